@@ -1,0 +1,12 @@
+//! OpenCode's data model as JSON: ids, sessions, messages, parts, permissions, events and configuration files.
+//!
+//! These types are also the engine's domain types: the JSON is fixed by compatibility, so one type serves
+//! storage, HTTP, plugins and notifications without conversion.
+
+pub mod config;
+pub mod event;
+pub mod id;
+pub mod message;
+pub mod part;
+pub mod permission;
+pub mod session;

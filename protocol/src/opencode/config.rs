@@ -1,0 +1,179 @@
+//! The shapes of `opencode.json` entries that are decoded into types (facts: OpenCode §2.3).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// `agent.<name>`. Unknown keys become model options.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentConfig {
+    pub model: Option<String>,
+    pub variant: Option<String>,
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    pub prompt: Option<String>,
+    pub description: Option<String>,
+    pub mode: Option<AgentMode>,
+    pub hidden: Option<bool>,
+    pub disable: Option<bool>,
+    pub color: Option<String>,
+    #[serde(alias = "maxSteps")]
+    pub steps: Option<u32>,
+    /// A string or an object; key order matters, so it stays raw until it becomes rules.
+    pub permission: Option<Value>,
+    pub options: Map<String, Value>,
+    /// Deprecated `{tool: bool}`.
+    pub tools: Option<BTreeMap<String, bool>>,
+}
+
+/// Where an agent may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentMode {
+    Primary,
+    Subagent,
+    All,
+}
+
+/// `provider.<id>`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProviderConfig {
+    pub name: Option<String>,
+    /// AI SDK package; says which wire the provider speaks.
+    pub npm: Option<String>,
+    /// Base URL.
+    pub api: Option<String>,
+    /// Environment variables that may hold the key.
+    pub env: Vec<String>,
+    pub options: ProviderOptions,
+    pub models: BTreeMap<String, ModelConfig>,
+    pub whitelist: Option<Vec<String>>,
+    pub blacklist: Option<Vec<String>>,
+}
+
+/// `provider.<id>.options`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ProviderOptions {
+    pub api_key: Option<String>,
+    #[serde(rename = "baseURL")]
+    pub base_url: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    /// Whole-request limit in milliseconds, or `false` for none.
+    pub timeout: Option<Value>,
+    /// Milliseconds until the response headers.
+    pub header_timeout: Option<u64>,
+    /// Milliseconds between two pieces of the stream.
+    pub chunk_timeout: Option<u64>,
+}
+
+/// `provider.<id>.models.<id>`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelConfig {
+    /// The id to send, when it differs from the key.
+    pub id: Option<String>,
+    pub name: Option<String>,
+    pub family: Option<String>,
+    pub attachment: Option<bool>,
+    pub reasoning: Option<bool>,
+    pub temperature: Option<bool>,
+    pub tool_call: Option<bool>,
+    pub limit: Option<ModelLimit>,
+    pub cost: Option<ModelCost>,
+    pub modalities: Option<Modalities>,
+    /// Extra fields of the request body.
+    pub options: Map<String, Value>,
+    pub headers: BTreeMap<String, String>,
+    pub status: Option<String>,
+    /// Overrides of the provider for this model.
+    pub provider: Option<ModelProvider>,
+}
+
+/// `provider.<id>.models.<id>.provider`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelProvider {
+    pub npm: Option<String>,
+    pub api: Option<String>,
+}
+
+/// Token limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelLimit {
+    pub context: u64,
+    pub input: Option<u64>,
+    pub output: u64,
+}
+
+/// US dollars per million tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelCost {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: f64,
+    pub cache_write: f64,
+}
+
+/// What a model takes and gives: `text`, `image`, `pdf`, `audio`, `video`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Modalities {
+    pub input: Vec<String>,
+    pub output: Vec<String>,
+}
+
+/// `mcp.<name>`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum McpConfig {
+    /// A child process that speaks MCP on its pipes.
+    Local {
+        /// Program and arguments.
+        command: Vec<String>,
+        #[serde(default)]
+        cwd: Option<String>,
+        #[serde(default)]
+        environment: BTreeMap<String, String>,
+        #[serde(default)]
+        enabled: Option<bool>,
+        /// Milliseconds.
+        #[serde(default)]
+        timeout: Option<u64>,
+    },
+    /// A server over streamable HTTP.
+    Remote {
+        url: String,
+        #[serde(default)]
+        headers: BTreeMap<String, String>,
+        #[serde(default)]
+        enabled: Option<bool>,
+        /// Milliseconds.
+        #[serde(default)]
+        timeout: Option<u64>,
+    },
+}
+
+/// One entry of `auth.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum AuthEntry {
+    Api {
+        key: String,
+    },
+    Oauth {
+        refresh: String,
+        access: String,
+        /// Milliseconds since the epoch.
+        expires: i64,
+    },
+    Wellknown {
+        key: String,
+        token: String,
+    },
+}

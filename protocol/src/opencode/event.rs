@@ -1,0 +1,240 @@
+//! Everything the engine publishes, with OpenCode's names and payloads (facts: OpenCode §1.5).
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    id::{EventId, MessageId, PartId, PermissionId, SessionId},
+    message::{Message, MessageError},
+    part::Part,
+    permission::{PermissionRequest, Reply},
+    session::{Session, SessionStatus, Todo},
+};
+
+/// A published event: `{id, type, properties}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    pub id: EventId,
+    #[serde(flatten)]
+    pub payload: EventPayload,
+}
+
+/// What happened; `type` and `properties` on the wire.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "properties")]
+pub enum EventPayload {
+    #[serde(rename = "session.created")]
+    SessionCreated(SessionInfo),
+    #[serde(rename = "session.updated")]
+    SessionUpdated(SessionInfo),
+    #[serde(rename = "session.deleted")]
+    SessionDeleted(SessionInfo),
+    #[serde(rename = "session.status")]
+    SessionStatus {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        status: SessionStatus,
+    },
+    #[serde(rename = "session.idle")]
+    SessionIdle {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+    },
+    #[serde(rename = "session.error")]
+    SessionError {
+        #[serde(rename = "sessionID", default, skip_serializing_if = "Option::is_none")]
+        session_id: Option<SessionId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<MessageError>,
+    },
+    #[serde(rename = "message.updated")]
+    MessageUpdated {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        info: Message,
+    },
+    #[serde(rename = "message.removed")]
+    MessageRemoved {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+    },
+    #[serde(rename = "message.part.updated")]
+    PartUpdated {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        part: Part,
+        /// Milliseconds since the epoch.
+        time: i64,
+    },
+    #[serde(rename = "message.part.delta")]
+    PartDelta {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+        #[serde(rename = "partID")]
+        part_id: PartId,
+        /// The field that grows: `text` for text and reasoning.
+        field: String,
+        delta: String,
+    },
+    #[serde(rename = "message.part.removed")]
+    PartRemoved {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+        #[serde(rename = "partID")]
+        part_id: PartId,
+    },
+    #[serde(rename = "permission.asked")]
+    PermissionAsked(PermissionRequest),
+    #[serde(rename = "permission.replied")]
+    PermissionReplied {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "requestID")]
+        request_id: PermissionId,
+        reply: Reply,
+    },
+    #[serde(rename = "todo.updated")]
+    TodoUpdated {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        todos: Vec<Todo>,
+    },
+    #[serde(rename = "file.edited")]
+    FileEdited {
+        /// Absolute path.
+        file: String,
+    },
+    #[serde(rename = "mcp.tools.changed")]
+    McpToolsChanged {
+        /// Server name.
+        server: String,
+    },
+}
+
+/// A session as of an event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionInfo {
+    #[serde(rename = "sessionID")]
+    pub session_id: SessionId,
+    pub info: Box<Session>,
+}
+
+/// The `type` of an event, for subscribers that want only some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    SessionCreated,
+    SessionUpdated,
+    SessionDeleted,
+    SessionStatus,
+    SessionIdle,
+    SessionError,
+    MessageUpdated,
+    MessageRemoved,
+    PartUpdated,
+    PartDelta,
+    PartRemoved,
+    PermissionAsked,
+    PermissionReplied,
+    TodoUpdated,
+    FileEdited,
+    McpToolsChanged,
+}
+
+impl EventKind {
+    /// Every kind.
+    pub const ALL: [EventKind; 16] = [
+        EventKind::SessionCreated,
+        EventKind::SessionUpdated,
+        EventKind::SessionDeleted,
+        EventKind::SessionStatus,
+        EventKind::SessionIdle,
+        EventKind::SessionError,
+        EventKind::MessageUpdated,
+        EventKind::MessageRemoved,
+        EventKind::PartUpdated,
+        EventKind::PartDelta,
+        EventKind::PartRemoved,
+        EventKind::PermissionAsked,
+        EventKind::PermissionReplied,
+        EventKind::TodoUpdated,
+        EventKind::FileEdited,
+        EventKind::McpToolsChanged,
+    ];
+
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            EventKind::SessionCreated => "session.created",
+            EventKind::SessionUpdated => "session.updated",
+            EventKind::SessionDeleted => "session.deleted",
+            EventKind::SessionStatus => "session.status",
+            EventKind::SessionIdle => "session.idle",
+            EventKind::SessionError => "session.error",
+            EventKind::MessageUpdated => "message.updated",
+            EventKind::MessageRemoved => "message.removed",
+            EventKind::PartUpdated => "message.part.updated",
+            EventKind::PartDelta => "message.part.delta",
+            EventKind::PartRemoved => "message.part.removed",
+            EventKind::PermissionAsked => "permission.asked",
+            EventKind::PermissionReplied => "permission.replied",
+            EventKind::TodoUpdated => "todo.updated",
+            EventKind::FileEdited => "file.edited",
+            EventKind::McpToolsChanged => "mcp.tools.changed",
+        }
+    }
+
+    /// The kind with this name on the wire.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl EventPayload {
+    /// The payload's kind.
+    pub fn kind(&self) -> EventKind {
+        match self {
+            EventPayload::SessionCreated(_) => EventKind::SessionCreated,
+            EventPayload::SessionUpdated(_) => EventKind::SessionUpdated,
+            EventPayload::SessionDeleted(_) => EventKind::SessionDeleted,
+            EventPayload::SessionStatus { .. } => EventKind::SessionStatus,
+            EventPayload::SessionIdle { .. } => EventKind::SessionIdle,
+            EventPayload::SessionError { .. } => EventKind::SessionError,
+            EventPayload::MessageUpdated { .. } => EventKind::MessageUpdated,
+            EventPayload::MessageRemoved { .. } => EventKind::MessageRemoved,
+            EventPayload::PartUpdated { .. } => EventKind::PartUpdated,
+            EventPayload::PartDelta { .. } => EventKind::PartDelta,
+            EventPayload::PartRemoved { .. } => EventKind::PartRemoved,
+            EventPayload::PermissionAsked(_) => EventKind::PermissionAsked,
+            EventPayload::PermissionReplied { .. } => EventKind::PermissionReplied,
+            EventPayload::TodoUpdated { .. } => EventKind::TodoUpdated,
+            EventPayload::FileEdited { .. } => EventKind::FileEdited,
+            EventPayload::McpToolsChanged { .. } => EventKind::McpToolsChanged,
+        }
+    }
+
+    /// The session the event is about, where it is about one.
+    pub fn session_id(&self) -> Option<&SessionId> {
+        match self {
+            EventPayload::SessionCreated(info)
+            | EventPayload::SessionUpdated(info)
+            | EventPayload::SessionDeleted(info) => Some(&info.session_id),
+            EventPayload::SessionStatus { session_id, .. }
+            | EventPayload::SessionIdle { session_id }
+            | EventPayload::MessageUpdated { session_id, .. }
+            | EventPayload::MessageRemoved { session_id, .. }
+            | EventPayload::PartUpdated { session_id, .. }
+            | EventPayload::PartDelta { session_id, .. }
+            | EventPayload::PartRemoved { session_id, .. }
+            | EventPayload::PermissionReplied { session_id, .. }
+            | EventPayload::TodoUpdated { session_id, .. } => Some(session_id),
+            EventPayload::PermissionAsked(request) => Some(&request.session_id),
+            EventPayload::SessionError { session_id, .. } => session_id.as_ref(),
+            EventPayload::FileEdited { .. } | EventPayload::McpToolsChanged { .. } => None,
+        }
+    }
+}

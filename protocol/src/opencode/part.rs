@@ -1,0 +1,227 @@
+//! The twelve kinds of message part and the states of a tool call (facts: OpenCode §1.4).
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    id::{MessageId, PartId, SessionId},
+    message::{ApiError, CreatedTime, ModelRef, Tokens},
+};
+
+/// A piece of a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    pub id: PartId,
+    #[serde(rename = "sessionID")]
+    pub session_id: SessionId,
+    #[serde(rename = "messageID")]
+    pub message_id: MessageId,
+    /// What the piece is.
+    #[serde(flatten)]
+    pub kind: PartKind,
+}
+
+/// What a part is; `type` on the wire.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum PartKind {
+    Text(TextPart),
+    Reasoning(ReasoningPart),
+    File(FilePart),
+    Tool(Box<ToolPart>),
+    StepStart {
+        /// Git tree before the step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        snapshot: Option<String>,
+    },
+    StepFinish {
+        reason: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        snapshot: Option<String>,
+        cost: f64,
+        tokens: Tokens,
+    },
+    Snapshot {
+        snapshot: String,
+    },
+    Patch {
+        hash: String,
+        /// Absolute paths changed in the step.
+        files: Vec<String>,
+    },
+    Agent {
+        name: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<TextSpan>,
+    },
+    Subtask {
+        prompt: String,
+        description: String,
+        agent: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<ModelRef>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<String>,
+    },
+    Retry {
+        attempt: u32,
+        error: ApiError,
+        time: CreatedTime,
+    },
+    Compaction {
+        auto: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        overflow: Option<bool>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tail_start_id: Option<MessageId>,
+    },
+}
+
+/// Text of the user or the model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TextPart {
+    pub text: String,
+    /// Not typed by the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub synthetic: Option<bool>,
+    /// Not sent to the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<PartTime>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// Thinking of the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReasoningPart {
+    pub text: String,
+    pub time: PartTime,
+    /// Provider data needed to send the thought back, such as a signature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// A file given to the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FilePart {
+    pub mime: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    /// A `data:` or `file:` URL.
+    pub url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Value>,
+}
+
+/// A range of the prompt's text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextSpan {
+    pub value: String,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// Milliseconds since the epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartTime {
+    pub start: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<i64>,
+}
+
+/// A call of a tool by the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolPart {
+    /// The provider's id of the call, unique within the session.
+    #[serde(rename = "callID")]
+    pub call_id: String,
+    /// Tool id.
+    pub tool: String,
+    pub state: ToolState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// How far a tool call has come; `status` on the wire.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "lowercase")]
+pub enum ToolState {
+    /// The model is still writing the input.
+    Pending {
+        input: Value,
+        /// Input as received so far.
+        raw: String,
+    },
+    /// The tool runs or waits for permission.
+    Running {
+        input: Value,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<Map<String, Value>>,
+        time: PartTime,
+    },
+    /// The tool answered.
+    Completed {
+        input: Value,
+        output: String,
+        title: String,
+        metadata: Map<String, Value>,
+        time: ToolTime,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attachments: Option<Vec<Attachment>>,
+    },
+    /// The tool failed, was refused or was interrupted.
+    Error {
+        input: Value,
+        error: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<Map<String, Value>>,
+        time: ToolTime,
+    },
+}
+
+impl ToolState {
+    /// What the model asked for.
+    pub fn input(&self) -> &Value {
+        match self {
+            ToolState::Pending { input, .. }
+            | ToolState::Running { input, .. }
+            | ToolState::Completed { input, .. }
+            | ToolState::Error { input, .. } => input,
+        }
+    }
+}
+
+/// Milliseconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolTime {
+    pub start: i64,
+    pub end: i64,
+    /// When the output was dropped from the model's view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<i64>,
+}
+
+/// A file that a tool returned, as a whole file part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Attachment {
+    pub id: PartId,
+    #[serde(rename = "sessionID")]
+    pub session_id: SessionId,
+    #[serde(rename = "messageID")]
+    pub message_id: MessageId,
+    #[serde(rename = "type")]
+    pub kind: FileTag,
+    #[serde(flatten)]
+    pub file: FilePart,
+}
+
+/// The constant `file`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileTag {
+    File,
+}

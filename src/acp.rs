@@ -1,0 +1,1 @@
+//! The ACP front end: newline-delimited JSON-RPC on standard input and output.

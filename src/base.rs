@@ -1,0 +1,9 @@
+//! Floor 0: small, general pieces that know nothing of sessions.
+
+pub mod clock;
+pub mod diff;
+pub mod ids;
+pub mod process;
+pub mod queue;
+pub mod sse;
+pub mod text;

@@ -1,0 +1,22 @@
+//! Wall-clock time as OpenCode writes it: milliseconds since the epoch, and ISO 8601 text.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the epoch.
+pub fn now_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// `2026-11-21T08:33:38.630Z`.
+pub fn iso(ms: i64) -> String {
+    match jiff::Timestamp::from_millisecond(ms) {
+        Ok(timestamp) => format!("{timestamp:.3}"),
+        Err(_) => String::new(),
+    }
+}
+
+/// Today's date where the user is, such as `Sat Nov 21 2026`.
+pub fn today() -> String {
+    jiff::Zoned::now().strftime("%a %b %d %Y").to_string()
+}

@@ -1,0 +1,70 @@
+//! Makes sortable ids: prefix, 12 hex digits of time and counter, 14 random base62 characters (facts: OpenCode §1.1).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use windlass_protocol::opencode::id::{EventId, MessageId, PartId, PermissionId, SessionId};
+
+use crate::base::clock;
+
+const RANDOM_CHARS: usize = 14;
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const LOW_48_BITS: u64 = (1 << 48) - 1;
+
+/// A new session id; newer ones sort first.
+pub fn session() -> SessionId {
+    SessionId::from_trusted(make(SessionId::PREFIX, !next_stamp()))
+}
+
+/// A new message id; newer ones sort last.
+pub fn message() -> MessageId {
+    MessageId::from_trusted(make(MessageId::PREFIX, next_stamp()))
+}
+
+/// A new part id; newer ones sort last.
+pub fn part() -> PartId {
+    PartId::from_trusted(make(PartId::PREFIX, next_stamp()))
+}
+
+/// A new permission request id.
+pub fn permission() -> PermissionId {
+    PermissionId::from_trusted(make(PermissionId::PREFIX, next_stamp()))
+}
+
+/// A new event id.
+pub fn event() -> EventId {
+    EventId::from_trusted(make(EventId::PREFIX, next_stamp()))
+}
+
+/// A new id for a saved tool output (`tool_…`).
+pub fn tool_output() -> String {
+    make("tool", next_stamp())
+}
+
+/// `length` random base62 characters.
+pub fn random(length: usize) -> String {
+    let mut bytes = vec![0u8; length];
+    // Without randomness the time and counter still keep ids apart within this process.
+    let _ = getrandom::fill(&mut bytes);
+    bytes.iter().map(|byte| char::from(BASE62[usize::from(*byte) % BASE62.len()])).collect()
+}
+
+/// `ms * 4096 + counter`, strictly increasing within the process even when the clock steps back.
+fn next_stamp() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let now = u64::try_from(clock::now_ms()).unwrap_or(0).wrapping_mul(4096);
+    let mut last = LAST.load(Ordering::Relaxed);
+    loop {
+        let next = now.max(last + 1);
+        match LAST.compare_exchange_weak(last, next, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return next,
+            Err(seen) => last = seen,
+        }
+    }
+}
+
+fn make(prefix: &str, stamp: u64) -> String {
+    format!("{prefix}_{:012x}{}", stamp & LOW_48_BITS, random(RANDOM_CHARS))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Child processes in groups of their own that are ended as a tree and never outlive their owner.
+#![expect(clippy::disallowed_methods, reason = "this module is the one place that makes a Command")]
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    io,
+    path::Path,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+
+/// What to start.
+#[derive(Debug)]
+pub struct Spawn<'a> {
+    /// Program, looked up on PATH when it has no slash.
+    pub program: &'a OsStr,
+    /// Its arguments.
+    pub args: &'a [OsString],
+    /// Working directory.
+    pub directory: &'a Path,
+    /// Variables set on top of the daemon's own environment.
+    pub environment: &'a BTreeMap<String, String>,
+    /// Whether the child gets a pipe to read from; otherwise its standard input is empty.
+    pub stdin: bool,
+}
+
+/// A running child and everything it started.
+///
+/// Dropping it kills the whole group at once.
+#[derive(Debug)]
+pub struct Child {
+    inner: tokio::process::Child,
+    group: Pid,
+    /// Once the group was killed its number may be given to somebody else.
+    is_group_killed: bool,
+    /// Set when asked for in [`Spawn::stdin`].
+    pub stdin: Option<ChildStdin>,
+    pub stdout: Option<ChildStdout>,
+    pub stderr: Option<ChildStderr>,
+}
+
+/// Starts a child as the leader of a new process group, with its output on pipes.
+///
+/// Must be called on the runtime's own thread: on Linux the child asks to be killed when the thread that
+/// started it ends, which is how it dies even when the daemon is killed without a chance to clean up.
+pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
+    let mut command = Command::new(spawn.program);
+    command
+        .args(spawn.args)
+        .current_dir(spawn.directory)
+        .envs(spawn.environment)
+        .stdin(if spawn.stdin { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    #[cfg(target_os = "linux")]
+    die_with_parent(&mut command);
+    let mut inner = command.spawn()?;
+    let id = inner.id().and_then(|id| i32::try_from(id).ok());
+    let group = Pid::from_raw(id.ok_or_else(|| io::Error::other("the child ended before it was seen"))?);
+    Ok(Child {
+        stdin: inner.stdin.take(),
+        stdout: inner.stdout.take(),
+        stderr: inner.stderr.take(),
+        inner,
+        group,
+        is_group_killed: false,
+    })
+}
+
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "pre_exec is unsafe; the closure makes one async-signal-safe system call")]
+fn die_with_parent(command: &mut Command) {
+    // SAFETY: prctl(PR_SET_PDEATHSIG) is a plain system call; it neither allocates nor takes locks.
+    unsafe {
+        command.pre_exec(|| nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from));
+    }
+}
+
+impl Child {
+    /// Waits for the child itself; what it left in its group may still run.
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.inner.wait().await
+    }
+
+    /// Ends the whole group: SIGTERM, then SIGKILL after `grace` or as soon as the leader is gone.
+    pub async fn end(&mut self, grace: Duration) -> Option<ExitStatus> {
+        self.signal(Signal::SIGTERM);
+        let exited = tokio::time::timeout(grace, self.inner.wait()).await;
+        self.kill_group();
+        match exited {
+            Ok(status) => status.ok(),
+            Err(_) => self.inner.wait().await.ok(),
+        }
+    }
+
+    /// Kills what the leader left behind in its group.
+    pub fn kill_group(&mut self) {
+        if !self.is_group_killed {
+            self.signal(Signal::SIGKILL);
+            self.is_group_killed = true;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // ESRCH only says that the group is already gone.
+        let _ = killpg(self.group, signal);
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill_group();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! An ordered queue whose pushes never wait; producers of bulk wait for room before they produce more.
+//!
+//! This is how a slow reader slows the session that floods it while answers and cancellation still pass:
+//! the queue's size is bounded by the high-water mark plus what each producer makes between two waits.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::sync::Notify;
+
+/// See the module's comment. One reader, many writers.
+#[derive(Debug)]
+pub struct Queue<T> {
+    items: Mutex<VecDeque<T>>,
+    arrived: Notify,
+    drained: Notify,
+    high_water: usize,
+    closed: AtomicBool,
+}
+
+impl<T> Queue<T> {
+    /// A queue that has room while it holds fewer than `high_water` items.
+    pub fn new(high_water: usize) -> Self {
+        Self {
+            items: Mutex::new(VecDeque::new()),
+            arrived: Notify::new(),
+            drained: Notify::new(),
+            high_water,
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Appends an item. Dropped when the queue is closed.
+    pub fn push(&self, item: T) {
+        if self.closed.load(Ordering::Acquire) {
+            return;
+        }
+        self.lock().push_back(item);
+        self.arrived.notify_one();
+    }
+
+    /// Waits for at least one item and moves all of them to `batch`. False once the queue is closed and empty.
+    pub async fn next_batch(&self, batch: &mut VecDeque<T>) -> bool {
+        loop {
+            let arrived = self.arrived.notified();
+            if self.take(batch) {
+                return true;
+            }
+            if self.closed.load(Ordering::Acquire) {
+                return false;
+            }
+            arrived.await;
+        }
+    }
+
+    /// Moves all items to `batch` without waiting; false when there are none.
+    pub fn take(&self, batch: &mut VecDeque<T>) -> bool {
+        let mut items = self.lock();
+        if items.is_empty() {
+            return false;
+        }
+        batch.append(&mut items);
+        drop(items);
+        self.drained.notify_waiters();
+        true
+    }
+
+    /// Waits until the queue holds fewer than its high-water mark, or is closed.
+    pub async fn room(&self) {
+        loop {
+            let drained = self.drained.notified();
+            tokio::pin!(drained);
+            // Registers before the check, so that a drain in between is not missed.
+            drained.as_mut().enable();
+            if self.lock().len() < self.high_water || self.closed.load(Ordering::Acquire) {
+                return;
+            }
+            drained.await;
+        }
+    }
+
+    /// Ends the queue: what is in it can still be read, further pushes are dropped, nobody waits any more.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.arrived.notify_one();
+        self.drained.notify_waiters();
+    }
+
+    /// Whether [`Queue::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<T>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

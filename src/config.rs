@@ -1,0 +1,114 @@
+//! Configuration: raw layers in, one resolved value out.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::{
+    config::{AgentConfig, McpConfig, ProviderConfig},
+    message::ModelRef,
+    permission::Rule,
+};
+
+pub mod layers;
+pub mod paths;
+
+use paths::Paths;
+
+/// The process's environment, read once at the top and handed down.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    pub variables: BTreeMap<String, String>,
+    pub home: PathBuf,
+}
+
+impl Environment {
+    /// A variable that is set and not empty.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+}
+
+/// The resolved configuration of one directory. A turn keeps the one it began with.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub environment: Environment,
+    pub paths: Paths,
+    /// The directory sessions work in.
+    pub directory: PathBuf,
+    /// The repository's root; `/` outside git.
+    pub worktree: PathBuf,
+    pub model: Option<ModelRef>,
+    pub small_model: Option<ModelRef>,
+    pub default_agent: Option<String>,
+    /// Rules of the user's `permission` (files, then `OPENCODE_PERMISSION`).
+    pub permission: Vec<Rule>,
+    pub agents: BTreeMap<String, AgentConfig>,
+    pub providers: BTreeMap<String, ProviderConfig>,
+    pub disabled_providers: Vec<String>,
+    pub enabled_providers: Option<Vec<String>>,
+    pub mcp: BTreeMap<String, McpConfig>,
+    /// Paths, globs and URLs of instruction files, with the directory each was named in.
+    pub instructions: Vec<Instruction>,
+    pub shell: Option<String>,
+    pub tool_output: ToolOutputLimits,
+    /// The merged JSON, for keys that later features decode.
+    pub raw: Map<String, Value>,
+    /// What was wrong in the files, for the user to see.
+    pub warnings: Vec<Warning>,
+}
+
+/// An entry of `instructions`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instruction {
+    pub pattern: String,
+    /// Directory that relative patterns start from.
+    pub base: PathBuf,
+}
+
+/// `tool_output`: what a tool may hand to the model before the rest goes to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolOutputLimits {
+    pub max_lines: usize,
+    pub max_bytes: usize,
+}
+
+impl Default for ToolOutputLimits {
+    fn default() -> Self {
+        Self { max_lines: 2000, max_bytes: 51_200 }
+    }
+}
+
+/// Something in a configuration source that was ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// File or variable.
+    pub source: String,
+    /// 1-based, where known.
+    pub line: Option<usize>,
+    /// 1-based, where known.
+    pub column: Option<usize>,
+    pub message: String,
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.source)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(column) = self.column {
+            write!(f, ":{column}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// Reads every source for `directory` and resolves it. Never fails: what cannot be used is a warning.
+///
+/// Does blocking file reads; call it on a blocking thread.
+pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Config {
+    layers::load(environment, paths, directory)
+}

@@ -1,0 +1,62 @@
+//! Where files live: our own state, and OpenCode's directories that are only read (facts: OpenCode §1.6).
+
+use std::path::PathBuf;
+
+use super::Environment;
+
+/// Directories and files outside any project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// Our data: `WINDLASS_HOME`, else `$XDG_DATA_HOME/windlass`, else `~/.local/share/windlass`.
+    pub data: PathBuf,
+    /// OpenCode's global configuration: `$XDG_CONFIG_HOME/opencode` or `~/.config/opencode`.
+    pub opencode_config: PathBuf,
+    /// OpenCode's data: `$XDG_DATA_HOME/opencode` or `~/.local/share/opencode`.
+    pub opencode_data: PathBuf,
+}
+
+impl Paths {
+    /// Works the directories out from the environment.
+    pub fn new(environment: &Environment) -> Self {
+        let xdg = |name: &str, fallback: &str| {
+            environment
+                .get(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+                .unwrap_or_else(|| environment.home.join(fallback))
+        };
+        let data_home = xdg("XDG_DATA_HOME", ".local/share");
+        let data =
+            environment.get("WINDLASS_HOME").map(PathBuf::from).unwrap_or_else(|| data_home.join("windlass"));
+        Self {
+            data,
+            opencode_config: xdg("XDG_CONFIG_HOME", ".config").join("opencode"),
+            opencode_data: data_home.join("opencode"),
+        }
+    }
+
+    /// The store.
+    pub fn database(&self) -> PathBuf {
+        self.data.join("windlass.db")
+    }
+
+    /// Full texts of cut tool outputs.
+    pub fn tool_output(&self) -> PathBuf {
+        self.data.join("tool-output")
+    }
+
+    /// Our credentials.
+    pub fn auth(&self) -> PathBuf {
+        self.data.join("auth.json")
+    }
+
+    /// OpenCode's credentials, read only.
+    pub fn opencode_auth(&self) -> PathBuf {
+        self.opencode_data.join("auth.json")
+    }
+
+    /// What was used last (model).
+    pub fn state(&self) -> PathBuf {
+        self.data.join("state.json")
+    }
+}

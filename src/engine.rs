@@ -1,0 +1,1 @@
+//! The engine: sessions, turns and steps behind one façade.

@@ -1,0 +1,1 @@
+//! What a workspace offers by files and configuration: agents and instruction files.

@@ -1,0 +1,3 @@
+//! The windlass binary.
+
+fn main() {}

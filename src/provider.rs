@@ -1,0 +1,311 @@
+//! Language models: what is asked (`Prompt`), what comes back (`Delta`) and the wires in between.
+
+use std::{borrow::Cow, fmt, time::Duration};
+
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::{
+    config::{ModelCost, ModelLimit},
+    message::ModelRef,
+};
+
+pub mod anthropic;
+pub mod auth;
+pub mod catalog;
+pub mod demo;
+pub mod http;
+pub mod openai_chat;
+
+/// The protocol a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    OpenAiChat,
+    Anthropic,
+    /// Built in: no network, no key.
+    Demo,
+}
+
+/// A model with everything needed to ask it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    pub provider_id: String,
+    pub provider_name: String,
+    /// The id under which the configuration knows the model.
+    pub id: String,
+    /// The id that is sent.
+    pub api_id: String,
+    pub name: String,
+    pub wire: Wire,
+    /// Without a trailing slash; the wire appends its path.
+    pub base_url: String,
+    pub api_key: Option<Secret>,
+    /// Extra request headers.
+    pub headers: Vec<(String, String)>,
+    pub limit: ModelLimit,
+    pub cost: ModelCost,
+    pub takes_images: bool,
+    pub takes_pdf: bool,
+    pub takes_tools: bool,
+    pub takes_temperature: bool,
+    /// Extra fields of the request body.
+    pub options: Map<String, Value>,
+    pub timeouts: Timeouts,
+}
+
+impl Model {
+    /// The model by name.
+    pub fn reference(&self) -> ModelRef {
+        ModelRef { provider_id: self.provider_id.clone(), model_id: self.id.clone(), variant: None }
+    }
+}
+
+/// A key that does not show in logs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// How long a provider may be silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until the response headers.
+    pub headers: Duration,
+    /// Between two pieces of the stream.
+    pub chunk: Duration,
+    /// The whole request.
+    pub total: Option<Duration>,
+}
+
+impl Timeouts {
+    /// OpenCode's limits (facts: OpenCode §6.5).
+    pub const DEFAULT: Timeouts =
+        Timeouts { headers: Duration::from_secs(300), chunk: Duration::from_secs(300), total: None };
+}
+
+/// One request to a model, borrowed from the session's history.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Prompt<'a> {
+    /// System texts, the most stable first.
+    pub system: Vec<Cow<'a, str>>,
+    pub messages: Vec<PromptMessage<'a>>,
+    pub tools: Vec<ToolSpec<'a>>,
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    pub max_output_tokens: Option<u64>,
+    /// Fields of the agent's `options`, added to the body over the model's own.
+    pub options: Map<String, Value>,
+    /// Stable per session, for providers that route by cache.
+    pub cache_key: Option<&'a str>,
+}
+
+/// A message of the conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PromptMessage<'a> {
+    User(Vec<UserContent<'a>>),
+    Assistant(Vec<AssistantContent<'a>>),
+    /// Results of the tool calls of the assistant message before, in the same order.
+    ToolResults(Vec<ToolResult<'a>>),
+}
+
+/// What a user message holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum UserContent<'a> {
+    Text(Cow<'a, str>),
+    Media(Media<'a>),
+}
+
+/// An image or document, inline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Media<'a> {
+    pub mime: &'a str,
+    pub filename: Option<&'a str>,
+    /// Base64, without the `data:` prefix.
+    pub base64: &'a str,
+}
+
+/// What an assistant message holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AssistantContent<'a> {
+    Text(Cow<'a, str>),
+    /// Thinking; sent back only with the signature of the same provider.
+    Reasoning {
+        text: Cow<'a, str>,
+        signature: Option<&'a str>,
+    },
+    ToolCall {
+        call_id: &'a str,
+        name: &'a str,
+        input: &'a Value,
+    },
+}
+
+/// What a tool answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolResult<'a> {
+    pub call_id: &'a str,
+    pub name: &'a str,
+    pub output: Cow<'a, str>,
+    pub is_error: bool,
+    pub media: Vec<Media<'a>>,
+}
+
+/// A tool as the model sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec<'a> {
+    pub name: Cow<'a, str>,
+    pub description: Cow<'a, str>,
+    /// JSON schema of the arguments.
+    pub schema: Cow<'a, Value>,
+}
+
+/// A piece of a model's answer. Blocks are numbered in the order they begin.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delta {
+    TextStart {
+        block: u32,
+    },
+    Text {
+        block: u32,
+        text: String,
+    },
+    ReasoningStart {
+        block: u32,
+    },
+    Reasoning {
+        block: u32,
+        text: String,
+    },
+    /// Needed to send the thought back.
+    ReasoningSignature {
+        block: u32,
+        signature: String,
+    },
+    ToolCallStart {
+        block: u32,
+        call_id: String,
+        name: String,
+    },
+    /// A fragment of the arguments' JSON text.
+    ToolCallInput {
+        block: u32,
+        json: String,
+    },
+    /// The text, thought or tool call is complete.
+    BlockEnd {
+        block: u32,
+    },
+    Usage(Usage),
+    Finish(Finish),
+}
+
+/// Token counts; a later report replaces an earlier one field by field where it is larger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Input that was neither read from nor written to a cache.
+    pub input: u64,
+    /// Output without reasoning.
+    pub output: u64,
+    pub reasoning: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+}
+
+/// Why the model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    Stop,
+    ToolCalls,
+    Length,
+    ContentFilter,
+    Unknown,
+}
+
+impl Finish {
+    /// OpenCode's word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Finish::Stop => "stop",
+            Finish::ToolCalls => "tool-calls",
+            Finish::Length => "length",
+            Finish::ContentFilter => "content-filter",
+            Finish::Unknown => "unknown",
+        }
+    }
+}
+
+/// What can go wrong between us and a provider.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ProviderError {
+    #[error("{message}")]
+    Auth { message: String },
+    #[error("{message}")]
+    RateLimited { message: String, status: u16, after: Option<Duration> },
+    /// The prompt does not fit the model's context.
+    #[error("{message}")]
+    Overflow { message: String },
+    /// The provider is busy or failed for a moment; worth another try.
+    #[error("{message}")]
+    Overloaded { message: String, status: Option<u16>, after: Option<Duration> },
+    /// The provider refused the request for good.
+    #[error("{message}")]
+    Api { message: String, status: Option<u16>, body: Option<String> },
+    /// The connection failed, broke or fell silent.
+    #[error("{message}")]
+    Transport { message: String },
+}
+
+impl ProviderError {
+    /// Whether the same request may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            ProviderError::RateLimited { .. }
+            | ProviderError::Overloaded { .. }
+            | ProviderError::Transport { .. } => true,
+            ProviderError::Auth { .. } | ProviderError::Overflow { .. } | ProviderError::Api { .. } => false,
+        }
+    }
+
+    /// How long the provider asked us to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            ProviderError::RateLimited { after, .. } | ProviderError::Overloaded { after, .. } => *after,
+            ProviderError::Auth { .. }
+            | ProviderError::Overflow { .. }
+            | ProviderError::Api { .. }
+            | ProviderError::Transport { .. } => None,
+        }
+    }
+}
+
+/// An answer being received.
+pub enum Stream {
+    Http(Box<http::Stream>),
+    Demo(demo::Stream),
+}
+
+impl Stream {
+    /// Appends the deltas of one network read to `deltas`. False when the answer is complete.
+    pub async fn next(&mut self, deltas: &mut Vec<Delta>) -> Result<bool, ProviderError> {
+        match self {
+            Stream::Http(stream) => stream.next(deltas).await,
+            Stream::Demo(stream) => stream.next(deltas).await,
+        }
+    }
+}
+
+/// Asks a model. Dropping the future or the stream ends the request.
+pub async fn stream(
+    client: &http::Client,
+    model: &Model,
+    prompt: &Prompt<'_>,
+) -> Result<Stream, ProviderError> {
+    match model.wire {
+        Wire::OpenAiChat | Wire::Anthropic => {
+            Ok(Stream::Http(Box::new(http::stream(client, model, prompt).await?)))
+        }
+        Wire::Demo => Ok(Stream::Demo(demo::stream(prompt))),
+    }
+}

@@ -1,0 +1,1 @@
+//! Credentials: OpenCode's `auth.json` is read, our own is read and written.

@@ -1,0 +1,1 @@
+//! The store: one SQLite file, one thread that writes it.
