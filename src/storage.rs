@@ -1,1 +1,359 @@
-//! The store: one SQLite file, one thread that writes it.
+//! The store: one SQLite file, one thread that writes it, one that reads it.
+//!
+//! A write is answered when it has reached the operating system: what was shown after it survives `kill -9`.
+
+use std::path::PathBuf;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_protocol::opencode::{
+    id::{MessageId, PartId, SessionId},
+    message::{Message, MessageWithParts},
+    part::{Part, PartKind},
+    session::{Session, Todo},
+};
+
+pub mod migrations;
+mod worker;
+
+use worker::Worker;
+
+/// Why the store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    #[error("the store {path} cannot be opened: {reason}")]
+    Open { path: String, reason: String },
+    #[error("the store failed: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("the store holds something that cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("the store could not commit: {reason}")]
+    Commit { reason: String },
+    #[error("the store's thread has ended")]
+    Gone,
+}
+
+/// One change. A batch of them is one transaction.
+#[derive(Debug, Clone)]
+pub enum Write {
+    /// Inserts or replaces a session's row.
+    Session(Box<Session>),
+    /// Inserts or replaces a message's row.
+    Message(Message),
+    /// Inserts or replaces a part's row; what was appended to it before is part of it now.
+    Part(Part),
+    /// Adds text to a text or reasoning part, whose row is not rewritten.
+    Append {
+        session_id: SessionId,
+        part_id: PartId,
+        text: String,
+    },
+    RemovePart {
+        part_id: PartId,
+    },
+    RemoveMessage {
+        message_id: MessageId,
+    },
+    Todos {
+        session_id: SessionId,
+        todos: Vec<Todo>,
+    },
+}
+
+/// Everything stored of a session.
+#[derive(Debug, Clone)]
+pub struct StoredSession {
+    pub info: Session,
+    pub messages: Vec<MessageWithParts>,
+    pub todos: Vec<Todo>,
+}
+
+/// Which sessions to list: root sessions, most recently changed first.
+#[derive(Debug, Clone, Default)]
+pub struct SessionQuery {
+    /// Only those that work in this directory.
+    pub directory: Option<String>,
+    /// Continue behind this session: time of its last change, and its id.
+    pub after: Option<(i64, String)>,
+    pub limit: usize,
+}
+
+/// The store. Cloning it shares it; threads and file are opened by the first use.
+#[derive(Clone)]
+pub struct Storage {
+    writer: Worker,
+    reader: Worker,
+}
+
+impl Storage {
+    /// The store in this file.
+    pub fn new(path: PathBuf) -> Self {
+        Self { writer: Worker::new("store-writer", path.clone()), reader: Worker::new("store-reader", path) }
+    }
+
+    /// Applies the changes in order, all or none.
+    pub async fn apply(&self, writes: Vec<Write>) -> Result<(), StorageError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.writer
+            .write(move |connection| writes.iter().try_for_each(|write| apply(connection, write)))
+            .await
+    }
+
+    /// Stores a new session; false when its id is taken.
+    pub async fn create_session(&self, session: Session) -> Result<bool, StorageError> {
+        self.writer
+            .write(move |connection| {
+                let taken: Option<i64> = connection
+                    .prepare_cached("SELECT 1 FROM session WHERE id = ?1")?
+                    .query_row([session.id.as_str()], |row| row.get(0))
+                    .optional()?;
+                if taken.is_some() {
+                    return Ok(false);
+                }
+                apply(connection, &Write::Session(Box::new(session)))?;
+                Ok(true)
+            })
+            .await
+    }
+
+    /// Deletes a session, its subagents' sessions and everything in them. False when there was none.
+    pub async fn delete_session(&self, id: SessionId) -> Result<bool, StorageError> {
+        self.writer
+            .write(move |connection| {
+                let n_deleted = connection
+                    .prepare_cached(
+                        "WITH RECURSIVE tree(id) AS (SELECT ?1 UNION SELECT session.id FROM session JOIN tree \
+                         ON session.parent_id = tree.id) DELETE FROM session WHERE id IN (SELECT id FROM tree)",
+                    )?
+                    .execute([id.as_str()])?;
+                Ok(n_deleted > 0)
+            })
+            .await
+    }
+
+    /// A session's row.
+    pub async fn session(&self, id: SessionId) -> Result<Option<Session>, StorageError> {
+        self.reader.read(move |connection| session(connection, &id)).await
+    }
+
+    /// A session with its messages, parts and todos.
+    pub async fn load(&self, id: SessionId) -> Result<Option<StoredSession>, StorageError> {
+        self.reader
+            .read(move |connection| {
+                let Some(info) = session(connection, &id)? else { return Ok(None) };
+                Ok(Some(StoredSession {
+                    info,
+                    messages: messages(connection, &id)?,
+                    todos: todos(connection, &id)?,
+                }))
+            })
+            .await
+    }
+
+    /// A page of root sessions.
+    pub async fn list(&self, query: SessionQuery) -> Result<Vec<Session>, StorageError> {
+        self.reader.read(move |connection| list(connection, &query)).await
+    }
+
+    /// The project id stored for a worktree.
+    pub async fn project_of(&self, worktree: String) -> Result<Option<String>, StorageError> {
+        self.reader
+            .read(move |connection| {
+                let mut statement =
+                    connection.prepare_cached("SELECT id FROM project WHERE worktree = ?1")?;
+                Ok(statement.query_row([worktree], |row| row.get(0)).optional()?)
+            })
+            .await
+    }
+
+    /// Stores a worktree's project id and gives it to the sessions that were made before it was known.
+    pub async fn set_project(&self, worktree: String, project_id: String) -> Result<(), StorageError> {
+        self.writer
+            .write(move |connection| {
+                connection.execute(
+                    "INSERT INTO project (worktree, id) VALUES (?1, ?2) \
+                     ON CONFLICT (worktree) DO UPDATE SET id = excluded.id",
+                    [&worktree, &project_id],
+                )?;
+                connection.execute(
+                    "UPDATE session SET project_id = ?2 WHERE project_id = ?3 AND \
+                     (directory = ?1 OR substr(directory, 1, length(?1) + 1) = ?1 || '/')",
+                    [&worktree, &project_id, UNKNOWN_PROJECT],
+                )?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+/// Stands for a repository's project id until git has told it.
+pub const UNKNOWN_PROJECT: &str = "global";
+
+fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
+    match write {
+        Write::Session(session) => {
+            connection
+                .prepare_cached(
+                    "INSERT INTO session (id, project_id, parent_id, directory, updated, data) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO UPDATE SET \
+                     directory = excluded.directory, updated = excluded.updated, data = excluded.data",
+                )?
+                .execute(params![
+                    session.id.as_str(),
+                    session.project_id,
+                    session.parent_id.as_ref().map(SessionId::as_str),
+                    session.directory,
+                    session.time.updated,
+                    serde_json::to_string(session)?,
+                ])?;
+        }
+        Write::Message(message) => {
+            connection
+                .prepare_cached(
+                    "INSERT INTO message (id, session_id, data) VALUES (?1, ?2, ?3) \
+                     ON CONFLICT (id) DO UPDATE SET data = excluded.data",
+                )?
+                .execute(params![
+                    message.id().as_str(),
+                    message.session_id().as_str(),
+                    serde_json::to_string(message)?
+                ])?;
+        }
+        Write::Part(part) => {
+            connection
+                .prepare_cached(
+                    "INSERT INTO part (id, message_id, session_id, data) VALUES (?1, ?2, ?3, ?4) \
+                     ON CONFLICT (id) DO UPDATE SET data = excluded.data",
+                )?
+                .execute(params![
+                    part.id.as_str(),
+                    part.message_id.as_str(),
+                    part.session_id.as_str(),
+                    serde_json::to_string(part)?
+                ])?;
+            if matches!(part.kind, PartKind::Text(_) | PartKind::Reasoning(_)) {
+                connection
+                    .prepare_cached("DELETE FROM part_text WHERE part_id = ?1")?
+                    .execute([part.id.as_str()])?;
+            }
+        }
+        Write::Append { session_id, part_id, text } => {
+            connection
+                .prepare_cached("INSERT INTO part_text (part_id, session_id, text) VALUES (?1, ?2, ?3)")?
+                .execute([part_id.as_str(), session_id.as_str(), text])?;
+        }
+        Write::RemovePart { part_id } => {
+            connection.prepare_cached("DELETE FROM part WHERE id = ?1")?.execute([part_id.as_str()])?;
+        }
+        Write::RemoveMessage { message_id } => {
+            connection.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([message_id.as_str()])?;
+        }
+        Write::Todos { session_id, todos } => {
+            connection
+                .prepare_cached(
+                    "INSERT INTO todo (session_id, data) VALUES (?1, ?2) \
+                     ON CONFLICT (session_id) DO UPDATE SET data = excluded.data",
+                )?
+                .execute([session_id.as_str(), &serde_json::to_string(todos)?])?;
+        }
+    }
+    Ok(())
+}
+
+fn session(connection: &Connection, id: &SessionId) -> Result<Option<Session>, StorageError> {
+    let mut statement = connection.prepare_cached("SELECT project_id, data FROM session WHERE id = ?1")?;
+    let row = statement
+        .query_row([id.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
+        .optional()?;
+    row.map(|(project_id, data)| decode_session(project_id, &data)).transpose()
+}
+
+fn decode_session(project_id: String, data: &str) -> Result<Session, StorageError> {
+    let mut session: Session = serde_json::from_str(data)?;
+    // The column is what a project found later updates; the JSON keeps what was known at first.
+    session.project_id = project_id;
+    Ok(session)
+}
+
+fn messages(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWithParts>, StorageError> {
+    let mut messages: Vec<MessageWithParts> = Vec::new();
+    let mut statement =
+        connection.prepare_cached("SELECT data FROM message WHERE session_id = ?1 ORDER BY id")?;
+    let mut rows = statement.query([id.as_str()])?;
+    while let Some(row) = rows.next()? {
+        messages.push(MessageWithParts {
+            info: serde_json::from_str(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?,
+            parts: Vec::new(),
+        });
+    }
+    let mut statement =
+        connection.prepare_cached("SELECT data FROM part WHERE session_id = ?1 ORDER BY id")?;
+    let mut rows = statement.query([id.as_str()])?;
+    while let Some(row) = rows.next()? {
+        let part: Part = serde_json::from_str(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?;
+        if let Ok(index) = messages.binary_search_by(|it| it.info.id().cmp(&part.message_id)) {
+            messages[index].parts.push(part);
+        }
+    }
+    append_unfinished_text(connection, id, &mut messages)?;
+    Ok(messages)
+}
+
+/// Text that was shown but whose part was never finished, because the daemon was killed.
+fn append_unfinished_text(
+    connection: &Connection,
+    id: &SessionId,
+    messages: &mut [MessageWithParts],
+) -> Result<(), StorageError> {
+    let mut statement = connection
+        .prepare_cached("SELECT part_id, text FROM part_text WHERE session_id = ?1 ORDER BY seq")?;
+    let mut rows = statement.query([id.as_str()])?;
+    while let Some(row) = rows.next()? {
+        let (part_id, text): (String, String) = (row.get(0)?, row.get(1)?);
+        let parts = messages.iter_mut().rev().flat_map(|message| message.parts.iter_mut());
+        for part in parts.filter(|part| part.id.as_str() == part_id) {
+            match &mut part.kind {
+                PartKind::Text(part) => part.text.push_str(&text),
+                PartKind::Reasoning(part) => part.text.push_str(&text),
+                PartKind::File(_)
+                | PartKind::Tool(_)
+                | PartKind::StepStart { .. }
+                | PartKind::StepFinish { .. }
+                | PartKind::Snapshot { .. }
+                | PartKind::Patch { .. }
+                | PartKind::Agent { .. }
+                | PartKind::Subtask { .. }
+                | PartKind::Retry { .. }
+                | PartKind::Compaction { .. } => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn todos(connection: &Connection, id: &SessionId) -> Result<Vec<Todo>, StorageError> {
+    let mut statement = connection.prepare_cached("SELECT data FROM todo WHERE session_id = ?1")?;
+    let data: Option<String> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    Ok(data.map(|data| serde_json::from_str(&data)).transpose()?.unwrap_or_default())
+}
+
+fn list(connection: &Connection, query: &SessionQuery) -> Result<Vec<Session>, StorageError> {
+    let (updated, id) = query.after.clone().unwrap_or((i64::MAX, String::new()));
+    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(
+        "SELECT project_id, data FROM session WHERE parent_id IS NULL \
+         AND (?1 IS NULL OR directory = ?1) AND (updated, id) < (?2, ?3) \
+         ORDER BY updated DESC, id DESC LIMIT ?4",
+    )?;
+    let mut rows = statement.query(params![query.directory, updated, id, limit])?;
+    let mut sessions = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (project_id, data): (String, String) = (row.get(0)?, row.get(1)?);
+        sessions.push(decode_session(project_id, &data)?);
+    }
+    Ok(sessions)
+}
+
+#[cfg(test)]
+mod tests;

@@ -78,6 +78,9 @@ pub enum EventPayload {
         /// The field that grows: `text` for text and reasoning.
         field: String,
         delta: String,
+        /// Bytes the field held before; not on the wire, so that a replay and live text meet exactly.
+        #[serde(skip)]
+        offset: usize,
     },
     #[serde(rename = "message.part.removed")]
     PartRemoved {

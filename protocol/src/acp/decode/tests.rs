@@ -1,0 +1,79 @@
+//! What clients in the field leave out or add does not cost them the request.
+
+use serde_json::json;
+
+use super::{EventChoice, McpServer, existing_session, initialize, new_session, permission_outcome, prompt};
+use crate::opencode::event::EventKind;
+
+fn text(value: &serde_json::Value) -> String {
+    value.to_string()
+}
+
+#[test]
+fn omitted_and_null_lists_are_empty() {
+    for servers in [json!({}), json!({"mcpServers": null}), json!({"mcpServers": []})] {
+        let mut params = json!({"cwd": "/work"});
+        params.as_object_mut().expect("object").extend(servers.as_object().expect("object").clone());
+        assert_eq!(new_session(Some(&text(&params))).expect("accepted").mcp_servers, []);
+    }
+}
+
+#[test]
+fn servers_without_args_env_or_headers_are_accepted_and_unknown_ones_skipped() {
+    let params = json!({"cwd": "/work", "sessionId": "ses_1", "mcpServers": [
+        {"name": "a", "command": "x"},
+        {"type": "http", "name": "b", "url": "http://localhost"},
+        {"type": "carrier-pigeon", "name": "c"},
+    ]});
+    let open = existing_session(Some(&text(&params))).expect("accepted");
+    assert_eq!(
+        open.mcp_servers,
+        [
+            McpServer::Stdio { name: "a".into(), command: "x".into(), args: vec![], env: Default::default() },
+            McpServer::Http { name: "b".into(), url: "http://localhost".into(), headers: Default::default() },
+        ]
+    );
+    assert_eq!(open.skipped.len(), 1);
+}
+
+#[test]
+fn a_relative_cwd_is_refused_by_name() {
+    let error = new_session(Some(r#"{"cwd":"work"}"#)).expect_err("refused");
+    assert_eq!(error.to_string(), "`cwd` must be an absolute path, not `work`");
+}
+
+#[test]
+fn an_unknown_block_is_left_out() {
+    let params = json!({"sessionId": "ses_1", "prompt": [
+        {"type": "text", "text": "hi"},
+        {"type": "hologram", "data": "…"},
+    ]});
+    let prompt = prompt(Some(&text(&params))).expect("accepted");
+    assert_eq!((prompt.blocks.len(), prompt.skipped.len()), (1, 1));
+}
+
+#[test]
+fn both_shapes_of_initialize_are_read() {
+    let v1 = json!({"protocolVersion": 1, "clientCapabilities": {
+        "auth": {"terminal": true}, "_meta": {"windlass/events": ["todo.updated", "no.such"]}}});
+    let v1 = initialize(Some(&text(&v1))).expect("accepted").client;
+    assert!(v1.terminal_auth);
+    assert_eq!(v1.events, EventChoice::Only(vec![EventKind::TodoUpdated]));
+    let v2 = json!({"protocolVersion": 2, "info": {"name": "ed", "version": "3"},
+        "capabilities": {"auth": {"terminal": {}}, "_meta": {"windlass/events": true}}});
+    let v2 = initialize(Some(&text(&v2))).expect("accepted");
+    assert!(v2.client.terminal_auth);
+    assert_eq!(v2.client.events, EventChoice::All);
+    assert_eq!(v2.client_name.as_deref(), Some("ed 3"));
+    assert!(initialize(None).is_ok());
+}
+
+#[test]
+fn only_a_named_choice_is_an_approval() {
+    let selected = r#"{"outcome":{"outcome":"selected","optionId":"once"}}"#;
+    assert_eq!(permission_outcome(selected), Ok(Some("once".to_owned())));
+    for other in [r#"{"outcome":{"outcome":"cancelled"}}"#, r#"{"outcome":{"outcome":"yes!"}}"#, "{}", "null"]
+    {
+        assert_eq!(permission_outcome(other), Ok(None), "{other}");
+    }
+}

@@ -1,0 +1,53 @@
+//! The schema, one step per version; `PRAGMA user_version` says which were made.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::StorageError;
+
+/// Each entry brings the schema from its index to the next version.
+const STEPS: &[&str] = &["
+    CREATE TABLE project (worktree TEXT PRIMARY KEY, id TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE session (
+        id TEXT PRIMARY KEY, project_id TEXT NOT NULL, parent_id TEXT, directory TEXT NOT NULL,
+        updated INTEGER NOT NULL, data TEXT NOT NULL);
+    CREATE INDEX session_by_change ON session (updated DESC, id DESC);
+    CREATE INDEX session_by_parent ON session (parent_id) WHERE parent_id IS NOT NULL;
+    CREATE TABLE message (
+        id TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
+        data TEXT NOT NULL);
+    CREATE INDEX message_by_session ON message (session_id, id);
+    CREATE TABLE part (
+        id TEXT PRIMARY KEY, message_id TEXT NOT NULL REFERENCES message (id) ON DELETE CASCADE,
+        session_id TEXT NOT NULL, data TEXT NOT NULL);
+    CREATE INDEX part_by_session ON part (session_id, id);
+    CREATE INDEX part_by_message ON part (message_id);
+    CREATE TABLE part_text (
+        seq INTEGER PRIMARY KEY, part_id TEXT NOT NULL REFERENCES part (id) ON DELETE CASCADE,
+        session_id TEXT NOT NULL, text TEXT NOT NULL);
+    CREATE INDEX part_text_by_part ON part_text (part_id);
+    CREATE INDEX part_text_by_session ON part_text (session_id);
+    CREATE TABLE todo (
+        session_id TEXT PRIMARY KEY REFERENCES session (id) ON DELETE CASCADE, data TEXT NOT NULL);
+"];
+
+/// Brings the schema up to date; several processes may try at once.
+pub fn run(connection: &mut Connection) -> Result<(), StorageError> {
+    if version(connection)? >= STEPS.len() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let from = version(&transaction)?;
+    for step in STEPS.iter().skip(from) {
+        transaction.execute_batch(step)?;
+    }
+    if from < STEPS.len() {
+        transaction.pragma_update(None, "user_version", STEPS.len() as i64)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn version(connection: &Connection) -> Result<usize, StorageError> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(usize::try_from(version).unwrap_or(0))
+}

@@ -1,0 +1,169 @@
+//! A thread that owns one SQLite connection and runs jobs on it in order, several writes in one transaction.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{StorageError, migrations};
+
+/// Jobs that may wait before senders do.
+const QUEUE: usize = 256;
+/// Writes that may share one transaction.
+const MAX_GROUP: usize = 64;
+
+/// A lazily started thread. Cloning it shares it; the thread ends with the last clone.
+#[derive(Clone)]
+pub struct Worker {
+    name: &'static str,
+    path: PathBuf,
+    jobs: Arc<Mutex<Option<mpsc::Sender<Job>>>>,
+}
+
+enum Job {
+    Read(Box<dyn FnOnce(Result<&mut Connection, StorageError>) + Send>),
+    /// Does its work inside the group's transaction and returns what answers once that is committed.
+    Write(Box<dyn FnOnce(Result<&Connection, StorageError>) -> Answer + Send>),
+}
+
+/// Called with the outcome of the commit.
+type Answer = Box<dyn FnOnce(Result<(), StorageError>) + Send>;
+
+impl Worker {
+    pub fn new(name: &'static str, path: PathBuf) -> Self {
+        Self { name, path, jobs: Arc::default() }
+    }
+
+    /// Runs a job that only reads.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Connection) -> Result<T, StorageError> + Send + 'static,
+    ) -> Result<T, StorageError> {
+        let (answer, answered) = oneshot::channel();
+        let job = Job::Read(Box::new(move |connection| {
+            // The asker may be gone; nobody else wants the answer.
+            let _ = answer.send(connection.and_then(job));
+        }));
+        self.send(job).await?;
+        answered.await.map_err(|_| StorageError::Gone)?
+    }
+
+    /// Runs a job that writes; it is committed when this returns.
+    pub async fn write<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Connection) -> Result<T, StorageError> + Send + 'static,
+    ) -> Result<T, StorageError> {
+        let (answer, answered) = oneshot::channel();
+        let job = Job::Write(Box::new(move |connection| {
+            let result = connection.and_then(|connection| in_savepoint(connection, job));
+            Box::new(move |committed: Result<(), StorageError>| {
+                let _ = answer.send(committed.and(result));
+            })
+        }));
+        self.send(job).await?;
+        answered.await.map_err(|_| StorageError::Gone)?
+    }
+
+    async fn send(&self, job: Job) -> Result<(), StorageError> {
+        let jobs = self.started()?;
+        jobs.send(job).await.map_err(|_| StorageError::Gone)
+    }
+
+    fn started(&self) -> Result<mpsc::Sender<Job>, StorageError> {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(jobs) = &*jobs {
+            return Ok(jobs.clone());
+        }
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let path = self.path.clone();
+        std::thread::Builder::new()
+            .name(self.name.to_owned())
+            .stack_size(512 * 1024)
+            .spawn(move || run(&path, receiver))
+            .map_err(|error| open_error(&self.path, &error))?;
+        *jobs = Some(sender.clone());
+        Ok(sender)
+    }
+}
+
+fn run(path: &Path, mut jobs: mpsc::Receiver<Job>) {
+    let mut connection = None;
+    while let Some(job) = jobs.blocking_recv() {
+        let opened = match &mut connection {
+            Some(connection) => Ok(connection),
+            // A store that could not be opened is tried again by the next job: the user may have mended it.
+            none => open(path).map(|opened| none.insert(opened)),
+        };
+        match (job, opened) {
+            (Job::Read(job), opened) => job(opened),
+            (Job::Write(job), Ok(connection)) => write_group(connection, job, &mut jobs),
+            (Job::Write(job), Err(error)) => job(Err(error))(Ok(())),
+        }
+    }
+}
+
+fn write_group(
+    connection: &mut Connection,
+    first: Box<dyn FnOnce(Result<&Connection, StorageError>) -> Answer + Send>,
+    jobs: &mut mpsc::Receiver<Job>,
+) {
+    let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
+        Ok(transaction) => transaction,
+        Err(error) => return first(Err(error.into()))(Ok(())),
+    };
+    let mut answers = vec![first(Ok(&transaction))];
+    while answers.len() < MAX_GROUP {
+        match jobs.try_recv() {
+            Ok(Job::Write(job)) => answers.push(job(Ok(&transaction))),
+            Ok(Job::Read(job)) => job(Err(StorageError::Gone)),
+            Err(_) => break,
+        }
+    }
+    match transaction.commit() {
+        Ok(()) => answers.into_iter().for_each(|answer| answer(Ok(()))),
+        Err(error) => {
+            let reason = error.to_string();
+            for answer in answers {
+                answer(Err(StorageError::Commit { reason: reason.clone() }));
+            }
+        }
+    }
+}
+
+/// One job's failure must not undo the others of its group.
+fn in_savepoint<T>(
+    connection: &Connection,
+    job: impl FnOnce(&Connection) -> Result<T, StorageError>,
+) -> Result<T, StorageError> {
+    connection.prepare_cached("SAVEPOINT job")?.execute([])?;
+    let result = job(connection);
+    if result.is_err() {
+        connection.prepare_cached("ROLLBACK TO job")?.execute([])?;
+    }
+    connection.prepare_cached("RELEASE job")?.execute([])?;
+    result
+}
+
+fn open(path: &Path) -> Result<Connection, StorageError> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(|error| open_error(path, &error))?;
+    }
+    let mut connection = Connection::open(path).map_err(|error| open_error(path, &error))?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.set_prepared_statement_cache_capacity(32);
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "foreign_keys", "ON")?;
+    connection.pragma_update(None, "cache_size", -2000)?;
+    connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+    migrations::run(&mut connection)?;
+    Ok(connection)
+}
+
+fn open_error(path: &Path, error: &dyn std::fmt::Display) -> StorageError {
+    StorageError::Open { path: path.display().to_string(), reason: error.to_string() }
+}
