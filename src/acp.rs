@@ -1,1 +1,20 @@
 //! The ACP front end: newline-delimited JSON-RPC on standard input and output.
+//!
+//! A reader takes lines in order, a writer drains one ordered outbox; answers, updates and our own requests all
+//! pass through it, so what a client sees has exactly the order in which it happened.
+
+mod connection;
+mod dispatch;
+mod encoder;
+mod from_proto;
+mod initialize;
+mod options;
+mod outbox;
+mod permissions;
+mod prompt;
+mod session;
+mod settings;
+mod to_proto;
+mod trace;
+
+pub use connection::{Options, serve};

@@ -1,1 +1,475 @@
-//! The engine: sessions, turns and steps behind one façade.
+//! The engine: sessions, turns and steps behind one façade, the API boundary for every front end.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::mpsc, task::JoinHandle};
+use windlass_protocol::opencode::{
+    event::{EventPayload, SessionInfo},
+    id::{PermissionId, SessionId},
+    message::{MessageWithParts, ModelRef},
+    permission::{PermissionRequest, Reply},
+    session::{Session, SessionTime, Todo},
+};
+
+use crate::{
+    base::{clock, ids},
+    bus::Bus,
+    config::{Environment, paths::Paths},
+    mcp,
+    provider::{auth, http},
+    storage::{SessionQuery, Storage},
+};
+
+mod answer;
+mod asks;
+mod attach;
+mod calls;
+mod error;
+mod project;
+mod prompt;
+mod session;
+mod state;
+mod state_file;
+mod step;
+mod title;
+mod turn;
+mod workspace;
+
+pub use error::{EngineError, EngineErrorKind};
+pub use session::{PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
+pub use workspace::{Loaded, Workspace};
+
+use session::{Command, Inbox, SessionCx, Tickets};
+
+/// How long turns may take to end after they were cancelled.
+const ABORT_LIMIT: Duration = Duration::from_millis(1500);
+
+/// The engine. Cloning it shares it.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    environment: Environment,
+    paths: Paths,
+    storage: Storage,
+    bus: Bus,
+    http: http::Client,
+    asks: asks::Asks,
+    workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
+    sessions: Mutex<HashMap<SessionId, OpenSession>>,
+    next_ticket: AtomicU64,
+    /// False after `logout`: stored keys are not used until the user authenticates again.
+    use_stored_keys: AtomicBool,
+}
+
+/// A session that a front end has opened.
+struct OpenSession {
+    workspace: Arc<Workspace>,
+    mcp: Option<Arc<mcp::Servers>>,
+    tickets: Arc<Tickets>,
+    /// Absent while the session is idle: it is rebuilt from the store by the next prompt.
+    task: Option<Task>,
+}
+
+struct Task {
+    inbox: mpsc::Sender<Command>,
+    join: JoinHandle<()>,
+}
+
+/// A session to be made.
+#[derive(Debug, Clone, Default)]
+pub struct NewSession {
+    pub directory: PathBuf,
+    /// The id the client wants; refused when taken.
+    pub id: Option<SessionId>,
+    /// Servers for this session only.
+    pub mcp: Vec<mcp::ServerSpec>,
+}
+
+/// An opened session as it stands.
+pub struct Opened {
+    pub info: Session,
+    pub workspace: Arc<Workspace>,
+    pub messages: Vec<MessageWithParts>,
+    pub todos: Vec<Todo>,
+}
+
+impl Engine {
+    pub fn new(environment: Environment, paths: Paths) -> Self {
+        let bus = Bus::default();
+        Self(Arc::new(Inner {
+            storage: Storage::new(paths.database()),
+            environment,
+            paths,
+            asks: asks::Asks::new(bus.clone()),
+            bus,
+            http: http::Client::default(),
+            workspaces: Mutex::default(),
+            sessions: Mutex::default(),
+            next_ticket: AtomicU64::new(1),
+            use_stored_keys: AtomicBool::new(true),
+        }))
+    }
+
+    /// Where the engine publishes what happens.
+    pub fn bus(&self) -> &Bus {
+        &self.0.bus
+    }
+
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.0.storage
+    }
+
+    pub(crate) fn http(&self) -> &http::Client {
+        &self.0.http
+    }
+
+    pub(crate) fn asks(&self) -> &asks::Asks {
+        &self.0.asks
+    }
+
+    /// The services of a directory, with its files read afresh.
+    pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
+        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
+        let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
+        let directory = directory.to_owned();
+        let read = tokio::task::spawn_blocking(move || {
+            if !directory.is_dir() {
+                let reason = format!("the directory {} does not exist", directory.display());
+                return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
+            }
+            Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys))
+        });
+        let loaded = read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))??;
+        for warning in &loaded.warnings {
+            tracing::warn!("{warning}");
+        }
+        let mut workspaces = lock(&self.0.workspaces);
+        match workspaces.get(&loaded.config.directory) {
+            Some(workspace) => {
+                workspace.replace(loaded);
+                Ok(workspace.clone())
+            }
+            None => {
+                let workspace = Arc::new(Workspace::start(loaded, &self.0.bus));
+                workspaces.insert(workspace.directory().to_owned(), workspace.clone());
+                Ok(workspace)
+            }
+        }
+    }
+
+    /// Makes and opens a session.
+    pub async fn create_session(&self, new: NewSession) -> Result<Opened, EngineError> {
+        let workspace = self.workspace(&new.directory).await?;
+        let loaded = workspace.loaded();
+        let now = clock::now_ms();
+        let worktree = &loaded.config.worktree;
+        let path = new.directory.strip_prefix(worktree).ok();
+        let info = Session {
+            id: new.id.unwrap_or_else(ids::session),
+            slug: project::slug(),
+            project_id: self.project_id(worktree).await?,
+            directory: new.directory.display().to_string(),
+            path: path.map(|path| path.display().to_string()),
+            parent_id: None,
+            title: title::default(now),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            agent: None,
+            model: None,
+            cost: 0.0,
+            tokens: Default::default(),
+            summary: None,
+            permission: None,
+            revert: None,
+            time: SessionTime { created: now, updated: now, compacting: None, archived: None },
+        };
+        if !self.0.storage.create_session(info.clone()).await? {
+            let message = format!("the session id {} is taken; choose another or load it", info.id);
+            return Err(EngineError::new(EngineErrorKind::SessionExists, message));
+        }
+        self.register(&info.id, workspace.clone(), new.mcp);
+        let event = SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) };
+        self.0.bus.publish(EventPayload::SessionCreated(event));
+        Ok(Opened { info, workspace, messages: Vec::new(), todos: Vec::new() })
+    }
+
+    /// Opens a stored session in a directory and returns everything said so far.
+    pub async fn open_session(
+        &self,
+        id: &SessionId,
+        directory: &Path,
+        mcp: Vec<mcp::ServerSpec>,
+    ) -> Result<Opened, EngineError> {
+        let is_running = lock(&self.0.sessions).get(id).is_some_and(|open| open.task.is_some());
+        let stored = self.0.storage.load(id.clone()).await?;
+        let mut stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
+        let workspace = self.workspace(directory).await?;
+        if !is_running {
+            let (mut state, mut journal) = state::SessionState::from_stored(stored);
+            let moved = directory.display().to_string();
+            if state.info.directory != moved {
+                state.info.directory = moved;
+                journal.session(&state.info);
+            }
+            journal.commit(&self.0.storage, &self.0.bus).await?;
+            stored = crate::storage::StoredSession {
+                info: state.info,
+                messages: state.history,
+                todos: state.todos,
+            };
+        }
+        self.register(id, workspace.clone(), mcp);
+        Ok(Opened { info: stored.info, workspace, messages: stored.messages, todos: stored.todos })
+    }
+
+    fn register(&self, id: &SessionId, workspace: Arc<Workspace>, specs: Vec<mcp::ServerSpec>) {
+        let start = |specs: Vec<mcp::ServerSpec>| {
+            let directory = workspace.directory().to_owned();
+            Arc::new(mcp::Servers::start(specs, directory, self.0.bus.clone()))
+        };
+        let mcp = (!specs.is_empty()).then(|| start(specs));
+        let mut sessions = lock(&self.0.sessions);
+        match sessions.get_mut(id) {
+            // A running task keeps the workspace and servers it began with.
+            Some(open) if open.task.is_some() => {}
+            Some(open) => (open.workspace, open.mcp) = (workspace, mcp),
+            None => {
+                let open = OpenSession { workspace, mcp, tickets: Arc::default(), task: None };
+                sessions.insert(id.clone(), open);
+            }
+        }
+    }
+
+    /// The stored project id of a worktree. One that is not known yet is found out in the background.
+    async fn project_id(&self, worktree: &Path) -> Result<String, EngineError> {
+        if worktree == Path::new("/") {
+            return Ok(project::GLOBAL.to_owned());
+        }
+        let key = worktree.display().to_string();
+        if let Some(id) = self.0.storage.project_of(key.clone()).await? {
+            return Ok(id);
+        }
+        let (storage, worktree) = (self.0.storage.clone(), worktree.to_owned());
+        tokio::spawn(async move {
+            if let Some(id) = project::root_commit(&worktree).await
+                && let Err(error) = storage.set_project(key, id).await
+            {
+                tracing::warn!(%error, "the project was not stored");
+            }
+        });
+        Ok(project::GLOBAL.to_owned())
+    }
+
+    /// A page of root sessions, most recently changed first.
+    pub async fn list_sessions(&self, query: SessionQuery) -> Result<Vec<Session>, EngineError> {
+        Ok(self.0.storage.list(query).await?)
+    }
+
+    /// Gives a prompt to an open session; never waits. `on_end` is called behind the turn's last event.
+    ///
+    /// Returns a ticket for [`Engine::cancel_prompt`].
+    pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: TurnEnd) -> u64 {
+        let ticket = self.0.next_ticket.fetch_add(1, Ordering::Relaxed);
+        let tickets = {
+            let mut sessions = lock(&self.0.sessions);
+            let Some(open) = sessions.get_mut(id) else {
+                drop(sessions);
+                on_end(Err(EngineError::session_not_found(id)));
+                return ticket;
+            };
+            open.tickets.issue(ticket, on_end);
+            match self.inbox(id, open).try_send(Command::Prompt { ticket, input }) {
+                Ok(()) => return ticket,
+                Err(_) => open.tickets.clone(),
+            }
+        };
+        let message = format!("{} prompts are waiting for this session already", session::MAX_QUEUED);
+        tickets.end(ticket, Err(EngineError::new(EngineErrorKind::InvalidInput, message)));
+        ticket
+    }
+
+    /// Chooses the agent or model for later prompts of an open session; never waits.
+    pub fn select(&self, id: &SessionId, agent: Option<String>, model: Option<ModelRef>) {
+        if let Some(model) = model.clone() {
+            let paths = self.0.paths.clone();
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = state_file::remember_model(&paths, &model) {
+                    tracing::warn!(%error, "the last used model was not stored");
+                }
+            });
+        }
+        if let Some(open) = lock(&self.0.sessions).get_mut(id) {
+            // A full inbox already holds more prompts than a user can mean.
+            let _ = self.inbox(id, open).try_send(Command::Select { agent, model });
+        }
+    }
+
+    /// The inbox of a session's task, which is started when there is none.
+    fn inbox(&self, id: &SessionId, open: &mut OpenSession) -> mpsc::Sender<Command> {
+        match &open.task {
+            Some(task) if !task.inbox.is_closed() => task.inbox.clone(),
+            Some(_) | None => {
+                let (inbox, receiver) = mpsc::channel(session::MAX_QUEUED);
+                let cx = SessionCx {
+                    engine: self.clone(),
+                    id: id.clone(),
+                    workspace: open.workspace.clone(),
+                    mcp: open.mcp.clone(),
+                    tickets: open.tickets.clone(),
+                    own_inbox: inbox.downgrade(),
+                };
+                let join = tokio::spawn(session::run(cx, Inbox::new(receiver)));
+                open.task = Some(Task { inbox: inbox.clone(), join });
+                inbox
+            }
+        }
+    }
+
+    /// Lets an idle session's task end; false when something has come in the meantime.
+    pub(crate) fn retire(&self, id: &SessionId, inbox: &Inbox) -> bool {
+        let mut sessions = lock(&self.0.sessions);
+        if !inbox.is_empty() {
+            return false;
+        }
+        if let Some(open) = sessions.get_mut(id) {
+            open.task = None;
+        }
+        true
+    }
+
+    /// Drops a task that ends by itself, so that the next prompt starts another.
+    pub(crate) fn forget_task(&self, id: &SessionId) {
+        if let Some(open) = lock(&self.0.sessions).get_mut(id) {
+            open.task = None;
+        }
+    }
+
+    /// Cancels every prompt of a session, running or waiting. Unknown sessions are ignored.
+    pub fn cancel(&self, id: &SessionId) {
+        let tickets = lock(&self.0.sessions).get(id).map(|open| open.tickets.clone());
+        if let Some(tickets) = tickets {
+            tickets.cancel_all();
+        }
+    }
+
+    /// Cancels one prompt.
+    pub fn cancel_prompt(&self, id: &SessionId, ticket: u64) {
+        let tickets = lock(&self.0.sessions).get(id).map(|open| open.tickets.clone());
+        if let Some(tickets) = tickets {
+            tickets.cancel(ticket);
+        }
+    }
+
+    /// Cancels a session's turns, waits for them and frees what the session held. False when it was not open.
+    pub async fn close_session(&self, id: &SessionId) -> bool {
+        let Some(open) = lock(&self.0.sessions).remove(id) else { return false };
+        open.tickets.cancel_all();
+        end_session(open).await;
+        true
+    }
+
+    /// Deletes a session and everything in it. Deleting what is not there succeeds.
+    pub async fn delete_session(&self, id: &SessionId) -> Result<(), EngineError> {
+        self.close_session(id).await;
+        let stored = self.0.storage.session(id.clone()).await?;
+        if let Some(info) = stored
+            && self.0.storage.delete_session(id.clone()).await?
+        {
+            let event = SessionInfo { session_id: id.clone(), info: Box::new(info) };
+            self.0.bus.publish(EventPayload::SessionDeleted(event));
+        }
+        Ok(())
+    }
+
+    /// Answers a pending permission request. False when none with this id waits.
+    pub fn reply_permission(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) -> bool {
+        self.0.asks.reply(id, reply, feedback)
+    }
+
+    /// The permission requests of a session that wait now.
+    pub fn pending_permissions(&self, id: &SessionId) -> Vec<PermissionRequest> {
+        self.0.asks.of_session(id)
+    }
+
+    /// Uses stored keys again, as they are now.
+    pub async fn log_in(&self) -> Result<(), EngineError> {
+        self.0.use_stored_keys.store(true, Ordering::Relaxed);
+        self.reload_workspaces().await
+    }
+
+    /// Forgets the keys that `windlass auth login` stored, and uses no stored key until [`Engine::log_in`].
+    pub async fn log_out(&self) -> Result<(), EngineError> {
+        self.0.use_stored_keys.store(false, Ordering::Relaxed);
+        let paths = self.0.paths.clone();
+        let cleared = tokio::task::spawn_blocking(move || auth::clear(&paths)).await;
+        match cleared {
+            Ok(Ok(())) => self.reload_workspaces().await,
+            Ok(Err(error)) => Err(EngineError::new(EngineErrorKind::Internal, error.to_string())),
+            Err(error) => Err(EngineError::new(EngineErrorKind::Internal, error.to_string())),
+        }
+    }
+
+    /// Whether the user has logged out and not in again.
+    pub fn is_logged_out(&self) -> bool {
+        !self.0.use_stored_keys.load(Ordering::Relaxed)
+    }
+
+    async fn reload_workspaces(&self) -> Result<(), EngineError> {
+        let directories: Vec<PathBuf> = lock(&self.0.workspaces).keys().cloned().collect();
+        for directory in directories {
+            self.workspace(&directory).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the engine: running and waiting turns finish first, then everything that was started is ended.
+    pub async fn finish(&self) {
+        let sessions = std::mem::take(&mut *lock(&self.0.sessions));
+        futures_util::future::join_all(sessions.into_values().map(end_session)).await;
+        self.close_workspaces().await;
+    }
+
+    /// Ends the engine now: turns are cancelled and get a moment to say so.
+    pub async fn abort(&self) {
+        let sessions = std::mem::take(&mut *lock(&self.0.sessions));
+        for open in sessions.values() {
+            open.tickets.cancel_all();
+        }
+        let ends = futures_util::future::join_all(sessions.into_values().map(end_session));
+        if tokio::time::timeout(ABORT_LIMIT, ends).await.is_err() {
+            tracing::warn!("some turns did not end in time");
+        }
+        // What is left is killed with its owner when the process ends.
+        let _ = tokio::time::timeout(Duration::from_millis(300), self.close_workspaces()).await;
+    }
+
+    async fn close_workspaces(&self) {
+        let workspaces = std::mem::take(&mut *lock(&self.0.workspaces));
+        futures_util::future::join_all(workspaces.values().map(|workspace| workspace.mcp().close())).await;
+    }
+}
+
+/// Waits for a session's task and ends its servers.
+async fn end_session(open: OpenSession) {
+    let OpenSession { mcp, task, .. } = open;
+    if let Some(Task { inbox, join }) = task {
+        // Without senders the task ends when its inbox is empty.
+        drop(inbox);
+        let _ = join.await;
+    }
+    if let Some(mcp) = mcp {
+        mcp.close().await;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -3,4 +3,4 @@
 pub mod decode;
 pub mod ext;
 
-pub use agent_client_protocol_schema::v1 as schema;
+pub use agent_client_protocol_schema::{self as version, v1 as schema};

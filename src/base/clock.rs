@@ -16,7 +16,12 @@ pub fn iso(ms: i64) -> String {
     }
 }
 
-/// Today's date where the user is, such as `Sat Nov 21 2026`.
-pub fn today() -> String {
-    jiff::Zoned::now().strftime("%a %b %d %Y").to_string()
+/// The date of a moment where the user is, such as `Sat Nov 21 2026`.
+pub fn day(ms: i64) -> String {
+    match jiff::Timestamp::from_millisecond(ms) {
+        Ok(timestamp) => {
+            timestamp.to_zoned(jiff::tz::TimeZone::system()).strftime("%a %b %d %Y").to_string()
+        }
+        Err(_) => String::new(),
+    }
 }

@@ -72,12 +72,17 @@ impl<T> Queue<T> {
 
     /// Waits until the queue holds fewer than its high-water mark, or is closed.
     pub async fn room(&self) {
+        self.below(self.high_water).await;
+    }
+
+    /// Waits until the queue holds fewer than `limit` items, or is closed.
+    pub async fn below(&self, limit: usize) {
         loop {
             let drained = self.drained.notified();
             tokio::pin!(drained);
             // Registers before the check, so that a drain in between is not missed.
             drained.as_mut().enable();
-            if self.lock().len() < self.high_water || self.closed.load(Ordering::Acquire) {
+            if self.lock().len() < limit || self.closed.load(Ordering::Acquire) {
                 return;
             }
             drained.await;

@@ -1,0 +1,266 @@
+//! One client: the reader and the writer of its lines, and how the connection ends.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use jsonrpsee::Methods;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use windlass_protocol::{
+    acp::decode::ClientCapabilities,
+    opencode::{id::SessionId, permission::Reply},
+};
+
+use super::{
+    dispatch,
+    encoder::Encoder,
+    outbox::{Outbox, Outgoing},
+    permissions::Permissions,
+    session::FrontSession,
+    trace::Trace,
+};
+use crate::{
+    bus::{Filter, Subscriber},
+    engine::Engine,
+};
+
+/// Bytes of one line; a longer one is refused, not kept.
+const MAX_LINE: usize = 256 * 1024 * 1024;
+/// How long the last lines may take after a signal.
+const FLUSH_LIMIT: Duration = Duration::from_millis(300);
+/// Bytes that are encoded before they are written.
+const WRITE_CHUNK: usize = 256 * 1024;
+/// Answers the client has not read that make windlass stop reading its requests.
+const MAX_UNREAD: usize = 1024;
+
+/// What the command line says of a connection.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Append every line in both directions to this file.
+    pub trace: Option<PathBuf>,
+    /// How to start the login in a terminal: program and arguments.
+    pub login_command: Vec<String>,
+    /// Ends the connection: turns are cancelled, what is said is flushed.
+    pub stop: CancellationToken,
+}
+
+/// A client.
+pub struct Connection {
+    pub engine: Engine,
+    pub outbox: Arc<Outbox>,
+    pub permissions: Arc<Permissions>,
+    pub options: Options,
+    pub methods: Methods,
+    /// Handlers that run beside the reader.
+    pub tasks: TaskTracker,
+    client: Mutex<Option<ClientCapabilities>>,
+    sessions: Mutex<HashMap<SessionId, FrontSession>>,
+    /// Sessions whose opening is under way, and the lines that wait for it.
+    pub gates: Mutex<HashMap<String, VecDeque<Vec<u8>>>>,
+}
+
+impl Connection {
+    /// What the client can do; `None` before `initialize`.
+    pub fn client(&self) -> Option<ClientCapabilities> {
+        lock(&self.client).clone()
+    }
+
+    pub fn set_client(&self, client: ClientCapabilities) {
+        *lock(&self.client) = Some(client);
+    }
+
+    pub fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, FrontSession>> {
+        lock(&self.sessions)
+    }
+}
+
+/// Serves one client until its input ends, its output breaks or it is told to stop.
+pub async fn serve(
+    engine: Engine,
+    input: impl AsyncRead + Unpin + Send,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+    options: Options,
+) -> io::Result<()> {
+    let trace = Arc::new(Trace::open(options.trace.as_deref())?);
+    let outbox = Arc::new(Outbox::new());
+    let subscriber: Arc<dyn Subscriber> = outbox.clone();
+    engine.bus().subscribe(Filter::All, &subscriber);
+    let permissions = Arc::new(Permissions::default());
+    let connection = Arc::new(Connection {
+        engine: engine.clone(),
+        outbox: outbox.clone(),
+        permissions: permissions.clone(),
+        methods: dispatch::methods().map_err(io::Error::other)?,
+        tasks: TaskTracker::new(),
+        client: Mutex::default(),
+        sessions: Mutex::default(),
+        gates: Mutex::default(),
+        options,
+    });
+    let writer = Writer {
+        connection: Arc::downgrade(&connection),
+        encoder: Encoder::new(engine.clone(), permissions.clone()),
+        outbox: outbox.clone(),
+        trace: trace.clone(),
+        output,
+    };
+    let mut writing = tokio::spawn(writer.run());
+
+    let stop = connection.options.stop.clone();
+    let is_orderly = tokio::select! {
+        read = read_lines(&connection, &trace, input) => {
+            if let Err(error) = read {
+                tracing::error!(%error, "the input failed");
+            }
+            true
+        }
+        _ = &mut writing => {
+            tracing::error!("the output is broken; everything is cancelled");
+            false
+        }
+        () = stop.cancelled() => false,
+    };
+    if is_orderly {
+        // Nobody is left to answer, so what would need an answer is refused.
+        for id in permissions.give_up() {
+            engine.reply_permission(&id, Reply::Reject, None);
+        }
+        let finished = async {
+            connection.tasks.close();
+            connection.tasks.wait().await;
+            engine.finish().await;
+        };
+        tokio::select! {
+            () = finished => {}
+            _ = &mut writing => engine.abort().await,
+            () = stop.cancelled() => engine.abort().await,
+        }
+    } else {
+        permissions.give_up();
+        engine.abort().await;
+    }
+    outbox.queue.close();
+    if !writing.is_finished() {
+        if is_orderly && !stop.is_cancelled() {
+            let _ = writing.await;
+        } else {
+            let _ = tokio::time::timeout(FLUSH_LIMIT, writing).await;
+        }
+    }
+    Ok(())
+}
+
+/// Reads lines and dispatches them in order until the input ends.
+async fn read_lines(
+    connection: &Arc<Connection>,
+    trace: &Trace,
+    input: impl AsyncRead + Unpin,
+) -> io::Result<()> {
+    let mut input = BufReader::with_capacity(64 * 1024, input);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let is_whole = read_line(&mut input, &mut line).await?;
+        if line.is_empty() && is_whole {
+            return Ok(());
+        }
+        trace.received(&line);
+        if is_whole {
+            dispatch::line(connection, &line);
+        } else {
+            dispatch::refuse_long_line(connection, MAX_LINE);
+        }
+        if line.capacity() > 1024 * 1024 {
+            line = Vec::new();
+        }
+        // A client that asks and does not read is not read either.
+        connection.outbox.queue.below(MAX_UNREAD).await;
+    }
+}
+
+/// Reads up to and with the next line feed. False when the line was longer than allowed and is dropped.
+async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), line: &mut Vec<u8>) -> io::Result<bool> {
+    let mut is_whole = true;
+    loop {
+        let buffer = input.fill_buf().await?;
+        if buffer.is_empty() {
+            return Ok(is_whole);
+        }
+        let end = buffer.iter().position(|byte| *byte == b'\n').map(|index| index + 1);
+        let n_taken = end.unwrap_or(buffer.len());
+        if line.len() + n_taken > MAX_LINE {
+            is_whole = false;
+            line.clear();
+        }
+        if is_whole {
+            line.extend_from_slice(&buffer[..n_taken]);
+        }
+        input.consume(n_taken);
+        if end.is_some() {
+            return Ok(is_whole);
+        }
+    }
+}
+
+struct Writer<W> {
+    connection: std::sync::Weak<Connection>,
+    encoder: Encoder,
+    outbox: Arc<Outbox>,
+    trace: Arc<Trace>,
+    output: W,
+}
+
+impl<W: AsyncWrite + Unpin> Writer<W> {
+    /// Writes what the outbox holds, in order, until it is closed and empty or the output breaks.
+    async fn run(mut self) -> io::Result<()> {
+        let mut batch = VecDeque::new();
+        let mut bytes = Vec::with_capacity(16 * 1024);
+        let mut knows_client = false;
+        let result = loop {
+            if !self.outbox.queue.next_batch(&mut batch).await {
+                break Ok(());
+            }
+            if !knows_client && let Some(client) = self.connection.upgrade().and_then(|it| it.client()) {
+                self.encoder.set_client(client);
+                knows_client = true;
+            }
+            if let Err(error) = self.write(&mut batch, &mut bytes).await {
+                break Err(error);
+            }
+        };
+        // Without a reader nothing more can be said, and no session may wait for room.
+        self.outbox.queue.close();
+        result
+    }
+
+    async fn write(&mut self, batch: &mut VecDeque<Outgoing>, bytes: &mut Vec<u8>) -> io::Result<()> {
+        while let Some(mut item) = batch.pop_front() {
+            while let Some(next) = batch.front() {
+                if !self.encoder.merge(&mut item, next) {
+                    break;
+                }
+                batch.pop_front();
+            }
+            self.encoder.encode(item, bytes);
+            if bytes.len() >= WRITE_CHUNK || batch.is_empty() {
+                for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                    self.trace.sent(line.trim_ascii_end());
+                }
+                self.output.write_all(bytes).await?;
+                self.output.flush().await?;
+                bytes.clear();
+                bytes.shrink_to(WRITE_CHUNK);
+            }
+        }
+        Ok(())
+    }
+}
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,425 @@
+//! Turns the outbox's items into lines: the writer's memory of what the client has been shown.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use serde::Serialize;
+use windlass_protocol::{
+    acp::{
+        decode::{ClientCapabilities, EventChoice},
+        ext,
+        schema::{
+            ContentBlock, ContentChunk, Cost, Notice, NoticeSeverity, SessionInfoUpdate, SessionNotification,
+            SessionUpdate, TextContent, UsageUpdate,
+        },
+    },
+    opencode::{
+        event::{Event, EventPayload, SessionInfo},
+        id::{MessageId, PartId, SessionId},
+        message::{Message, ModelRef},
+        part::{Part, PartKind, ToolPart},
+        permission::{PermissionRequest, Reply},
+        session::{SessionStatus, Todo},
+    },
+    rpc,
+};
+
+use super::{
+    outbox::{Outgoing, Replay},
+    permissions::Permissions,
+    to_proto,
+};
+use crate::{
+    base::clock,
+    engine::{Engine, Workspace},
+};
+
+/// Sessions whose creation is remembered until the client knows them.
+const MAX_UNKNOWN: usize = 64;
+
+/// See the module's comment. Owned by the writer task.
+pub struct Encoder {
+    engine: Engine,
+    permissions: Arc<Permissions>,
+    client: ClientCapabilities,
+    sessions: HashMap<SessionId, Shown>,
+    /// `session.created` of sessions that are not attached yet.
+    created: VecDeque<Arc<Event>>,
+}
+
+/// What the client has been shown of a session.
+struct Shown {
+    cwd: PathBuf,
+    workspace: Arc<Workspace>,
+    title: Option<String>,
+    /// US dollars so far.
+    cost: f64,
+    /// Model of the newest answer.
+    model: Option<ModelRef>,
+    user_messages: HashSet<MessageId>,
+    /// Bytes shown of each text or thought of the running turn.
+    texts: HashMap<PartId, Text>,
+    calls: HashSet<PartId>,
+    /// Events that wait behind a replay.
+    held: Option<Vec<Arc<Event>>>,
+}
+
+#[derive(Clone, Copy)]
+struct Text {
+    is_thought: bool,
+    n_bytes: usize,
+}
+
+impl Encoder {
+    pub fn new(engine: Engine, permissions: Arc<Permissions>) -> Self {
+        Self {
+            engine,
+            permissions,
+            client: ClientCapabilities::default(),
+            sessions: HashMap::new(),
+            created: VecDeque::new(),
+        }
+    }
+
+    /// What the client can do, once it has said so.
+    pub fn set_client(&mut self, client: ClientCapabilities) {
+        self.client = client;
+    }
+
+    /// Encodes an item as lines with their line feeds.
+    pub fn encode(&mut self, item: Outgoing, out: &mut Vec<u8>) {
+        match item {
+            Outgoing::Line(line) => {
+                out.extend_from_slice(&line);
+                out.push(b'\n');
+            }
+            Outgoing::Event(event) => self.event(&event, out),
+            Outgoing::Attach { session_id, workspace, cost } => self.attach(session_id, workspace, cost, out),
+            Outgoing::Hold(session_id) => {
+                if let Some(shown) = self.sessions.get_mut(&session_id) {
+                    shown.held.get_or_insert_default();
+                }
+            }
+            Outgoing::Replay(replay) => self.replay(*replay, out),
+            Outgoing::Detach(session_id) => {
+                self.sessions.remove(&session_id);
+            }
+        }
+    }
+
+    /// Whether two neighbouring items may become one: text of the same part, when nobody wants the events.
+    pub fn merge(&self, first: &mut Outgoing, second: &Outgoing) -> bool {
+        if self.client.events != EventChoice::None {
+            return false;
+        }
+        let (Outgoing::Event(first), Outgoing::Event(second)) = (first, second) else { return false };
+        let EventPayload::PartDelta { part_id: next, delta: more, .. } = &second.payload else { return false };
+        match &first.payload {
+            EventPayload::PartDelta { part_id, .. } if part_id == next => {}
+            _ => return false,
+        }
+        if let EventPayload::PartDelta { delta, .. } = &mut Arc::make_mut(first).payload {
+            delta.push_str(more);
+        }
+        true
+    }
+
+    fn attach(&mut self, session_id: SessionId, workspace: Arc<Workspace>, cost: f64, out: &mut Vec<u8>) {
+        let created = self.created.iter().position(|event| event.payload.session_id() == Some(&session_id));
+        let created = created.and_then(|index| self.created.remove(index));
+        let held = self.sessions.remove(&session_id).and_then(|shown| shown.held);
+        let shown = Shown {
+            cwd: workspace.directory().to_owned(),
+            workspace,
+            title: None,
+            cost,
+            model: None,
+            user_messages: HashSet::new(),
+            texts: HashMap::new(),
+            calls: HashSet::new(),
+            held,
+        };
+        self.sessions.insert(session_id, shown);
+        if let Some(created) = created {
+            self.event(&created, out);
+        }
+    }
+
+    fn event(&mut self, event: &Arc<Event>, out: &mut Vec<u8>) {
+        let session_id = event.payload.session_id();
+        match session_id.map(|id| (id, self.sessions.get_mut(id))) {
+            Some((_, Some(Shown { held: Some(held), .. }))) => held.push(event.clone()),
+            Some((id, Some(_))) => {
+                let id = id.clone();
+                self.update(&id, &event.payload, false, out);
+                self.raw_event(event, out);
+            }
+            Some((_, None)) => self.remember(event),
+            None => self.raw_event(event, out),
+        }
+    }
+
+    fn remember(&mut self, event: &Arc<Event>) {
+        if matches!(event.payload, EventPayload::SessionCreated(_)) {
+            if self.created.len() == MAX_UNKNOWN {
+                self.created.pop_front();
+            }
+            self.created.push_back(event.clone());
+        }
+    }
+
+    /// OpenCode's own event, for clients that asked for it.
+    fn raw_event(&self, event: &Event, out: &mut Vec<u8>) {
+        if self.client.events.wants(event.payload.kind()) {
+            let params = ext::EventNotification { session_id: event.payload.session_id(), event };
+            write(&rpc::notification(ext::EVENT, params), out);
+        }
+    }
+
+    fn replay(&mut self, replay: Replay, out: &mut Vec<u8>) {
+        let Replay { session_id, messages, todos } = replay;
+        for message in messages {
+            let info = EventPayload::MessageUpdated { session_id: session_id.clone(), info: message.info };
+            self.update(&session_id, &info, true, out);
+            for part in message.parts {
+                self.part(&session_id, &part, true, out);
+            }
+        }
+        if !todos.is_empty() {
+            self.plan(&session_id, &todos, out);
+        }
+        let held = self.sessions.get_mut(&session_id).and_then(|shown| shown.held.take());
+        for event in held.into_iter().flatten() {
+            self.event(&event, out);
+        }
+    }
+
+    fn update(&mut self, id: &SessionId, payload: &EventPayload, is_replay: bool, out: &mut Vec<u8>) {
+        match payload {
+            EventPayload::SessionCreated(info) => {
+                if let Some(shown) = self.sessions.get_mut(id) {
+                    shown.title = Some(info.info.title.clone());
+                }
+            }
+            EventPayload::SessionUpdated(info) => self.session_info(id, info, out),
+            EventPayload::SessionStatus { status, .. } => self.status(id, status, out),
+            EventPayload::SessionIdle { .. } => {
+                if let Some(shown) = self.sessions.get_mut(id) {
+                    shown.texts.clear();
+                    shown.calls.clear();
+                    shown.user_messages.clear();
+                }
+            }
+            EventPayload::SessionDeleted(_) => {
+                self.sessions.remove(id);
+            }
+            EventPayload::MessageUpdated { info, .. } => self.message(id, info),
+            EventPayload::PartUpdated { part, .. } => self.part(id, part, is_replay, out),
+            EventPayload::PartDelta { message_id, part_id, delta, offset, .. } => {
+                self.delta(id, message_id, part_id, delta, *offset, out);
+            }
+            EventPayload::PermissionAsked(request) => self.ask(request, out),
+            EventPayload::PermissionReplied { session_id, request_id, .. } => {
+                let settled = self.permissions.settle(session_id, request_id);
+                if let Some(rpc_id) = settled.withdrawn {
+                    #[derive(Serialize)]
+                    #[serde(rename_all = "camelCase")]
+                    struct Params {
+                        request_id: rpc::Id,
+                    }
+                    write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out);
+                }
+                if let Some(next) = settled.next {
+                    self.show_ask(&next, out);
+                }
+            }
+            EventPayload::TodoUpdated { todos, .. } => self.plan(id, todos, out),
+            EventPayload::SessionError { .. }
+            | EventPayload::MessageRemoved { .. }
+            | EventPayload::PartRemoved { .. }
+            | EventPayload::FileEdited { .. }
+            | EventPayload::McpToolsChanged { .. } => {}
+        }
+    }
+
+    fn session_info(&mut self, id: &SessionId, info: &SessionInfo, out: &mut Vec<u8>) {
+        let Some(shown) = self.sessions.get_mut(id) else { return };
+        let is_new = shown.title.as_ref().is_some_and(|title| *title != info.info.title);
+        shown.title = Some(info.info.title.clone());
+        if is_new {
+            let update = SessionInfoUpdate::new()
+                .title(info.info.title.clone())
+                .updated_at(clock::iso(info.info.time.updated));
+            send(id, SessionUpdate::SessionInfoUpdate(update), out);
+        }
+    }
+
+    fn status(&self, id: &SessionId, status: &SessionStatus, out: &mut Vec<u8>) {
+        if let (SessionStatus::Retry { attempt, message, .. }, true) = (status, self.client.notices) {
+            let title = format!("The provider did not answer; attempt {} follows.", attempt + 1);
+            let notice = Notice::new(NoticeSeverity::Warning, title).description(message.clone());
+            send(id, SessionUpdate::Notice(notice), out);
+        }
+    }
+
+    fn message(&mut self, id: &SessionId, message: &Message) {
+        let Some(shown) = self.sessions.get_mut(id) else { return };
+        match message {
+            Message::User(user) => {
+                shown.user_messages.insert(user.id.clone());
+            }
+            Message::Assistant(answer) => {
+                shown.model = Some(ModelRef {
+                    provider_id: answer.provider_id.clone(),
+                    model_id: answer.model_id.clone(),
+                    variant: None,
+                });
+            }
+        }
+    }
+
+    fn part(&mut self, id: &SessionId, part: &Part, is_replay: bool, out: &mut Vec<u8>) {
+        let Some(shown) = self.sessions.get_mut(id) else { return };
+        let is_users = shown.user_messages.contains(&part.message_id);
+        match &part.kind {
+            PartKind::Text(text) if is_users => {
+                // Live, the client shows what its user said by itself.
+                if is_replay && text.synthetic != Some(true) && !text.text.is_empty() {
+                    let chunk = chunk(&text.text, part.message_id.shared());
+                    send(id, SessionUpdate::UserMessageChunk(chunk), out);
+                }
+            }
+            PartKind::Text(text) => self.text(id, part, &text.text, false, out),
+            PartKind::Reasoning(reasoning) => self.text(id, part, &reasoning.text, true, out),
+            PartKind::Tool(tool) => self.tool(id, &part.id, tool, out),
+            PartKind::StepFinish { cost, tokens, .. } => {
+                shown.cost += cost;
+                let cost = Cost::new(shown.cost, "USD");
+                let loaded = shown.workspace.loaded();
+                let model = shown.model.as_ref().and_then(|model| loaded.catalog.find(model));
+                let size = model.map_or(0, |model| model.limit.context);
+                // Without the model's limit there is no window to show a share of.
+                if size > 0 {
+                    let update = UsageUpdate::new(tokens.context(), size).cost(cost);
+                    send(id, SessionUpdate::UsageUpdate(update), out);
+                }
+            }
+            PartKind::File(_)
+            | PartKind::StepStart { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Subtask { .. }
+            | PartKind::Retry { .. }
+            | PartKind::Compaction { .. } => {}
+        }
+    }
+
+    /// Shows what a whole text has beyond what its deltas have shown.
+    fn text(&mut self, id: &SessionId, part: &Part, text: &str, is_thought: bool, out: &mut Vec<u8>) {
+        let Some(shown) = self.sessions.get_mut(id) else { return };
+        let known = shown.texts.entry(part.id.clone()).or_insert(Text { is_thought, n_bytes: 0 });
+        let rest = text.get(known.n_bytes..).unwrap_or_default();
+        known.n_bytes = known.n_bytes.max(text.len());
+        if !rest.is_empty() {
+            send(id, text_update(is_thought, &part.message_id, &part.id, rest), out);
+        }
+    }
+
+    fn delta(
+        &mut self,
+        id: &SessionId,
+        message_id: &MessageId,
+        part_id: &PartId,
+        delta: &str,
+        offset: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(known) = self.sessions.get_mut(id).and_then(|shown| shown.texts.get_mut(part_id)) else {
+            return;
+        };
+        // A replay may have shown the text's beginning already.
+        let rest = delta.get(known.n_bytes.saturating_sub(offset)..).unwrap_or_default();
+        known.n_bytes = known.n_bytes.max(offset + delta.len());
+        let is_thought = known.is_thought;
+        if !rest.is_empty() {
+            send(id, text_update(is_thought, message_id, part_id, rest), out);
+        }
+    }
+
+    fn tool(&mut self, id: &SessionId, part_id: &PartId, tool: &ToolPart, out: &mut Vec<u8>) {
+        use windlass_protocol::opencode::part::ToolState;
+
+        let Some(shown) = self.sessions.get_mut(id) else { return };
+        let is_new = shown.calls.insert(part_id.clone());
+        if is_new {
+            send(id, SessionUpdate::ToolCall(to_proto::tool_call(tool, &shown.cwd)), out);
+        }
+        let is_pending = matches!(tool.state, ToolState::Pending { .. });
+        if !(is_new && is_pending) {
+            let update = to_proto::tool_call_update(tool, &shown.cwd);
+            send(id, SessionUpdate::ToolCallUpdate(update), out);
+        }
+    }
+
+    fn plan(&self, id: &SessionId, todos: &[Todo], out: &mut Vec<u8>) {
+        send(id, SessionUpdate::Plan(to_proto::plan(todos)), out);
+    }
+
+    fn ask(&mut self, request: &PermissionRequest, out: &mut Vec<u8>) {
+        if self.permissions.is_unanswerable() {
+            tracing::warn!(
+                permission = %request.permission,
+                patterns = ?request.patterns,
+                "the client can no longer be asked, so the call is refused; allow it by configuration"
+            );
+            self.engine.reply_permission(&request.id, Reply::Reject, None);
+            return;
+        }
+        if let Some(request) = self.permissions.ask(request.clone()) {
+            self.show_ask(&request, out);
+        }
+    }
+
+    fn show_ask(&self, request: &PermissionRequest, out: &mut Vec<u8>) {
+        let Some(shown) = self.sessions.get(&request.session_id) else { return };
+        let params = to_proto::permission(request, &shown.cwd);
+        let rpc_id = self.permissions.show(&request.id);
+        write(&rpc::request(&rpc_id, "session/request_permission", params), out);
+    }
+}
+
+fn text_update(is_thought: bool, message_id: &MessageId, part_id: &PartId, text: &str) -> SessionUpdate {
+    if is_thought {
+        SessionUpdate::AgentThoughtChunk(chunk(text, part_id.shared()))
+    } else {
+        SessionUpdate::AgentMessageChunk(chunk(text, message_id.shared()))
+    }
+}
+
+fn chunk(text: &str, message_id: Arc<str>) -> ContentChunk {
+    ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
+        .message_id(windlass_protocol::acp::schema::MessageId::new(message_id))
+}
+
+/// Encodes a `session/update` with its line feed.
+pub fn send(id: &SessionId, update: SessionUpdate, out: &mut Vec<u8>) {
+    write(&rpc::notification("session/update", SessionNotification::new(id.shared(), update)), out);
+}
+
+fn write(message: &impl Serialize, out: &mut Vec<u8>) {
+    let start = out.len();
+    match serde_json::to_writer(&mut *out, message) {
+        Ok(()) => out.push(b'\n'),
+        Err(error) => {
+            out.truncate(start);
+            tracing::error!(%error, "a message could not be encoded");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! A prompt's content blocks to what the engine takes. Pure (facts: OpenCode §11.5).
+
+use windlass_protocol::{
+    acp::schema::{Annotations, ContentBlock, EmbeddedResourceResource, Role},
+    opencode::part::FilePart,
+};
+
+use crate::engine::PromptPart;
+
+/// The parts of a prompt; blocks that cannot be used are named in the second list.
+pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>) {
+    let mut parts = Vec::new();
+    let mut unused = Vec::new();
+    for block in blocks {
+        match block {
+            ContentBlock::Text(text) => {
+                let (is_synthetic, is_ignored) = audience(text.annotations.as_ref());
+                parts.push(PromptPart::Text { text: text.text, is_synthetic, is_ignored });
+            }
+            ContentBlock::Image(image) => {
+                let url = match (image.data.is_empty(), image.uri) {
+                    (true, Some(uri)) => uri,
+                    (_, _) => format!("data:{};base64,{}", image.mime_type, image.data),
+                };
+                parts.push(PromptPart::File(FilePart { mime: image.mime_type, filename: None, url, source: None }));
+            }
+            ContentBlock::ResourceLink(link) => parts.push(resource_link(link.uri, link.name, link.mime_type)),
+            ContentBlock::Resource(resource) => match resource.resource {
+                EmbeddedResourceResource::TextResourceContents(text) => {
+                    parts.push(plain(format!("[{}]\n{}", place(&text.uri), text.text)));
+                }
+                EmbeddedResourceResource::BlobResourceContents(blob) => {
+                    let mime = blob.mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                    let url = format!("data:{mime};base64,{}", blob.blob);
+                    let filename = file_name(&blob.uri);
+                    parts.push(PromptPart::File(FilePart { mime, filename, url, source: None }));
+                }
+                _ => unused.push("a resource of an unknown kind is ignored".to_owned()),
+            },
+            ContentBlock::Audio(_) => unused.push("audio is not supported and is ignored".to_owned()),
+            _ => unused.push("a content block of an unknown kind is ignored".to_owned()),
+        }
+    }
+    (parts, unused)
+}
+
+/// Text for the assistant alone is synthetic; text for the user alone is not sent to the model.
+fn audience(annotations: Option<&Annotations>) -> (bool, bool) {
+    match annotations.and_then(|it| it.audience.as_deref()) {
+        Some([Role::Assistant]) => (true, false),
+        Some([Role::User]) => (false, true),
+        Some(_) | None => (false, false),
+    }
+}
+
+fn plain(text: String) -> PromptPart {
+    PromptPart::Text { text, is_synthetic: false, is_ignored: false }
+}
+
+fn resource_link(uri: String, name: String, mime: Option<String>) -> PromptPart {
+    // Zed's own scheme names a file by the `path` of its query.
+    let local = match uri.strip_prefix("zed://") {
+        Some(rest) => rest.split_once("path=").map(|(_, path)| format!("file://{path}")),
+        None => uri.starts_with("file://").then(|| uri.clone()),
+    };
+    match local {
+        Some(url) => {
+            let mime = mime.unwrap_or_else(|| mime_of(&url).to_owned());
+            PromptPart::File(FilePart { mime, filename: Some(name), url, source: None })
+        }
+        None => plain(uri),
+    }
+}
+
+fn mime_of(url: &str) -> &'static str {
+    let path = url.split(['?', '#']).next().unwrap_or(url);
+    match path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).as_deref() {
+        Some("png") => "image/png",
+        Some("jpg" | "jpeg") => "image/jpeg",
+        Some("gif") => "image/gif",
+        Some("webp") => "image/webp",
+        Some("pdf") => "application/pdf",
+        Some(_) | None => "text/plain",
+    }
+}
+
+/// `path` or `path:line` of a `file://` URI with an `#L<n>` fragment; any other URI as it is.
+fn place(uri: &str) -> String {
+    let Some(rest) = uri.strip_prefix("file://") else { return uri.to_owned() };
+    match rest.split_once("#L") {
+        Some((path, line)) => {
+            let line: String = line.chars().take_while(char::is_ascii_digit).collect();
+            format!("{path}:{line}")
+        }
+        None => rest.to_owned(),
+    }
+}
+
+fn file_name(uri: &str) -> Option<String> {
+    let name = uri.rsplit('/').next()?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

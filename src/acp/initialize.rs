@@ -1,0 +1,105 @@
+//! `initialize`, `authenticate` and `logout`: who we are, what we can do and how to give us a key.
+
+use jsonrpsee::types::ErrorObjectOwned;
+use serde_json::{Map, Value, json};
+use windlass_protocol::{
+    acp::{
+        decode::{self, ClientCapabilities},
+        ext,
+        schema::{
+            AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
+            AuthenticateResponse, Implementation, InitializeResponse, LogoutCapabilities, LogoutResponse,
+            McpCapabilities, PromptCapabilities, SessionCapabilities, SessionCloseCapabilities,
+            SessionDeleteCapabilities, SessionListCapabilities, SessionResumeCapabilities,
+        },
+        version::ProtocolVersion,
+    },
+    rpc::code,
+};
+
+use super::dispatch::{Call, Reply, engine_error, error, invalid_params};
+
+/// The method that needs no terminal: the user sets a key and says so.
+const AGENT_METHOD: &str = "windlass-key";
+/// The method that runs our own login in a terminal.
+const TERMINAL_METHOD: &str = "windlass-login";
+
+pub fn initialize(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let request = decode::initialize(params).map_err(|reason| invalid_params(&reason))?;
+    let client_name = request.client_name.as_deref().unwrap_or("an unnamed client");
+    tracing::info!(client = client_name, "initialize");
+    let methods = auth_methods(&request.client, &call.connection.options.login_command);
+    call.connection.set_client(request.client);
+    // Whatever version is asked for, ours is 1 (facts: ACP §1.1).
+    let response = InitializeResponse::new(ProtocolVersion::V1)
+        .agent_capabilities(capabilities())
+        .auth_methods(methods)
+        .agent_info(Implementation::new("windlass", env!("CARGO_PKG_VERSION")).title("windlass".to_owned()));
+    call.succeed(&response)
+}
+
+fn capabilities() -> AgentCapabilities {
+    let session = SessionCapabilities::new()
+        .list(SessionListCapabilities::new())
+        .delete(SessionDeleteCapabilities::new())
+        .resume(SessionResumeCapabilities::new())
+        .close(SessionCloseCapabilities::new());
+    let extensions: Map<String, Value> = [ext::EVENTS, ext::SESSION_ID, ext::PERMISSION_REPLY_META]
+        .into_iter()
+        .map(|name| (name.to_owned(), json!(true)))
+        .collect();
+    AgentCapabilities::new()
+        .load_session(true)
+        .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
+        .mcp_capabilities(McpCapabilities::new().http(true))
+        .session_capabilities(session)
+        .auth(AgentAuthCapabilities::new().logout(LogoutCapabilities::new()))
+        .meta(extensions)
+}
+
+fn auth_methods(client: &ClientCapabilities, login: &[String]) -> Vec<AuthMethod> {
+    let by_key = AuthMethodAgent::new(AGENT_METHOD, "Use a provider key").description(
+        "Set ANTHROPIC_API_KEY or OPENAI_API_KEY (and OPENAI_BASE_URL for another server) in the environment \
+         of the editor, run `windlass auth login` in a terminal, or add a `provider` to opencode.json. \
+         Choosing this reads the keys again."
+            .to_owned(),
+    );
+    let mut methods = vec![AuthMethod::Agent(by_key)];
+    if client.terminal_auth {
+        let mut by_login = AuthMethodTerminal::new(TERMINAL_METHOD, "Log in with a provider key")
+            .description("Asks for a provider and its key in a terminal and stores them.".to_owned())
+            .args(vec!["--login".to_owned()]);
+        if client.legacy_terminal_auth
+            && let Some((program, args)) = login.split_first()
+        {
+            let command = json!({ "command": program, "args": args, "label": "windlass login" });
+            by_login = by_login.meta(Map::from_iter([("terminal-auth".to_owned(), command)]));
+        }
+        methods.push(AuthMethod::Terminal(by_login));
+    }
+    methods
+}
+
+pub fn authenticate(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let method = decode::method_id(params).map_err(|reason| invalid_params(&reason))?;
+    if method != AGENT_METHOD {
+        let message = match method.as_str() {
+            TERMINAL_METHOD => format!("`{TERMINAL_METHOD}` runs in a terminal, not by `authenticate`."),
+            _ => format!("Unknown authentication method `{method}`; use `{AGENT_METHOD}`."),
+        };
+        return Err(error(code::INVALID_PARAMS, &message));
+    }
+    let engine = call.connection.engine.clone();
+    call.spawn(None, async move {
+        engine.log_in().await.map_err(|failure| engine_error(&failure))?;
+        Ok(Box::new(|responder| responder.succeed(&AuthenticateResponse::new())) as Reply)
+    })
+}
+
+pub fn logout(call: &Call, _params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let engine = call.connection.engine.clone();
+    call.spawn(None, async move {
+        engine.log_out().await.map_err(|failure| engine_error(&failure))?;
+        Ok(Box::new(|responder| responder.succeed(&LogoutResponse::new())) as Reply)
+    })
+}

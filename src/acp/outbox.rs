@@ -1,0 +1,171 @@
+//! The one ordered queue of everything that goes to the client, and the answer that every request gets exactly once.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures_util::future::BoxFuture;
+use jsonrpsee::types::ErrorObjectOwned;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::{
+    opencode::{event::Event, id::SessionId, message::MessageWithParts, session::Todo},
+    rpc::{self, Id},
+};
+
+use crate::{base::queue::Queue, bus::Subscriber, engine::Workspace};
+
+/// Items the client may be behind before sessions that stream wait for it.
+const HIGH_WATER: usize = 512;
+
+/// Something for the writer.
+pub enum Outgoing {
+    /// What the engine published.
+    Event(Arc<Event>),
+    /// A whole encoded message, without its line feed.
+    Line(Vec<u8>),
+    /// The session is known to the client from here on.
+    Attach { session_id: SessionId, workspace: Arc<Workspace>, cost: f64 },
+    /// Everything said so far follows; events of the session that come before it wait behind it.
+    Hold(SessionId),
+    /// What was said so far, to be shown before what was held back.
+    Replay(Box<Replay>),
+    /// The session is no longer shown.
+    Detach(SessionId),
+}
+
+/// A session's past.
+pub struct Replay {
+    pub session_id: SessionId,
+    pub messages: Vec<MessageWithParts>,
+    pub todos: Vec<Todo>,
+}
+
+/// See the module's comment.
+pub struct Outbox {
+    pub queue: Queue<Outgoing>,
+    /// Requests of the client that are not answered yet, and how to cancel them.
+    unanswered: Mutex<HashMap<Id, Cancel>>,
+}
+
+/// How a request in flight is cancelled.
+#[derive(Clone)]
+pub enum Cancel {
+    /// Cannot be: it is answered at once.
+    No,
+    /// A handler's task.
+    Task(CancellationToken),
+    /// A prompt, by the engine's ticket.
+    Prompt { session_id: SessionId, ticket: u64 },
+}
+
+impl Outbox {
+    pub fn new() -> Self {
+        Self { queue: Queue::new(HIGH_WATER), unanswered: Mutex::default() }
+    }
+
+    /// Encodes a message into the queue.
+    pub fn send(&self, message: &impl Serialize) {
+        match serde_json::to_vec(message) {
+            Ok(line) => self.queue.push(Outgoing::Line(line)),
+            Err(error) => tracing::error!(%error, "a message could not be encoded"),
+        }
+    }
+
+    /// The duty to answer a request.
+    pub fn responder(self: &Arc<Self>, id: Id) -> Responder {
+        self.unanswered().insert(id.clone(), Cancel::No);
+        Responder { id, outbox: self.clone(), is_answered: false }
+    }
+
+    /// Says how a request in flight can be cancelled. A request that is answered already stays so.
+    pub fn set_cancel(&self, id: &Id, cancel: Cancel) {
+        if let Some(entry) = self.unanswered().get_mut(id) {
+            *entry = cancel;
+        }
+    }
+
+    /// How the request with this id is cancelled, while it is in flight.
+    pub fn cancel_of(&self, id: &Id) -> Option<Cancel> {
+        self.unanswered().get(id).cloned()
+    }
+
+    fn unanswered(&self) -> MutexGuard<'_, HashMap<Id, Cancel>> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subscriber for Outbox {
+    fn deliver(&self, event: &Arc<Event>) {
+        self.queue.push(Outgoing::Event(event.clone()));
+    }
+
+    fn room(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.queue.room())
+    }
+}
+
+/// The duty to answer one request exactly once. Dropped without an answer it says so to the client.
+pub struct Responder {
+    id: Id,
+    outbox: Arc<Outbox>,
+    is_answered: bool,
+}
+
+impl Responder {
+    pub fn id(&self) -> &Id {
+        &self.id
+    }
+
+    pub fn succeed(mut self, result: &impl Serialize) {
+        self.outbox.send(&rpc::success(&self.id, result));
+        self.settle();
+    }
+
+    pub fn fail(mut self, error: &ErrorObjectOwned) {
+        match serde_json::value::to_raw_value(error) {
+            Ok(error) => self.outbox.send(&failure(&self.id, &error)),
+            Err(error) => tracing::error!(%error, "an error could not be encoded"),
+        }
+        self.settle();
+    }
+
+    /// Answers with an error object that is encoded already.
+    pub fn fail_raw(mut self, error: &RawValue) {
+        self.outbox.send(&failure(&self.id, error));
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        self.is_answered = true;
+        self.outbox.unanswered().remove(&self.id);
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let error = super::dispatch::error(
+                rpc::code::INTERNAL_ERROR,
+                "The request was not completed: windlass ended it.",
+            );
+            if let Ok(error) = serde_json::value::to_raw_value(&error) {
+                self.outbox.send(&failure(&self.id, &error));
+            }
+            self.settle();
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct RawFailure<'a> {
+    jsonrpc: &'static str,
+    id: &'a Id,
+    error: &'a RawValue,
+}
+
+fn failure<'a>(id: &'a Id, error: &'a RawValue) -> RawFailure<'a> {
+    RawFailure { jsonrpc: "2.0", id, error }
+}

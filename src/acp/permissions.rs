@@ -1,0 +1,96 @@
+//! Permission questions to the client: one at a time per session, answered once, taken back when settled elsewhere.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
+};
+
+use windlass_protocol::{
+    opencode::{
+        id::{PermissionId, SessionId},
+        permission::PermissionRequest,
+    },
+    rpc::Id,
+};
+
+/// See the module's comment.
+#[derive(Default)]
+pub struct Permissions {
+    state: Mutex<State>,
+    next_id: AtomicI64,
+    /// The client can no longer answer.
+    is_unanswerable: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Our requests the client has not answered.
+    outstanding: HashMap<Id, PermissionId>,
+    /// Questions of each session, the shown one first.
+    queues: HashMap<SessionId, VecDeque<PermissionRequest>>,
+}
+
+/// What a settled question means for the client.
+pub struct Settled {
+    /// Our request that is taken back, when the client did not answer it itself.
+    pub withdrawn: Option<Id>,
+    /// The session's next question.
+    pub next: Option<PermissionRequest>,
+}
+
+impl Permissions {
+    /// Queues a question; returns it when it is to be shown now.
+    pub fn ask(&self, request: PermissionRequest) -> Option<PermissionRequest> {
+        let mut state = self.lock();
+        let queue = state.queues.entry(request.session_id.clone()).or_default();
+        queue.push_back(request.clone());
+        (queue.len() == 1).then_some(request)
+    }
+
+    /// The id of the request that shows a question.
+    pub fn show(&self, id: &PermissionId) -> Id {
+        let rpc_id = Id::Number(self.next_id.fetch_add(1, Ordering::Relaxed));
+        self.lock().outstanding.insert(rpc_id.clone(), id.clone());
+        rpc_id
+    }
+
+    /// The question that the client's answer is about; `None` when it was settled before.
+    pub fn answered(&self, rpc_id: &Id) -> Option<PermissionId> {
+        self.lock().outstanding.remove(rpc_id)
+    }
+
+    /// Notes that a question is settled, by whomever.
+    pub fn settle(&self, session_id: &SessionId, id: &PermissionId) -> Settled {
+        let mut state = self.lock();
+        let withdrawn = state.outstanding.iter().find(|(_, it)| *it == id).map(|(rpc_id, _)| rpc_id.clone());
+        if let Some(rpc_id) = &withdrawn {
+            state.outstanding.remove(rpc_id);
+        }
+        let Some(queue) = state.queues.get_mut(session_id) else { return Settled { withdrawn, next: None } };
+        let was_shown = queue.front().is_some_and(|front| front.id == *id);
+        queue.retain(|request| request.id != *id);
+        let next = if was_shown { queue.front().cloned() } else { None };
+        if queue.is_empty() {
+            state.queues.remove(session_id);
+        }
+        Settled { withdrawn, next }
+    }
+
+    /// Every question that waits; from now on none can be answered.
+    pub fn give_up(&self) -> Vec<PermissionId> {
+        self.is_unanswerable.store(true, Ordering::Release);
+        self.lock().queues.values().flatten().map(|request| request.id.clone()).collect()
+    }
+
+    /// Whether the client can still answer.
+    pub fn is_unanswerable(&self) -> bool {
+        self.is_unanswerable.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,85 @@
+//! `session/prompt`, and the client's answers to permission questions.
+
+use std::sync::Arc;
+
+use jsonrpsee::types::ErrorObjectOwned;
+use serde_json::{json, value::RawValue};
+use windlass_protocol::{
+    acp::{decode, schema::PromptResponse},
+    opencode::permission::Reply,
+    rpc::{ErrorBody, Id, code},
+};
+
+use super::{
+    connection::Connection,
+    dispatch::{Call, engine_error, error, invalid_params, no_session, session_id},
+    from_proto, options,
+    outbox::Cancel,
+    to_proto,
+};
+use crate::engine::{PromptInput, TurnEnd};
+
+pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
+    let id = session_id(&request.session_id)?;
+    let (parts, unused) = from_proto::prompt_parts(request.blocks);
+    for reason in request.skipped.iter().chain(&unused) {
+        tracing::warn!(session = %id, "{reason}");
+    }
+    if parts.is_empty() {
+        return Err(error(code::INVALID_PARAMS, "the prompt is empty: it has no block that can be used"));
+    }
+    let (agent, model) = {
+        let sessions = call.connection.sessions();
+        let front = sessions.get(&id).ok_or_else(|| no_session(id.as_str()))?;
+        let loaded = front.workspace.loaded();
+        let agent = options::current_agent(&loaded, front).name.clone();
+        (agent, options::current_model(&loaded, front).reference())
+    };
+    let input = PromptInput { parts, agent: Some(agent), model: Some(model) };
+    let responder = call.take_responder()?;
+    let rpc_id = responder.id().clone();
+    let on_end: TurnEnd = Box::new(move |outcome| match outcome {
+        Ok(outcome) => {
+            let response = PromptResponse::new(to_proto::stop_reason(outcome.stop))
+                .usage(outcome.tokens.as_ref().map(to_proto::usage));
+            responder.succeed(&response);
+        }
+        Err(failure) => responder.fail(&engine_error(&failure)),
+    });
+    let ticket = call.connection.engine.prompt(&id, input, on_end);
+    call.connection.outbox.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
+    Ok(())
+}
+
+/// The client's answer to a request of ours.
+pub fn answered(connection: &Arc<Connection>, id: &Id, result: Result<Option<&RawValue>, ErrorBody>) {
+    // An answer to nothing, or to a question that was settled meanwhile, is ignored.
+    let Some(permission) = connection.permissions.answered(id) else { return };
+    let choice = match result {
+        Ok(result) => decode::permission_outcome(result.map_or("{}", RawValue::get)),
+        Err(failure) => {
+            tracing::warn!(code = failure.code, message = %failure.message, "the client could not ask its user");
+            Ok(None)
+        }
+    };
+    let reply = match choice.as_ref().map(|choice| choice.as_deref()) {
+        Ok(Some("once")) => Reply::Once,
+        Ok(Some("always")) => Reply::Always,
+        Ok(Some(_) | None) | Err(_) => Reply::Reject,
+    };
+    connection.engine.reply_permission(&permission, reply, None);
+}
+
+/// `_windlass/permission/reply`: answers a question by OpenCode's id, with feedback for the model.
+pub fn permission_reply(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let request = decode::permission_reply(params).map_err(|reason| invalid_params(&reason))?;
+    let pending = call.connection.engine.pending_permissions(&request.session_id);
+    if !pending.iter().any(|it| it.id == request.request_id) {
+        let message = format!("no permission request {} is waiting in this session", request.request_id);
+        let data = json!({ "requestId": request.request_id, "sessionId": request.session_id });
+        return Err(ErrorObjectOwned::owned(code::RESOURCE_NOT_FOUND, message, Some(data)));
+    }
+    call.connection.engine.reply_permission(&request.request_id, request.reply, request.message);
+    call.succeed(&json!({}))
+}

@@ -1,0 +1,261 @@
+//! The session methods: new, load, resume, list, close, delete; and what a connection knows of its sessions.
+
+use std::{path::PathBuf, sync::Arc};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use jsonrpsee::types::ErrorObjectOwned;
+use serde_json::json;
+use windlass_protocol::{
+    acp::{
+        decode::{self, McpServer, OpenSession},
+        schema::{
+            AvailableCommandsUpdate, CloseSessionResponse, DeleteSessionResponse, ListSessionsResponse,
+            LoadSessionResponse, NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse,
+            SessionUpdate,
+        },
+    },
+    opencode::{
+        id::SessionId,
+        message::{Message, ModelRef},
+    },
+    rpc::code,
+};
+
+use super::{
+    connection::Connection,
+    dispatch::{Call, Reply, engine_error, error, invalid_params, no_session, session_id},
+    encoder, options,
+    outbox::{Outgoing, Replay},
+    to_proto,
+};
+use crate::{
+    engine::{NewSession, Opened, Workspace},
+    mcp::{self, ServerSpec},
+    storage::SessionQuery,
+};
+
+/// Sessions of one page of `session/list`.
+const PAGE: usize = 50;
+
+/// A session as this connection uses it.
+pub struct FrontSession {
+    pub workspace: Arc<Workspace>,
+    /// The mode the client chose, or the session had.
+    pub agent: Option<String>,
+    /// The model the client chose, or the session had.
+    pub model: Option<ModelRef>,
+}
+
+pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let request = decode::new_session(params).map_err(|reason| invalid_params(&reason))?;
+    require_login(call)?;
+    let chosen = match &request.session_id {
+        Some(text) => Some(SessionId::parse(text).map_err(|reason| error(code::INVALID_PARAMS, &reason.to_string()))?),
+        None => None,
+    };
+    let connection = call.connection.clone();
+    call.spawn(request.session_id.clone(), async move {
+        let OpenSession { cwd, mcp_servers, skipped, .. } = request;
+        let new = NewSession { directory: PathBuf::from(cwd), id: chosen, mcp: specs(mcp_servers) };
+        let opened = connection.engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
+        Ok(Box::new(move |responder| {
+            let front = front(&opened);
+            let loaded = front.workspace.loaded();
+            let response = NewSessionResponse::new(opened.info.id.shared())
+                .modes(options::modes(&loaded, &front))
+                .config_options(options::config_options(&loaded, &front));
+            responder.succeed(&response);
+            attach(&connection, opened.info.id, front, 0.0, &skipped);
+        }) as Reply)
+    })
+}
+
+pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let request = decode::existing_session(params).map_err(|reason| invalid_params(&reason))?;
+    require_login(call)?;
+    let id = session_id(request.session_id.as_deref().unwrap_or_default())?;
+    let connection = call.connection.clone();
+    call.spawn(request.session_id.clone(), async move {
+        let OpenSession { cwd, mcp_servers, skipped, .. } = request;
+        // What happens in the session from here on is shown behind what happened before.
+        connection.outbox.queue.push(Outgoing::Hold(id.clone()));
+        let opened = connection.engine.open_session(&id, &PathBuf::from(cwd), specs(mcp_servers)).await;
+        let opened = opened.map_err(|failure| engine_error(&failure))?;
+        Ok(Box::new(move |responder| {
+            let front = front(&opened);
+            let loaded = front.workspace.loaded();
+            let response = LoadSessionResponse::new()
+                .modes(options::modes(&loaded, &front))
+                .config_options(options::config_options(&loaded, &front));
+            let Opened { messages, todos, .. } = opened;
+            let queue = &connection.outbox.queue;
+            let workspace = front.workspace.clone();
+            queue.push(Outgoing::Attach { session_id: id.clone(), workspace, cost: 0.0 });
+            queue.push(Outgoing::Replay(Box::new(Replay { session_id: id.clone(), messages, todos })));
+            responder.succeed(&response);
+            announce(&connection, id, front, &skipped);
+        }) as Reply)
+    })
+}
+
+pub fn resume(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let request = decode::existing_session(params).map_err(|reason| invalid_params(&reason))?;
+    require_login(call)?;
+    let id = session_id(request.session_id.as_deref().unwrap_or_default())?;
+    let connection = call.connection.clone();
+    call.spawn(request.session_id.clone(), async move {
+        let OpenSession { cwd, mcp_servers, skipped, .. } = request;
+        let opened = connection.engine.open_session(&id, &PathBuf::from(cwd), specs(mcp_servers)).await;
+        let opened = opened.map_err(|failure| engine_error(&failure))?;
+        Ok(Box::new(move |responder| {
+            let front = front(&opened);
+            let loaded = front.workspace.loaded();
+            let response = ResumeSessionResponse::new()
+                .modes(options::modes(&loaded, &front))
+                .config_options(options::config_options(&loaded, &front));
+            responder.succeed(&response);
+            attach(&connection, id, front, opened.info.cost, &skipped);
+        }) as Reply)
+    })
+}
+
+/// After a logout a session needs a login first.
+fn require_login(call: &Call) -> Result<(), ErrorObjectOwned> {
+    match call.connection.engine.is_logged_out() {
+        true => Err(error(code::AUTH_REQUIRED, "You are logged out. Authenticate to use your keys again.")),
+        false => Ok(()),
+    }
+}
+
+fn front(opened: &Opened) -> FrontSession {
+    // What the session says it used last; an older session says it by its last message.
+    let last = opened.messages.iter().rev().find_map(|message| match &message.info {
+        Message::User(user) => Some((user.agent.clone(), user.model.clone())),
+        Message::Assistant(_) => None,
+    });
+    let model = opened.info.model.as_ref().map(|model| ModelRef {
+        provider_id: model.provider_id.clone(),
+        model_id: model.id.clone(),
+        variant: model.variant.clone(),
+    });
+    FrontSession {
+        workspace: opened.workspace.clone(),
+        agent: opened.info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
+        model: model.or_else(|| last.map(|(_, model)| model)),
+    }
+}
+
+fn attach(connection: &Arc<Connection>, id: SessionId, front: FrontSession, cost: f64, skipped: &[String]) {
+    let workspace = front.workspace.clone();
+    connection.outbox.queue.push(Outgoing::Attach { session_id: id.clone(), workspace, cost });
+    announce(connection, id, front, skipped);
+}
+
+/// What follows the answer that made the session known: its commands, and what was ignored.
+fn announce(connection: &Arc<Connection>, id: SessionId, front: FrontSession, skipped: &[String]) {
+    let mut lines = Vec::new();
+    let commands = AvailableCommandsUpdate::new(Vec::new());
+    encoder::send(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);
+    let wants_notices = connection.client().is_some_and(|client| client.notices);
+    for reason in skipped {
+        tracing::warn!("{reason}");
+        if wants_notices {
+            let notice = Notice::new(NoticeSeverity::Warning, reason.clone());
+            encoder::send(&id, SessionUpdate::Notice(notice), &mut lines);
+        }
+    }
+    if wants_notices {
+        for warning in &front.workspace.loaded().warnings {
+            let notice = Notice::new(NoticeSeverity::Warning, "Part of the configuration is ignored.")
+                .description(warning.to_string());
+            encoder::send(&id, SessionUpdate::Notice(notice), &mut lines);
+        }
+    }
+    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        connection.outbox.queue.push(Outgoing::Line(line.to_vec()));
+    }
+    connection.sessions().insert(id, front);
+}
+
+fn specs(servers: Vec<McpServer>) -> Vec<ServerSpec> {
+    let specs = servers.into_iter().map(|server| match server {
+        McpServer::Stdio { name, command, args, env } => {
+            let command = std::iter::once(command).chain(args).collect();
+            let server = mcp::Server::Local { command, cwd: None, environment: env };
+            ServerSpec { name, server, timeout: mcp::DEFAULT_TIMEOUT }
+        }
+        McpServer::Http { name, url, headers } => {
+            ServerSpec { name, server: mcp::Server::Remote { url, headers }, timeout: mcp::DEFAULT_TIMEOUT }
+        }
+    });
+    specs.collect()
+}
+
+pub fn list(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let request = decode::list_sessions(params).map_err(|reason| invalid_params(&reason))?;
+    let after = match request.cursor.as_deref() {
+        None => None,
+        Some(cursor) => {
+            let bad = || error(code::INVALID_PARAMS, "`cursor` is not one that windlass gave");
+            Some(decode_cursor(cursor).ok_or_else(bad)?)
+        }
+    };
+    let engine = call.connection.engine.clone();
+    call.spawn(None, async move {
+        // One more than a page tells whether there is a next one.
+        let query = SessionQuery { directory: request.cwd, after, limit: PAGE + 1 };
+        let mut sessions = engine.list_sessions(query).await.map_err(|failure| engine_error(&failure))?;
+        let has_more = sessions.len() > PAGE;
+        sessions.truncate(PAGE);
+        let last = sessions.last().filter(|_| has_more);
+        let cursor = last.map(|last| encode_cursor(last.time.updated, last.id.as_str()));
+        let rows = sessions.iter().map(to_proto::session_info).collect();
+        let response = ListSessionsResponse::new(rows).next_cursor(cursor);
+        Ok(Box::new(move |responder| responder.succeed(&response)) as Reply)
+    })
+}
+
+fn encode_cursor(updated: i64, id: &str) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(json!([updated, id]).to_string())
+}
+
+fn decode_cursor(cursor: &str) -> Option<(i64, String)> {
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+pub fn close(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let text = decode::session_id(params).map_err(|reason| invalid_params(&reason))?;
+    let id = session_id(&text)?;
+    if connection_lacks(call, &id) {
+        return Err(no_session(&text));
+    }
+    let connection = call.connection.clone();
+    call.spawn(Some(text), async move {
+        connection.engine.close_session(&id).await;
+        Ok(Box::new(move |responder| {
+            connection.sessions().remove(&id);
+            responder.succeed(&CloseSessionResponse::new());
+            connection.outbox.queue.push(Outgoing::Detach(id));
+        }) as Reply)
+    })
+}
+
+fn connection_lacks(call: &Call, id: &SessionId) -> bool {
+    !call.connection.sessions().contains_key(id)
+}
+
+pub fn delete(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let text = decode::session_id(params).map_err(|reason| invalid_params(&reason))?;
+    // What cannot be a session's id names nothing, and deleting nothing succeeds (facts: ACP §1.1).
+    let Ok(id) = SessionId::parse(&text) else { return call.succeed(&DeleteSessionResponse::new()) };
+    let connection = call.connection.clone();
+    call.spawn(Some(text), async move {
+        connection.engine.delete_session(&id).await.map_err(|failure| engine_error(&failure))?;
+        Ok(Box::new(move |responder| {
+            connection.sessions().remove(&id);
+            responder.succeed(&DeleteSessionResponse::new());
+            connection.outbox.queue.push(Outgoing::Detach(id));
+        }) as Reply)
+    })
+}

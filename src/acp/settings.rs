@@ -1,0 +1,114 @@
+//! `session/set_mode`, `session/set_config_option` and the older `session/set_model`, kept in step with each other.
+
+use jsonrpsee::types::ErrorObjectOwned;
+use serde_json::json;
+use windlass_protocol::{
+    acp::{
+        decode,
+        schema::{
+            ConfigOptionUpdate, CurrentModeUpdate, SessionNotification, SessionUpdate,
+            SetSessionConfigOptionResponse, SetSessionModeResponse,
+        },
+    },
+    opencode::{id::SessionId, message::ModelRef},
+    rpc::{self, code},
+};
+
+use super::{
+    connection::Connection,
+    dispatch::{Call, error, invalid_params, no_session, session_id},
+    options,
+};
+
+pub fn set_mode(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let (session, mode) = decode::set_mode(params).map_err(|reason| invalid_params(&reason))?;
+    let id = session_id(&session)?;
+    choose_mode(&call.connection, &id, &mode)?;
+    call.succeed(&SetSessionModeResponse::new())?;
+    show_mode(&call.connection, &id);
+    show_options(&call.connection, &id);
+    Ok(())
+}
+
+pub fn set_config_option(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let (session, option, value) = decode::set_config_option(params).map_err(|reason| invalid_params(&reason))?;
+    let id = session_id(&session)?;
+    match option.as_str() {
+        options::MODE => choose_mode(&call.connection, &id, &value)?,
+        options::MODEL => choose_model(&call.connection, &id, &value)?,
+        _ => {
+            let message = format!("unknown option `{option}`; there are `{}` and `{}`", options::MODEL, options::MODE);
+            return Err(error(code::INVALID_PARAMS, &message));
+        }
+    }
+    let all = {
+        let sessions = call.connection.sessions();
+        let front = sessions.get(&id).ok_or_else(|| no_session(&session))?;
+        options::config_options(&front.workspace.loaded(), front)
+    };
+    call.succeed(&SetSessionConfigOptionResponse::new(all))?;
+    if option == options::MODE {
+        show_mode(&call.connection, &id);
+    }
+    Ok(())
+}
+
+pub fn set_model(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+    let (session, model) = decode::set_model(params).map_err(|reason| invalid_params(&reason))?;
+    let id = session_id(&session)?;
+    choose_model(&call.connection, &id, &model)?;
+    call.succeed(&json!({}))?;
+    show_options(&call.connection, &id);
+    Ok(())
+}
+
+fn choose_mode(connection: &Connection, id: &SessionId, mode: &str) -> Result<(), ErrorObjectOwned> {
+    let mut sessions = connection.sessions();
+    let front = sessions.get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
+    let loaded = front.workspace.loaded();
+    if !loaded.primary_agents().any(|agent| agent.name == mode) {
+        let names: Vec<&str> = loaded.primary_agents().map(|agent| agent.name.as_str()).collect();
+        let message = format!("unknown mode `{mode}`; there are {}", names.join(", "));
+        return Err(error(code::INVALID_PARAMS, &message));
+    }
+    front.agent = Some(mode.to_owned());
+    connection.engine.select(id, Some(mode.to_owned()), None);
+    Ok(())
+}
+
+fn choose_model(connection: &Connection, id: &SessionId, model: &str) -> Result<(), ErrorObjectOwned> {
+    let mut sessions = connection.sessions();
+    let front = sessions.get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
+    let loaded = front.workspace.loaded();
+    let bad = |hint: &str| error(code::INVALID_PARAMS, &format!("unknown model `{model}`{hint}"));
+    let reference = ModelRef::parse(model).ok_or_else(|| bad("; a model is named `provider/model`"))?;
+    if loaded.catalog.find(&reference).is_none() {
+        let similar = loaded.catalog.suggest(&reference);
+        let hint = match similar.is_empty() {
+            true => String::new(),
+            false => format!("; did you mean {}?", similar.join(", ")),
+        };
+        return Err(bad(&hint));
+    }
+    front.model = Some(reference.clone());
+    connection.engine.select(id, None, Some(reference));
+    Ok(())
+}
+
+fn show_mode(connection: &Connection, id: &SessionId) {
+    let sessions = connection.sessions();
+    let Some(front) = sessions.get(id) else { return };
+    let mode = options::current_agent(&front.workspace.loaded(), front).name.clone();
+    notify(connection, id, SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(mode)));
+}
+
+fn show_options(connection: &Connection, id: &SessionId) {
+    let sessions = connection.sessions();
+    let Some(front) = sessions.get(id) else { return };
+    let all = options::config_options(&front.workspace.loaded(), front);
+    notify(connection, id, SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(all)));
+}
+
+fn notify(connection: &Connection, id: &SessionId, update: SessionUpdate) {
+    connection.outbox.send(&rpc::notification("session/update", SessionNotification::new(id.shared(), update)));
+}

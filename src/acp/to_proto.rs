@@ -1,0 +1,281 @@
+//! OpenCode's shapes to ACP's: tool calls, permission questions, plans, sessions. Pure.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use windlass_protocol::{
+    acp::schema::{
+        ContentBlock, Diff, ImageContent, PermissionOption, PermissionOptionKind, Plan, PlanEntry,
+        PlanEntryPriority, PlanEntryStatus, RequestPermissionRequest, SessionInfo, StopReason, TextContent,
+        ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+        ToolKind, Usage,
+    },
+    opencode::{
+        message::Tokens,
+        part::{Attachment, ToolPart, ToolState},
+        permission::PermissionRequest,
+        session::{Session, Todo, TodoPriority, TodoStatus},
+    },
+};
+
+use crate::{
+    base::{clock, text},
+    engine,
+};
+
+/// Bytes of a running command's output that are shown; the whole of it comes when it ends.
+const LIVE_TAIL: usize = 4096;
+
+/// The category of a tool, by its id or permission name (facts: OpenCode §11.6).
+pub fn kind(tool: &str) -> ToolKind {
+    match tool {
+        "bash" => ToolKind::Execute,
+        "read" => ToolKind::Read,
+        "edit" | "write" | "multiedit" | "patch" | "apply_patch" => ToolKind::Edit,
+        "grep" | "glob" | "list" | "codesearch" => ToolKind::Search,
+        "webfetch" | "websearch" => ToolKind::Fetch,
+        "task" => ToolKind::Think,
+        "plan_enter" | "plan_exit" => ToolKind::SwitchMode,
+        _ => ToolKind::Other,
+    }
+}
+
+/// What a call does, in the words of its input: the exact command, path, pattern or URL.
+fn title(tool: &str, input: &Value) -> Option<String> {
+    let key = match tool {
+        "bash" => "command",
+        "read" | "edit" | "write" | "multiedit" => "filePath",
+        "grep" | "glob" => "pattern",
+        "list" => "path",
+        "webfetch" => "url",
+        "websearch" | "codesearch" => "query",
+        "task" => "description",
+        _ => return None,
+    };
+    input.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The files a call is about, with a line where one is known.
+fn locations(tool: &str, input: &Value, metadata: Option<&Map<String, Value>>, cwd: &Path) -> Vec<ToolCallLocation> {
+    let path = match tool {
+        "read" | "edit" | "write" | "multiedit" => input.get("filePath"),
+        "grep" | "glob" | "list" => input.get("path"),
+        "bash" => input.get("workdir"),
+        _ => return Vec::new(),
+    };
+    let path = match (path.and_then(Value::as_str), tool) {
+        (Some(path), _) => cwd.join(path),
+        (None, "bash" | "grep" | "glob" | "list") => cwd.to_owned(),
+        (None, _) => return Vec::new(),
+    };
+    let line = match tool {
+        "read" => input.get("offset").and_then(Value::as_u64).map(|line| line.max(1)),
+        "edit" | "write" | "multiedit" => metadata.and_then(first_changed_line),
+        _ => None,
+    };
+    vec![ToolCallLocation::new(path).line(line.and_then(|line| u32::try_from(line).ok()))]
+}
+
+/// The new file's first changed line: from the first hunk's header of the unified diff.
+fn first_changed_line(metadata: &Map<String, Value>) -> Option<u64> {
+    let diff = metadata.get("diff")?.as_str()?;
+    let header = diff.lines().find(|line| line.starts_with("@@ "))?;
+    let start: u64 = header.split('+').nth(1)?.split([',', ' ']).next()?.parse().ok()?;
+    let body = diff.lines().skip_while(|line| !line.starts_with("@@ ")).skip(1);
+    let n_context = body.take_while(|line| line.starts_with(' ')).count();
+    Some((start + n_context as u64).max(1))
+}
+
+/// What the client sees of a call for the first time.
+pub fn tool_call(part: &ToolPart, cwd: &Path) -> ToolCall {
+    let input = part.state.input();
+    ToolCall::new(part.call_id.clone(), title(&part.tool, input).unwrap_or_else(|| part.tool.clone()))
+        .name(part.tool.clone())
+        .kind(kind(&part.tool))
+        .status(ToolCallStatus::Pending)
+        .locations(locations(&part.tool, input, None, cwd))
+        .raw_input(input.clone())
+}
+
+/// What changed about a call the client knows.
+pub fn tool_call_update(part: &ToolPart, cwd: &Path) -> ToolCallUpdate {
+    let input = part.state.input();
+    let fields = ToolCallUpdateFields::new().kind(kind(&part.tool)).name(part.tool.clone());
+    let fields = match &part.state {
+        ToolState::Pending { .. } => fields.status(ToolCallStatus::Pending),
+        ToolState::Running { title: shown, metadata, .. } => {
+            let title = title(&part.tool, input).or_else(|| shown.clone()).unwrap_or_else(|| part.tool.clone());
+            let output = metadata.as_ref().and_then(|it| it.get("output")).and_then(Value::as_str);
+            let content = output.filter(|it| !it.is_empty()).map(|it| vec![text_content(text::tail(it, LIVE_TAIL))]);
+            fields
+                .status(ToolCallStatus::InProgress)
+                .title(title)
+                .locations(locations(&part.tool, input, metadata.as_ref(), cwd))
+                .raw_input(input.clone())
+                .content(content)
+        }
+        ToolState::Completed { output, title: shown, metadata, attachments, .. } => {
+            let title = title(&part.tool, input).unwrap_or_else(|| shown.clone());
+            let mut content = vec![text_content(shown_output(output, metadata))];
+            content.extend(diff(metadata, cwd).map(ToolCallContent::Diff));
+            content.extend(attachments.iter().flatten().filter_map(image));
+            fields
+                .status(ToolCallStatus::Completed)
+                .title(title)
+                .locations(locations(&part.tool, input, Some(metadata), cwd))
+                .content(content)
+                .raw_output(raw_output(output, metadata, attachments.as_deref()))
+        }
+        ToolState::Error { error, metadata, .. } => {
+            let mut raw = json!({ "error": error });
+            if let (Some(metadata), Value::Object(raw)) = (metadata, &mut raw) {
+                raw.insert("metadata".to_owned(), Value::Object(without_texts(metadata)));
+            }
+            fields
+                .status(ToolCallStatus::Failed)
+                .title(title(&part.tool, input).unwrap_or_else(|| part.tool.clone()))
+                .raw_input(input.clone())
+                .content(vec![text_content(error)])
+                .raw_output(raw)
+        }
+    };
+    ToolCallUpdate::new(part.call_id.clone(), fields)
+}
+
+fn text_content(text: &str) -> ToolCallContent {
+    ContentBlock::Text(TextContent::new(text)).into()
+}
+
+/// The bare text of a file that was read, else the output as the model sees it.
+fn shown_output<'a>(output: &'a str, metadata: &'a Map<String, Value>) -> &'a str {
+    let display = metadata.get("display").and_then(|it| it.get("text")).and_then(Value::as_str);
+    display.unwrap_or(output)
+}
+
+/// The whole text before and after a change (kept in `filediff` while small enough).
+fn diff(metadata: &Map<String, Value>, cwd: &Path) -> Option<Diff> {
+    let filediff = metadata.get("filediff")?;
+    let path = filediff.get("file").and_then(Value::as_str)?;
+    let after = filediff.get("after").and_then(Value::as_str)?;
+    let before = filediff.get("before").and_then(Value::as_str);
+    Some(Diff::new(cwd.join(path), after).old_text(before.map(str::to_owned)))
+}
+
+fn image(attachment: &Attachment) -> Option<ToolCallContent> {
+    let file = &attachment.file;
+    let data = file.url.strip_prefix("data:")?.split_once(";base64,")?.1;
+    let is_image = file.mime.starts_with("image/");
+    is_image.then(|| ContentBlock::Image(ImageContent::new(data, file.mime.clone())).into())
+}
+
+fn raw_output(output: &str, metadata: &Map<String, Value>, attachments: Option<&[Attachment]>) -> Value {
+    let mut raw = json!({ "output": output, "metadata": without_texts(metadata) });
+    if let (Some(attachments), Value::Object(raw)) = (attachments, &mut raw) {
+        // The data itself is in the content; here it would only be said twice.
+        let named = attachments.iter().map(|it| json!({ "mime": it.file.mime, "filename": it.file.filename }));
+        raw.insert("attachments".to_owned(), named.collect());
+    }
+    raw
+}
+
+/// Metadata without the whole texts that the diff content already holds.
+fn without_texts(metadata: &Map<String, Value>) -> Map<String, Value> {
+    let mut metadata = metadata.clone();
+    if let Some(Value::Object(filediff)) = metadata.get_mut("filediff") {
+        filediff.remove("before");
+        filediff.remove("after");
+    }
+    metadata
+}
+
+/// A permission question with its full story: what exactly, where, and the whole change.
+pub fn permission(request: &PermissionRequest, cwd: &Path) -> RequestPermissionRequest {
+    let metadata = &request.metadata;
+    let text = |key: &str| metadata.get(key).and_then(Value::as_str);
+    let exact = text("command").or(text("filepath")).or(text("url")).or(text("pattern")).or(text("query"));
+    let patterns = request.patterns.join(", ");
+    let title = match (request.permission.as_str(), exact) {
+        ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
+        ("external_directory", None) => format!("outside the project: {patterns}"),
+        (_, Some(exact)) => exact.to_owned(),
+        (permission, None) if patterns == "*" || patterns.is_empty() => permission.to_owned(),
+        (_, None) => patterns,
+    };
+    let path = text("filepath").map(Path::new);
+    let path = path.or_else(|| (request.permission == "read").then(|| request.patterns.first().map(Path::new))?);
+    let line = first_changed_line(metadata).and_then(|line| u32::try_from(line).ok());
+    let locations = path.map(|path| vec![ToolCallLocation::new(cwd.join(path)).line(line)]);
+    let content = diff(metadata, cwd).map(|diff| vec![ToolCallContent::Diff(diff)]);
+    let mut raw_input = without_texts(metadata);
+    if raw_input.is_empty() {
+        raw_input.insert("permission".to_owned(), request.permission.clone().into());
+        raw_input.insert("patterns".to_owned(), json!(request.patterns));
+    }
+    let call_id = match &request.tool {
+        Some(tool) => tool.call_id.clone(),
+        None => request.id.to_string(),
+    };
+    let fields = ToolCallUpdateFields::new()
+        .title(title)
+        .kind(kind(&request.permission))
+        .status(ToolCallStatus::Pending)
+        .locations(locations.unwrap_or_default())
+        .raw_input(Value::Object(raw_input))
+        .content(content);
+    let mut options = vec![PermissionOption::new("once", "Allow once", PermissionOptionKind::AllowOnce)];
+    if !request.always.is_empty() {
+        options.push(PermissionOption::new("always", "Always allow", PermissionOptionKind::AllowAlways));
+    }
+    options.push(PermissionOption::new("reject", "Reject", PermissionOptionKind::RejectOnce));
+    RequestPermissionRequest::new(request.session_id.shared(), ToolCallUpdate::new(call_id, fields), options)
+}
+
+/// The todo list as a plan. ACP has no word for a cancelled entry, so those are left out.
+pub fn plan(todos: &[Todo]) -> Plan {
+    let entries = todos.iter().filter_map(|todo| {
+        let status = match todo.status {
+            TodoStatus::Pending => PlanEntryStatus::Pending,
+            TodoStatus::InProgress => PlanEntryStatus::InProgress,
+            TodoStatus::Completed => PlanEntryStatus::Completed,
+            TodoStatus::Cancelled => return None,
+        };
+        let priority = match todo.priority {
+            TodoPriority::High => PlanEntryPriority::High,
+            TodoPriority::Medium => PlanEntryPriority::Medium,
+            TodoPriority::Low => PlanEntryPriority::Low,
+        };
+        Some(PlanEntry::new(todo.content.clone(), priority, status))
+    });
+    Plan::new(entries.collect())
+}
+
+/// A row of `session/list`.
+pub fn session_info(session: &Session) -> SessionInfo {
+    SessionInfo::new(session.id.shared(), session.directory.clone())
+        .title(session.title.clone())
+        .updated_at(clock::iso(session.time.updated))
+}
+
+/// Why a turn ended.
+pub fn stop_reason(stop: engine::StopReason) -> StopReason {
+    match stop {
+        engine::StopReason::EndTurn => StopReason::EndTurn,
+        engine::StopReason::MaxTokens => StopReason::MaxTokens,
+        engine::StopReason::MaxTurnRequests => StopReason::MaxTurnRequests,
+        engine::StopReason::Refusal => StopReason::Refusal,
+        engine::StopReason::Cancelled => StopReason::Cancelled,
+    }
+}
+
+/// What a turn used.
+pub fn usage(tokens: &Tokens) -> Usage {
+    let total = tokens.context() + tokens.output + tokens.reasoning;
+    let some = |count: u64| (count > 0).then_some(count);
+    Usage::new(total, tokens.input, tokens.output)
+        .thought_tokens(some(tokens.reasoning))
+        .cached_read_tokens(some(tokens.cache.read))
+        .cached_write_tokens(some(tokens.cache.write))
+}
+
+#[cfg(test)]
+mod tests;

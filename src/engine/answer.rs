@@ -1,0 +1,190 @@
+//! Builds the model's message from deltas: parts in the state, changes in the journal.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::{
+    id::PartId,
+    part::{PartKind, PartTime, ReasoningPart, TextPart, ToolPart, ToolState},
+};
+
+use super::state::{Journal, SessionState};
+use crate::{
+    base::clock,
+    provider::{Delta, Finish, Usage},
+};
+
+/// Bytes of one tool call's arguments; more is no sensible call.
+const MAX_INPUT: usize = 32 * 1024 * 1024;
+
+/// What one answer has been so far.
+#[derive(Default)]
+pub struct Answer {
+    /// Part index of each open block.
+    open: BTreeMap<u32, usize>,
+    /// Tool calls in order.
+    pub calls: Vec<Call>,
+    pub usage: Usage,
+    pub finish: Option<Finish>,
+    /// Whether the user has seen anything of this answer.
+    pub has_output: bool,
+}
+
+/// A tool call the model made.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Index of its part in the message.
+    pub part: usize,
+    pub part_id: PartId,
+    pub call_id: String,
+    pub tool: String,
+    /// The arguments' JSON text.
+    pub raw: String,
+}
+
+impl Answer {
+    /// Applies the deltas of one network read.
+    pub fn apply(&mut self, deltas: &mut Vec<Delta>, state: &mut SessionState, journal: &mut Journal) {
+        for delta in merge(deltas.drain(..)) {
+            match delta {
+                Delta::TextStart { block } => self.start(block, text(), state, journal),
+                Delta::ReasoningStart { block } => self.start(block, reasoning(), state, journal),
+                Delta::Text { block, text: delta } => {
+                    if !self.open.contains_key(&block) {
+                        self.start(block, text(), state, journal);
+                    }
+                    self.append(block, delta, state, journal);
+                }
+                Delta::Reasoning { block, text } => {
+                    if !self.open.contains_key(&block) {
+                        self.start(block, reasoning(), state, journal);
+                    }
+                    self.append(block, text, state, journal);
+                }
+                Delta::ReasoningSignature { block, signature } => self.sign(block, signature, state),
+                Delta::ToolCallStart { block, call_id, name } => {
+                    self.start_call(block, call_id, name, state, journal);
+                }
+                Delta::ToolCallInput { block, json } => self.extend_call(block, &json),
+                Delta::BlockEnd { block } => self.end(block, state, journal),
+                Delta::Usage(usage) => self.count(usage),
+                Delta::Finish(finish) => self.finish = Some(finish),
+            }
+        }
+    }
+
+    /// Ends the blocks that the provider left open.
+    pub fn end_all(&mut self, state: &mut SessionState, journal: &mut Journal) {
+        for block in self.open.keys().copied().collect::<Vec<_>>() {
+            self.end(block, state, journal);
+        }
+    }
+
+    fn start(&mut self, block: u32, kind: PartKind, state: &mut SessionState, journal: &mut Journal) {
+        self.has_output = true;
+        let index = state.push_part(kind, journal);
+        self.open.insert(block, index);
+    }
+
+    fn start_call(
+        &mut self,
+        block: u32,
+        call_id: String,
+        tool: String,
+        state: &mut SessionState,
+        journal: &mut Journal,
+    ) {
+        let kind = PartKind::Tool(Box::new(ToolPart {
+            call_id: call_id.clone(),
+            tool: tool.clone(),
+            state: ToolState::Pending { input: Value::Object(Map::new()), raw: String::new() },
+            metadata: None,
+        }));
+        self.start(block, kind, state, journal);
+        let Some(&part) = self.open.get(&block) else { return };
+        let Some(part_id) = state.part_mut(part).map(|part| part.id.clone()) else { return };
+        self.calls.push(Call { part, part_id, call_id, tool, raw: String::new() });
+    }
+
+    fn extend_call(&mut self, block: u32, json: &str) {
+        let Some(index) = self.open.get(&block) else { return };
+        if let Some(call) = self.calls.iter_mut().find(|call| call.part == *index)
+            && call.raw.len() + json.len() <= MAX_INPUT
+        {
+            call.raw.push_str(json);
+        }
+    }
+
+    fn append(&mut self, block: u32, delta: String, state: &mut SessionState, journal: &mut Journal) {
+        let Some(part) = self.open.get(&block).and_then(|index| state.part_mut(*index)) else { return };
+        let text = match &mut part.kind {
+            PartKind::Text(text) => &mut text.text,
+            PartKind::Reasoning(reasoning) => &mut reasoning.text,
+            _ => return,
+        };
+        let offset = text.len();
+        text.push_str(&delta);
+        journal.text(part, offset, delta);
+    }
+
+    fn sign(&mut self, block: u32, signature: String, state: &mut SessionState) {
+        let Some(part) = self.open.get(&block).and_then(|index| state.part_mut(*index)) else { return };
+        if let PartKind::Reasoning(reasoning) = &mut part.kind {
+            let metadata = reasoning.metadata.get_or_insert_default();
+            let old = metadata.get("signature").and_then(Value::as_str).unwrap_or_default();
+            let signature = format!("{old}{signature}");
+            metadata.insert("signature".to_owned(), Value::String(signature));
+        }
+    }
+
+    fn end(&mut self, block: u32, state: &mut SessionState, journal: &mut Journal) {
+        let Some(part) = self.open.remove(&block).and_then(|index| state.part_mut(index)) else { return };
+        let now = clock::now_ms();
+        match &mut part.kind {
+            PartKind::Text(text) => text.time.get_or_insert_default().end = Some(now),
+            PartKind::Reasoning(reasoning) => reasoning.time.end = Some(now),
+            // A call's part is written again when the tool starts.
+            _ => return,
+        }
+        journal.part(part);
+    }
+
+    fn count(&mut self, usage: Usage) {
+        self.usage = Usage {
+            input: self.usage.input.max(usage.input),
+            output: self.usage.output.max(usage.output),
+            reasoning: self.usage.reasoning.max(usage.reasoning),
+            cache_read: self.usage.cache_read.max(usage.cache_read),
+            cache_write: self.usage.cache_write.max(usage.cache_write),
+        };
+    }
+}
+
+/// Joins neighbouring text of one block: what came in one read is stored and shown as one piece.
+fn merge(deltas: impl Iterator<Item = Delta>) -> Vec<Delta> {
+    let mut merged: Vec<Delta> = Vec::new();
+    for delta in deltas {
+        match (merged.last_mut(), &delta) {
+            (Some(Delta::Text { block: a, text }), Delta::Text { block: b, text: more }) if *a == *b => {
+                text.push_str(more);
+            }
+            (Some(Delta::Reasoning { block: a, text }), Delta::Reasoning { block: b, text: more })
+                if *a == *b =>
+            {
+                text.push_str(more);
+            }
+            (Some(_) | None, _) => merged.push(delta),
+        }
+    }
+    merged
+}
+
+fn text() -> PartKind {
+    let time = PartTime { start: clock::now_ms(), end: None };
+    PartKind::Text(TextPart { time: Some(time), ..TextPart::default() })
+}
+
+fn reasoning() -> PartKind {
+    let time = PartTime { start: clock::now_ms(), end: None };
+    PartKind::Reasoning(ReasoningPart { text: String::new(), time, metadata: None })
+}

@@ -1,0 +1,135 @@
+//! Turns what a user attached into parts the model can read: named files are read, documents inlined (facts: OpenCode §6.1).
+
+use std::path::{Path, PathBuf};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::{
+    id::MessageId,
+    part::{FilePart, PartKind},
+    session::Todo,
+};
+
+use super::{
+    session::PromptPart,
+    turn::{TurnCx, text_part},
+};
+use crate::{
+    permission::Ask,
+    tool::{self, Host, ToolCx, ToolError},
+};
+
+/// Bytes of a file that is sent inline as media.
+const MAX_MEDIA: u64 = 20 * 1024 * 1024;
+
+/// The parts of the user's message.
+pub async fn resolve(cx: &TurnCx<'_>, message_id: &MessageId, parts: Vec<PromptPart>) -> Vec<PartKind> {
+    let mut kinds = Vec::new();
+    for part in parts {
+        match part {
+            PromptPart::Text { text, is_synthetic, is_ignored } => {
+                kinds.push(text_part(text, is_synthetic, is_ignored));
+            }
+            PromptPart::File(file) => match local_path(&file.url) {
+                Some((path, range)) => kinds.extend(read_file(cx, message_id, file, &path, range).await),
+                None => kinds.push(PartKind::File(file)),
+            },
+        }
+    }
+    kinds
+}
+
+/// The path of a `file:` URL and its `?start=&end=` lines.
+fn local_path(url: &str) -> Option<(PathBuf, Option<(u64, Option<u64>)>)> {
+    let url = reqwest::Url::parse(url).ok().filter(|url| url.scheme() == "file")?;
+    let line = |name: &str| url.query_pairs().find(|(key, _)| key == name)?.1.parse::<u64>().ok();
+    let range = line("start").map(|start| (start, line("end")));
+    Some((url.to_file_path().ok()?, range))
+}
+
+async fn read_file(
+    cx: &TurnCx<'_>,
+    message_id: &MessageId,
+    file: FilePart,
+    path: &Path,
+    range: Option<(u64, Option<u64>)>,
+) -> Vec<PartKind> {
+    let is_media = file.mime.starts_with("image/") || file.mime == "application/pdf";
+    if is_media {
+        return vec![inline(file, path).await];
+    }
+    let mut input = Map::new();
+    input.insert("filePath".to_owned(), Value::String(path.display().to_string()));
+    if let Some((start, end)) = range {
+        input.insert("offset".to_owned(), json!(start));
+        if let Some(end) = end {
+            input.insert("limit".to_owned(), json!(end.saturating_sub(start) + 1));
+        }
+    }
+    let input = Value::Object(input);
+    let called = format!("Called the Read tool with the following input: {input}");
+    let answer = match tool::find("read") {
+        Some(read) => {
+            let host = UserGave;
+            let tool_cx = ToolCx {
+                session_id: &cx.session.id,
+                message_id,
+                call_id: "attachment",
+                agent: &cx.agent.name,
+                config: &cx.loaded.config,
+                cancel: &cx.cancel,
+                host: &host,
+            };
+            tool::execute(read, &tool_cx, input).await
+        }
+        None => Err(ToolError::Internal("there is no read tool".to_owned())),
+    };
+    match answer {
+        Ok(output) => {
+            let mut kinds = vec![text_part(called, true, false), text_part(output.output, true, false)];
+            kinds.extend(output.attachments.into_iter().map(PartKind::File));
+            // The file itself stays in the message for the user to see; its text was given above.
+            kinds.push(PartKind::File(file));
+            kinds
+        }
+        Err(error) => {
+            let failed = format!("Read tool failed to read {} with the following error: {error}", path.display());
+            vec![text_part(failed, true, false)]
+        }
+    }
+}
+
+async fn inline(file: FilePart, path: &Path) -> PartKind {
+    let read = async {
+        let size = tokio::fs::metadata(path).await?.len();
+        if size > MAX_MEDIA {
+            return Err(std::io::Error::other(format!("it is larger than {} MiB", MAX_MEDIA >> 20)));
+        }
+        tokio::fs::read(path).await
+    };
+    match read.await {
+        Ok(bytes) => {
+            let url = format!("data:{};base64,{}", file.mime, BASE64_STANDARD.encode(bytes));
+            PartKind::File(FilePart { url, ..file })
+        }
+        Err(error) => text_part(format!("{} could not be read: {error}", path.display()), true, false),
+    }
+}
+
+/// The user named the file, so nobody is asked.
+struct UserGave;
+
+impl Host for UserGave {
+    fn ask(&self, _ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn progress(&self, _title: Option<String>, _metadata: Map<String, Value>) {}
+
+    fn set_todos(&self, _todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn edited(&self, _path: &Path) {}
+}

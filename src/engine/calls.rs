@@ -1,0 +1,454 @@
+//! Runs the tool calls of one step, all at once, and keeps their parts up to date.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    panic::AssertUnwindSafe,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    id::{MessageId, SessionId},
+    part::{Attachment, FileTag, PartKind, PartTime, ToolState, ToolTime},
+    permission::{Rule, ToolRef},
+    session::Todo,
+};
+
+use super::{
+    Engine, EngineError,
+    answer::Call,
+    asks::{Approvals, Asker},
+    state::{Journal, SessionState},
+    turn::TurnCx,
+};
+use crate::{
+    base::{clock, ids},
+    config::Config,
+    mcp,
+    permission::{self, Ask},
+    provider::ToolSpec,
+    tool::{self, Host, Tool, ToolCx, ToolError, ToolOutput, truncate},
+};
+
+/// How long tools may take to end by themselves after a cancel; then they are dropped.
+const SETTLE: Duration = Duration::from_millis(250);
+/// The id that unknown and malformed calls are sent to.
+const INVALID: &str = "invalid";
+
+/// How the tool calls of a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallsEnd {
+    /// There were none.
+    None,
+    Ran,
+    /// The user refused one without a word for the model.
+    Rejected,
+    Interrupted,
+}
+
+/// The tools an agent may use in a step.
+pub struct Toolbox {
+    tools: BTreeMap<String, Entry>,
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone)]
+enum Entry {
+    Builtin(&'static Tool),
+    Mcp { tool: mcp::McpTool, is_clients: bool },
+}
+
+impl Toolbox {
+    /// Built-in tools and those of connected MCP servers, without what a rule hides.
+    pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
+        let mut rules = cx.agent.permission.clone();
+        rules.extend(state.info.permission.iter().flatten().cloned());
+        let mut tools = BTreeMap::new();
+        for tool in tool::BUILTIN {
+            tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
+        }
+        for tool in cx.session.workspace.mcp().tools() {
+            tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: false });
+        }
+        for tool in cx.session.mcp.iter().flat_map(|servers| servers.tools()) {
+            tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: true });
+        }
+        tools.retain(|name, _| {
+            name == INVALID || !permission::is_tool_hidden(tool::permission_name(name), &rules)
+        });
+        Self { tools, rules }
+    }
+
+    /// What the model is told of the tools, sorted by name so that the provider's cache holds.
+    pub fn specs(&self) -> Vec<ToolSpec<'_>> {
+        let visible = self.tools.iter().filter(|(name, _)| *name != INVALID);
+        visible
+            .map(|(name, entry)| match entry {
+                Entry::Builtin(tool) => ToolSpec {
+                    name: Cow::Borrowed(name),
+                    description: Cow::Borrowed(tool.text),
+                    schema: Cow::Owned((tool.schema)()),
+                },
+                Entry::Mcp { tool, .. } => ToolSpec {
+                    name: Cow::Borrowed(name),
+                    description: Cow::Borrowed(&tool.description),
+                    schema: Cow::Borrowed(&tool.schema),
+                },
+            })
+            .collect()
+    }
+
+    /// The tool a call means and its input; a call that means none goes to `invalid`.
+    fn route(&self, call: &Call) -> (String, Entry, Value) {
+        let name = [call.tool.clone(), call.tool.to_lowercase()];
+        let found = name.iter().find_map(|name| Some((name.clone(), self.tools.get(name)?.clone())));
+        let Some((name, entry)) = found else {
+            let available: Vec<&str> =
+                self.tools.keys().map(String::as_str).filter(|name| *name != INVALID).collect();
+            let error = format!(
+                "Model tried to call unavailable tool '{}'. Available tools: {}.",
+                call.tool,
+                available.join(", ")
+            );
+            return invalid(call, &error);
+        };
+        let raw = if call.raw.trim().is_empty() { "{}" } else { &call.raw };
+        match serde_json::from_str::<Value>(raw) {
+            Ok(input @ Value::Object(_)) => (name, entry, input),
+            Ok(_) => invalid(call, &format!("the arguments of '{name}' must be a JSON object")),
+            Err(error) => {
+                invalid(call, &format!("the arguments of '{name}' are not valid JSON: {error}"))
+            }
+        }
+    }
+}
+
+fn invalid(call: &Call, error: &str) -> (String, Entry, Value) {
+    let entry = tool::find(INVALID).map(Entry::Builtin);
+    // The table always holds `invalid`; a test checks it.
+    let entry = entry.unwrap_or(Entry::Builtin(&tool::BUILTIN[0]));
+    (INVALID.to_owned(), entry, json!({ "tool": call.tool, "error": error }))
+}
+
+/// What running tools report between two looks of the step's task.
+#[derive(Default)]
+struct Reports {
+    changes: Mutex<Changes>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct Changes {
+    /// Newest title and metadata of each call, by part index.
+    progress: BTreeMap<usize, (Option<String>, Map<String, Value>)>,
+    todos: Option<Vec<Todo>>,
+}
+
+/// A call's way up to the engine.
+struct CallHost {
+    engine: Engine,
+    reports: Arc<Reports>,
+    part: usize,
+    session_id: SessionId,
+    message_id: MessageId,
+    call_id: String,
+    rules: Arc<[Rule]>,
+    approvals: Approvals,
+}
+
+impl Host for CallHost {
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(async move {
+            let asker = Asker {
+                session_id: &self.session_id,
+                tool: ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() },
+                rules: &self.rules,
+                approvals: &self.approvals,
+            };
+            self.engine.asks().ask(asker, ask).await
+        })
+    }
+
+    fn progress(&self, title: Option<String>, metadata: Map<String, Value>) {
+        self.report(|changes| {
+            let entry = changes.progress.entry(self.part).or_default();
+            entry.0 = title.or(entry.0.take());
+            entry.1 = metadata;
+        });
+    }
+
+    fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.report(|changes| changes.todos = Some(todos));
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn edited(&self, path: &Path) {
+        self.engine.bus().publish(EventPayload::FileEdited { file: path.display().to_string() });
+    }
+}
+
+impl CallHost {
+    fn report(&self, note: impl FnOnce(&mut Changes)) {
+        note(&mut self.reports.changes.lock().unwrap_or_else(PoisonError::into_inner));
+        self.reports.arrived.notify_one();
+    }
+}
+
+/// Runs the calls of one step and stores what they answer.
+pub async fn run(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    toolbox: &Toolbox,
+    calls: Vec<Call>,
+) -> Result<CallsEnd, EngineError> {
+    if calls.is_empty() {
+        return Ok(CallsEnd::None);
+    }
+    let reports = Arc::new(Reports::default());
+    let mut running = start(cx, state, toolbox, calls, &reports).await?;
+    let mut is_rejected = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => break,
+            next = running.next() => {
+                let Some((part, result)) = next else { break };
+                is_rejected |= matches!(&result, Err(ToolError::Denied { feedback: None }));
+                finish(cx, state, &reports, part, result).await?;
+            }
+            () = reports.arrived.notified() => show(cx, state, &reports).await?,
+        }
+    }
+    if !cx.cancel.is_cancelled() {
+        return Ok(if is_rejected { CallsEnd::Rejected } else { CallsEnd::Ran });
+    }
+    let settled = async {
+        while let Some((part, result)) = running.next().await {
+            finish(cx, state, &reports, part, result).await?;
+        }
+        Ok::<(), EngineError>(())
+    };
+    match tokio::time::timeout(SETTLE, settled).await {
+        Ok(result) => result?,
+        // Dropping the futures kills what they started.
+        Err(_) => drop(running),
+    }
+    Ok(CallsEnd::Interrupted)
+}
+
+type Running = FuturesUnordered<BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)>>;
+
+async fn start(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    toolbox: &Toolbox,
+    calls: Vec<Call>,
+    reports: &Arc<Reports>,
+) -> Result<Running, EngineError> {
+    let running = Running::new();
+    let rules: Arc<[Rule]> = toolbox.rules.clone().into();
+    let mut journal = Journal::default();
+    let message_id = state.answer_mut().map(|answer| answer.id.clone());
+    let Some(message_id) = message_id else { return Ok(running) };
+    for call in calls {
+        let (name, entry, input) = toolbox.route(&call);
+        if let Some(part) = state.part_mut(call.part) {
+            if let PartKind::Tool(tool) = &mut part.kind {
+                tool.tool = name.clone();
+                tool.state = ToolState::Running {
+                    input: input.clone(),
+                    title: None,
+                    metadata: None,
+                    time: PartTime { start: clock::now_ms(), end: None },
+                };
+            }
+            journal.part(part);
+        }
+        let host = CallHost {
+            engine: cx.session.engine.clone(),
+            reports: reports.clone(),
+            part: call.part,
+            session_id: cx.session.id.clone(),
+            message_id: message_id.clone(),
+            call_id: call.call_id.clone(),
+            rules: rules.clone(),
+            approvals: cx.session.workspace.approvals.clone(),
+        };
+        let job = Job {
+            loaded: cx.loaded.clone(),
+            servers: match &entry {
+                Entry::Mcp { is_clients: true, .. } => cx.session.mcp.clone(),
+                Entry::Mcp { is_clients: false, .. } | Entry::Builtin(_) => None,
+            },
+            workspace: cx.session.workspace.clone(),
+            entry,
+            agent: cx.agent.name.clone(),
+            cancel: cx.cancel.clone(),
+            host,
+        };
+        let part = call.part;
+        running.push(Box::pin(async move {
+            let result = AssertUnwindSafe(job.run(input)).catch_unwind().await;
+            let result = result.unwrap_or_else(|_| {
+                Err(ToolError::Internal(format!("The tool {name} failed by a fault in windlass.")))
+            });
+            (part, result)
+        }));
+    }
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    Ok(running)
+}
+
+/// One call with all it needs, so that it can run beside the others.
+struct Job {
+    loaded: Arc<super::workspace::Loaded>,
+    workspace: Arc<super::workspace::Workspace>,
+    /// The client's servers, when the tool is one of theirs.
+    servers: Option<Arc<mcp::Servers>>,
+    entry: Entry,
+    agent: String,
+    cancel: CancellationToken,
+    host: CallHost,
+}
+
+impl Job {
+    async fn run(self, input: Value) -> Result<ToolOutput, ToolError> {
+        match &self.entry {
+            Entry::Builtin(tool) => {
+                let cx = ToolCx {
+                    session_id: &self.host.session_id,
+                    message_id: &self.host.message_id,
+                    call_id: &self.host.call_id,
+                    agent: &self.agent,
+                    config: &self.loaded.config,
+                    cancel: &self.cancel,
+                    host: &self.host,
+                };
+                tool::execute(tool, &cx, input).await
+            }
+            Entry::Mcp { tool, .. } => self.call_server(tool, input).await,
+        }
+    }
+
+    async fn call_server(&self, tool: &mcp::McpTool, input: Value) -> Result<ToolOutput, ToolError> {
+        let any = || vec!["*".to_owned()];
+        let metadata = match &input {
+            Value::Object(arguments) => arguments.clone(),
+            _ => Map::new(),
+        };
+        let ask = Ask { permission: tool.key.clone(), patterns: any(), always: any(), metadata };
+        self.host.ask(ask).await?;
+        let servers = self.servers.as_deref().unwrap_or_else(|| self.workspace.mcp());
+        let answer = servers.call(&tool.key, input, &self.cancel).await;
+        let answer = answer.map_err(|error| match error {
+            mcp::CallError::Cancelled => ToolError::Cancelled,
+            mcp::CallError::Failed(_) | mcp::CallError::TimedOut(_) | mcp::CallError::Unknown => {
+                ToolError::Model(error.to_string())
+            }
+        })?;
+        let mut output = ToolOutput {
+            title: format!("{} {}", tool.server, tool.name),
+            output: answer.text,
+            metadata: Map::new(),
+            attachments: answer.attachments,
+        };
+        truncated(&self.loaded.config, &mut output).await?;
+        Ok(output)
+    }
+}
+
+async fn truncated(config: &Config, output: &mut ToolOutput) -> Result<(), ToolError> {
+    truncate::apply(config, output).await
+}
+
+/// Shows what running tools reported.
+async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> Result<(), EngineError> {
+    let changes = std::mem::take(&mut *reports.changes.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut journal = Journal::default();
+    if let Some(todos) = changes.todos {
+        journal.todos(&state.info, &todos);
+        state.todos = todos;
+    }
+    for (index, (new_title, new_metadata)) in changes.progress {
+        let Some(part) = state.part_mut(index) else { continue };
+        let PartKind::Tool(tool) = &mut part.kind else { continue };
+        let ToolState::Running { title, metadata, .. } = &mut tool.state else { continue };
+        *title = new_title.or(title.take());
+        *metadata = Some(new_metadata);
+        journal.part(part);
+    }
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+/// Writes a call's result into its part.
+async fn finish(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    reports: &Reports,
+    index: usize,
+    result: Result<ToolOutput, ToolError>,
+) -> Result<(), EngineError> {
+    show(cx, state, reports).await?;
+    let mut journal = Journal::default();
+    let Some(part) = state.part_mut(index) else { return Ok(()) };
+    let (session_id, message_id) = (part.session_id.clone(), part.message_id.clone());
+    let PartKind::Tool(tool) = &mut part.kind else { return Ok(()) };
+    let now = clock::now_ms();
+    let (start, running_metadata) = match &mut tool.state {
+        ToolState::Running { time, metadata, .. } => (time.start, metadata.take()),
+        ToolState::Pending { .. } | ToolState::Completed { .. } | ToolState::Error { .. } => (now, None),
+    };
+    let time = ToolTime { start, end: now, compacted: None };
+    let input = tool.state.input().clone();
+    tool.state = match result {
+        Ok(output) => {
+            let attachments = output.attachments.into_iter().map(|file| Attachment {
+                id: ids::part(),
+                session_id: session_id.clone(),
+                message_id: message_id.clone(),
+                kind: FileTag::File,
+                file,
+            });
+            let attachments: Vec<Attachment> = attachments.collect();
+            ToolState::Completed {
+                input,
+                output: output.output,
+                title: output.title,
+                metadata: output.metadata,
+                time,
+                attachments: (!attachments.is_empty()).then_some(attachments),
+            }
+        }
+        Err(error) => {
+            let mut metadata = running_metadata.unwrap_or_default();
+            if error == ToolError::Cancelled {
+                metadata.insert("interrupted".to_owned(), true.into());
+            }
+            if let ToolError::Internal(reason) = &error {
+                tracing::error!(tool = %tool.tool, %reason, "a tool failed");
+            }
+            let metadata = (!metadata.is_empty()).then_some(metadata);
+            ToolState::Error { input, error: error.to_string(), metadata, time }
+        }
+    };
+    journal.part(part);
+    // Whole texts of edited files are for the user's eyes and the store; history in memory goes without.
+    forget_texts(part);
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+fn forget_texts(part: &mut windlass_protocol::opencode::part::Part) {
+    let PartKind::Tool(tool) = &mut part.kind else { return };
+    let ToolState::Completed { metadata, .. } = &mut tool.state else { return };
+    if let Some(Value::Object(diff)) = metadata.get_mut("filediff") {
+        diff.remove("before");
+        diff.remove("after");
+    }
+}

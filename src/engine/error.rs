@@ -1,0 +1,61 @@
+//! What a front end is told when the engine cannot do something.
+
+use windlass_protocol::opencode::id::SessionId;
+
+use crate::{provider::ProviderError, storage::StorageError};
+
+/// A failure with a sentence for the user.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct EngineError {
+    pub kind: EngineErrorKind,
+    pub message: String,
+}
+
+/// What a front end branches on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineErrorKind {
+    /// No such session, or it is not open here.
+    SessionNotFound(SessionId),
+    /// The chosen session id is taken.
+    SessionExists,
+    /// A parameter names something that does not exist.
+    InvalidInput,
+    /// The provider wants other credentials.
+    AuthRequired,
+    /// The provider failed.
+    Provider,
+    /// Our own fault.
+    Internal,
+}
+
+impl EngineError {
+    pub fn new(kind: EngineErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    pub fn session_not_found(id: &SessionId) -> Self {
+        Self::new(EngineErrorKind::SessionNotFound(id.clone()), format!("no such session: {id}"))
+    }
+}
+
+impl From<StorageError> for EngineError {
+    fn from(error: StorageError) -> Self {
+        tracing::error!(%error, "store");
+        Self::new(EngineErrorKind::Internal, error.to_string())
+    }
+}
+
+impl From<&ProviderError> for EngineError {
+    fn from(error: &ProviderError) -> Self {
+        let kind = match error {
+            ProviderError::Auth { .. } => EngineErrorKind::AuthRequired,
+            ProviderError::RateLimited { .. }
+            | ProviderError::Overflow { .. }
+            | ProviderError::Overloaded { .. }
+            | ProviderError::Api { .. }
+            | ProviderError::Transport { .. } => EngineErrorKind::Provider,
+        };
+        Self::new(kind, error.to_string())
+    }
+}

@@ -1,0 +1,245 @@
+//! A session as its task holds it, and the journal through which every change is stored and then shown.
+
+use windlass_protocol::opencode::{
+    event::{EventPayload, SessionInfo},
+    id::PartId,
+    message::{AssistantMessage, Message, MessageError, MessageWithParts},
+    part::{Part, PartKind, PartTime, ToolState, ToolTime},
+    session::{Session, SessionStatus, Todo},
+};
+
+use super::EngineError;
+use crate::{
+    base::{clock, ids},
+    bus::Bus,
+    storage::{Storage, StoredSession, Write},
+};
+
+/// Text the model and the user read where a tool was stopped.
+pub const TOOL_ABORTED: &str = "Tool execution aborted";
+
+/// A session's history and settings. Only its task changes them.
+pub struct SessionState {
+    pub info: Session,
+    pub history: Vec<MessageWithParts>,
+    pub todos: Vec<Todo>,
+}
+
+/// Changes that were made to the state and not yet stored or shown.
+#[derive(Default)]
+pub struct Journal {
+    writes: Vec<Write>,
+    events: Vec<EventPayload>,
+}
+
+impl Journal {
+    /// Stores everything, then shows it, in the order it was noted.
+    pub async fn commit(&mut self, storage: &Storage, bus: &Bus) -> Result<(), EngineError> {
+        storage.apply(std::mem::take(&mut self.writes)).await?;
+        for event in self.events.drain(..) {
+            bus.publish(event);
+        }
+        Ok(())
+    }
+
+    pub fn session(&mut self, info: &Session) {
+        self.writes.push(Write::Session(Box::new(info.clone())));
+        self.events.push(EventPayload::SessionUpdated(SessionInfo {
+            session_id: info.id.clone(),
+            info: Box::new(info.clone()),
+        }));
+    }
+
+    pub fn message(&mut self, message: &Message) {
+        self.writes.push(Write::Message(message.clone()));
+        self.events.push(EventPayload::MessageUpdated {
+            session_id: message.session_id().clone(),
+            info: message.clone(),
+        });
+    }
+
+    pub fn part(&mut self, part: &Part) {
+        self.writes.push(Write::Part(part.clone()));
+        self.events.push(EventPayload::PartUpdated {
+            session_id: part.session_id.clone(),
+            part: part.clone(),
+            time: clock::now_ms(),
+        });
+    }
+
+    /// Text that was added to a part that held `offset` bytes.
+    pub fn text(&mut self, part: &Part, offset: usize, delta: String) {
+        self.writes.push(Write::Append {
+            session_id: part.session_id.clone(),
+            part_id: part.id.clone(),
+            text: delta.clone(),
+        });
+        self.events.push(EventPayload::PartDelta {
+            session_id: part.session_id.clone(),
+            message_id: part.message_id.clone(),
+            part_id: part.id.clone(),
+            field: "text".to_owned(),
+            delta,
+            offset,
+        });
+    }
+
+    pub fn todos(&mut self, info: &Session, todos: &[Todo]) {
+        self.writes.push(Write::Todos { session_id: info.id.clone(), todos: todos.to_vec() });
+        self.events.push(EventPayload::TodoUpdated { session_id: info.id.clone(), todos: todos.to_vec() });
+    }
+
+    pub fn status(&mut self, info: &Session, status: SessionStatus) {
+        let is_idle = status == SessionStatus::Idle;
+        self.events.push(EventPayload::SessionStatus { session_id: info.id.clone(), status });
+        if is_idle {
+            self.events.push(EventPayload::SessionIdle { session_id: info.id.clone() });
+        }
+    }
+
+    pub fn error(&mut self, info: &Session, error: MessageError) {
+        self.events
+            .push(EventPayload::SessionError { session_id: Some(info.id.clone()), error: Some(error) });
+    }
+}
+
+impl SessionState {
+    /// The state of a session that nobody runs: what a killed daemon left open is closed first.
+    pub fn from_stored(mut stored: StoredSession) -> (Self, Journal) {
+        let mut journal = Journal::default();
+        repair(&mut stored, &mut journal);
+        (Self { info: stored.info, history: stored.messages, todos: stored.todos }, journal)
+    }
+
+    /// Notes that the session changed now.
+    pub fn touch(&mut self) {
+        self.info.time.updated = clock::now_ms().max(self.info.time.updated + 1);
+    }
+
+    /// Appends a message.
+    pub fn push_message(&mut self, message: Message, journal: &mut Journal) {
+        journal.message(&message);
+        self.history.push(MessageWithParts { info: message, parts: Vec::new() });
+    }
+
+    /// Appends a part to the newest message and returns its index there.
+    pub fn push_part(&mut self, kind: PartKind, journal: &mut Journal) -> usize {
+        let Some(last) = self.history.last_mut() else { return 0 };
+        let part = Part {
+            id: ids::part(),
+            session_id: last.info.session_id().clone(),
+            message_id: last.info.id().clone(),
+            kind,
+        };
+        journal.part(&part);
+        last.parts.push(part);
+        last.parts.len() - 1
+    }
+
+    /// The newest message's part at an index that [`SessionState::push_part`] returned.
+    pub fn part_mut(&mut self, index: usize) -> Option<&mut Part> {
+        self.history.last_mut()?.parts.get_mut(index)
+    }
+
+    /// The newest message, when it is the model's.
+    pub fn answer_mut(&mut self) -> Option<&mut AssistantMessage> {
+        match &mut self.history.last_mut()?.info {
+            Message::Assistant(assistant) => Some(assistant),
+            Message::User(_) => None,
+        }
+    }
+
+    /// Writes the newest message's row.
+    pub fn note_answer(&mut self, journal: &mut Journal) {
+        if let Some(last) = self.history.last() {
+            journal.message(&last.info);
+        }
+    }
+
+    /// Ends every part of the newest message that is still open.
+    pub fn close_parts(&mut self, journal: &mut Journal) {
+        let Some(last) = self.history.last_mut() else { return };
+        close_parts(&mut last.parts, journal);
+    }
+
+    /// The newest message's part with this id.
+    pub fn part_by_id(&self, id: &PartId) -> Option<&Part> {
+        self.history.last()?.parts.iter().find(|part| part.id == *id)
+    }
+}
+
+/// Closes what was open when the daemon that ran the session was killed.
+fn repair(stored: &mut StoredSession, journal: &mut Journal) {
+    for message in &mut stored.messages {
+        let Message::Assistant(answer) = &mut message.info else { continue };
+        if answer.time.completed.is_some() {
+            continue;
+        }
+        close_parts(&mut message.parts, journal);
+        answer.time.completed = Some(clock::now_ms());
+        if answer.error.is_none() {
+            let message = "The daemon ended before the answer was complete.".to_owned();
+            answer.error = Some(MessageError::MessageAbortedError { message });
+        }
+        journal.message(&message.info);
+    }
+}
+
+fn close_parts(parts: &mut [Part], journal: &mut Journal) {
+    let now = clock::now_ms();
+    for part in parts {
+        let is_open = match &mut part.kind {
+            PartKind::Text(text) => close_time(&mut text.time, now),
+            PartKind::Reasoning(reasoning) => {
+                let is_open = reasoning.time.end.is_none();
+                reasoning.time.end.get_or_insert(now);
+                is_open
+            }
+            PartKind::Tool(tool) => match abort(&tool.state, now) {
+                Some(state) => {
+                    tool.state = state;
+                    true
+                }
+                None => false,
+            },
+            PartKind::File(_)
+            | PartKind::StepStart { .. }
+            | PartKind::StepFinish { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Subtask { .. }
+            | PartKind::Retry { .. }
+            | PartKind::Compaction { .. } => false,
+        };
+        if is_open {
+            journal.part(part);
+        }
+    }
+}
+
+fn close_time(time: &mut Option<PartTime>, now: i64) -> bool {
+    match time {
+        Some(time) if time.end.is_none() => {
+            time.end = Some(now);
+            true
+        }
+        Some(_) | None => false,
+    }
+}
+
+fn abort(state: &ToolState, now: i64) -> Option<ToolState> {
+    let (input, start, metadata) = match state {
+        ToolState::Pending { input, .. } => (input, now, None),
+        ToolState::Running { input, metadata, time, .. } => (input, time.start, metadata.clone()),
+        ToolState::Completed { .. } | ToolState::Error { .. } => return None,
+    };
+    let mut metadata = metadata.unwrap_or_default();
+    metadata.insert("interrupted".to_owned(), true.into());
+    Some(ToolState::Error {
+        input: input.clone(),
+        error: TOOL_ABORTED.to_owned(),
+        metadata: Some(metadata),
+        time: ToolTime { start, end: now, compacted: None },
+    })
+}

@@ -1,0 +1,122 @@
+//! Makes a title for a conversation from its first message, with the small model, beside the first turn.
+
+use std::{borrow::Cow, time::Duration};
+
+use windlass_protocol::opencode::part::PartKind;
+
+use super::{state::SessionState, turn::TurnCx};
+use crate::{
+    base::{clock, text},
+    provider::{self, Delta, Model, Prompt, PromptMessage, ProviderError, UserContent, http},
+};
+
+const DEFAULT_PREFIX: &str = "New session - ";
+const CHILD_PREFIX: &str = "Child session - ";
+/// Characters; longer ones are cut and end in three dots.
+const MAX_TITLE: usize = 100;
+const MAX_OUTPUT_TOKENS: u64 = 1000;
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The title of a session that has none yet.
+pub fn default(created_ms: i64) -> String {
+    format!("{DEFAULT_PREFIX}{}", clock::iso(created_ms))
+}
+
+/// Whether a title is still the one a session begins with.
+pub fn is_default(title: &str) -> bool {
+    title.starts_with(DEFAULT_PREFIX) || title.starts_with(CHILD_PREFIX)
+}
+
+/// Everything needed to make a title, on its own.
+pub struct Request {
+    client: http::Client,
+    model: Model,
+    system: String,
+    temperature: Option<f64>,
+    said: String,
+}
+
+impl Request {
+    pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
+        let agent = cx.loaded.agent("title");
+        let model = match agent.and_then(|agent| agent.model.as_ref()) {
+            Some(reference) => cx.loaded.catalog.find(reference).unwrap_or(&cx.model),
+            None => cx.loaded.catalog.small_model(&cx.loaded.config, &cx.model),
+        };
+        Self {
+            client: cx.session.engine.http().clone(),
+            model: model.clone(),
+            system: agent.and_then(|agent| agent.prompt.clone()).unwrap_or_default(),
+            temperature: agent.and_then(|agent| agent.temperature),
+            said: first_words(state),
+        }
+    }
+
+    /// The title: the model's, or the first line of what was said.
+    pub async fn run(self) -> String {
+        let asked = tokio::time::timeout(LIMIT, self.ask()).await;
+        let made = match asked {
+            Ok(Ok(answer)) => clean(&answer),
+            Ok(Err(error)) => {
+                tracing::info!(%error, "no title was made");
+                None
+            }
+            Err(_) => None,
+        };
+        made.or_else(|| clean(&self.said)).unwrap_or_else(|| "Untitled".to_owned())
+    }
+
+    async fn ask(&self) -> Result<String, ProviderError> {
+        let prompt = Prompt {
+            system: vec![Cow::Borrowed(&self.system)],
+            messages: vec![PromptMessage::User(vec![
+                UserContent::Text("Generate a title for this conversation:".into()),
+                UserContent::Text(Cow::Borrowed(&self.said)),
+            ])],
+            temperature: self.temperature.filter(|_| self.model.takes_temperature),
+            max_output_tokens: Some(MAX_OUTPUT_TOKENS),
+            ..Prompt::default()
+        };
+        let mut stream = provider::stream(&self.client, &self.model, &prompt).await?;
+        let mut answer = String::new();
+        let mut deltas = Vec::new();
+        while stream.next(&mut deltas).await? {
+            for delta in deltas.drain(..) {
+                if let Delta::Text { text, .. } = delta {
+                    answer.push_str(&text);
+                }
+            }
+        }
+        for delta in deltas {
+            if let Delta::Text { text, .. } = delta {
+                answer.push_str(&text);
+            }
+        }
+        Ok(answer)
+    }
+}
+
+fn first_words(state: &SessionState) -> String {
+    let parts = state.history.first().into_iter().flat_map(|message| &message.parts);
+    let texts = parts.filter_map(|part| match &part.kind {
+        PartKind::Text(text) if text.synthetic != Some(true) => Some(text.text.as_str()),
+        _ => None,
+    });
+    text::head(&texts.collect::<Vec<_>>().join("\n"), 8_000).to_owned()
+}
+
+/// The first line that says something, without thoughts, cut to size.
+fn clean(answer: &str) -> Option<String> {
+    let without_thought = match (answer.find("<think>"), answer.find("</think>")) {
+        (Some(start), Some(end)) if start < end => format!("{}{}", &answer[..start], &answer[end + 8..]),
+        (Some(_) | None, Some(_) | None) => answer.to_owned(),
+    };
+    let line = without_thought.lines().map(str::trim).find(|line| !line.is_empty())?.to_owned();
+    match line.char_indices().nth(MAX_TITLE) {
+        None => Some(line),
+        Some(_) => Some(line.chars().take(MAX_TITLE - 3).chain("...".chars()).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! One turn: from a prompt to the answer that ends it, over as many steps as the model's tool calls take.
+
+use std::sync::Arc;
+
+use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::{
+    message::{CreatedTime, Message, MessageError, Tokens, UserMessage},
+    part::{PartKind, PartTime, TextPart},
+    session::{SessionModel, SessionStatus},
+};
+
+use super::{
+    EngineError, EngineErrorKind,
+    attach,
+    session::{self, Command, Inbox, PromptInput, SessionCx, StopReason, TurnOutcome},
+    state::{Journal, SessionState},
+    step::{self, Step},
+    title,
+    workspace::Loaded,
+};
+use crate::{
+    base::{clock, ids},
+    library::{self, Agent, InstructionBlock},
+    provider::{Finish, Model},
+};
+
+/// What stays the same for a whole turn.
+pub struct TurnCx<'a> {
+    pub session: &'a SessionCx,
+    pub loaded: Arc<Loaded>,
+    pub agent: Agent,
+    pub model: Model,
+    pub instructions: Vec<InstructionBlock>,
+    pub cancel: CancellationToken,
+}
+
+/// A title being made beside the turn that began the conversation.
+#[derive(Default)]
+pub struct TitleTask(Option<JoinHandle<Option<String>>>);
+
+impl TitleTask {
+    /// The title, when it was not delivered to the inbox.
+    pub async fn finish(&mut self) -> Option<String> {
+        self.0.take()?.await.ok().flatten()
+    }
+}
+
+impl Drop for TitleTask {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+/// Runs a prompt's turn and answers it, and every prompt that joined it.
+pub async fn run(
+    cx: &SessionCx,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    title: &mut TitleTask,
+    ticket: u64,
+    input: PromptInput,
+) {
+    let Some(cancel) = cx.tickets.begin(ticket) else { return };
+    let mut tickets = vec![ticket];
+    session::show_status(cx, state, SessionStatus::Busy).await;
+    let result = drive(cx, state, inbox, title, &cancel, &mut tickets, input).await;
+    if let Err(error) = &result {
+        let mut journal = Journal::default();
+        journal.error(&state.info, MessageError::UnknownError { message: error.message.clone() });
+        // The error itself is answered below; the event is for those who only watch.
+        let _ = journal.commit(cx.engine.storage(), cx.engine.bus()).await;
+    }
+    inbox.apply_settings(cx, state).await;
+    session::show_status(cx, state, SessionStatus::Idle).await;
+    for ticket in tickets {
+        cx.tickets.end(ticket, result.clone());
+    }
+}
+
+async fn drive(
+    session: &SessionCx,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    title: &mut TitleTask,
+    cancel: &CancellationToken,
+    tickets: &mut Vec<u64>,
+    input: PromptInput,
+) -> Result<TurnOutcome, EngineError> {
+    let loaded = session.workspace.loaded();
+    let (agent, model) = choose(&loaded, state, &input)?;
+    let instructions = read_instructions(&loaded).await;
+    let mut cx =
+        TurnCx { session, loaded, agent, model, instructions, cancel: cancel.clone() };
+    accept(&cx, state, input).await?;
+    start_title(&cx, state, title);
+
+    let mut spent = Tokens::default();
+    let mut n_steps = 0;
+    let stop = loop {
+        if cx.cancel.is_cancelled() {
+            break StopReason::Cancelled;
+        }
+        n_steps += 1;
+        let is_last = cx.agent.steps.is_some_and(|limit| n_steps >= limit);
+        let outcome = step::run(&cx, state, is_last).await?;
+        if let Some(answer) = state.answer_mut() {
+            spent.add(&answer.tokens);
+        }
+        match outcome {
+            Step::Interrupted => break StopReason::Cancelled,
+            Step::Rejected => break StopReason::EndTurn,
+            Step::Finished(Finish::Length) => break StopReason::MaxTokens,
+            Step::Finished(Finish::ContentFilter) => break StopReason::Refusal,
+            Step::Finished(_) if is_last && n_steps > 1 => break StopReason::MaxTurnRequests,
+            Step::Finished(Finish::Stop | Finish::ToolCalls | Finish::Unknown) => break StopReason::EndTurn,
+            Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
+            Step::ToolsRan => join_queued(&mut cx, state, inbox, tickets).await?,
+        }
+    };
+    let message_id = state.answer_mut().map(|answer| answer.id.clone());
+    let is_known = spent != Tokens::default();
+    Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id })
+}
+
+/// The agent and model that answer a prompt: the prompt's own wish, what the session used last, the default.
+fn choose(
+    loaded: &Loaded,
+    state: &SessionState,
+    input: &PromptInput,
+) -> Result<(Agent, Model), EngineError> {
+    let agent = match input.agent.as_deref() {
+        Some(name) => loaded.agent(name).ok_or_else(|| {
+            let names: Vec<&str> = loaded.agents.iter().map(|agent| agent.name.as_str()).collect();
+            EngineError::new(
+                EngineErrorKind::InvalidInput,
+                format!("Agent not found: \"{name}\". Available agents: {}", names.join(", ")),
+            )
+        })?,
+        None => {
+            let last = state.info.agent.as_deref().and_then(|name| loaded.agent(name));
+            last.unwrap_or_else(|| loaded.default_agent())
+        }
+    };
+    let model = match &input.model {
+        Some(reference) => loaded.catalog.find(reference).ok_or_else(|| {
+            let similar = loaded.catalog.suggest(reference);
+            let hint = match similar.is_empty() {
+                true => String::new(),
+                false => format!(" Did you mean: {}?", similar.join(", ")),
+            };
+            EngineError::new(EngineErrorKind::InvalidInput, format!("Model not found: {reference}.{hint}"))
+        })?,
+        None => loaded.model_for(agent, None),
+    };
+    Ok((agent.clone(), model.clone()))
+}
+
+async fn read_instructions(loaded: &Arc<Loaded>) -> Vec<InstructionBlock> {
+    let loaded = loaded.clone();
+    let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config));
+    read.await.unwrap_or_default()
+}
+
+/// Stores what the user said as a message.
+async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -> Result<(), EngineError> {
+    let mut journal = Journal::default();
+    state.info.agent = Some(cx.agent.name.clone());
+    state.info.model = Some(SessionModel {
+        id: cx.model.id.clone(),
+        provider_id: cx.model.provider_id.clone(),
+        variant: None,
+    });
+    state.touch();
+    journal.session(&state.info);
+    let message = Message::User(UserMessage {
+        id: ids::message(),
+        session_id: state.info.id.clone(),
+        time: CreatedTime { created: clock::now_ms() },
+        agent: cx.agent.name.clone(),
+        model: cx.model.reference(),
+        system: None,
+    });
+    let message_id = message.id().clone();
+    state.push_message(message, &mut journal);
+    for kind in attach::resolve(cx, &message_id, input.parts).await {
+        state.push_part(kind, &mut journal);
+    }
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+/// Lets prompts that came meanwhile join the turn: the next step answers them too.
+async fn join_queued(
+    cx: &mut TurnCx<'_>,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    tickets: &mut Vec<u64>,
+) -> Result<(), EngineError> {
+    inbox.apply_settings(cx.session, state).await;
+    for (ticket, input) in inbox.take_prompts() {
+        if !cx.session.tickets.join(ticket, &cx.cancel) {
+            continue;
+        }
+        tickets.push(ticket);
+        let (agent, model) = choose(&cx.loaded, state, &input)?;
+        (cx.agent, cx.model) = (agent, model);
+        accept(cx, state, input).await?;
+    }
+    Ok(())
+}
+
+fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
+    let is_first = state.history.iter().filter(|it| matches!(it.info, Message::User(_))).count() == 1;
+    if !is_first || state.info.parent_id.is_some() || !title::is_default(&state.info.title) {
+        return;
+    }
+    let request = title::Request::new(cx, state);
+    let inbox = cx.session.own_inbox.clone();
+    task.0 = Some(tokio::spawn(async move {
+        let text = request.run().await;
+        match inbox.upgrade() {
+            Some(inbox) => match inbox.send(Command::Title(text)).await {
+                Ok(()) => None,
+                Err(mpsc::error::SendError(command)) => match command {
+                    Command::Title(text) => Some(text),
+                    Command::Prompt { .. } | Command::Select { .. } | Command::Move { .. } => None,
+                },
+            },
+            None => Some(text),
+        }
+    }));
+}
+
+/// A part of text that is complete.
+pub fn text_part(text: String, is_synthetic: bool, is_ignored: bool) -> PartKind {
+    let now = clock::now_ms();
+    PartKind::Text(TextPart {
+        text,
+        synthetic: is_synthetic.then_some(true),
+        ignored: is_ignored.then_some(true),
+        time: Some(PartTime { start: now, end: Some(now) }),
+        metadata: None,
+    })
+}

@@ -1,0 +1,121 @@
+//! What all sessions of one directory share: configuration, agents, models, MCP servers and approvals.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use windlass_protocol::opencode::message::ModelRef;
+
+use super::asks::Approvals;
+use crate::{
+    bus::Bus,
+    config::{self, Config, Environment, Warning, paths::Paths},
+    library::{self, Agent},
+    mcp,
+    provider::{Model, auth, catalog::{self, Catalog}},
+};
+
+/// The services of a directory.
+pub struct Workspace {
+    directory: PathBuf,
+    loaded: Mutex<Arc<Loaded>>,
+    /// Servers of the configuration.
+    mcp: mcp::Servers,
+    pub(super) approvals: Approvals,
+}
+
+/// What the files said when they were read last. A turn keeps the one it began with.
+pub struct Loaded {
+    pub config: Config,
+    /// Default agent first, then by name.
+    pub agents: Vec<Agent>,
+    pub catalog: Catalog,
+    /// The model used last in any session, if it still exists.
+    pub last_used: Option<ModelRef>,
+    /// What was ignored, for the user to see.
+    pub warnings: Vec<Warning>,
+}
+
+impl Workspace {
+    /// Starts the directory's services.
+    pub(super) fn start(loaded: Loaded, bus: &Bus) -> Self {
+        let directory = loaded.config.directory.clone();
+        let specs = loaded.config.mcp.iter();
+        let specs = specs.filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config)).collect();
+        Self {
+            mcp: mcp::Servers::start(specs, directory.clone(), bus.clone()),
+            directory,
+            loaded: Mutex::new(Arc::new(loaded)),
+            approvals: Approvals::default(),
+        }
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The current configuration and what follows from it.
+    pub fn loaded(&self) -> Arc<Loaded> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// MCP servers of the configuration.
+    pub fn mcp(&self) -> &mcp::Servers {
+        &self.mcp
+    }
+
+    /// Puts freshly read files in the place of the old.
+    pub(super) fn replace(&self, loaded: Loaded) {
+        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+    }
+}
+
+impl Loaded {
+    /// Reads everything. Does blocking file reads.
+    pub(super) fn read(environment: &Environment, paths: &Paths, directory: &Path, use_stored_keys: bool) -> Self {
+        let mut config = config::load(environment, paths, directory);
+        let mut warnings = std::mem::take(&mut config.warnings);
+        let credentials = match use_stored_keys {
+            true => {
+                let (credentials, more) = auth::load(paths, environment);
+                warnings.extend(more);
+                credentials
+            }
+            false => auth::Credentials::default(),
+        };
+        let (agents, more) = library::agents(&config);
+        warnings.extend(more);
+        let (catalog, more) = catalog::resolve(&config, &credentials);
+        warnings.extend(more);
+        let last_used = super::state_file::last_used_model(paths);
+        Self { config, agents, catalog, last_used, warnings }
+    }
+
+    /// An agent by name.
+    pub fn agent(&self, name: &str) -> Option<&Agent> {
+        self.agents.iter().find(|agent| agent.name == name)
+    }
+
+    /// The agent that answers when none is chosen.
+    pub fn default_agent(&self) -> &Agent {
+        library::default_agent(&self.agents, &self.config)
+    }
+
+    /// Agents a user may choose: not subagents, not hidden.
+    pub fn primary_agents(&self) -> impl Iterator<Item = &Agent> {
+        self.agents.iter().filter(|agent| agent.is_primary())
+    }
+
+    /// The model that answers when none is chosen.
+    pub fn default_model(&self) -> &Model {
+        self.catalog.default_model(&self.config, self.last_used.as_ref())
+    }
+
+    /// The model for an agent: the chosen one, the agent's own, the default.
+    pub fn model_for(&self, agent: &Agent, chosen: Option<&ModelRef>) -> &Model {
+        let wanted = chosen.or(agent.model.as_ref());
+        wanted.and_then(|reference| self.catalog.find(reference)).unwrap_or_else(|| self.default_model())
+    }
+}
