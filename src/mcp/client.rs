@@ -24,7 +24,7 @@ use rmcp::{
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{CallError, CallOutput, McpTool, output};
+use super::{CallError, CallOutput, McpTool, output, remote};
 use crate::base::text;
 
 /// Longest log message of a server that is kept.
@@ -149,7 +149,10 @@ fn failed(tool: &McpTool, error: &ServiceError) -> CallError {
         ServiceError::TransportClosed => {
             format!("MCP server {server} closed the connection before {name} was done")
         }
-        // The enum is open: its other kinds are faults of the transport, which speak for themselves.
+        ServiceError::TransportSend(error) => {
+            format!("MCP server {server} could not run {name}: {}", remote::describe(error))
+        }
+        // The enum is open.
         error => format!("MCP server {server} could not run {name}: {}", chain(error)),
     })
 }

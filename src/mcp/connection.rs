@@ -32,7 +32,7 @@ use crate::base::process::{self, Child, Spawn};
 /// Between asking a process to end and killing it, and for a remote server to hear that its session is over.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// For what follows at once when a process ends: its status, its last words.
-const AFTERMATH: Duration = Duration::from_millis(500);
+const AFTERMATH: Duration = Duration::from_secs(1);
 
 /// Serves the slot until its connection ends or `stop` is cancelled.
 pub(super) async fn run(shared: Arc<Shared>, slot_idx: usize, stop: CancellationToken) {
@@ -175,7 +175,14 @@ pub(super) enum SessionEnd {
 impl SessionEnd {
     pub(super) fn describe(&self, spec: &ServerSpec) -> String {
         match self {
-            SessionEnd::NotConnected(error) => format!("did not complete the handshake: {}", chain(error)),
+            SessionEnd::NotConnected(error) => {
+                let cause = match &**error {
+                    ClientInitializeError::TransportError { error, .. } => remote::describe(error),
+                    // The enum is open.
+                    error => chain(error),
+                };
+                format!("did not complete the handshake: {cause}")
+            }
             SessionEnd::Silent(what) => format!("did not answer {what} within {:?}", spec.timeout),
             SessionEnd::NotListed(error) => format!("did not list its tools: {}", chain(error)),
             SessionEnd::Closed => "closed the connection".to_owned(),

@@ -7,15 +7,18 @@ use reqwest::{
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use rmcp::transport::{
-    StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+    DynamicTransportError, StreamableHttpClientTransport,
+    streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared, Status,
+    client::{MAX_LOG_BYTES, chain},
     connection::{GRACE, SessionEnd, Task, session},
 };
+use crate::base::text;
 
 /// The transport sets these itself and refuses to be told otherwise.
 const OWN_HEADERS: [&str; 4] = ["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
@@ -122,4 +125,17 @@ async fn is_refused(client: &Client, url: Url, headers: HeaderMap) -> bool {
         .timeout(PROBE_TIMEOUT)
         .body(r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#);
     request.send().await.is_ok_and(|response| response.status() == StatusCode::UNAUTHORIZED)
+}
+
+/// What went wrong on the way to a server, without its URL: that may carry a key.
+pub(super) fn describe(error: &DynamicTransportError) -> String {
+    let cause = match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::Client(error)) => {
+            let cause = std::error::Error::source(error).map(chain);
+            cause.unwrap_or_else(|| "the request failed".to_owned())
+        }
+        Some(error) => chain(error),
+        None => chain(&*error.error),
+    };
+    text::head(&cause, MAX_LOG_BYTES).to_owned()
 }
