@@ -149,12 +149,17 @@ fn failed(tool: &McpTool, error: &ServiceError) -> CallError {
         ServiceError::TransportClosed => {
             format!("MCP server {server} closed the connection before {name} was done")
         }
-        ServiceError::TransportSend(error) => {
-            format!("MCP server {server} could not run {name}: {}", remote::describe(error))
-        }
         // The enum is open.
-        error => format!("MCP server {server} could not run {name}: {}", chain(error)),
+        error => format!("MCP server {server} could not run {name}: {}", describe(error)),
     })
+}
+
+/// What went wrong with a request.
+pub(super) fn describe(error: &ServiceError) -> String {
+    match error {
+        ServiceError::TransportSend(error) => remote::describe(error),
+        error => chain(error),
+    }
 }
 
 /// An error with all its causes.

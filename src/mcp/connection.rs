@@ -24,7 +24,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     Server, ServerSpec, Shared, Slot, Status,
-    client::{Client, Connection, MAX_LOG_BYTES, chain},
+    client::{Client, Connection, MAX_LOG_BYTES, chain, describe},
     remote, tools,
 };
 use crate::base::process::{self, Child, Spawn};
@@ -184,7 +184,7 @@ impl SessionEnd {
                 format!("did not complete the handshake: {cause}")
             }
             SessionEnd::Silent(what) => format!("did not answer {what} within {:?}", spec.timeout),
-            SessionEnd::NotListed(error) => format!("did not list its tools: {}", chain(error)),
+            SessionEnd::NotListed(error) => format!("did not list its tools: {}", describe(error)),
             SessionEnd::Closed => "closed the connection".to_owned(),
         }
     }
@@ -221,7 +221,10 @@ async fn refresh_tools(task: &Task<'_>, connection: &Connection, tools_changed: 
         let list = tools::list(connection.peer(), &spec.name, task.slot_idx);
         match timeout(spec.timeout, list).await {
             Ok(Ok(tools)) => task.shared.offer(task.slot, connection.clone(), tools),
-            Ok(Err(error)) => tracing::warn!(server = spec.name, %error, "tools were not listed again"),
+            Ok(Err(error)) => {
+                let error = describe(&error);
+                tracing::warn!(server = spec.name, error, "tools were not listed again");
+            }
             Err(_) => tracing::warn!(server = spec.name, "tools were not listed again in time"),
         }
     }

@@ -15,7 +15,7 @@ const MAX_ATTACHMENT_BYTES: usize = 10 * 1024 * 1024;
 pub(super) fn read(result: ServerResult) -> Result<CallOutput, CallError> {
     match result {
         ServerResult::CallToolResult(result) => {
-            let items = result.content.into_iter().map(Item::Known).collect();
+            let items = result.content.into_iter().map(Ok).collect();
             assemble(items, result.structured_content, result.is_error == Some(true))
         }
         // A result with content of a kind that the library does not know arrives here raw.
@@ -28,10 +28,8 @@ pub(super) fn read(result: ServerResult) -> Result<CallOutput, CallError> {
     }
 }
 
-enum Item {
-    Known(ContentBlock),
-    Foreign { kind: String },
-}
+/// A piece of the result, or the name of its kind when that is unknown.
+type Item = Result<ContentBlock, String>;
 
 fn read_raw(mut result: Value) -> Result<CallOutput, CallError> {
     let is_error = result.get("isError").and_then(Value::as_bool) == Some(true);
@@ -41,7 +39,7 @@ fn read_raw(mut result: Value) -> Result<CallOutput, CallError> {
     };
     let to_item = |block: Value| {
         let kind = block.get("type").and_then(Value::as_str).unwrap_or("unknown").to_owned();
-        serde_json::from_value(block).map_or(Item::Foreign { kind }, Item::Known)
+        serde_json::from_value(block).map_err(|_| kind)
     };
     assemble(content.into_iter().map(to_item).collect(), structured, is_error)
 }
@@ -52,14 +50,14 @@ fn assemble(items: Vec<Item>, structured: Option<Value>, is_error: bool) -> Resu
     let mut has_text = false;
     for item in items {
         let attached = match item {
-            Item::Known(ContentBlock::Text(text)) => {
+            Ok(ContentBlock::Text(text)) => {
                 has_text = true;
                 texts.push(text.text);
                 continue;
             }
-            Item::Known(ContentBlock::Image(image)) => attach("image", image.mime_type, image.data, None),
-            Item::Known(ContentBlock::Audio(audio)) => attach("audio", audio.mime_type, audio.data, None),
-            Item::Known(ContentBlock::Resource(embedded)) => match embedded.resource {
+            Ok(ContentBlock::Image(image)) => attach("image", image.mime_type, image.data, None),
+            Ok(ContentBlock::Audio(audio)) => attach("audio", audio.mime_type, audio.data, None),
+            Ok(ContentBlock::Resource(embedded)) => match embedded.resource {
                 ResourceContents::TextResourceContents { text, .. } => {
                     has_text = true;
                     texts.push(text);
@@ -71,9 +69,9 @@ fn assemble(items: Vec<Item>, structured: Option<Value>, is_error: bool) -> Resu
                 }
                 _ => Err("[resource of an unknown kind, not shown]".to_owned()),
             },
-            Item::Known(ContentBlock::ResourceLink(resource)) => Err(link_note(&resource)),
-            Item::Known(_) => Err("[content of an unknown kind, not shown]".to_owned()),
-            Item::Foreign { kind } => Err(format!("[content of the unknown kind {kind}, not shown]")),
+            Ok(ContentBlock::ResourceLink(resource)) => Err(link_note(&resource)),
+            Ok(_) => Err("[content of an unknown kind, not shown]".to_owned()),
+            Err(kind) => Err(format!("[content of the unknown kind {kind}, not shown]")),
         };
         match attached {
             Ok(file) => attachments.push(file),

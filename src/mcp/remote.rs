@@ -6,9 +6,12 @@ use reqwest::{
     Client, StatusCode, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
-use rmcp::transport::{
-    DynamicTransportError, StreamableHttpClientTransport,
-    streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
+use rmcp::{
+    ServiceError,
+    transport::{
+        DynamicTransportError, StreamableHttpClientTransport,
+        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
+    },
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -60,6 +63,14 @@ pub(super) async fn run(task: &Task<'_>, url: &str, headers: &BTreeMap<String, S
             error.auth_challenge().is_some()
                 || error.is_authorization_required()
                 || is_refused(&client, parsed, headers).await
+        }
+        // Some servers shake hands with anybody and guard only what comes after.
+        SessionEnd::NotListed(ServiceError::TransportSend(error)) => {
+            let error = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+            matches!(
+                error,
+                Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_))
+            )
         }
         SessionEnd::Silent(_) | SessionEnd::NotListed(_) | SessionEnd::Closed => false,
     };

@@ -9,6 +9,7 @@ use std::{
 
 use nix::{sys::signal::kill, unistd::Pid};
 use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     config::McpConfig,
@@ -332,26 +333,60 @@ async fn an_unreachable_url_fails_with_its_name() {
 
 #[tokio::test]
 async fn an_answer_of_401_asks_for_a_login() {
-    for challenge in ["", "WWW-Authenticate: Bearer\r\n"] {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let refusing = async {
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut request = [0; 4096];
-                let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut request).await;
-                let response = format!(
-                    "HTTP/1.1 401 Unauthorized\r\n{challenge}Content-Length: 0\r\nConnection: close\r\n\r\n"
-                );
-                let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, response.as_bytes()).await;
+    let refused = |challenge: &str| format!("401 Unauthorized\r\n{challenge}Content-Length: 0\r\n");
+    let challenge = "WWW-Authenticate: Bearer\r\n";
+    assert_eq!(status_of_http_server(|_| refused("")).await, Status::NeedsAuth);
+    assert_eq!(status_of_http_server(|_| refused(challenge)).await, Status::NeedsAuth);
+    let only_after_handshake = |request: &Value| match request["method"].as_str() {
+        Some("initialize") => {
+            let info = json!({"name": "guarded", "version": "1"});
+            let result = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info});
+            let body = json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
+            let length = body.len();
+            format!("200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
+        }
+        Some("notifications/initialized") => "202 Accepted\r\nContent-Length: 0\r\n".to_owned(),
+        Some(_) | None => refused(challenge),
+    };
+    assert_eq!(status_of_http_server(only_after_handshake).await, Status::NeedsAuth);
+    let Status::Failed { error } = status_of_http_server(|_| "500 Oops\r\n".to_owned()).await else {
+        panic!()
+    };
+    assert!(error.contains("500"), "{error}");
+}
+
+/// What becomes of a server that answers each message with the given status line, headers and body.
+async fn status_of_http_server(respond: impl Fn(&Value) -> String) -> Status {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = async {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            let message = loop {
+                if stream.read_buf(&mut request).await.unwrap() == 0 {
+                    break Value::Null;
+                }
+                let text = String::from_utf8_lossy(&request);
+                let body = text.split_once("\r\n\r\n").map(|(_, body)| serde_json::from_str(body));
+                match body {
+                    Some(Ok(message)) => break message,
+                    Some(Err(_)) if !text.starts_with("POST") => break Value::Null,
+                    Some(Err(_)) | None => {}
+                }
+            };
+            let mut response = format!("HTTP/1.1 {}", respond(&message));
+            if !response.contains("\r\n\r\n") {
+                response.push_str("Connection: close\r\n\r\n");
             }
-        };
-        let server = Server::Remote { url: format!("http://{address}/mcp"), headers: BTreeMap::new() };
-        let spec = ServerSpec { name: "far".to_owned(), server, timeout: LONG };
-        let servers = tokio::select! {
-            servers = settled(vec![spec]) => servers,
-            () = refusing => unreachable!(),
-        };
-        assert_eq!(statuses(&servers), [Status::NeedsAuth]);
-    }
+            stream.write_all(response.as_bytes()).await.unwrap();
+        }
+    };
+    let server = Server::Remote { url: format!("http://{address}/mcp"), headers: BTreeMap::new() };
+    let spec = ServerSpec { name: "far".to_owned(), server, timeout: LONG };
+    let servers = tokio::select! {
+        servers = settled(vec![spec]) => servers,
+        () = serving => unreachable!(),
+    };
+    statuses(&servers).remove(0)
 }
