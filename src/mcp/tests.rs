@@ -238,9 +238,10 @@ async fn a_cancelled_call_returns_at_once_and_the_server_is_told() {
 #[tokio::test]
 async fn a_call_times_out_unless_it_makes_progress() {
     let mut spec = scripted("s", &[]);
-    spec.timeout = Duration::from_millis(400);
+    // Long enough for a busy machine to start the interpreter, shorter than the slow tool takes in all.
+    spec.timeout = Duration::from_millis(1800);
     let servers = settled(vec![spec]).await;
-    let timed_out = CallError::TimedOut(Duration::from_millis(400));
+    let timed_out = CallError::TimedOut(Duration::from_millis(1800));
     assert_eq!(call(&servers, "s_hang", json!({})).await, Err(timed_out));
     assert_eq!(text(&servers, "s_slow", json!({})).await, "done");
     assert_eq!(text(&servers, "s_cancelled", json!({})).await, r#"["request timed out"]"#);
