@@ -1,1 +1,335 @@
 //! MCP servers of the configuration and of the client: started in the background, their tools offered by name.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::sync::{OnceCell, watch};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+use windlass_protocol::opencode::{config::McpConfig, event::EventPayload, part::FilePart};
+
+use crate::bus::Bus;
+
+mod client;
+mod connection;
+mod output;
+mod remote;
+mod tools;
+
+/// How long connecting, listing and calling may each take unless the configuration says otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How to reach a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Server {
+    /// A child process that speaks MCP on its pipes.
+    Local {
+        /// Program and arguments.
+        command: Vec<String>,
+        /// Relative ones start from the directory of the [`Servers`], which is also the default.
+        cwd: Option<PathBuf>,
+        environment: BTreeMap<String, String>,
+    },
+    /// A server over streamable HTTP.
+    Remote { url: String, headers: BTreeMap<String, String> },
+}
+
+/// A server to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerSpec {
+    pub name: String,
+    pub server: Server,
+    /// For connecting, for each page of the tool list, and for a call since its last sign of progress.
+    pub timeout: Duration,
+}
+
+impl ServerSpec {
+    /// The server that `mcp.<name>` describes; `None` when it is switched off.
+    pub fn from_config(name: &str, config: &McpConfig) -> Option<Self> {
+        let (server, enabled, timeout) = match config {
+            McpConfig::Local { command, cwd, environment, enabled, timeout } => {
+                let server = Server::Local {
+                    command: command.clone(),
+                    cwd: cwd.as_ref().map(PathBuf::from),
+                    environment: environment.clone(),
+                };
+                (server, enabled, timeout)
+            }
+            McpConfig::Remote { url, headers, enabled, timeout } => {
+                (Server::Remote { url: url.clone(), headers: headers.clone() }, enabled, timeout)
+            }
+        };
+        if *enabled == Some(false) {
+            return None;
+        }
+        let timeout = timeout.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
+        Some(Self { name: name.to_owned(), server, timeout })
+    }
+}
+
+/// How a server is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    Connecting,
+    Connected,
+    /// Switched off: its [`Servers`] were closed.
+    Disabled,
+    Failed {
+        /// A sentence for the user.
+        error: String,
+    },
+    /// The server wants a login.
+    NeedsAuth,
+}
+
+/// A tool of a connected server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpTool {
+    /// What the model calls it: server and tool name with foreign characters replaced.
+    pub key: String,
+    pub server: String,
+    /// What the server calls it.
+    pub name: String,
+    pub description: String,
+    /// JSON schema of an object without further properties.
+    pub schema: Arc<Value>,
+    slot_idx: usize,
+}
+
+/// What a call brought.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CallOutput {
+    pub text: String,
+    /// Files as `data:` URLs.
+    pub attachments: Vec<FilePart>,
+}
+
+/// Why a call brought nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// For the model to read.
+    #[error("{0}")]
+    Failed(String),
+    #[error("the MCP server did not answer within {0:?}")]
+    TimedOut(Duration),
+    #[error("the call was cancelled")]
+    Cancelled,
+    #[error("there is no such MCP tool")]
+    Unknown,
+}
+
+/// A set of servers and their connections.
+///
+/// Dropping it ends them in the background; [`Servers::close`] waits for that.
+pub struct Servers {
+    shared: Arc<Shared>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
+}
+
+impl Servers {
+    /// Begins to connect to every server and returns at once.
+    ///
+    /// Must be called within the runtime.
+    pub fn start(specs: Vec<ServerSpec>, directory: PathBuf, bus: Bus) -> Servers {
+        let slots = specs.into_iter().map(|spec| Slot { spec, state: Mutex::new(State::new()) }).collect();
+        let shared = Arc::new(Shared {
+            slots,
+            directory,
+            bus,
+            table: Mutex::default(),
+            changes: watch::Sender::new(()),
+            http: OnceCell::new(),
+        });
+        let tasks = TaskTracker::new();
+        let stop = CancellationToken::new();
+        for slot_idx in 0..shared.slots.len() {
+            tasks.spawn(connection::run(shared.clone(), slot_idx, stop.clone()));
+        }
+        tasks.close();
+        Servers { shared, tasks, _stop_on_drop: stop.clone().drop_guard(), stop }
+    }
+
+    /// How each server is doing, in the order they were given.
+    pub fn statuses(&self) -> Vec<(String, Status)> {
+        let slots = self.shared.slots.iter();
+        slots.map(|slot| (slot.spec.name.clone(), slot.lock().status.clone())).collect()
+    }
+
+    /// The tools of the connected servers, sorted by key.
+    pub fn tools(&self) -> Vec<Arc<McpTool>> {
+        self.shared.table().values().cloned().collect()
+    }
+
+    /// Calls a tool by its key and waits for the result.
+    ///
+    /// The server is told when the call is cancelled, times out or is dropped.
+    pub async fn call(
+        &self,
+        key: &str,
+        input: Value,
+        cancel: &CancellationToken,
+    ) -> Result<CallOutput, CallError> {
+        let tool = self.shared.table().get(key).cloned();
+        let Some(tool) = tool else { return Err(self.shared.missing(key)) };
+        let Value::Object(arguments) = input else {
+            return Err(CallError::Failed(format!("the input of {key} must be a JSON object")));
+        };
+        let (connection, timeout) = {
+            let Some(slot) = self.shared.slots.get(tool.slot_idx) else { return Err(CallError::Unknown) };
+            let connection = slot.lock().connection.clone();
+            (connection, slot.spec.timeout)
+        };
+        let Some(connection) = connection else { return Err(self.shared.missing(key)) };
+        connection.call(&tool, arguments, timeout, cancel).await
+    }
+
+    /// Waits until no server is connecting any more, or until `limit` has passed.
+    pub async fn settled(&self, limit: Duration) {
+        let mut changes = self.shared.changes.subscribe();
+        let is_settled = |(): &()| {
+            let mut slots = self.shared.slots.iter();
+            slots.all(|slot| slot.lock().status != Status::Connecting)
+        };
+        // Both ways of not getting there, time and a closed channel, mean that waiting is over.
+        let _ = tokio::time::timeout(limit, changes.wait_for(is_settled)).await;
+    }
+
+    /// Ends every connection and every process, and waits for that.
+    pub async fn close(&self) {
+        self.stop.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+/// What the tasks of the servers and their owner both see.
+struct Shared {
+    slots: Vec<Slot>,
+    directory: PathBuf,
+    bus: Bus,
+    /// The tools of connected servers by key.
+    table: Mutex<Arc<Table>>,
+    /// Ticks after every change of a status.
+    changes: watch::Sender<()>,
+    http: OnceCell<reqwest::Client>,
+}
+
+type Table = BTreeMap<String, Arc<McpTool>>;
+
+#[derive(Debug)]
+struct Slot {
+    spec: ServerSpec,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    status: Status,
+    /// Kept after a failure, so that a late call can be told what became of its tool.
+    tools: Vec<Arc<McpTool>>,
+    connection: Option<client::Connection>,
+}
+
+impl State {
+    fn new() -> Self {
+        Self { status: Status::Connecting, tools: Vec::new(), connection: None }
+    }
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Notes that a server is ready, or that its tools are different now.
+    fn offer(&self, slot: &Slot, connection: client::Connection, tools: Vec<McpTool>) {
+        {
+            let mut state = slot.lock();
+            state.status = Status::Connected;
+            state.tools = tools.into_iter().map(Arc::new).collect();
+            state.connection = Some(connection);
+        }
+        self.rebuild_table();
+        self.changes.send_replace(());
+        self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
+    }
+
+    /// Notes that a server is gone.
+    fn end(&self, slot: &Slot, status: Status) {
+        let was_connected = {
+            let mut state = slot.lock();
+            state.status = status;
+            state.connection.take().is_some()
+        };
+        self.rebuild_table();
+        self.changes.send_replace(());
+        if was_connected {
+            self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
+        }
+    }
+
+    fn rebuild_table(&self) {
+        let mut table = Table::new();
+        for slot in &self.slots {
+            let state = slot.lock();
+            let tools = if state.connection.is_some() { state.tools.as_slice() } else { &[] };
+            for tool in tools {
+                let Some(hidden) = table.insert(tool.key.clone(), tool.clone()) else { continue };
+                tracing::warn!(
+                    key = tool.key,
+                    by = %format_args!("{}/{}", tool.server, tool.name),
+                    hidden = %format_args!("{}/{}", hidden.server, hidden.name),
+                    "two MCP tools have the same key; the later one is used"
+                );
+            }
+        }
+        *self.lock_table() = Arc::new(table);
+    }
+
+    fn table(&self) -> Arc<Table> {
+        self.lock_table().clone()
+    }
+
+    fn lock_table(&self) -> MutexGuard<'_, Arc<Table>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why `key` cannot be called.
+    fn missing(&self, key: &str) -> CallError {
+        for slot in self.slots.iter().rev() {
+            let state = slot.lock();
+            let is_its_tool = state.tools.iter().any(|tool| tool.key == key);
+            match &state.status {
+                Status::Failed { error } if is_its_tool => {
+                    return CallError::Failed(format!("the tool is gone: {error}"));
+                }
+                Status::Disabled if is_its_tool => {
+                    return CallError::Failed(format!("MCP server {} was closed", slot.spec.name));
+                }
+                Status::Failed { .. }
+                | Status::Disabled
+                | Status::Connecting
+                | Status::Connected
+                | Status::NeedsAuth => {}
+            }
+        }
+        CallError::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! Our end of one connection: what the server may ask of us, and calls of its tools.
+#![expect(
+    deprecated,
+    reason = "the newest revision deprecates roots and logging; the servers of today use them"
+)]
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use rmcp::{
+    ClientHandler, ErrorData, Peer, RoleClient, ServiceError,
+    model::{
+        CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
+        Implementation, JsonObject, ListRootsResult, LoggingMessageNotificationParam,
+        ProgressNotificationParam, ProgressToken, ProtocolVersion, Root, RootsCapabilities,
+    },
+    service::{NotificationContext, PeerRequestOptions, RequestContext, RequestHandle},
+};
+use tokio::{sync::Notify, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{CallError, CallOutput, McpTool, output, remote};
+use crate::base::text;
+
+/// Longest log message of a server that is kept.
+pub(super) const MAX_LOG_BYTES: usize = 4096;
+
+/// Answers the server.
+#[derive(Debug)]
+pub(super) struct Client {
+    server: String,
+    root: Option<String>,
+    watched: Arc<WatchedCalls>,
+    tools_changed: Arc<Notify>,
+}
+
+impl Client {
+    /// A client that names `directory` as its only root and notifies `tools_changed`.
+    pub(super) fn new(server: &str, directory: &Path, tools_changed: Arc<Notify>) -> Self {
+        let root = reqwest::Url::from_file_path(directory).ok().map(String::from);
+        Self { server: server.to_owned(), root, watched: Arc::default(), tools_changed }
+    }
+
+    /// What is needed to make calls once the handshake is done.
+    pub(super) fn connection(&self, peer: Peer<RoleClient>) -> Connection {
+        Connection { peer, watched: self.watched.clone() }
+    }
+}
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = Some(RootsCapabilities::default());
+        let implementation = Implementation::new("windlass", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(capabilities, implementation)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        Ok(ListRootsResult::new(self.root.iter().map(Root::new).collect()))
+    }
+
+    async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.watched.progressed(&progress.progress_token);
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.tools_changed.notify_one();
+    }
+
+    async fn on_logging_message(
+        &self,
+        message: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let data = message.data.to_string();
+        let level = message.level;
+        tracing::info!(server = self.server, ?level, "{}", text::head(&data, MAX_LOG_BYTES));
+    }
+}
+
+/// Makes calls. Cloning it shares it.
+#[derive(Debug, Clone)]
+pub(super) struct Connection {
+    peer: Peer<RoleClient>,
+    watched: Arc<WatchedCalls>,
+}
+
+impl Connection {
+    pub(super) fn peer(&self) -> &Peer<RoleClient> {
+        &self.peer
+    }
+
+    /// Calls a tool; `timeout` begins anew with every sign of progress.
+    pub(super) async fn call(
+        &self,
+        tool: &McpTool,
+        arguments: JsonObject,
+        timeout: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<CallOutput, CallError> {
+        let params = CallToolRequestParams::new(tool.name.clone()).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let deadline = tokio::time::sleep(timeout);
+        tokio::pin!(deadline);
+        // Enqueuing waits only behind a thousand other messages to a server that reads none of them.
+        let handle = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(CallError::Cancelled),
+            () = &mut deadline => return Err(CallError::TimedOut(timeout)),
+            sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()) => {
+                sent.map_err(|error| failed(tool, &error))?
+            }
+        };
+        let progressed = Arc::new(Notify::new());
+        let mut call = Call::new(handle, &self.watched, &progressed);
+        loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {
+                    call.reason = "cancelled by the user";
+                    return Err(CallError::Cancelled);
+                }
+                response = call.response() => {
+                    return match response {
+                        Ok(result) => output::read(result),
+                        Err(error) => Err(failed(tool, &error)),
+                    };
+                }
+                () = progressed.notified() => deadline.as_mut().reset(Instant::now() + timeout),
+                () = &mut deadline => {
+                    call.reason = "request timed out";
+                    return Err(CallError::TimedOut(timeout));
+                }
+            }
+        }
+    }
+}
+
+fn failed(tool: &McpTool, error: &ServiceError) -> CallError {
+    let McpTool { name, server, .. } = tool;
+    CallError::Failed(match error {
+        ServiceError::McpError(error) => error.message.to_string(),
+        ServiceError::TransportClosed => {
+            format!("MCP server {server} closed the connection before {name} was done")
+        }
+        // The enum is open.
+        error => format!("MCP server {server} could not run {name}: {}", describe(error)),
+    })
+}
+
+/// What went wrong with a request.
+pub(super) fn describe(error: &ServiceError) -> String {
+    match error {
+        ServiceError::TransportSend(error) => remote::describe(error),
+        error => chain(error),
+    }
+}
+
+/// An error with all its causes.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut acc = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let error_text = error.to_string();
+        if !acc.contains(&error_text) {
+            acc.push_str(": ");
+            acc.push_str(&error_text);
+        }
+        cause = error.source();
+    }
+    acc
+}
+
+/// A request on its way. Dropping it before the answer is here tells the server to give up.
+struct Call<'a> {
+    handle: Option<RequestHandle<RoleClient>>,
+    watched: &'a WatchedCalls,
+    token: ProgressToken,
+    reason: &'static str,
+}
+
+impl<'a> Call<'a> {
+    fn new(handle: RequestHandle<RoleClient>, watched: &'a WatchedCalls, progressed: &Arc<Notify>) -> Self {
+        let token = handle.progress_token.clone();
+        watched.lock().insert(token.clone(), progressed.clone());
+        Self { handle: Some(handle), watched, token, reason: "request abandoned" }
+    }
+
+    async fn response(&mut self) -> Result<rmcp::model::ServerResult, ServiceError> {
+        let Some(handle) = &mut self.handle else { return Err(ServiceError::TransportClosed) };
+        let response = (&mut handle.rx).await;
+        self.handle = None;
+        response.unwrap_or(Err(ServiceError::TransportClosed))
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.watched.lock().remove(&self.token);
+        let Some(handle) = self.handle.take() else { return };
+        // The first poll puts the notification into the connection's queue; the rest would only wait for it
+        // to be written, which a server that no longer reads could prevent for ever.
+        let _ = tokio::task::coop::unconstrained(handle.cancel(Some(self.reason.to_owned()))).now_or_never();
+    }
+}
+
+/// Calls that wait, by the token under which the server reports their progress.
+#[derive(Debug, Default)]
+struct WatchedCalls(Mutex<HashMap<ProgressToken, Arc<Notify>>>);
+
+impl WatchedCalls {
+    fn progressed(&self, token: &ProgressToken) {
+        if let Some(call) = self.lock().get(token) {
+            call.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

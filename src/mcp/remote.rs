@@ -1,0 +1,152 @@
+//! Reaches a server over streamable HTTP.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use reqwest::{
+    Client, StatusCode, Url,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
+use rmcp::{
+    ServiceError,
+    transport::{
+        DynamicTransportError, StreamableHttpClientTransport,
+        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
+    },
+};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Shared, Status,
+    client::{MAX_LOG_BYTES, chain},
+    connection::{GRACE, SessionEnd, Task, session},
+};
+use crate::base::text;
+
+/// The transport sets these itself and refuses to be told otherwise.
+const OWN_HEADERS: [&str; 4] = ["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Serves a remote slot until its connection ends or the task is stopped.
+pub(super) async fn run(task: &Task<'_>, url: &str, headers: &BTreeMap<String, String>) -> Status {
+    let parsed = match Url::parse(url) {
+        Ok(parsed) => parsed,
+        Err(error) => return task.failed(&format!("has the URL {url}, which is invalid: {error}")),
+    };
+    let shown = without_secrets(&parsed);
+    let headers = match header_map(&task.spec().name, headers) {
+        Ok(headers) => headers,
+        Err(name) => return task.failed(&format!("at {shown} has an invalid header {name}")),
+    };
+    let client = match http_client(task.shared).await {
+        Ok(client) => client,
+        Err(error) => return task.failed(&format!("at {shown} cannot be reached: {error}")),
+    };
+    let custom_headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom_headers);
+    let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
+    let cancel = CancellationToken::new();
+    let session = session(task, transport, cancel.clone());
+    tokio::pin!(session);
+    let end = tokio::select! {
+        biased;
+        () = task.stop.cancelled() => {
+            cancel.cancel();
+            // The server hears that its session is over, if it listens.
+            let _ = timeout(GRACE, &mut session).await;
+            return Status::Disabled;
+        }
+        end = &mut session => end,
+    };
+    let needs_auth = match &end {
+        SessionEnd::NotConnected(error) => {
+            error.auth_challenge().is_some()
+                || error.is_authorization_required()
+                || is_refused(&client, parsed, headers).await
+        }
+        // Some servers shake hands with anybody and guard only what comes after.
+        SessionEnd::NotListed(ServiceError::TransportSend(error)) => {
+            let error = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+            matches!(
+                error,
+                Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_))
+            )
+        }
+        SessionEnd::Silent(_) | SessionEnd::NotListed(_) | SessionEnd::Closed => false,
+    };
+    if needs_auth {
+        Status::NeedsAuth
+    } else {
+        task.failed(&format!("at {shown} {}", end.describe(task.spec())))
+    }
+}
+
+/// A URL as it may appear in messages: queries and user names carry keys.
+fn without_secrets(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    // Fails only for URLs that cannot have either.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.into()
+}
+
+/// The name of the first header that is malformed, or all of them.
+fn header_map(server: &str, headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let Ok(header_name) = HeaderName::try_from(name) else { return Err(name.clone()) };
+        let Ok(value) = HeaderValue::try_from(value) else { return Err(name.clone()) };
+        if OWN_HEADERS.contains(&header_name.as_str()) {
+            tracing::warn!(
+                server,
+                "the header {name} of an MCP server is set by the protocol; it is ignored"
+            );
+            continue;
+        }
+        map.insert(header_name, value);
+    }
+    Ok(map)
+}
+
+async fn http_client(shared: &Shared) -> Result<Client, reqwest::Error> {
+    let build = || {
+        // Fails when a provider is installed already, which serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Client::builder().build()
+    };
+    let client = shared.http.get_or_try_init(async || {
+        // Reads the system's certificates.
+        match tokio::task::spawn_blocking(build).await {
+            Ok(built) => built,
+            Err(_) => build(),
+        }
+    });
+    client.await.cloned()
+}
+
+/// Whether the server answers 401. Without a challenge the transport tells us so only in prose.
+async fn is_refused(client: &Client, url: Url, headers: HeaderMap) -> bool {
+    let request = client
+        .post(url)
+        .headers(headers)
+        .header(ACCEPT, "application/json, text/event-stream")
+        .header(CONTENT_TYPE, "application/json")
+        .timeout(PROBE_TIMEOUT)
+        .body(r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#);
+    request.send().await.is_ok_and(|response| response.status() == StatusCode::UNAUTHORIZED)
+}
+
+/// What went wrong on the way to a server, without its URL: that may carry a key.
+pub(super) fn describe(error: &DynamicTransportError) -> String {
+    let cause = match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::Client(error)) => {
+            let cause = std::error::Error::source(error).map(chain);
+            cause.unwrap_or_else(|| "the request failed".to_owned())
+        }
+        Some(error) => chain(error),
+        None => chain(&*error.error),
+    };
+    text::head(&cause, MAX_LOG_BYTES).to_owned()
+}

@@ -1,0 +1,98 @@
+//! Lists a server's tools and gives them the names and schemas that models accept.
+
+use std::{borrow::Cow, sync::Arc};
+
+use rmcp::{
+    Peer, RoleClient, ServiceError,
+    model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool},
+};
+use serde_json::{Map, Value};
+
+use super::McpTool;
+
+/// More tools of one server than this are not looked at: a list that never ends must end here.
+const MAX_TOOLS: usize = 2048;
+/// The same for a list whose pages are empty.
+const MAX_PAGES: usize = 256;
+
+/// All pages of a server's list.
+pub(super) async fn list(
+    peer: &Peer<RoleClient>,
+    server: &str,
+    slot_idx: usize,
+) -> Result<Vec<McpTool>, ServiceError> {
+    let mut tools = Vec::new();
+    let mut cursor = None;
+    for _ in 0..MAX_PAGES {
+        let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
+        let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+        let (page, next_cursor) = match peer.send_request(request).await {
+            Ok(ServerResult::ListToolsResult(page)) => (page.tools, page.next_cursor),
+            // What fits no known result arrives here raw: one malformed tool must not cost the others.
+            Ok(ServerResult::CustomResult(page)) => well_formed(page.0, server)?,
+            // A server without tools need not know the method.
+            Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => break,
+            Ok(_) => return Err(ServiceError::UnexpectedResponse),
+            Err(error) => return Err(error),
+        };
+        tools.extend(page.into_iter().map(|tool| offered(tool, server, slot_idx)));
+        if tools.len() > MAX_TOOLS {
+            tracing::warn!(server, "the MCP server lists more than {MAX_TOOLS} tools; the rest is left out");
+            tools.truncate(MAX_TOOLS);
+            break;
+        }
+        if next_cursor.is_none() || next_cursor == cursor {
+            break;
+        }
+        cursor = next_cursor;
+    }
+    Ok(tools)
+}
+
+fn well_formed(mut page: Value, server: &str) -> Result<(Vec<Tool>, Option<String>), ServiceError> {
+    let next_cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    let Some(Value::Array(items)) = page.get_mut("tools").map(Value::take) else {
+        return Err(ServiceError::UnexpectedResponse);
+    };
+    let mut tools = Vec::with_capacity(items.len());
+    for item in items {
+        match serde_json::from_value(item) {
+            Ok(tool) => tools.push(tool),
+            Err(error) => tracing::warn!(server, %error, "a malformed tool of an MCP server is left out"),
+        }
+    }
+    Ok((tools, next_cursor))
+}
+
+fn offered(tool: Tool, server: &str, slot_idx: usize) -> McpTool {
+    McpTool {
+        key: key(server, &tool.name),
+        server: server.to_owned(),
+        schema: Arc::new(schema(Arc::unwrap_or_clone(tool.input_schema))),
+        description: tool.description.map(Cow::into_owned).unwrap_or_default(),
+        name: tool.name.into_owned(),
+        slot_idx,
+    }
+}
+
+/// The name under which the model sees a tool.
+pub(super) fn key(server: &str, tool: &str) -> String {
+    let sanitize = |char: char| match char {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => char,
+        _ => '_',
+    };
+    let mut key: String = server.chars().map(sanitize).collect();
+    key.push('_');
+    key.extend(tool.chars().map(sanitize));
+    key
+}
+
+/// Providers refuse schemas that are not objects, and strict ones want to know that the list is complete.
+pub(super) fn schema(mut schema: Map<String, Value>) -> Value {
+    schema.insert("type".to_owned(), "object".into());
+    if !schema.get("properties").is_some_and(Value::is_object) {
+        schema.insert("properties".to_owned(), Value::Object(Map::new()));
+    }
+    schema.insert("additionalProperties".to_owned(), false.into());
+    Value::Object(schema)
+}
