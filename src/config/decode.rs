@@ -125,9 +125,8 @@ fn check(layer: &mut Layer, warnings: &mut Vec<Warning>) {
             checker.permission(&[key], value);
             true
         }
-        "provider" => checker.entries(key, value, |checker, path, provider| {
-            checker.prune::<ProviderConfig>(path, provider)
-        }),
+        "provider" => checker
+            .entries(key, value, |checker, path, provider| checker.prune::<ProviderConfig>(path, provider)),
         "agent" => checker.entries(key, value, Checker::agent),
         "mcp" => checker.entries(key, value, Checker::mcp),
         _ => true,
@@ -223,7 +222,8 @@ impl Checker<'_> {
     fn permission(&mut self, path: &[&str], value: &mut Value) {
         let (_, problems) = read_rules(value, Path::new(""));
         for problem in problems {
-            let keys: Vec<&str> = path.iter().copied().chain(problem.path.iter().map(String::as_str)).collect();
+            let keys: Vec<&str> =
+                path.iter().copied().chain(problem.path.iter().map(String::as_str)).collect();
             self.warn(&keys, format!("{}; `ask` is used", problem.message));
         }
         if !value.is_object() {
@@ -239,7 +239,9 @@ impl Checker<'_> {
 
     /// Removes the parts of `value` that do not decode as `T`; false when nothing usable is left.
     fn prune<T: DeserializeOwned>(&mut self, path: &[&str], value: &mut Value) -> bool {
-        self.prune_by(path, value, &|candidate| T::deserialize(candidate).map(drop).map_err(|err| err.to_string()))
+        self.prune_by(path, value, &|candidate| {
+            T::deserialize(candidate).map(drop).map_err(|err| err.to_string())
+        })
     }
 
     fn prune_by(
@@ -316,9 +318,11 @@ fn mcp(
             }
             Err(_) if value.get("type").is_none() && value.get("enabled") == Some(&Value::Bool(false)) => {}
             Err(err) => {
-                let naming = |layer: &&Layer| layer.value.get("mcp").is_some_and(|mcp| mcp.get(name).is_some());
+                let naming =
+                    |layer: &&Layer| layer.value.get("mcp").is_some_and(|mcp| mcp.get(name).is_some());
                 let Some(layer) = layers.iter().rev().find(naming) else { continue };
-                warnings.push(layer.warning(&["mcp", name], format!("MCP server `{name}` is left out: {err}")));
+                warnings
+                    .push(layer.warning(&["mcp", name], format!("MCP server `{name}` is left out: {err}")));
             }
         }
     }

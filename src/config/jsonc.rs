@@ -105,8 +105,12 @@ struct Piece {
 /// Replaces textually, as OpenCode does, but not in comments and escaped inside strings: a key that holds a
 /// quote stays one value.
 fn expand(text: &str, substitutes: &Substitutes<'_>) -> Expanded {
-    let mut expanded =
-        Expanded { text: String::with_capacity(text.len()), pieces: Vec::new(), problems: Vec::new(), depth: 0 };
+    let mut expanded = Expanded {
+        text: String::with_capacity(text.len()),
+        pieces: Vec::new(),
+        problems: Vec::new(),
+        depth: 0,
+    };
     let mut is_string = false;
     let mut depth: usize = 0;
     let mut idx = 0;
@@ -169,11 +173,8 @@ fn substitute(rest: &str, substitutes: &Substitutes<'_>) -> Option<(usize, Resul
     let line = rest.lines().next()?;
     let len = line.find('}')? + 1;
     let name = line[..len - 1].split_once(':')?.1;
-    let value = if is_file {
-        (substitutes.file)(name)
-    } else {
-        Ok((substitutes.variable)(name).unwrap_or_default())
-    };
+    let value =
+        if is_file { (substitutes.file)(name) } else { Ok((substitutes.variable)(name).unwrap_or_default()) };
     Some((len, value))
 }
 
