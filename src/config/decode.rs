@@ -20,6 +20,7 @@ use super::{
     paths::Paths,
     rules::{read_rules, rules_from_tools},
 };
+use crate::base::text::head;
 
 /// `agent.<name>` keys that are not model options.
 const AGENT_KEYS: [&str; 16] = [
@@ -59,7 +60,8 @@ pub fn resolve(place: &Place<'_>, mut layers: Vec<Layer>, mut warnings: Vec<Warn
     for layer in &layers {
         merge(&mut raw, &layer.value);
     }
-    let string = |key: &str| raw.get(key).and_then(Value::as_str).map(str::to_owned);
+    let string =
+        |key: &str| raw.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     let model = |key: &str| string(key).and_then(|text| parse_model(&text));
     let strings = |key: &str| decode_key::<Vec<String>>(&raw, key);
     let tool_output: ToolOutputConfig = decode_key(&raw, "tool_output").unwrap_or_default();
@@ -252,9 +254,14 @@ impl Checker<'_> {
 
     /// Removes the parts of `value` that do not decode as `T`; false when nothing usable is left.
     fn prune<T: DeserializeOwned>(&mut self, path: &[&str], value: &mut Value) -> bool {
-        self.prune_by(path, value, &|candidate| {
-            T::deserialize(candidate).map(drop).map_err(|err| err.to_string())
-        })
+        let decodes =
+            |candidate: &Value| T::deserialize(candidate).map(drop).map_err(|err| plain(&err.to_string()));
+        // Serde takes a list for a struct's fields in order.
+        if value.is_array() && decodes(&Value::Object(Map::new())).is_ok() {
+            self.warn(path, "invalid type: list, expected an object".to_owned());
+            return false;
+        }
+        self.prune_by(path, value, &decodes)
     }
 
     fn prune_by(
@@ -360,9 +367,34 @@ fn decode_key<T: DeserializeOwned>(raw: &Map<String, Value>, key: &str) -> Optio
     T::deserialize(raw.get(key)?).ok()
 }
 
+/// Serde's message in the words of someone who writes JSON.
+fn plain(message: &str) -> String {
+    let words = [
+        ("expected struct AgentConfig", "expected an object"),
+        ("expected struct ModelConfig", "expected an object"),
+        ("expected struct ProviderConfig", "expected an object"),
+        ("expected struct ToolOutputConfig", "expected an object"),
+        ("expected struct ", "expected an object: "),
+        ("expected a map", "expected an object"),
+        ("expected a sequence", "expected a list"),
+        ("invalid type: sequence", "invalid type: list"),
+        ("invalid type: map", "invalid type: object"),
+        ("expected usize", "expected a whole number"),
+        ("expected u64", "expected a whole number"),
+        ("expected u32", "expected a whole number"),
+        ("expected f64", "expected a number"),
+    ];
+    // Serde quotes the value, however long it is.
+    words.iter().fold(cut(message, 200), |text, (from, to)| text.replace(from, to))
+}
+
 fn brief(value: &Value) -> String {
-    let text = value.to_string();
-    if text.chars().count() <= 60 { text } else { text.chars().take(60).chain("…".chars()).collect() }
+    cut(&value.to_string(), 60)
+}
+
+fn cut(text: &str, max_bytes: usize) -> String {
+    let kept = head(text, max_bytes);
+    if kept.len() < text.len() { format!("{kept}…") } else { text.to_owned() }
 }
 
 #[cfg(test)]

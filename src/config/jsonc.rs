@@ -171,7 +171,8 @@ fn substitute(rest: &str, substitutes: &Substitutes<'_>) -> Option<(usize, Resul
         return None;
     }
     let line = rest.lines().next()?;
-    let len = line.find('}')? + 1;
+    // A quote ends the string that an unclosed brace stands in.
+    let len = line.find(['}', '"']).filter(|&end| line[end..].starts_with('}'))? + 1;
     let name = line[..len - 1].split_once(':')?.1;
     let value =
         if is_file { (substitutes.file)(name) } else { Ok((substitutes.variable)(name).unwrap_or_default()) };
