@@ -12,8 +12,12 @@ use windlass_protocol::opencode::{
     permission::Rule,
 };
 
+pub mod decode;
+pub mod jsonc;
 pub mod layers;
+pub mod merge;
 pub mod paths;
+pub mod rules;
 
 use paths::Paths;
 
@@ -28,6 +32,11 @@ impl Environment {
     /// A variable that is set and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether an on/off variable is on: set, and neither `0` nor `false`.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| !matches!(value, "0" | "false"))
     }
 }
 

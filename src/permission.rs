@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::permission::{Action, Rule};
 
+use crate::config::rules::{deciding, wildcard};
+
 pub mod bash;
 
 /// What a tool wants to do.
@@ -18,7 +20,72 @@ pub struct Ask {
     pub metadata: Map<String, Value>,
 }
 
-/// What the rules say of one pattern; `Ask` when none matches.
-pub fn evaluate(_permission: &str, _pattern: &str, _rules: &[Rule]) -> Action {
-    Action::Ask
+/// What the rules say of a whole [`Ask`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Allow,
+    /// The user decides.
+    Ask,
+    Deny {
+        /// Every rule about this permission, for the model to see what is possible.
+        rules: Vec<Rule>,
+    },
 }
+
+/// What the rules say of one pattern; `Ask` when none matches.
+pub fn evaluate(permission: &str, pattern: &str, rules: &[Rule]) -> Action {
+    deciding(permission, pattern, rules.iter()).map_or(Action::Ask, |rule| rule.action)
+}
+
+/// What the rulesets, read as one list, say of every pattern together.
+///
+/// Approvals (answers of `always`) lift an `ask` and never a `deny`: a user who once approved `git *` has not
+/// taken back `git push *: deny`.
+pub fn evaluate_all(ask: &Ask, rulesets: &[&[Rule]], approvals: &[Rule]) -> Verdict {
+    let rules = || rulesets.iter().flat_map(|ruleset| ruleset.iter());
+    let mut verdict = Verdict::Allow;
+    for pattern in &ask.patterns {
+        let action =
+            deciding(&ask.permission, pattern, rules()).map_or(Action::Ask, |deciding| deciding.action);
+        match action {
+            Action::Allow => {}
+            Action::Ask => {
+                if evaluate(&ask.permission, pattern, approvals) != Action::Allow {
+                    verdict = Verdict::Ask;
+                }
+            }
+            Action::Deny => {
+                let relevant = rules().filter(|rule| wildcard(&rule.permission, &ask.permission)).cloned();
+                return Verdict::Deny { rules: relevant.collect() };
+            }
+        }
+    }
+    verdict
+}
+
+/// What the model is told when a rule forbids the call.
+pub fn denied_message(rules: &[Rule]) -> String {
+    let rules = serde_json::to_string(rules).unwrap_or_default();
+    format!(
+        "The user has specified a rule which prevents you from using this specific tool call. \
+         Here are some of the relevant rules {rules}"
+    )
+}
+
+/// Whether tools of this permission are kept from the model: the last rule about it denies everything.
+pub fn is_tool_hidden(permission: &str, rules: &[Rule]) -> bool {
+    let last = rules.iter().rev().find(|rule| wildcard(&rule.permission, permission));
+    last.is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
+}
+
+/// The permission that a tool asks for.
+pub fn of_tool(tool: &str) -> &str {
+    match tool {
+        "edit" | "write" | "apply_patch" => "edit",
+        "list_mcp_resources" | "list_mcp_resource_templates" | "read_mcp_resource" => "read",
+        own => own,
+    }
+}
+
+#[cfg(test)]
+mod tests;

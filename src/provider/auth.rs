@@ -1,1 +1,135 @@
-//! Credentials: OpenCode's `auth.json` is read, our own is read and written.
+//! Keys by provider: OpenCode's `auth.json` is read, ours is read over it and written (facts: OpenCode §7.2).
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::config::AuthEntry;
+
+use crate::config::{Environment, Warning, paths::Paths};
+
+/// Provider id → what is known of it.
+pub type Credentials = BTreeMap<String, AuthEntry>;
+
+/// Every known credential: OpenCode's, ours over them; `OPENCODE_AUTH_CONTENT` instead of both. Does blocking reads.
+pub fn load(paths: &Paths, environment: &Environment) -> (Credentials, Vec<Warning>) {
+    let mut credentials = Credentials::new();
+    let mut warnings = Vec::new();
+    if let Some(text) = environment.get("OPENCODE_AUTH_CONTENT") {
+        decode("OPENCODE_AUTH_CONTENT", text, &mut credentials, &mut warnings);
+        return (credentials, warnings);
+    }
+    for file in [paths.opencode_auth(), paths.auth()] {
+        let source = file.display().to_string();
+        match fs::read_to_string(&file) {
+            Ok(text) => decode(&source, &text, &mut credentials, &mut warnings),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+            Err(err) => warnings.push(warning(&source, format!("cannot be read: {err}"))),
+        }
+    }
+    (credentials, warnings)
+}
+
+/// Keeps a key. A broken file is moved aside first.
+pub fn save(paths: &Paths, provider: &str, key: &str) -> io::Result<()> {
+    let mut entries = read_own(paths)?;
+    entries.insert(provider.to_owned(), json!({ "type": "api", "key": key }));
+    write(&paths.auth(), &entries)
+}
+
+/// Forgets a provider; false when our file did not know it.
+pub fn remove(paths: &Paths, provider: &str) -> io::Result<bool> {
+    let mut entries = read_own(paths)?;
+    if entries.shift_remove(provider).is_none() {
+        return Ok(false);
+    }
+    write(&paths.auth(), &entries)?;
+    Ok(true)
+}
+
+/// Forgets everything that was saved by us.
+pub fn clear(paths: &Paths) -> io::Result<()> {
+    match fs::remove_file(paths.auth()) {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => Err(named(&paths.auth(), "remove", &err)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn decode(source: &str, text: &str, credentials: &mut Credentials, warnings: &mut Vec<Warning>) {
+    let entries: Map<String, Value> = match serde_json::from_str(text) {
+        Ok(entries) => entries,
+        Err(err) => {
+            let (line, column) = (Some(err.line()), Some(err.column()));
+            // The parser's message may quote the text, and the text is secret.
+            let message = "is not a JSON object of credentials; it is ignored".to_owned();
+            warnings.push(Warning { source: source.to_owned(), line, column, message });
+            return;
+        }
+    };
+    for (provider, value) in entries {
+        match AuthEntry::deserialize(&value) {
+            Ok(entry) => {
+                // OpenCode's older versions wrote ids with a slash at the end.
+                credentials.insert(provider.trim_end_matches('/').to_owned(), entry);
+            }
+            Err(_) => {
+                warnings.push(warning(source, format!("the entry of `{provider}` is not a credential")));
+            }
+        }
+    }
+}
+
+/// Our file as it is, entries of unknown kinds included.
+fn read_own(paths: &Paths) -> io::Result<Map<String, Value>> {
+    let file = paths.auth();
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Map::new()),
+        Err(err) => return Err(named(&file, "read", &err)),
+    };
+    match serde_json::from_str(&text) {
+        Ok(entries) => Ok(entries),
+        Err(_) => {
+            let aside = file.with_extension("json.broken");
+            fs::rename(&file, &aside).map_err(|err| named(&file, "move aside", &err))?;
+            Ok(Map::new())
+        }
+    }
+}
+
+/// Replaces the file in one step; only its owner may read it at any moment.
+fn write(file: &Path, entries: &Map<String, Value>) -> io::Result<()> {
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    let replace = || {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let draft = directory.join(format!("auth.json.{}", std::process::id()));
+        // A leftover of a killed process would keep its own mode.
+        match fs::remove_file(&draft) {
+            Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
+            Ok(()) | Err(_) => {}
+        }
+        let mut output = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        output.write_all(&serde_json::to_vec_pretty(entries)?)?;
+        output.write_all(b"\n")?;
+        output.sync_all()?;
+        fs::rename(&draft, file)
+    };
+    replace().map_err(|err| named(file, "write", &err))
+}
+
+fn named(file: &Path, what: &str, err: &io::Error) -> io::Error {
+    io::Error::new(err.kind(), format!("{what} {}: {err}", file.display()))
+}
+
+fn warning(source: &str, message: String) -> Warning {
+    Warning { source: source.to_owned(), line: None, column: None, message }
+}
+
+#[cfg(test)]
+mod tests;

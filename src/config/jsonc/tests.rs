@@ -1,0 +1,78 @@
+use serde_json::{Value, json};
+
+use super::{Substitutes, parse, position};
+
+/// The value and the problems as `line:column message`.
+fn parsed(text: &str) -> (Value, Vec<String>) {
+    let substitutes = Substitutes {
+        variable: &|name| match name {
+            "KEY" => Some("a\"b\\c\nd".to_owned()),
+            "NUMBER" => Some("12345678901234".to_owned()),
+            _ => None,
+        },
+        file: &|path| match path {
+            "./prompt.txt" => Ok("two\nlines".to_owned()),
+            other => Err(format!("no {other}")),
+        },
+    };
+    let document = parse(text, &substitutes);
+    let problems = document.problems.iter().map(|(offset, message)| {
+        let (line, column) = position(text, *offset);
+        format!("{line}:{column} {message}")
+    });
+    let problems = problems.collect();
+    (Value::Object(document.value), problems)
+}
+
+#[track_caller]
+fn check(text: &str, expected: Value) {
+    assert_eq!(parsed(text), (expected, Vec::new()), "{text}");
+}
+
+#[track_caller]
+fn check_broken(text: &str, expected: Value, problem: &str) {
+    assert_eq!(parsed(text), (expected, vec![problem.to_owned()]), "{text}");
+}
+
+#[test]
+fn comments_and_trailing_commas_are_read() {
+    check(
+        "{ // one\n \"a\": [1, 2.5, -3,], /* two */ \"b\": {\"c\": null,}, }",
+        json!({"a": [1, 2.5, -3], "b": {"c": null}}),
+    );
+    check("", json!({}));
+    check("  // nothing\n", json!({}));
+    check(
+        r#"{"a": "// no {comment} /* here", "b": "\"//\u00e9"}"#,
+        json!({"a": "// no {comment} /* here", "b": "\"//é"}),
+    );
+}
+
+#[test]
+fn substitutions_are_values_whatever_they_hold() {
+    check(r#"{"a": "x{env:KEY}y"}"#, json!({"a": "xa\"b\\c\ndy"}));
+    check(r#"{"a": "{env:NOT_SET}"}"#, json!({"a": ""}));
+    check(r#"{"a": {env:NUMBER}}"#, json!({"a": 12_345_678_901_234_u64}));
+    check(r#"{"a": "{file:./prompt.txt}"}"#, json!({"a": "two\nlines"}));
+    check("{\n// \"{file:gone}\"\n/* {file:gone} */ \"a\": 1}", json!({"a": 1}));
+    check(r#"{"{env:KEY}": "{env:", "b": "{file"}"#, json!({"a\"b\\c\nd": "{env:", "b": "{file"}));
+    check_broken("{\n  \"a\": \"{file:gone}\", \"b\": 1}", json!({"a": "", "b": 1}), "2:9 no gone");
+}
+
+#[test]
+fn errors_tell_line_and_column_of_the_text_as_written() {
+    let empty = || json!({});
+    check_broken("{\n  \"a\": 1\n  \"b\": 2\n}", empty(), "2:9 is not valid JSON: expected comma");
+    check_broken("{\"a\": \"{env:NUMBER}\" x}", empty(), "1:22 is not valid JSON: unexpected token");
+    check_broken("[1]", empty(), "1:1 is not a JSON object");
+    check_broken("{'a': 1}", empty(), "1:2 is not valid JSON: single-quoted strings are not allowed");
+    check_broken("{\"a\": ", empty(), "1:7 is not valid JSON: expected value after colon in object property");
+    check_broken("{} {}", empty(), "1:4 is not valid JSON: text cannot contain more than one JSON value");
+    check_broken("{\"é\": tru}", empty(), "1:7 is not valid JSON: unexpected token");
+}
+
+#[test]
+fn deep_nesting_is_refused_before_it_is_parsed() {
+    let text = format!("{{\"a\": {}", "[".repeat(1_000_000));
+    check_broken(&text, json!({}), "1:1 is nested deeper than 100 levels");
+}

@@ -1,0 +1,81 @@
+//! Lays one configuration over another (facts: OpenCode §2.2).
+
+use serde_json::{Map, Value};
+
+/// Merges `upper` into `lower`: objects key by key, everything else replaced.
+///
+/// Two exceptions. The lists `instructions` and `plugin` are joined without repeats. In `permission` objects,
+/// where the last match wins, a key that `upper` sets again moves to the end; elsewhere it keeps its place.
+pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
+    for (key, value) in upper {
+        match (key.as_str(), lower.get_mut(key), value) {
+            ("instructions" | "plugin", Some(Value::Array(list)), Value::Array(more)) => {
+                for element in more {
+                    if !list.contains(element) {
+                        list.push(element.clone());
+                    }
+                }
+            }
+            ("agent", Some(Value::Object(agents)), Value::Object(upper_agents)) => {
+                merge_agents(agents, upper_agents);
+            }
+            _ if key == "permission" => merge_permission(lower, value),
+            _ => merge_key(lower, key, value),
+        }
+    }
+}
+
+fn merge_agents(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
+    for (name, agent) in upper {
+        let (Some(Value::Object(lower_agent)), Value::Object(agent)) = (lower.get_mut(name), agent) else {
+            lower.insert(name.clone(), agent.clone());
+            continue;
+        };
+        for (key, value) in agent {
+            match key.as_str() {
+                "permission" => merge_permission(lower_agent, value),
+                _ => merge_key(lower_agent, key, value),
+            }
+        }
+    }
+}
+
+fn merge_permission(owner: &mut Map<String, Value>, upper: &Value) {
+    match (owner.get_mut("permission"), upper) {
+        (Some(Value::Object(lower)), Value::Object(upper)) => {
+            for (permission, actions) in upper {
+                let merged = match (lower.shift_remove(permission), actions) {
+                    (Some(Value::Object(mut patterns)), Value::Object(upper_patterns)) => {
+                        for (pattern, action) in upper_patterns {
+                            patterns.shift_remove(pattern);
+                            patterns.insert(pattern.clone(), action.clone());
+                        }
+                        Value::Object(patterns)
+                    }
+                    _ => actions.clone(),
+                };
+                lower.insert(permission.clone(), merged);
+            }
+        }
+        _ => {
+            owner.insert("permission".to_owned(), upper.clone());
+        }
+    }
+}
+
+fn merge_key(lower: &mut Map<String, Value>, key: &str, value: &Value) {
+    match (lower.get_mut(key), value) {
+        (Some(Value::Object(object)), Value::Object(upper)) => {
+            for (key, value) in upper {
+                merge_key(object, key, value);
+            }
+        }
+        (Some(place), value) => *place = value.clone(),
+        (None, value) => {
+            lower.insert(key.to_owned(), value.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

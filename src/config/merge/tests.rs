@@ -1,0 +1,58 @@
+use serde_json::{Value, json};
+
+use super::merge;
+
+/// Compares as text, because order matters.
+#[track_caller]
+fn check(lower: Value, upper: Value, expected: Value) {
+    let (Value::Object(mut merged), Value::Object(upper)) = (lower, upper) else { panic!("objects only") };
+    merge(&mut merged, &upper);
+    assert_eq!(Value::Object(merged).to_string(), expected.to_string());
+}
+
+#[test]
+fn objects_merge_and_everything_else_is_replaced() {
+    check(json!({"a": 1, "b": 2}), json!({"a": 3, "c": 4}), json!({"a": 3, "b": 2, "c": 4}));
+    check(
+        json!({"a": {"b": {"c": 1}, "d": 2}}),
+        json!({"a": {"b": {"e": 3}}}),
+        json!({"a": {"b": {"c": 1, "e": 3}, "d": 2}}),
+    );
+    check(json!({"a": [1, 2]}), json!({"a": [3]}), json!({"a": [3]}));
+    check(json!({"a": {"b": 1}}), json!({"a": 2}), json!({"a": 2}));
+    check(json!({"a": 2}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}}));
+    check(json!({"a": 2}), json!({"a": null}), json!({"a": null}));
+    check(
+        json!({"x": {"instructions": [1]}}),
+        json!({"x": {"instructions": [2]}}),
+        json!({"x": {"instructions": [2]}}),
+    );
+}
+
+#[test]
+fn instructions_and_plugins_are_joined_without_repeats() {
+    check(
+        json!({"instructions": ["a", "b"], "plugin": ["p"]}),
+        json!({"instructions": ["b", "c"], "plugin": [["q", {}], "p"]}),
+        json!({"instructions": ["a", "b", "c"], "plugin": ["p", ["q", {}]]}),
+    );
+}
+
+#[test]
+fn a_permission_set_again_moves_to_the_end() {
+    check(
+        json!({"permission": {"bash": "allow", "*": "ask"}}),
+        json!({"permission": {"bash": "deny"}}),
+        json!({"permission": {"*": "ask", "bash": "deny"}}),
+    );
+    check(
+        json!({"permission": {"bash": {"git *": "allow", "*": "ask"}, "edit": "ask"}}),
+        json!({"permission": {"bash": {"git *": "deny"}}}),
+        json!({"permission": {"edit": "ask", "bash": {"*": "ask", "git *": "deny"}}}),
+    );
+    check(
+        json!({"agent": {"a": {"permission": {"x": "ask", "y": "ask"}, "prompt": "1"}}}),
+        json!({"agent": {"a": {"permission": {"x": "deny"}, "prompt": "2"}, "b": {}}}),
+        json!({"agent": {"a": {"permission": {"y": "ask", "x": "deny"}, "prompt": "2"}, "b": {}}}),
+    );
+}

@@ -1,0 +1,199 @@
+//! Rules as data: from configuration to a list, and which rule of a list decides (facts: OpenCode §3.2, §4.1).
+
+use std::path::Path;
+
+use serde_json::Value;
+use windlass_protocol::opencode::permission::{Action, Rule};
+
+use super::paths::Paths;
+
+/// A part of a `permission` value that is not a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Keys from the `permission` value down to the part.
+    pub path: Vec<String>,
+    pub message: String,
+}
+
+/// The rules of a `permission` value: an action for everything, or `{tool: action | {pattern: action}}`.
+///
+/// A list stands for several configuration layers, the strongest last.
+pub fn rules_from_config(value: &Value, home: &Path) -> Result<Vec<Rule>, String> {
+    let (rules, problems) = read_rules(value, home);
+    match problems.first() {
+        None => Ok(rules),
+        Some(problem) => Err(format!("{}{}", prefix(&problem.path), problem.message)),
+    }
+}
+
+/// Like [`rules_from_config`], but keeps what can be used.
+///
+/// An unusable action becomes `ask`: a typing error must not widen what is allowed.
+pub fn read_rules(value: &Value, home: &Path) -> (Vec<Rule>, Vec<Problem>) {
+    let mut rules = Vec::new();
+    let mut problems = Vec::new();
+    match value {
+        Value::Array(layers) => {
+            for layer in layers {
+                let (layer_rules, layer_problems) = read_rules(layer, home);
+                rules.extend(layer_rules);
+                problems.extend(layer_problems);
+            }
+        }
+        Value::Object(permissions) => {
+            for (permission, actions) in permissions {
+                let Value::Object(patterns) = actions else {
+                    let action = action(actions, &[permission], &mut problems);
+                    rules.push(rule(permission, "*", action));
+                    continue;
+                };
+                for (pattern, pattern_action) in patterns {
+                    let action = action(pattern_action, &[permission, pattern], &mut problems);
+                    rules.push(rule(permission, &expand_home(pattern, home), action));
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            rules.push(rule("*", "*", action(value, &[], &mut problems)));
+        }
+    }
+    (rules, problems)
+}
+
+/// The rules of a deprecated `tools` value.
+pub fn rules_from_tools<'a>(tools: impl IntoIterator<Item = (&'a str, bool)>) -> Vec<Rule> {
+    tools
+        .into_iter()
+        .map(|(tool, is_enabled)| {
+            let permission = match tool {
+                "write" | "edit" | "patch" => "edit",
+                other => other,
+            };
+            rule(permission, "*", if is_enabled { Action::Allow } else { Action::Deny })
+        })
+        .collect()
+}
+
+/// The lowest rules of every agent.
+///
+/// OpenCode's `<tmp>/opencode/*` is left out: nothing of ours writes there, and anybody may.
+pub fn defaults(paths: &Paths) -> Vec<Rule> {
+    let tool_output = format!("{}/*", paths.tool_output().display());
+    vec![
+        rule("*", "*", Action::Allow),
+        rule("doom_loop", "*", Action::Ask),
+        rule("external_directory", "*", Action::Ask),
+        rule("external_directory", &tool_output, Action::Allow),
+        rule("question", "*", Action::Deny),
+        rule("plan_enter", "*", Action::Deny),
+        rule("plan_exit", "*", Action::Deny),
+        rule("read", "*", Action::Allow),
+        rule("read", "*.env", Action::Ask),
+        rule("read", "*.env.*", Action::Ask),
+        rule("read", "*.env.example", Action::Allow),
+    ]
+}
+
+/// A rule.
+pub fn rule(permission: &str, pattern: &str, action: Action) -> Rule {
+    Rule { permission: permission.to_owned(), pattern: pattern.to_owned(), action }
+}
+
+/// The rule that decides: the last one that matches both.
+pub fn deciding<'a>(
+    permission: &str,
+    pattern: &str,
+    rules: impl DoubleEndedIterator<Item = &'a Rule>,
+) -> Option<&'a Rule> {
+    rules.rev().find(|rule| wildcard(&rule.permission, permission) && wildcard(&rule.pattern, pattern))
+}
+
+/// Whether the whole of `text` matches: `*` is any run of characters, newlines and `/` included, `?` is one.
+///
+/// Backslashes count as `/` on both sides. A trailing ` *` may be absent: `git *` also matches `git`.
+pub fn wildcard(pattern: &str, text: &str) -> bool {
+    let without_arguments = pattern.strip_suffix(" *");
+    without_arguments.is_some_and(|command| glob(command.as_bytes(), text.as_bytes()))
+        || glob(pattern.as_bytes(), text.as_bytes())
+}
+
+/// Matches greedily and returns only to the latest star, so time is at most pattern × text.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    let mut pattern_idx = 0;
+    let mut text_idx = 0;
+    // Where to go on after a mismatch: behind the latest star, and the text it has not swallowed yet.
+    let mut retry: Option<(usize, usize)> = None;
+    while let Some(&byte) = text.get(text_idx) {
+        match pattern.get(pattern_idx) {
+            Some(b'*') => {
+                pattern_idx += 1;
+                retry = Some((pattern_idx, text_idx));
+                continue;
+            }
+            Some(b'?') => {
+                pattern_idx += 1;
+                text_idx += char_len(byte);
+                continue;
+            }
+            Some(&expected) if slashed(expected) == slashed(byte) => {
+                pattern_idx += 1;
+                text_idx += 1;
+                continue;
+            }
+            Some(_) | None => {}
+        }
+        let Some((after_star, swallowed)) = retry else { return false };
+        // Whole characters, or a `?` behind the star could match half of one.
+        let next = swallowed + text.get(swallowed).map_or(1, |&byte| char_len(byte));
+        pattern_idx = after_star;
+        text_idx = next;
+        retry = Some((after_star, next));
+    }
+    pattern.get(pattern_idx..).is_some_and(|rest| rest.iter().all(|&byte| byte == b'*'))
+}
+
+fn slashed(byte: u8) -> u8 {
+    if byte == b'\\' { b'/' } else { byte }
+}
+
+/// Bytes of the UTF-8 character that begins with `first`.
+fn char_len(first: u8) -> usize {
+    match first {
+        0xf0.. => 4,
+        0xe0.. => 3,
+        0xc0.. => 2,
+        _ => 1,
+    }
+}
+
+fn action(value: &Value, path: &[&str], problems: &mut Vec<Problem>) -> Action {
+    match value.as_str() {
+        Some("allow") => Action::Allow,
+        Some("ask") => Action::Ask,
+        Some("deny") => Action::Deny,
+        _ => {
+            problems.push(Problem {
+                path: path.iter().map(|&key| key.to_owned()).collect(),
+                message: format!("{value} is not an action; use \"allow\", \"ask\" or \"deny\""),
+            });
+            Action::Ask
+        }
+    }
+}
+
+fn expand_home(pattern: &str, home: &Path) -> String {
+    for variable in ["~", "$HOME"] {
+        let Some(rest) = pattern.strip_prefix(variable) else { continue };
+        if rest.is_empty() || rest.starts_with('/') {
+            return format!("{}{rest}", home.display());
+        }
+    }
+    pattern.to_owned()
+}
+
+fn prefix(path: &[String]) -> String {
+    if path.is_empty() { String::new() } else { format!("{}: ", path.join(".")) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,296 @@
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+use windlass_protocol::opencode::{
+    config::AgentMode,
+    permission::Action::{self, Allow, Ask, Deny},
+};
+
+use super::{Agent, agents, default_agent, instructions};
+use crate::config::{Config, Environment, load, paths::Paths, rules::deciding};
+
+/// What a configuration text resolves to, away from any real file.
+fn config(text: &Value) -> Config {
+    config_in(
+        Path::new("/nowhere"),
+        Path::new("/nowhere/project"),
+        &[("OPENCODE_CONFIG_CONTENT", &text.to_string())],
+    )
+}
+
+fn config_in(home: &Path, directory: &Path, variables: &[(&str, &str)]) -> Config {
+    let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let environment = Environment { variables, home: home.to_owned() };
+    load(&environment, &Paths::new(&environment), directory)
+}
+
+fn agent(text: &Value, name: &str) -> Agent {
+    agents(&config(text)).0.into_iter().find(|agent| agent.name == name).unwrap()
+}
+
+#[track_caller]
+fn check_rules(text: Value, name: &str, expected: &[(&str, &str, Action)]) {
+    let agent = agent(&text, name);
+    for &(permission, pattern, action) in expected {
+        let deciding = deciding(permission, pattern, agent.permission.iter());
+        assert_eq!(
+            deciding.map(|rule| rule.action),
+            Some(action),
+            "{name}: {permission} {pattern} with {text}"
+        );
+    }
+}
+
+#[test]
+fn the_seven_built_in_agents_are_there_the_default_first() {
+    let (agents, warnings) = agents(&config(&json!({})));
+    let shown: Vec<_> = agents.iter().map(|agent| (agent.name.as_str(), agent.mode, agent.hidden)).collect();
+    let (primary, subagent) = (AgentMode::Primary, AgentMode::Subagent);
+    assert_eq!(
+        shown,
+        [
+            ("build", primary, false),
+            ("compaction", primary, true),
+            ("explore", subagent, false),
+            ("general", subagent, false),
+            ("plan", primary, false),
+            ("summary", primary, true),
+            ("title", primary, true),
+        ]
+    );
+    assert_eq!(warnings, []);
+    assert!(agents.iter().all(|agent| agent.native));
+}
+
+#[test]
+fn built_in_agents_may_do_what_they_are_for() {
+    let none = || json!({});
+    let tool_output = "/nowhere/.local/share/windlass/tool-output/tool_1";
+    check_rules(
+        none(),
+        "build",
+        &[
+            ("bash", "make", Allow),
+            ("edit", "a", Allow),
+            ("question", "*", Allow),
+            ("plan_exit", "*", Deny),
+            ("doom_loop", "bash", Ask),
+            ("external_directory", "/etc/*", Ask),
+            ("external_directory", tool_output, Allow),
+            ("read", "src/a.rs", Allow),
+            ("read", "src/.env", Ask),
+            ("read", ".env.local", Ask),
+            ("read", ".env.example", Allow),
+        ],
+    );
+    check_rules(
+        none(),
+        "plan",
+        &[
+            ("edit", "src/a.rs", Deny),
+            ("edit", ".opencode/plans/1.md", Allow),
+            ("edit", "/nowhere/.local/share/windlass/plans/1.md", Allow),
+            ("edit", "nowhere/.local/share/windlass/plans/1.md", Allow),
+            ("task", "general", Deny),
+            ("task", "explore", Allow),
+            ("plan_exit", "*", Allow),
+            ("bash", "ls", Allow),
+        ],
+    );
+    check_rules(
+        none(),
+        "explore",
+        &[
+            ("grep", "x", Allow),
+            ("read", "a", Allow),
+            ("read", ".env", Ask),
+            ("edit", "a", Deny),
+            ("task", "general", Deny),
+            ("external_directory", "/etc/*", Ask),
+            ("external_directory", tool_output, Allow),
+        ],
+    );
+    check_rules(
+        none(),
+        "general",
+        &[("todowrite", "*", Deny), ("edit", "a", Allow), ("question", "*", Deny)],
+    );
+    check_rules(none(), "title", &[("bash", "ls", Deny), ("read", "a", Deny)]);
+}
+
+#[test]
+fn general_rules_do_not_loosen_plan_and_explore() {
+    for loose in [
+        json!("allow"),
+        json!({"edit": "ask"}),
+        json!({"*": "allow", "edit": {"*": "allow"}, "read": "allow"}),
+    ] {
+        let text = json!({"permission": loose});
+        check_rules(text.clone(), "plan", &[("edit", "src/a.rs", Deny), ("task", "general", Deny)]);
+        check_rules(text.clone(), "explore", &[("edit", "src/a.rs", Deny), ("read", ".env", Ask)]);
+        check_rules(text, "title", &[("edit", "a", Deny)]);
+    }
+    check_rules(json!({"permission": {"edit": "ask"}}), "plan", &[("edit", ".opencode/plans/1.md", Ask)]);
+    check_rules(json!({"permission": {"edit": "ask"}}), "build", &[("edit", "a", Ask)]);
+}
+
+#[test]
+fn general_rules_may_tighten_plan_and_explore() {
+    let text = json!({"permission": {
+        "edit": "deny",
+        "read": {"*.env": "deny", "secrets/*": "deny", "key.env": "deny"},
+    }});
+    check_rules(text.clone(), "plan", &[("edit", ".opencode/plans/1.md", Deny)]);
+    check_rules(
+        text,
+        "explore",
+        &[
+            ("read", "a.env", Deny),
+            ("read", "secrets/.env", Deny),
+            ("read", "secrets/.env.local", Deny),
+            ("read", "secrets/a", Deny),
+            ("read", "key.env", Deny),
+            ("read", "b", Allow),
+        ],
+    );
+}
+
+#[test]
+fn rules_of_the_agent_itself_come_last() {
+    let text = json!({
+        "permission": {"edit": "deny"},
+        "agent": {
+            "plan": {"permission": {"edit": {"docs/*": "allow"}}},
+            "explore": {"permission": {"read": "allow"}},
+            "build": {"tools": {"write": true, "bash": false}, "permission": {"bash": {"ls *": "allow"}}},
+        },
+    });
+    check_rules(text.clone(), "plan", &[("edit", "docs/a", Allow), ("edit", "src/a", Deny)]);
+    check_rules(text.clone(), "explore", &[("read", ".env", Allow)]);
+    check_rules(text, "build", &[("edit", "a", Allow), ("bash", "rm", Deny), ("bash", "ls -a", Allow)]);
+}
+
+#[test]
+fn the_configuration_adds_changes_and_removes_agents() {
+    let text = json!({
+        "default_agent": "review",
+        "permission": {"webfetch": "ask"},
+        "agent": {
+            "review": {
+                "description": "Reviews.", "prompt": "Look.", "model": "a/b#high", "temperature": 0.2, "top_p": 0.9,
+                "steps": 4, "color": "#fff", "effort": "x", "options": {"y": 1}, "permission": {"edit": "deny"},
+            },
+            "build": {"model": "c/d", "variant": "low", "hidden": true},
+            "general": {"disable": true},
+        },
+    });
+    let (agents, warnings) = agents(&config(&text));
+    let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+    assert_eq!(names, ["review", "build", "compaction", "explore", "plan", "summary", "title"]);
+    assert_eq!(warnings, []);
+    let review = &agents[0];
+    assert_eq!(
+        (review.mode, review.native, review.hidden, review.steps),
+        (AgentMode::All, false, false, Some(4))
+    );
+    assert_eq!(review.model.as_ref().map(ToString::to_string).as_deref(), Some("a/b"));
+    assert_eq!(review.variant.as_deref(), Some("high"));
+    assert_eq!(json!(review.options), json!({"y": 1, "effort": "x"}));
+    let build = &agents[1];
+    assert_eq!((build.variant.as_deref(), build.hidden, build.native), (Some("low"), true, true));
+    check_rules(text, "review", &[("edit", "a", Deny), ("webfetch", "u", Ask), ("read", ".env", Ask)]);
+}
+
+#[test]
+fn a_bad_default_agent_falls_back_with_a_warning() {
+    for (text, expected, warning) in [
+        (json!({}), "build", ""),
+        (json!({"default_agent": "plan"}), "plan", ""),
+        (json!({"default_agent": "gone"}), "build", "default agent `gone` does not exist; `build` is used"),
+        (
+            json!({"default_agent": "explore"}),
+            "build",
+            "default agent `explore` is a subagent; `build` is used",
+        ),
+        (json!({"default_agent": "title"}), "build", "default agent `title` is hidden; `build` is used"),
+        (json!({"agent": {"build": {"disable": true}}}), "plan", ""),
+        (json!({"agent": {"build": {"disable": true}, "plan": {"hidden": true}, "mine": {}}}), "mine", ""),
+        (
+            json!({"agent": {"build": {"disable": true}, "plan": {"disable": true}}}),
+            "build",
+            "every primary agent is disabled or hidden; `build` is used",
+        ),
+    ] {
+        let config = config(&text);
+        let (agents, warnings) = agents(&config);
+        let messages: Vec<&str> = warnings.iter().map(|warning| warning.message.as_str()).collect();
+        assert_eq!(messages.join("; "), warning, "{text}");
+        assert_eq!(
+            default_agent(&agents, &config).0.map(|agent| agent.name.as_str()),
+            Some(expected),
+            "{text}"
+        );
+        assert_eq!(agents[0].name, expected, "{text}");
+    }
+}
+
+#[test]
+fn instruction_files_are_read_in_order() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().canonicalize().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    for (path, text) in [
+        ("home/.config/opencode/AGENTS.md", "global"),
+        ("home/.claude/CLAUDE.md", "claude"),
+        ("home/notes.md", "notes"),
+        ("other/AGENTS.md", "other"),
+        ("p/.git/HEAD", ""),
+        ("p/AGENTS.md", "outer"),
+        ("p/CLAUDE.md", "not this name"),
+        ("p/sub/AGENTS.md", "inner"),
+        ("p/docs/b.md", "b"),
+        ("p/docs/a.md", "a"),
+        ("p/docs/deep/c.md", "c"),
+        ("p/docs/empty.md", " \n"),
+        ("bare/sub/CLAUDE.md", "project claude"),
+        ("bare/sub/CONTEXT.md", "context"),
+        ("bare/.git", "gitdir: x"),
+    ] {
+        write(path, text);
+    }
+    let read = |directory: &str, variables: &[(&str, &str)]| -> Vec<String> {
+        let config = config_in(&root.join("home"), &root.join(directory), variables);
+        let blocks = instructions(&config);
+        for block in &blocks {
+            assert!(block.text.starts_with(&format!("Instructions from: {}\n", block.source)));
+        }
+        blocks.iter().map(|block| block.text.lines().last().unwrap_or_default().to_owned()).collect()
+    };
+    let entries = r#"{"instructions": ["docs/*.md", "~/notes.md", "docs/a.md", "docs/**/c.md", "no*.md", "https://h/x"]}"#;
+    assert_eq!(
+        read("p/sub", &[("OPENCODE_CONFIG_CONTENT", entries)]),
+        ["global", "outer", "inner", "a", "b", "notes", "c"]
+    );
+    assert_eq!(read("bare/sub", &[]), ["global", "project claude"]);
+    assert_eq!(read("bare/sub", &[("OPENCODE_DISABLE_CLAUDE_CODE", "1")]), ["global", "context"]);
+    let other = root.join("other").display().to_string();
+    let alone = [("OPENCODE_CONFIG_DIR", other.as_str()), ("OPENCODE_DISABLE_PROJECT_CONFIG", "1")];
+    assert_eq!(read("p/sub", &alone), ["other"]);
+    fs::remove_file(root.join("home/.config/opencode/AGENTS.md")).unwrap();
+    assert_eq!(read("p/docs", &[]), ["claude", "outer"]);
+}
+
+#[test]
+fn a_long_instruction_file_is_cut_and_says_so() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().canonicalize().unwrap();
+    fs::create_dir(root.join(".git")).unwrap();
+    fs::write(root.join("AGENTS.md"), "é".repeat(200_000)).unwrap();
+    let blocks = instructions(&config_in(Path::new("/nowhere"), &root, &[]));
+    assert_eq!(blocks.len(), 1);
+    assert!(blocks[0].text.ends_with("é\n[The file is cut here: 262144 of 400000 bytes are shown.]"));
+}

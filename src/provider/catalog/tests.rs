@@ -1,0 +1,250 @@
+use std::{path::Path, time::Duration};
+
+use serde_json::{Value, json};
+use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
+
+use super::{Catalog, resolve};
+use crate::{
+    config::{Config, Environment, load, paths::Paths},
+    provider::{Model, Secret, Timeouts, Wire, auth::Credentials},
+};
+
+fn config(text: &Value, variables: &[(&str, &str)]) -> Config {
+    let content = ("OPENCODE_CONFIG_CONTENT".to_owned(), text.to_string());
+    let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+    let home = Path::new("/nowhere").to_owned();
+    let environment = Environment { variables: variables.chain([content]).collect(), home };
+    load(&environment, &Paths::new(&environment), Path::new("/nowhere/project"))
+}
+
+fn catalog(text: &Value, variables: &[(&str, &str)]) -> Catalog {
+    resolve(&config(text, variables), &Credentials::new()).0
+}
+
+fn names(catalog: &Catalog) -> Vec<String> {
+    let models = catalog.providers.iter().flat_map(|provider| &provider.models);
+    models.map(|model| model.reference().to_string()).collect()
+}
+
+#[track_caller]
+fn check(text: Value, variables: &[(&str, &str)], expected: &[&str], expected_warnings: &[&str]) {
+    let (catalog, warnings) = resolve(&config(&text, variables), &Credentials::new());
+    assert_eq!(names(&catalog), [expected, &["windlass/demo"]].concat(), "{text}");
+    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings, expected_warnings, "{text}");
+}
+
+fn model(text: &Value, variables: &[(&str, &str)], name: &str) -> Model {
+    catalog(text, variables).find(&ModelRef::parse(name).unwrap()).unwrap().clone()
+}
+
+#[test]
+fn what_has_a_key_is_listed_and_the_demo_is_last() {
+    let claude = ["anthropic/claude-sonnet-4-5", "anthropic/claude-opus-4-5", "anthropic/claude-haiku-4-5"];
+    let gpt = [
+        "openai/gpt-5.2",
+        "openai/gpt-5.1",
+        "openai/gpt-5-nano",
+        "openai/gpt-5-mini",
+        "openai/gpt-5",
+        "openai/gpt-4.1",
+    ];
+    let both = [("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", "k")];
+    let all = [&claude[..], &gpt].concat();
+    check(json!({}), &[], &[], &[]);
+    check(json!({}), &both, &all, &[]);
+    check(json!({"provider": {"openai": {"options": {"apiKey": "k"}}}}), &[], &gpt, &[]);
+    check(json!({"disabled_providers": ["openai"]}), &both, &claude, &[]);
+    check(json!({"enabled_providers": ["openai"]}), &both, &gpt, &[]);
+    check(json!({"enabled_providers": []}), &both, &[], &[]);
+    check(
+        json!({"provider": {"openai": {}, "anthropic": {"whitelist": ["claude-haiku-4-5"]}}}),
+        &both,
+        &[&gpt[..], &claude[2..]].concat(),
+        &[],
+    );
+    check(
+        json!({"provider": {"anthropic": {"blacklist": ["claude-opus-4-5"], "models": {
+            "claude-haiku-4-5": {"status": "deprecated"}, "new": {"status": "alpha"}
+        }}}}),
+        &both[..1],
+        &claude[..1],
+        &[],
+    );
+    check(
+        json!({"provider": {"openai": {"name": "x"}}}),
+        &[],
+        &[],
+        &["provider.openai: has no key: set OPENAI_API_KEY, log in, or set options.apiKey"],
+    );
+}
+
+#[test]
+fn a_server_of_ones_own_needs_an_address_and_models() {
+    let url = "http://127.0.0.1:1/v1";
+    check(json!({"provider": {"p": {"options": {"baseURL": url}, "models": {"m": {}}}}}), &[], &["p/m"], &[]);
+    check(json!({"provider": {"p": {"api": url, "models": {"m": {}}}}}), &[], &["p/m"], &[]);
+    check(
+        json!({"provider": {"p": {"npm": "@else/sdk", "api": url, "models": {"m": {}}}}}),
+        &[],
+        &["p/m"],
+        &[],
+    );
+    check(
+        json!({"provider": {"p": {"npm": "@else/sdk", "models": {"m": {}, "n": {}}}}}),
+        &[],
+        &[],
+        &["provider.p: npm package @else/sdk is not supported; set options.baseURL"],
+    );
+    check(
+        json!({"provider": {"p": {"models": {"m": {}, "n": {}}}}}),
+        &[],
+        &[],
+        &["provider.p: has no address: set options.baseURL"],
+    );
+    check(
+        json!({"provider": {"p": {"api": url}}}),
+        &[],
+        &[],
+        &["provider.p: has no models: list them under `models`"],
+    );
+    let own = [("OPENAI_BASE_URL", url)];
+    check(json!({"provider": {"openai": {"models": {"m": {}}}}}), &own, &["openai/m"], &[]);
+    check(json!({}), &[own[0], ("OPENAI_MODEL", "x/y")], &["openai/x/y"], &[]);
+    check(
+        json!({}),
+        &own,
+        &[],
+        &[
+            "provider.openai: OPENAI_BASE_URL is set, but no model: set OPENAI_MODEL or provider.openai.models",
+        ],
+    );
+}
+
+#[test]
+fn a_model_takes_everything_from_its_configuration() {
+    let text = json!({"provider": {"p": {
+        "name": "P",
+        "env": ["P_KEY"],
+        "options": {
+            "baseURL": "http://${HOST}/v1//", "headers": {"A": "1", "B": "1"},
+            "timeout": 1000, "headerTimeout": 2000, "chunkTimeout": 3000,
+        },
+        "models": {
+            "m": {
+                "id": "vendor-m", "name": "M", "limit": {"context": 1000, "output": 10},
+                "cost": {"input": 1.5, "output": 2.0}, "modalities": {"input": ["text", "image", "pdf"]},
+                "temperature": true, "tool_call": false, "options": {"effort": "low"},
+                "headers": {"b": "2"}, "provider": {"npm": "@ai-sdk/anthropic"},
+            },
+            "plain": {"attachment": true},
+        },
+    }}});
+    let variables = [("HOST", "h"), ("P_KEY", "secret")];
+    let full = model(&text, &variables, "p/m");
+    let second = Duration::from_secs(1);
+    let expected = Model {
+        provider_id: "p".to_owned(),
+        provider_name: "P".to_owned(),
+        id: "m".to_owned(),
+        api_id: "vendor-m".to_owned(),
+        name: "M".to_owned(),
+        wire: Wire::Anthropic,
+        base_url: "http://h/v1".to_owned(),
+        api_key: Some(Secret("secret".to_owned())),
+        headers: vec![("A".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())],
+        limit: serde_json::from_value(json!({"context": 1000, "output": 10})).unwrap(),
+        cost: serde_json::from_value(json!({"input": 1.5, "output": 2.0})).unwrap(),
+        takes_images: true,
+        takes_pdf: true,
+        takes_tools: false,
+        takes_temperature: true,
+        options: json!({"effort": "low"}).as_object().unwrap().clone(),
+        timeouts: Timeouts { headers: 2 * second, chunk: 3 * second, total: Some(second) },
+    };
+    assert_eq!(full, expected);
+    let plain = model(&text, &variables, "p/plain");
+    assert_eq!(
+        (plain.wire, plain.api_id.as_str(), plain.limit.context, plain.takes_images, plain.takes_tools),
+        (Wire::OpenAiChat, "plain", 0, true, true)
+    );
+}
+
+#[test]
+fn the_configuration_overrides_built_in_models() {
+    let text = json!({"provider": {"anthropic": {
+        "options": {"baseURL": "http://proxy/v1/"},
+        "models": {"claude-haiku-4-5": {"name": "Small"}},
+    }}});
+    let small = model(&text, &[], "anthropic/claude-haiku-4-5");
+    assert_eq!(
+        (small.name.as_str(), small.base_url.as_str(), small.limit.context, small.api_key),
+        ("Small", "http://proxy/v1", 200_000, None)
+    );
+}
+
+#[test]
+fn keys_come_from_the_configuration_then_logins_then_the_environment() {
+    let entry = AuthEntry::Api { key: "login".to_owned() };
+    let credentials = Credentials::from([("openai".to_owned(), entry)]);
+    let key = |text: Value, credentials: &Credentials| {
+        let (catalog, _) = resolve(&config(&text, &[("OPENAI_API_KEY", "environment")]), credentials);
+        catalog.providers[0].models[0].api_key.clone().map(|Secret(key)| key).unwrap_or_default()
+    };
+    let configured = json!({"provider": {"openai": {"options": {"apiKey": "configured"}}}});
+    let empty = json!({"provider": {"openai": {"options": {"apiKey": ""}}}});
+    assert_eq!(key(configured, &credentials), "configured");
+    assert_eq!(key(empty, &credentials), "login");
+    assert_eq!(key(json!({}), &Credentials::new()), "environment");
+}
+
+#[test]
+fn the_default_is_the_configured_model_then_the_last_then_the_best() {
+    let key = [("ANTHROPIC_API_KEY", "k")];
+    let default = |text: Value, variables: &[(&str, &str)], last: Option<&str>| {
+        let config = config(&text, variables);
+        let (catalog, _) = resolve(&config, &Credentials::new());
+        let last = last.and_then(ModelRef::parse);
+        catalog.default_model(&config, last.as_ref()).reference().to_string()
+    };
+    let haiku = "anthropic/claude-haiku-4-5";
+    assert_eq!(default(json!({"model": haiku}), &key, Some("anthropic/claude-opus-4-5")), haiku);
+    assert_eq!(default(json!({"model": "gone/model"}), &key, Some(haiku)), haiku);
+    assert_eq!(default(json!({}), &key, Some("gone/model")), "anthropic/claude-sonnet-4-5");
+    assert_eq!(default(json!({}), &[], None), "windlass/demo");
+    let local =
+        json!({"provider": {"local": {"api": "http://h", "models": {"a": {}, "b-latest": {}, "c": {}}}}});
+    assert_eq!(default(local, &key, None), "local/b-latest");
+}
+
+#[test]
+fn the_small_model_is_the_providers_small_family() {
+    let small = |text: Value, variables: &[(&str, &str)]| {
+        let config = config(&text, variables);
+        let (catalog, _) = resolve(&config, &Credentials::new());
+        catalog.small_model(&config, catalog.default_model(&config, None)).reference().to_string()
+    };
+    assert_eq!(small(json!({}), &[("ANTHROPIC_API_KEY", "k")]), "anthropic/claude-haiku-4-5");
+    assert_eq!(small(json!({}), &[("OPENAI_API_KEY", "k")]), "openai/gpt-5-nano");
+    assert_eq!(small(json!({"small_model": "windlass/demo"}), &[("OPENAI_API_KEY", "k")]), "windlass/demo");
+    assert_eq!(small(json!({}), &[]), "windlass/demo");
+    let local = json!({"provider": {"local": {"api": "http://h", "models": {"a": {}}}}});
+    assert_eq!(small(local, &[]), "local/a");
+}
+
+#[test]
+fn a_wrong_name_is_answered_with_names_that_look_like_it() {
+    let catalog = catalog(&json!({}), &[("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", "k")]);
+    let suggest = |name: &str| catalog.suggest(&ModelRef::parse(name).unwrap());
+    assert_eq!(suggest("anthropic/claude-sonet-4-5")[0], "anthropic/claude-sonnet-4-5");
+    assert_eq!(suggest("openai/gpt5")[0], "openai/gpt-5");
+    assert_eq!(suggest("any/gpt-5").len(), 3);
+    assert_eq!(suggest("any/gpt-5")[0], "openai/gpt-5");
+    assert_eq!(suggest("x/entirely-different"), Vec::<String>::new());
+    check(
+        json!({"model": "anthropic/claude-haiku-4.5", "provider": {"anthropic": {"whitelist": ["claude-haiku-4-5"]}}}),
+        &[("ANTHROPIC_API_KEY", "k")],
+        &["anthropic/claude-haiku-4-5"],
+        &["model: anthropic/claude-haiku-4.5 is not available; did you mean anthropic/claude-haiku-4-5?"],
+    );
+}
