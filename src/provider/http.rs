@@ -20,6 +20,8 @@ use crate::base::{clock, sse};
 pub(super) mod body;
 pub mod failure;
 #[cfg(test)]
+pub(super) mod fixture;
+#[cfg(test)]
 mod tests;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
