@@ -128,7 +128,7 @@ pub async fn stream(client: &Client, model: &Model, prompt: &Prompt<'_>) -> Resu
         }
     };
     if !response.status().is_success() || is_not_a_stream(response.headers()) {
-        let body = read_start(&mut response, model.timeouts.chunk).await;
+        let body = without_key(model, read_start(&mut response, model.timeouts.chunk).await);
         return Err(origin.named(refusal(&response, &body)));
     }
     Ok(Stream {
@@ -168,7 +168,8 @@ fn request_headers(
 }
 
 fn is_not_a_stream(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
     content_type.starts_with("application/json") || content_type.starts_with("text/html")
 }
 
@@ -184,6 +185,14 @@ async fn read_start(response: &mut Response, limit: Duration) -> Vec<u8> {
         }
     }
     res
+}
+
+/// Some providers repeat the key that they refuse, and errors end up in logs and transcripts.
+fn without_key(model: &Model, body: Vec<u8>) -> Vec<u8> {
+    match model.api_key.as_ref().map(|key| key.0.trim()) {
+        Some(key) if !key.is_empty() => String::from_utf8_lossy(&body).replace(key, "…").into_bytes(),
+        Some(_) | None => body,
+    }
 }
 
 fn refusal(response: &Response, body: &[u8]) -> ProviderError {

@@ -25,7 +25,8 @@ pub fn url(model: &Model) -> String {
 
 /// The headers that only this wire needs. Local servers work without a key.
 pub fn headers(model: &Model) -> Vec<(&'static str, String)> {
-    model.api_key.iter().map(|key| ("authorization", format!("Bearer {}", key.0.trim()))).collect()
+    let key = model.api_key.as_ref().map(|key| key.0.trim()).filter(|key| !key.is_empty());
+    key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
 }
 
 /// The request's JSON.

@@ -339,6 +339,21 @@ fn nobody_listening_is_said_without_the_key() {
 }
 
 #[test]
+fn a_key_that_the_provider_repeats_is_not_shown() {
+    let body = r#"{"error":{"message":"The key key-123 is unknown."}}"#;
+    let answer = format!("HTTP/1.1 400 Bad\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let (_, end, _) = exchange(&answer, Then::Close, |_| {});
+    assert_eq!(
+        end,
+        Err(ProviderError::Api {
+            message: "Acme (HOST): The key … is unknown. (HTTP 400)".to_owned(),
+            status: Some(400),
+            body: Some(body.replace("key-123", "…")),
+        })
+    );
+}
+
+#[test]
 fn a_key_that_cannot_be_sent_is_not_shown() {
     let mut model = model(Wire::OpenAiChat);
     model.api_key = Some(provider::Secret("sec\nret".to_owned()));
