@@ -32,6 +32,11 @@ fn all_line_ends_are_understood() {
 }
 
 #[test]
+fn a_crlf_ends_one_line() {
+    check(b"event: a\r\ndata: one\r\ndata: two\r\n\r\n", &[(Some("a"), "one\ntwo")]);
+}
+
+#[test]
 fn data_lines_are_joined() {
     check(b"data: one\ndata:two\ndata:  three\ndata\n\n", &[(None, "one\ntwo\n three\n")]);
 }

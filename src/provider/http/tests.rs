@@ -5,6 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::Notify,
 };
 
 use super::{
@@ -158,6 +159,8 @@ fn an_answer_is_complete_though_the_server_stays() {
 fn the_connection_serves_the_next_request() {
     run(async {
         let (listener, model) = listen().await;
+        // The end of the body comes only when the answer itself was read.
+        let finished = Notify::new();
         let serve = async {
             let (mut socket, _) = listener.accept().await.unwrap();
             let body = format!("{HELLO}{STOP}");
@@ -165,15 +168,23 @@ fn the_connection_serves_the_next_request() {
             for _ in 0..2 {
                 receive(&mut socket).await;
                 socket.write_all(answer.as_bytes()).await.unwrap();
-                // The end comes after the last event was read.
-                tokio::task::yield_now().await;
+                finished.notified().await;
                 socket.write_all(b"0\r\n\r\n").await.unwrap();
             }
         };
         let client = Client::default();
-        let asks = async { [ask(&client, &model).await, ask(&client, &model).await] };
-        let (answers, ()) = tokio::join!(asks, serve);
-        assert_eq!(answers, [(hello(), Ok(())), (hello(), Ok(()))]);
+        let asks = async {
+            for _ in 0..2 {
+                let mut stream = provider::stream(&client, &model, &Prompt::default()).await.unwrap();
+                let mut deltas = Vec::new();
+                while deltas.last() != Some(&Delta::Finish(Finish::Stop)) {
+                    assert!(stream.next(&mut deltas).await.unwrap());
+                }
+                finished.notify_one();
+                assert!(!stream.next(&mut deltas).await.unwrap());
+            }
+        };
+        tokio::join!(asks, serve);
     });
 }
 

@@ -133,6 +133,12 @@ fn too_long_a_prompt_is_known_by_code_and_by_words() {
 }
 
 #[test]
+fn a_rate_limit_that_speaks_of_length_stays_one() {
+    let body = r#"{"error":{"message":"Tokens per minute: please reduce the length of the messages."}}"#;
+    assert_eq!(kind(&respond(429, &[], body)), "rate limited");
+}
+
+#[test]
 fn the_providers_words_are_found() {
     let said = |body: &str| respond(400, &[], body).to_string();
     for body in [
