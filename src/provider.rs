@@ -14,6 +14,7 @@ pub mod catalog;
 pub mod demo;
 pub mod http;
 pub mod openai_chat;
+pub mod retry;
 
 /// The protocol a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,1 +1,113 @@
 //! Server-sent events: bytes in, events out.
+
+#[cfg(test)]
+mod tests;
+
+/// What one line, and the data of one event, may take in memory.
+pub const MAX_EVENT_BYTES: usize = 16 << 20;
+
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// One event of the stream; those without data are not reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub event: Option<String>,
+    pub data: String,
+}
+
+/// The sender goes on without ever ending its line or event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event of the stream is larger than {} MiB", MAX_EVENT_BYTES >> 20)]
+pub struct TooLarge;
+
+/// Holds what was received of an event until its last byte arrives.
+///
+/// Follows <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>:
+/// an event without its final blank line is never reported.
+#[derive(Debug, Default)]
+pub struct Parser {
+    line: Vec<u8>,
+    event: Option<String>,
+    data: Option<String>,
+    /// The last byte was a CR that ended a line, so a LF right behind it belongs to that end.
+    after_cr: bool,
+    past_first_line: bool,
+}
+
+impl Parser {
+    /// Appends the events that `bytes` complete to `out`.
+    pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<Event>) -> Result<(), TooLarge> {
+        while let Some(&first) = bytes.first() {
+            if std::mem::take(&mut self.after_cr) && first == b'\n' {
+                bytes = &bytes[1..];
+                continue;
+            }
+            let line_end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let chunk = &bytes[..line_end.unwrap_or(bytes.len())];
+            if self.line.len() + chunk.len() > MAX_EVENT_BYTES {
+                return Err(TooLarge);
+            }
+            match line_end {
+                Some(end) => {
+                    self.after_cr = bytes[end] == b'\r';
+                    bytes = &bytes[end + 1..];
+                    self.end_line(chunk, out)?;
+                }
+                None => {
+                    self.line.extend_from_slice(chunk);
+                    bytes = &[];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self, chunk: &[u8], out: &mut Vec<Event>) -> Result<(), TooLarge> {
+        let mut buffer = std::mem::take(&mut self.line);
+        let mut line = if buffer.is_empty() {
+            chunk
+        } else {
+            buffer.extend_from_slice(chunk);
+            &buffer
+        };
+        if !std::mem::replace(&mut self.past_first_line, true) {
+            line = line.strip_prefix(BOM).unwrap_or(line);
+        }
+        if line.is_empty() {
+            let event = self.event.take();
+            if let Some(data) = self.data.take() {
+                out.push(Event { event, data });
+            }
+        } else {
+            self.field(line)?;
+        }
+        // Most lines of a stream cross at most one read, so the buffer is worth keeping.
+        buffer.clear();
+        self.line = buffer;
+        Ok(())
+    }
+
+    fn field(&mut self, line: &[u8]) -> Result<(), TooLarge> {
+        let (name, value) = match line.iter().position(|&byte| byte == b':') {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &b""[..]),
+        };
+        let value = String::from_utf8_lossy(value.strip_prefix(b" ").unwrap_or(value));
+        match name {
+            b"data" => match &mut self.data {
+                Some(data) => {
+                    if data.len() + 1 + value.len() > MAX_EVENT_BYTES {
+                        return Err(TooLarge);
+                    }
+                    data.push('\n');
+                    data.push_str(&value);
+                }
+                None => self.data = Some(value.into_owned()),
+            },
+            b"event" => self.event = Some(value.into_owned()),
+            // `id` and `retry` serve reconnection, an empty name is a comment, others are to be ignored.
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,1 +1,536 @@
 //! The Anthropic messages wire.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    AssistantContent, Delta, Finish, Media, Model, Prompt, PromptMessage, ProviderError, ToolResult, Usage,
+    UserContent,
+    http::{
+        body::{self, Accepted, Fields},
+        failure,
+    },
+};
+use crate::base::sse;
+
+#[cfg(test)]
+mod tests;
+
+const VERSION: &str = "2023-06-01";
+
+/// Marks a signature that is in truth the data of a thought the provider keeps secret.
+const REDACTED: &str = "redacted:";
+
+/// Where the request goes.
+pub fn url(model: &Model) -> String {
+    format!("{}/messages", model.base_url.trim_end_matches('/'))
+}
+
+/// The headers that only this wire needs.
+pub fn headers(model: &Model) -> Vec<(&'static str, String)> {
+    let mut res = vec![("anthropic-version", VERSION.to_owned())];
+    res.extend(model.api_key.iter().map(|key| ("x-api-key", key.0.trim().to_owned())));
+    res
+}
+
+/// The request's JSON.
+pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
+    let mut thinking_budget = None;
+    for (key, value) in body::options(model, prompt) {
+        if key == "thinking" && value.get("type").is_some_and(|kind| kind != "disabled") {
+            thinking_budget =
+                Some(body::count(value, "/budget_tokens").max(body::count(value, "/budgetTokens")));
+        }
+    }
+    let max_tokens = {
+        let answer = body::cap_output(model, prompt.max_output_tokens);
+        match (thinking_budget, model.limit.output) {
+            (None, _) => answer,
+            // Thoughts count as output, and the limit must leave room for an answer behind them.
+            (Some(budget), 0) => answer.saturating_add(budget),
+            (Some(budget), limit) => answer.saturating_add(budget).min(limit.max(budget + 1)),
+        }
+    };
+
+    let mut fields = Fields::new();
+    fields.json("model", model.api_id.as_str());
+    fields.json("max_tokens", max_tokens);
+    let system = system(prompt);
+    if !system.is_empty() {
+        fields.own("system", Own::Blocks(system));
+    }
+    fields.own("messages", Own::Messages(messages(model, prompt)));
+    if model.takes_tools && !prompt.tools.is_empty() {
+        let tools = prompt.tools.iter().map(|tool| Tool {
+            name: &tool.name,
+            description: &tool.description,
+            input_schema: &tool.schema,
+        });
+        fields.own("tools", Own::Tools(tools.collect()));
+    }
+    fields.json("stream", true);
+    // A thinking model refuses sampling settings, and newer ones refuse two of them at once.
+    match (prompt.temperature, prompt.top_p) {
+        _ if thinking_budget.is_some() => {}
+        (Some(temperature), _) if model.takes_temperature => fields.json("temperature", temperature),
+        (_, Some(top_p)) => fields.json("top_p", top_p),
+        (_, None) => {}
+    }
+    for (key, value) in body::options(model, prompt) {
+        match key.as_str() {
+            // OpenCode's users write the names of the JavaScript SDK.
+            "thinking" => fields.json("thinking", snake_case_budget(value)),
+            "effort" => fields.json("output_config", json!({ "effort": value })),
+            key => fields.borrowed(key, value),
+        }
+    }
+    fields.encode()
+}
+
+fn snake_case_budget(thinking: &Value) -> Value {
+    let mut thinking = thinking.clone();
+    if let Some(fields) = thinking.as_object_mut()
+        && let Some(budget) = fields.remove("budgetTokens")
+    {
+        fields.insert("budget_tokens".to_owned(), budget);
+    }
+    thinking
+}
+
+/// What of the body is not plain JSON already.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Own<'a> {
+    Blocks(Vec<Block<'a>>),
+    Messages(Vec<Message<'a>>),
+    Tools(Vec<Tool<'a>>),
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Value,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: Role,
+    content: Vec<Block<'a>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Serialize)]
+struct Block<'a> {
+    #[serde(flatten)]
+    content: BlockContent<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+impl<'a> From<BlockContent<'a>> for Block<'a> {
+    fn from(content: BlockContent<'a>) -> Block<'a> {
+        Block { content, cache_control: None }
+    }
+}
+
+#[derive(Serialize)]
+struct CacheControl {
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum BlockContent<'a> {
+    Text {
+        text: Cow<'a, str>,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    Document {
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    RedactedThinking {
+        data: &'a str,
+    },
+    ToolUse {
+        id: String,
+        name: &'a str,
+        input: Cow<'a, Value>,
+    },
+    ToolResult {
+        tool_use_id: String,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        content: Vec<BlockContent<'a>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    media_type: &'a str,
+    data: &'a str,
+}
+
+fn system<'a>(prompt: &'a Prompt<'_>) -> Vec<Block<'a>> {
+    let texts = prompt.system.iter().filter(|text| !text.trim().is_empty());
+    let mut blocks: Vec<Block<'a>> =
+        texts.map(|text| BlockContent::Text { text: Cow::Borrowed(text) }.into()).collect();
+    // Four marks are allowed: two here, two on messages. The first text is the one that sessions share.
+    if let Some(first) = blocks.first_mut() {
+        mark(first);
+    }
+    if let Some(last) = blocks.last_mut() {
+        mark(last);
+    }
+    blocks
+}
+
+fn mark(block: &mut Block<'_>) {
+    block.cache_control = Some(CacheControl { kind: "ephemeral" });
+}
+
+fn messages<'a>(model: &Model, prompt: &'a Prompt<'_>) -> Vec<Message<'a>> {
+    let mut res: Vec<Message<'a>> = Vec::with_capacity(prompt.messages.len());
+    for message in &prompt.messages {
+        let (role, content) = match message {
+            PromptMessage::User(contents) => {
+                (Role::User, contents.iter().filter_map(|content| user_block(model, content)).collect())
+            }
+            PromptMessage::Assistant(contents) => (Role::Assistant, assistant_blocks(contents)),
+            PromptMessage::ToolResults(results) => {
+                (Role::User, results.iter().map(|result| result_block(model, result)).collect())
+            }
+        };
+        if content.is_empty() {
+            continue;
+        }
+        match res.last_mut() {
+            Some(last) if last.role == role => last.content.extend(content),
+            Some(_) | None => res.push(Message { role, content }),
+        }
+    }
+    // An answer that is to be continued must not end in white space.
+    if let Some(last) = res.last_mut()
+        && last.role == Role::Assistant
+        && let Some(Block { content: BlockContent::Text { text }, .. }) = last.content.last_mut()
+    {
+        *text = Cow::Owned(text.trim_end().to_owned());
+    }
+    for message in res.iter_mut().rev().take(2) {
+        let can_be_marked = |block: &&mut Block<'_>| match &block.content {
+            BlockContent::Thinking { .. } | BlockContent::RedactedThinking { .. } => false,
+            BlockContent::Text { .. }
+            | BlockContent::Image { .. }
+            | BlockContent::Document { .. }
+            | BlockContent::ToolUse { .. }
+            | BlockContent::ToolResult { .. } => true,
+        };
+        if let Some(block) = message.content.iter_mut().rev().find(can_be_marked) {
+            mark(block);
+        }
+    }
+    res
+}
+
+fn user_block<'a>(model: &Model, content: &'a UserContent<'_>) -> Option<Block<'a>> {
+    match content {
+        UserContent::Text(text) if text.trim().is_empty() => None,
+        UserContent::Text(text) => Some(BlockContent::Text { text: Cow::Borrowed(text) }.into()),
+        UserContent::Media(media) => Some(media_block(model, media).into()),
+    }
+}
+
+fn media_block<'a>(model: &Model, media: &'a Media<'a>) -> BlockContent<'a> {
+    let source = |media: &'a Media<'a>| Source {
+        kind: "base64",
+        media_type: if media.mime == "image/jpg" { "image/jpeg" } else { media.mime },
+        data: media.base64,
+    };
+    match body::accept(model, media) {
+        Accepted::Image(media) => BlockContent::Image { source: source(media) },
+        Accepted::Pdf(media) => BlockContent::Document { source: source(media), title: media.filename },
+        Accepted::Note(note) => BlockContent::Text { text: Cow::Owned(note) },
+    }
+}
+
+fn assistant_blocks<'a>(contents: &'a [AssistantContent<'_>]) -> Vec<Block<'a>> {
+    let mut res: Vec<Block<'a>> = Vec::with_capacity(contents.len());
+    let mut calls = Vec::new();
+    for content in contents {
+        match content {
+            AssistantContent::Text(text) if text.trim().is_empty() => {}
+            AssistantContent::Text(text) => res.push(BlockContent::Text { text: Cow::Borrowed(text) }.into()),
+            AssistantContent::Reasoning { signature: None, .. } => {}
+            AssistantContent::Reasoning { text, signature: Some(signature) } => {
+                res.push(match signature.strip_prefix(REDACTED) {
+                    Some(data) => BlockContent::RedactedThinking { data }.into(),
+                    None => BlockContent::Thinking { thinking: text, signature }.into(),
+                });
+            }
+            // Calls must be the last thing in a message.
+            AssistantContent::ToolCall { call_id, name, input } => calls.push(
+                BlockContent::ToolUse { id: call_id_of(call_id), name, input: body::input_object(input) }
+                    .into(),
+            ),
+        }
+    }
+    res.append(&mut calls);
+    res
+}
+
+fn result_block<'a>(model: &Model, result: &'a ToolResult<'_>) -> Block<'a> {
+    let mut content = Vec::with_capacity(1 + result.media.len());
+    if !result.output.trim().is_empty() {
+        content.push(BlockContent::Text { text: Cow::Borrowed(&result.output) });
+    }
+    content.extend(result.media.iter().map(|media| media_block(model, media)));
+    BlockContent::ToolResult { tool_use_id: call_id_of(result.call_id), content, is_error: result.is_error }
+        .into()
+}
+
+/// Ids of other providers' calls may hold characters that are refused here.
+fn call_id_of(id: &str) -> String {
+    if id.is_empty() {
+        return "_".to_owned();
+    }
+    id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect()
+}
+
+/// Collects the events of one answer.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    n_blocks: u32,
+    open: Vec<OpenBlock>,
+    has_calls: bool,
+    finish: Option<Finish>,
+    usage: Usage,
+    done: bool,
+}
+
+#[derive(Debug)]
+struct OpenBlock {
+    index: u64,
+    block: u32,
+    /// What a call's arguments are if no fragment of them follows.
+    input: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    index: u64,
+    #[serde(default)]
+    message: Value,
+    #[serde(default)]
+    content_block: ContentBlock,
+    #[serde(default)]
+    delta: EventDelta,
+    #[serde(default)]
+    usage: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ContentBlock {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+    thinking: Option<String>,
+    signature: Option<String>,
+    data: Option<String>,
+    id: Option<String>,
+    name: Option<String>,
+    input: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EventDelta {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+    thinking: Option<String>,
+    signature: Option<String>,
+    partial_json: Option<String>,
+    stop_reason: Option<String>,
+}
+
+impl Decoder {
+    /// Appends what `event` says to `deltas`.
+    pub fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+        let data = event.data.trim();
+        if self.done || data.is_empty() || data == "[DONE]" {
+            return Ok(());
+        }
+        // An error holds fields of other types under the names read here.
+        if event.event.as_deref() == Some("error") {
+            return Err(failure::from_event(&body::parse(data)?));
+        }
+        let event: Event = body::parse(data)?;
+        match event.kind.as_str() {
+            "message_start" => {
+                self.count(event.message.get("usage").unwrap_or(&Value::Null), deltas);
+            }
+            "content_block_start" => self.start(event.index, event.content_block, deltas),
+            "content_block_delta" => self.delta(event.index, event.delta, deltas),
+            "content_block_stop" => {
+                if let Some(at) = self.open.iter().position(|open| open.index == event.index) {
+                    end(self.open.remove(at), deltas);
+                }
+            }
+            "message_delta" => {
+                self.count(&event.usage, deltas);
+                if let Some(reason) = event.delta.stop_reason {
+                    self.finish = Some(match reason.as_str() {
+                        "end_turn" | "stop_sequence" => Finish::Stop,
+                        "tool_use" => Finish::ToolCalls,
+                        "max_tokens" | "model_context_window_exceeded" => Finish::Length,
+                        "refusal" => Finish::ContentFilter,
+                        _ => Finish::Unknown,
+                    });
+                }
+            }
+            "message_stop" => self.end(deltas),
+            "error" => return Err(failure::from_event(&body::parse(data)?)),
+            "" if failure::holds_error(&body::parse(data)?) => {
+                return Err(failure::from_event(&body::parse(data)?));
+            }
+            // `ping`, and whatever the provider adds: new events are to be ignored.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether nothing more is to come.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// The connection ended: completes the answer, or says that it is not complete.
+    pub fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+        if self.done {
+            return Ok(());
+        }
+        if self.finish.is_none() {
+            return Err(ProviderError::Transport {
+                message: "the connection closed before the answer was complete".to_owned(),
+            });
+        }
+        self.end(deltas);
+        Ok(())
+    }
+
+    fn start(&mut self, index: u64, content: ContentBlock, deltas: &mut Vec<Delta>) {
+        let block = self.n_blocks;
+        let mut input = None;
+        match content.kind.as_str() {
+            "text" => {
+                deltas.push(Delta::TextStart { block });
+                push_some(deltas, content.text, |text| Delta::Text { block, text });
+            }
+            "thinking" => {
+                deltas.push(Delta::ReasoningStart { block });
+                push_some(deltas, content.thinking, |text| Delta::Reasoning { block, text });
+                push_some(deltas, content.signature, |signature| Delta::ReasoningSignature {
+                    block,
+                    signature,
+                });
+            }
+            "redacted_thinking" => {
+                deltas.push(Delta::ReasoningStart { block });
+                let signature = format!("{REDACTED}{}", content.data.unwrap_or_default());
+                deltas.push(Delta::ReasoningSignature { block, signature });
+            }
+            "tool_use" => {
+                let call_id =
+                    content.id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{block}"));
+                deltas.push(Delta::ToolCallStart { block, call_id, name: content.name.unwrap_or_default() });
+                input = Some(body::input_object(&content.input).to_string());
+                self.has_calls = true;
+            }
+            // What the provider's own tools do is of no use to us.
+            _ => return,
+        }
+        self.n_blocks += 1;
+        self.open.push(OpenBlock { index, block, input });
+    }
+
+    fn delta(&mut self, index: u64, delta: EventDelta, deltas: &mut Vec<Delta>) {
+        let Some(open) = self.open.iter_mut().find(|open| open.index == index) else { return };
+        let block = open.block;
+        match delta.kind.as_str() {
+            "text_delta" => push_some(deltas, delta.text, |text| Delta::Text { block, text }),
+            "thinking_delta" => push_some(deltas, delta.thinking, |text| Delta::Reasoning { block, text }),
+            "signature_delta" => {
+                push_some(deltas, delta.signature, |signature| Delta::ReasoningSignature { block, signature })
+            }
+            "input_json_delta" => {
+                if delta.partial_json.as_ref().is_some_and(|json| !json.is_empty()) {
+                    open.input = None;
+                }
+                push_some(deltas, delta.partial_json, |json| Delta::ToolCallInput { block, json });
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, usage: &Value, deltas: &mut Vec<Delta>) {
+        let before = self.usage;
+        // The counts are totals, and the last event may leave out what the first one said.
+        self.usage = Usage {
+            input: before.input.max(body::count(usage, "/input_tokens")),
+            output: before.output.max(body::count(usage, "/output_tokens")),
+            reasoning: 0,
+            cache_read: before.cache_read.max(body::count(usage, "/cache_read_input_tokens")),
+            cache_write: before.cache_write.max(body::count(usage, "/cache_creation_input_tokens")),
+        };
+        if self.usage != before {
+            deltas.push(Delta::Usage(self.usage));
+        }
+    }
+
+    fn end(&mut self, deltas: &mut Vec<Delta>) {
+        for open in self.open.drain(..) {
+            end(open, deltas);
+        }
+        let finish = match self.finish {
+            Some(Finish::Stop | Finish::Unknown) | None if self.has_calls => Finish::ToolCalls,
+            Some(finish) => finish,
+            None => Finish::Unknown,
+        };
+        deltas.push(Delta::Finish(finish));
+        self.done = true;
+    }
+}
+
+fn end(open: OpenBlock, deltas: &mut Vec<Delta>) {
+    let OpenBlock { index: _, block, input } = open;
+    push_some(deltas, input, |json| Delta::ToolCallInput { block, json });
+    deltas.push(Delta::BlockEnd { block });
+}
+
+fn push_some(deltas: &mut Vec<Delta>, text: Option<String>, delta: impl FnOnce(String) -> Delta) {
+    deltas.extend(text.filter(|text| !text.is_empty()).map(delta));
+}

@@ -1,18 +1,486 @@
 //! The built-in demo model: deterministic, offline, drives the real tools through the real loop.
 
-use super::{Delta, Prompt, ProviderError};
+use std::vec;
+
+use serde_json::{Value, json};
+
+use super::{Delta, Finish, Prompt, PromptMessage, ProviderError, ToolResult, Usage, UserContent};
+use crate::base::text;
+
+#[cfg(test)]
+mod tests;
+
+const DEMO_FILE: &str = "windlass-demo.txt";
+const EDIT_LINE: &str = "Edited by the windlass demo.";
+const TITLE_REQUEST: &str = "Generate a title for this conversation:";
+const TITLE_WORDS: usize = 6;
+const WORDS_PER_BATCH: usize = 3;
+
+const HELP: &str = "\
+No provider is configured, so windlass's built-in demo model answers. To work with a real one:
+
+- set ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment (OPENAI_BASE_URL points to any compatible server),
+- or run `windlass auth login`,
+- or describe a `provider` in opencode.json.
+
+The demo understands a message that begins with one of these words:
+
+- `tour` – plan, read, write, edit and run, one after the other
+- `read FILE`
+- `edit FILE` – adds a line to it
+- `run COMMAND`
+- `plan` – a to-do list";
 
 /// A scripted answer.
-pub struct Stream {}
+pub struct Stream {
+    batches: vec::IntoIter<Vec<Delta>>,
+}
 
 impl Stream {
     /// See [`super::Stream::next`].
-    pub async fn next(&mut self, _deltas: &mut Vec<Delta>) -> Result<bool, ProviderError> {
-        Ok(false)
+    pub async fn next(&mut self, deltas: &mut Vec<Delta>) -> Result<bool, ProviderError> {
+        // As with a network, others get their turn between two pieces.
+        tokio::task::yield_now().await;
+        match self.batches.next() {
+            Some(batch) => {
+                deltas.extend(batch);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
     }
 }
 
 /// Works out the answer to a prompt.
-pub fn stream(_prompt: &Prompt<'_>) -> Stream {
-    Stream {}
+pub fn stream(prompt: &Prompt<'_>) -> Stream {
+    Stream { batches: script(prompt).into_iter() }
+}
+
+/// The whole answer, in the pieces in which it arrives.
+pub fn script(prompt: &Prompt<'_>) -> Vec<Vec<Delta>> {
+    let mut answer = Answer::new(prompt);
+    if prompt.tools.is_empty() && asks_for_title(prompt) {
+        answer.say(&title(prompt));
+        return answer.end();
+    }
+    let turn = Turn::of(prompt);
+    match turn.command() {
+        Some(command) => match command {
+            Command::Tour => tour(&turn, &mut answer),
+            Command::Read(file) => read(&turn, file, &mut answer),
+            Command::Edit(file) => edit(&turn, file, &mut answer),
+            Command::Run(line) => run(&turn, line, &mut answer),
+            Command::Plan => plan(&turn, &mut answer),
+        },
+        None => answer.say(HELP),
+    }
+    answer.end()
+}
+
+enum Command<'a> {
+    Tour,
+    Read(&'a str),
+    Edit(&'a str),
+    Run(&'a str),
+    Plan,
+}
+
+impl<'a> Command<'a> {
+    fn parse(line: &'a str) -> Option<Command<'a>> {
+        let line = line.trim();
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        // A name of several words is more likely to be a sentence.
+        let file = || {
+            let file = rest.trim_matches(['"', '\'', '`']).trim_start_matches('@');
+            let is_name =
+                !file.is_empty() && (file.len() < rest.len() || !file.contains(char::is_whitespace));
+            is_name.then_some(file)
+        };
+        match word.trim_end_matches(['.', ',', ':', '!']).to_lowercase().as_str() {
+            "tour" => Some(Command::Tour),
+            "read" => file().map(Command::Read),
+            "edit" => file().map(Command::Edit),
+            "run" if !rest.is_empty() => Some(Command::Run(rest.trim_matches('`'))),
+            "plan" => Some(Command::Plan),
+            _ => None,
+        }
+    }
+}
+
+/// What happened since the user spoke last.
+struct Turn<'a> {
+    texts: Vec<&'a str>,
+    /// One entry per step.
+    steps: Vec<&'a [ToolResult<'a>]>,
+}
+
+impl<'a> Turn<'a> {
+    fn of(prompt: &'a Prompt<'a>) -> Turn<'a> {
+        let mut turn = Turn { texts: Vec::new(), steps: Vec::new() };
+        for message in &prompt.messages {
+            match message {
+                PromptMessage::User(contents) => turn = Turn { texts: texts(contents), steps: Vec::new() },
+                PromptMessage::Assistant(_) => {}
+                PromptMessage::ToolResults(results) => turn.steps.push(results),
+            }
+        }
+        turn
+    }
+
+    fn command(&self) -> Option<Command<'a>> {
+        // Expanded files and reminders stand beside what the user typed.
+        let typed =
+            self.texts.iter().filter(|text| !text.starts_with('<') && !text.starts_with("Called the "));
+        typed.flat_map(|text| text.lines()).find_map(Command::parse)
+    }
+
+    fn result(&self, step: usize) -> Option<&'a ToolResult<'a>> {
+        self.steps.get(step)?.first()
+    }
+
+    fn failure(&self) -> Option<&'a ToolResult<'a>> {
+        self.steps.last()?.iter().find(|result| result.is_error)
+    }
+}
+
+fn texts<'a>(contents: &'a [UserContent<'_>]) -> Vec<&'a str> {
+    contents
+        .iter()
+        .filter_map(|content| match content {
+            UserContent::Text(text) => Some(&**text),
+            UserContent::Media(_) => None,
+        })
+        .collect()
+}
+
+fn asks_for_title(prompt: &Prompt<'_>) -> bool {
+    let mentions_title = |text: &str| text.to_lowercase().contains("title");
+    prompt.system.iter().any(|text| mentions_title(text))
+        || first_texts(prompt).any(|text| text.trim_start().starts_with(TITLE_REQUEST))
+}
+
+fn first_texts<'a>(prompt: &'a Prompt<'_>) -> impl Iterator<Item = &'a str> {
+    prompt.messages.iter().flat_map(|message| match message {
+        PromptMessage::User(contents) => texts(contents),
+        PromptMessage::Assistant(_) | PromptMessage::ToolResults(_) => Vec::new(),
+    })
+}
+
+fn title(prompt: &Prompt<'_>) -> String {
+    let typed = first_texts(prompt)
+        .map(|text| text.trim().trim_start_matches(TITLE_REQUEST))
+        .find(|text| !text.trim().is_empty())
+        .unwrap_or("Demo");
+    let words: Vec<&str> = typed.split_whitespace().take(TITLE_WORDS).collect();
+    words.join(" ")
+}
+
+fn tour(turn: &Turn<'_>, answer: &mut Answer<'_>) {
+    if stopped(turn, answer) {
+        return;
+    }
+    let file = turn.result(1).and_then(|listing| listed_file(&listing.output));
+    let nothing_to_read = turn.steps.len() >= 2 && file.is_none();
+    match turn.steps.len() + usize::from(nothing_to_read) {
+        0 => {
+            answer.think("The user wants to see what windlass does. A short plan first, then one tool after the other.");
+            answer.say("Welcome aboard. I will look around, write a file, change it and check the result.");
+            answer.call("todowrite", todos(TOUR_PLAN, 0));
+        }
+        1 => {
+            answer.say("First a look at the directory.");
+            if answer.has_tool("list") {
+                answer.call("list", json!({}));
+            } else if answer.has_tool("glob") {
+                answer.call("glob", json!({"pattern": "*"}));
+            } else {
+                answer.call("read", json!({"filePath": "."}));
+            }
+        }
+        2 => {
+            let file = file.unwrap_or("README.md");
+            answer.say(&format!("Let me read `{file}`."));
+            answer.call("read", json!({"filePath": file}));
+        }
+        3 => {
+            answer.say(&format!("Now I write `{DEMO_FILE}`; you may be asked for permission."));
+            answer.call(
+                "write",
+                json!({"filePath": DEMO_FILE, "content": "The windlass demo was here.\nThe rope is slack.\n"}),
+            );
+        }
+        4 => {
+            answer.say("One word of it has to change.");
+            answer.call(
+                "edit",
+                json!({"filePath": DEMO_FILE, "oldString": "rope is slack", "newString": "rope is taut"}),
+            );
+        }
+        5 => {
+            answer.say("What does git make of it?");
+            answer.call("bash", json!({"command": "git status --short"}));
+        }
+        6 => answer.call("todowrite", todos(TOUR_PLAN, TOUR_PLAN.len())),
+        _ => answer.say(&format!(
+            "That was the tour: a plan, a listing, a file read, `{DEMO_FILE}` written and edited, and a command run. \
+             Delete the file whenever you like. With a provider configured a real model does all this."
+        )),
+    }
+}
+
+const TOUR_PLAN: &[(&str, &str)] = &[
+    ("Look at the directory", "high"),
+    ("Read a file", "medium"),
+    ("Write and edit windlass-demo.txt", "high"),
+    ("Check the result with git", "low"),
+];
+
+fn todos(plan: &[(&str, &str)], n_completed: usize) -> Value {
+    let todos: Vec<Value> = plan
+        .iter()
+        .enumerate()
+        .map(|(idx, (content, priority))| {
+            let status = match idx {
+                idx if idx < n_completed => "completed",
+                idx if idx == n_completed => "in_progress",
+                _ => "pending",
+            };
+            json!({"content": content, "status": status, "priority": priority})
+        })
+        .collect();
+    json!({ "todos": todos })
+}
+
+/// README.md, or else the first entry that looks like a file.
+fn listed_file(listing: &str) -> Option<&str> {
+    let entries: Vec<&str> = listing
+        .lines()
+        .map(|line| line.trim().trim_start_matches("- "))
+        .filter(|line| !line.starts_with(['<', '(', '/']) || std::path::Path::new(line).extension().is_some())
+        .filter(|line| !line.is_empty() && !line.ends_with(['/', '>', ')', ':', '.']))
+        .filter(|line| !line.contains(": ") && *line != "No files found")
+        .collect();
+    let is_readme = |entry: &&&str| entry.rsplit('/').next() == Some("README.md");
+    entries.iter().find(is_readme).or(entries.first()).copied()
+}
+
+fn read(turn: &Turn<'_>, file: &str, answer: &mut Answer<'_>) {
+    if stopped(turn, answer) {
+        return;
+    }
+    match turn.result(0) {
+        None => {
+            answer.say(&format!("Reading `{file}`."));
+            answer.call("read", json!({"filePath": file}));
+        }
+        Some(result) => match content_lines(&result.output).as_slice() {
+            [] => answer.say(&format!("`{file}` has no lines of text to show.")),
+            [line] => answer.say(&format!("`{file}` is one line: {}", text::head(line, 200))),
+            [first, ..] => {
+                let n_lines = content_lines(&result.output).len();
+                answer.say(&format!(
+                    "I see {n_lines} lines of `{file}`; the first: {}",
+                    text::head(first, 200)
+                ));
+            }
+        },
+    }
+}
+
+fn edit(turn: &Turn<'_>, file: &str, answer: &mut Answer<'_>) {
+    if let ([_], Some(result)) = (turn.steps.as_slice(), turn.result(0))
+        && result.output.contains("File not found")
+    {
+        answer.say(&format!("There is no `{file}`, so I write it."));
+        answer.call("write", json!({"filePath": file, "content": format!("{EDIT_LINE}\n")}));
+        return;
+    }
+    if stopped(turn, answer) {
+        return;
+    }
+    match (turn.steps.len(), turn.result(0)) {
+        (1, Some(result)) => match replacement(&content_lines(&result.output)) {
+            Some((old, new)) => {
+                answer.say("I add a line after the first one.");
+                answer.call("edit", json!({"filePath": file, "oldString": old, "newString": new}));
+            }
+            None => answer.say(&format!("`{file}` holds no text that an edit could hold on to.")),
+        },
+        (0, _) | (_, None) => {
+            answer.say(&format!("I read `{file}` first."));
+            answer.call("read", json!({"filePath": file}));
+        }
+        (_, Some(_)) => answer.say(&format!("Done: `{file}` now says \"{EDIT_LINE}\"")),
+    }
+}
+
+/// The shortest beginning of the file that occurs once, without and with our line behind its first line.
+fn replacement(lines: &[&str]) -> Option<(String, String)> {
+    let all = lines.join("\n");
+    let n_lines = (1..=lines.len()).find(|&n| {
+        let start = lines[..n].join("\n");
+        !start.is_empty() && all.matches(&start).count() == 1
+    })?;
+    let mut new = lines[..n_lines].to_vec();
+    new.insert(1, EDIT_LINE);
+    Some((lines[..n_lines].join("\n"), new.join("\n")))
+}
+
+/// The lines of a file out of what the read tool says: `N: text` inside of `<content>`.
+fn content_lines(output: &str) -> Vec<&str> {
+    let content = output.split_once("<content>").map_or(output, |(_, content)| content);
+    let content = content.rsplit_once("</content>").map_or(content, |(content, _)| content);
+    content
+        .lines()
+        .filter_map(|line| {
+            let (number, text) = line.split_once(':')?;
+            number.trim().parse::<u64>().ok()?;
+            Some(text.strip_prefix(' ').unwrap_or(text))
+        })
+        .collect()
+}
+
+fn run(turn: &Turn<'_>, line: &str, answer: &mut Answer<'_>) {
+    if stopped(turn, answer) {
+        return;
+    }
+    match turn.result(0) {
+        None => {
+            answer.say(&format!("Running `{line}`."));
+            answer.call("bash", json!({"command": line}));
+        }
+        Some(result) => match result.output.lines().find(|line| !line.trim().is_empty()) {
+            Some(first) => answer.say(&format!(
+                "The command printed {} lines, beginning with: {}",
+                result.output.lines().count(),
+                text::head(first, 200)
+            )),
+            None => answer.say("The command printed nothing."),
+        },
+    }
+}
+
+const PLAN: &[(&str, &str)] =
+    &[("Understand the task", "high"), ("Make the change", "high"), ("Check that it works", "medium")];
+
+fn plan(turn: &Turn<'_>, answer: &mut Answer<'_>) {
+    if stopped(turn, answer) {
+        return;
+    }
+    if turn.steps.is_empty() {
+        answer.say("A plan in three steps.");
+        answer.call("todowrite", todos(PLAN, 0));
+    } else {
+        answer.say("The plan stands; a real model would now begin with its first step.");
+    }
+}
+
+/// Nothing goes on after a failure or a refusal.
+fn stopped(turn: &Turn<'_>, answer: &mut Answer<'_>) -> bool {
+    let Some(result) = turn.failure() else { return false };
+    answer.say(&format!(
+        "The `{}` call did not go through: {}\nThe demo stops here.",
+        result.name,
+        text::head(result.output.trim(), 500)
+    ));
+    true
+}
+
+/// Puts an answer together.
+struct Answer<'a> {
+    prompt: &'a Prompt<'a>,
+    batches: Vec<Vec<Delta>>,
+    n_blocks: u32,
+    n_calls: usize,
+    n_bytes: usize,
+    n_thought_bytes: usize,
+}
+
+impl<'a> Answer<'a> {
+    fn new(prompt: &'a Prompt<'a>) -> Answer<'a> {
+        Answer { prompt, batches: Vec::new(), n_blocks: 0, n_calls: 0, n_bytes: 0, n_thought_bytes: 0 }
+    }
+
+    fn has_tool(&self, name: &str) -> bool {
+        self.prompt.tools.iter().any(|tool| tool.name == name)
+    }
+
+    fn think(&mut self, text: &str) {
+        let block = self.block();
+        self.n_thought_bytes += text.len();
+        self.batches.push(vec![Delta::ReasoningStart { block }]);
+        self.batches.extend(word_groups(text).map(|text| vec![Delta::Reasoning { block, text }]));
+        self.batches.push(vec![Delta::BlockEnd { block }]);
+    }
+
+    fn say(&mut self, text: &str) {
+        let block = self.block();
+        self.n_bytes += text.len();
+        self.batches.push(vec![Delta::TextStart { block }]);
+        self.batches.extend(word_groups(text).map(|text| vec![Delta::Text { block, text }]));
+        self.batches.push(vec![Delta::BlockEnd { block }]);
+    }
+
+    fn call(&mut self, name: &str, input: Value) {
+        if !self.has_tool(name) {
+            self.say(&format!(" The tool `{name}` is not available here, so the demo stops."));
+            return;
+        }
+        let block = self.block();
+        let input = input.to_string();
+        self.n_bytes += input.len();
+        let call_id = format!("demo_{}_{}", self.prompt.messages.len(), self.n_calls);
+        self.n_calls += 1;
+        self.batches.push(vec![Delta::ToolCallStart { block, call_id, name: name.to_owned() }]);
+        let first_half = text::head(&input, input.len() / 2);
+        let second_half = &input[first_half.len()..];
+        for json in [first_half, second_half] {
+            self.batches.push(vec![Delta::ToolCallInput { block, json: json.to_owned() }]);
+        }
+        self.batches.push(vec![Delta::BlockEnd { block }]);
+    }
+
+    fn end(mut self) -> Vec<Vec<Delta>> {
+        let usage = Usage {
+            input: tokens(prompt_bytes(self.prompt)),
+            output: tokens(self.n_bytes),
+            reasoning: tokens(self.n_thought_bytes),
+            cache_read: 0,
+            cache_write: 0,
+        };
+        let finish = if self.n_calls > 0 { Finish::ToolCalls } else { Finish::Stop };
+        self.batches.push(vec![Delta::Usage(usage), Delta::Finish(finish)]);
+        self.batches
+    }
+
+    fn block(&mut self) -> u32 {
+        let block = self.n_blocks;
+        self.n_blocks += 1;
+        block
+    }
+}
+
+fn word_groups(text: &str) -> impl Iterator<Item = String> {
+    let words: Vec<&str> = text.split_inclusive(' ').collect();
+    words.chunks(WORDS_PER_BATCH).map(|group| group.concat()).collect::<Vec<_>>().into_iter()
+}
+
+/// OpenCode's estimate (facts: OpenCode §6.7).
+fn tokens(n_bytes: usize) -> u64 {
+    u64::try_from(n_bytes.div_ceil(4)).unwrap_or(u64::MAX)
+}
+
+fn prompt_bytes(prompt: &Prompt<'_>) -> usize {
+    let system: usize = prompt.system.iter().map(|text| text.len()).sum();
+    let messages: usize = prompt
+        .messages
+        .iter()
+        .map(|message| match message {
+            PromptMessage::User(contents) => texts(contents).iter().map(|text| text.len()).sum(),
+            PromptMessage::Assistant(_) => 0,
+            PromptMessage::ToolResults(results) => results.iter().map(|result| result.output.len()).sum(),
+        })
+        .sum();
+    system + messages
 }

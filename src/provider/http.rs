@@ -1,22 +1,327 @@
 //! The one HTTP driver of all network wires: request out, server-sent events in, failures classified.
 
-use super::{Delta, Model, Prompt, ProviderError};
+use std::{
+    error::Error,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use reqwest::{
+    Response,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION},
+};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::{Delta, Model, Prompt, ProviderError, Wire, anthropic, openai_chat};
+use crate::base::{clock, sse};
+
+pub(super) mod body;
+pub mod failure;
+#[cfg(test)]
+pub(super) mod fixture;
+#[cfg(test)]
+mod tests;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What is read of a body that is not a stream of events.
+const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// How long the end of a complete answer may take to arrive, so that the connection can serve the next request.
+const TAIL_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The process's HTTP client, built at first use.
 #[derive(Debug, Clone, Default)]
-pub struct Client {}
+pub struct Client {
+    built: Arc<OnceLock<reqwest::Client>>,
+}
 
-/// An answer being received over HTTP.
-pub struct Stream {}
-
-impl Stream {
-    /// See [`super::Stream::next`].
-    pub async fn next(&mut self, _deltas: &mut Vec<Delta>) -> Result<bool, ProviderError> {
-        Ok(false)
+impl Client {
+    /// The client itself; connections are shared between all who ask.
+    pub fn reqwest(&self) -> Result<reqwest::Client, ProviderError> {
+        if let Some(client) = self.built.get() {
+            return Ok(client.clone());
+        }
+        // It fails when another part of the process has installed one, which serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = || {
+            reqwest::Client::builder()
+                .connect_timeout(CONNECT_TIMEOUT)
+                // A redirected POST loses its body and would carry the key to another host.
+                .redirect(reqwest::redirect::Policy::none())
+                .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
+        };
+        // Without root certificates on the system plain HTTP to a local server has to work still.
+        let built = builder().build().or_else(|_| builder().tls_certs_only([]).build());
+        let client = built.map_err(|error| ProviderError::Transport {
+            message: format!("the HTTP client cannot be set up ({})", causes(error)),
+        })?;
+        Ok(self.built.get_or_init(|| client).clone())
     }
 }
 
+/// An answer being received over HTTP. Dropping it closes the connection.
+pub struct Stream {
+    response: Response,
+    parser: sse::Parser,
+    decoder: Decoder,
+    /// Kept for its capacity.
+    events: Vec<sse::Event>,
+    chunk_timeout: Duration,
+    origin: failure::Origin,
+    ended: bool,
+}
+
+enum Decoder {
+    OpenAiChat(openai_chat::Decoder),
+    Anthropic(anthropic::Decoder),
+}
+
 /// Sends the request and waits for the response headers.
-pub async fn stream(_client: &Client, _model: &Model, _prompt: &Prompt<'_>) -> Result<Stream, ProviderError> {
-    Ok(Stream {})
+pub async fn stream(client: &Client, model: &Model, prompt: &Prompt<'_>) -> Result<Stream, ProviderError> {
+    let origin = failure::Origin::of(model);
+    let (url, headers, body, decoder) = match model.wire {
+        Wire::OpenAiChat => (
+            openai_chat::url(model),
+            openai_chat::headers(model),
+            openai_chat::encode(model, prompt),
+            Decoder::OpenAiChat(openai_chat::Decoder::default()),
+        ),
+        Wire::Anthropic => (
+            anthropic::url(model),
+            anthropic::headers(model),
+            anthropic::encode(model, prompt),
+            Decoder::Anthropic(anthropic::Decoder::default()),
+        ),
+        Wire::Demo => {
+            return Err(origin.named(ProviderError::Api {
+                message: "the demo model has no network address".to_owned(),
+                status: None,
+                body: None,
+            }));
+        }
+    };
+    let headers = request_headers(model, headers).map_err(|error| origin.named(error))?;
+    let mut request = client.reqwest()?.post(url).headers(headers).body(body);
+    if let Some(total) = model.timeouts.total {
+        request = request.timeout(total);
+    }
+    let mut response = match timeout(model.timeouts.headers, request.send()).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) if error.is_builder() => {
+            return Err(origin.named(ProviderError::Api {
+                message: format!(
+                    "the request cannot be made ({}); check the provider's base URL",
+                    causes(error)
+                ),
+                status: None,
+                body: None,
+            }));
+        }
+        Ok(Err(error)) => return Err(origin.named(transport(error))),
+        Err(_) => {
+            return Err(origin.named(ProviderError::Transport {
+                message: format!("no answer within {:?}", model.timeouts.headers),
+            }));
+        }
+    };
+    if !response.status().is_success() || is_not_a_stream(response.headers()) {
+        let body = without_key(model, read_start(&mut response, model.timeouts.chunk).await);
+        return Err(origin.named(refusal(&response, &body)));
+    }
+    Ok(Stream {
+        response,
+        parser: sse::Parser::default(),
+        decoder,
+        events: Vec::new(),
+        chunk_timeout: model.timeouts.chunk,
+        origin,
+        ended: false,
+    })
+}
+
+/// The user's own headers replace ours.
+fn request_headers(
+    model: &Model,
+    wire_headers: Vec<(&'static str, String)>,
+) -> Result<HeaderMap, ProviderError> {
+    let mut res = HeaderMap::new();
+    res.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    res.insert(reqwest::header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    let wire_headers = wire_headers.iter().map(|(name, value)| (*name, value));
+    let own_headers = model.headers.iter().map(|(name, value)| (name.as_str(), value));
+    for (name, value) in wire_headers.chain(own_headers) {
+        let parsed = (HeaderName::try_from(name), HeaderValue::try_from(value.as_str()));
+        let (Ok(name), Ok(mut value)) = parsed else {
+            return Err(ProviderError::Auth {
+                message: format!(
+                    "the request header `{name}` or its value holds characters that cannot be sent"
+                ),
+            });
+        };
+        value.set_sensitive(true);
+        res.insert(name, value);
+    }
+    Ok(res)
+}
+
+fn is_not_a_stream(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
+    content_type.starts_with("application/json") || content_type.starts_with("text/html")
+}
+
+/// What could be read of the body in time; a failure on the way must not hide the status.
+async fn read_start(response: &mut Response, limit: Duration) -> Vec<u8> {
+    let mut res = Vec::new();
+    while res.len() < MAX_BODY_BYTES {
+        match timeout(limit, response.chunk()).await {
+            Ok(Ok(Some(chunk))) => {
+                res.extend_from_slice(&chunk[..chunk.len().min(MAX_BODY_BYTES - res.len())])
+            }
+            Ok(Ok(None) | Err(_)) | Err(_) => break,
+        }
+    }
+    res
+}
+
+/// Some providers repeat the key that they refuse, and errors end up in logs and transcripts.
+fn without_key(model: &Model, body: Vec<u8>) -> Vec<u8> {
+    match model.api_key.as_ref().map(|key| key.0.trim()) {
+        Some(key) if !key.is_empty() => String::from_utf8_lossy(&body).replace(key, "…").into_bytes(),
+        Some(_) | None => body,
+    }
+}
+
+fn refusal(response: &Response, body: &[u8]) -> ProviderError {
+    let status = response.status();
+    if status.is_redirection() {
+        let target =
+            response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or("nowhere");
+        return ProviderError::Api {
+            message: format!(
+                "the base URL is redirected to {target}; put the final address into the configuration"
+            ),
+            status: Some(status.as_u16()),
+            body: None,
+        };
+    }
+    if !status.is_success() {
+        return failure::from_response(status.as_u16(), response.headers(), body, clock::now_ms());
+    }
+    match serde_json::from_slice::<Value>(body) {
+        Ok(json) if failure::holds_error(&json) => failure::from_event(&json),
+        Ok(_) | Err(_) => ProviderError::Api {
+            message:
+                "the answer is not a stream of events; check that the base URL is the API's and that it \
+                supports streaming"
+                    .to_owned(),
+            status: Some(status.as_u16()),
+            body: Some(String::from_utf8_lossy(body).into_owned()),
+        },
+    }
+}
+
+impl Stream {
+    /// See [`super::Stream::next`]. Reads on while a read brings nothing to report.
+    pub async fn next(&mut self, deltas: &mut Vec<Delta>) -> Result<bool, ProviderError> {
+        let n_before = deltas.len();
+        while deltas.len() == n_before {
+            if self.ended {
+                return Ok(false);
+            }
+            if self.decoder.is_done() {
+                self.drain().await;
+                return Ok(false);
+            }
+            let read = match timeout(self.chunk_timeout, self.response.chunk()).await {
+                Ok(Ok(chunk)) => self.decode(chunk, deltas),
+                // Some servers cut the connection right behind the last event.
+                Ok(Err(error)) => {
+                    self.ended = true;
+                    self.decoder.finish(deltas).map_err(|_| transport(error))
+                }
+                Err(_) => Err(ProviderError::Transport {
+                    message: format!("the answer stopped: nothing arrived for {:?}", self.chunk_timeout),
+                }),
+            };
+            if let Err(error) = read {
+                self.ended = true;
+                return Err(self.origin.named(error));
+            }
+        }
+        Ok(true)
+    }
+
+    fn decode(&mut self, chunk: Option<Bytes>, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+        let Some(chunk) = chunk else {
+            self.ended = true;
+            return self.decoder.finish(deltas);
+        };
+        self.events.clear();
+        let parsed = self.parser.push(&chunk, &mut self.events);
+        for event in &self.events {
+            self.decoder.push(event, deltas)?;
+        }
+        parsed.map_err(|error| ProviderError::Api { message: error.to_string(), status: None, body: None })
+    }
+
+    /// Reads the end of the body, without which the connection could not be used again.
+    async fn drain(&mut self) {
+        self.ended = true;
+        let _ = timeout(TAIL_TIMEOUT, async { while let Ok(Some(_)) = self.response.chunk().await {} }).await;
+    }
+}
+
+impl Decoder {
+    fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+        match self {
+            Decoder::OpenAiChat(decoder) => decoder.push(event, deltas),
+            Decoder::Anthropic(decoder) => decoder.push(event, deltas),
+        }
+    }
+
+    fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+        match self {
+            Decoder::OpenAiChat(decoder) => decoder.finish(deltas),
+            Decoder::Anthropic(decoder) => decoder.finish(deltas),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self {
+            Decoder::OpenAiChat(decoder) => decoder.is_done(),
+            Decoder::Anthropic(decoder) => decoder.is_done(),
+        }
+    }
+}
+
+fn transport(error: reqwest::Error) -> ProviderError {
+    let what = if error.is_connect() {
+        "cannot connect"
+    } else if error.is_timeout() {
+        "the request took longer than allowed"
+    } else {
+        "the connection broke before the answer was complete"
+    };
+    ProviderError::Transport { message: format!("{what} ({})", causes(error)) }
+}
+
+/// The error and what lies beneath it, without the URL, which may hold a key.
+fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut res = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        // Wrappers often repeat what they wrap.
+        if !res.ends_with(&text) {
+            res.push_str(": ");
+            res.push_str(&text);
+        }
+        source = cause.source();
+    }
+    res
 }

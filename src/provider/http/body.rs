@@ -1,0 +1,171 @@
+//! What the request bodies and stream events of all wires share.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use super::super::{Media, Model, Prompt, ProviderError};
+
+/// The fields of a JSON object in the order they were first set.
+pub(in crate::provider) struct Fields<'a, T> {
+    fields: Vec<(&'a str, Field<'a, T>)>,
+}
+
+/// A field's value: `T` is what only one wire knows.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(in crate::provider) enum Field<'a, T> {
+    Own(T),
+    Json(Cow<'a, Value>),
+}
+
+impl<'a, T: Serialize> Fields<'a, T> {
+    pub(in crate::provider) fn new() -> Fields<'a, T> {
+        Fields { fields: Vec::new() }
+    }
+
+    pub(in crate::provider) fn own(&mut self, key: &'a str, value: T) {
+        self.set(key, Field::Own(value));
+    }
+
+    pub(in crate::provider) fn json(&mut self, key: &'a str, value: impl Into<Value>) {
+        self.set(key, Field::Json(Cow::Owned(value.into())));
+    }
+
+    pub(in crate::provider) fn borrowed(&mut self, key: &'a str, value: &'a Value) {
+        self.set(key, Field::Json(Cow::Borrowed(value)));
+    }
+
+    pub(in crate::provider) fn encode(&self) -> Vec<u8> {
+        // Everything in here is strings, numbers and JSON values, which cannot fail to encode.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    fn set(&mut self, key: &'a str, value: Field<'a, T>) {
+        match self.fields.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, old)) => *old = value,
+            None => self.fields.push((key, value)),
+        }
+    }
+}
+
+impl<T: Serialize> Serialize for Fields<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.fields.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+/// The model's options with the prompt's over them.
+pub(in crate::provider) fn options<'a>(
+    model: &'a Model,
+    prompt: &'a Prompt<'_>,
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let over = &prompt.options;
+    model.options.iter().filter(|(key, _)| !over.contains_key(*key)).chain(over)
+}
+
+/// A medium in the form the model takes, or the words that stand in for it.
+pub(in crate::provider) enum Accepted<'a> {
+    Image(&'a Media<'a>),
+    Pdf(&'a Media<'a>),
+    Note(String),
+}
+
+/// Replaces what the model cannot see by a sentence it can pass on to the user (facts: OpenCode §7.3).
+pub(in crate::provider) fn accept<'a>(model: &Model, media: &'a Media<'a>) -> Accepted<'a> {
+    let kind = match media.mime.split_once('/') {
+        _ if media.mime == "application/pdf" => "pdf",
+        Some((kind, _)) => kind,
+        None => media.mime,
+    };
+    let name = match media.filename {
+        Some(filename) => format!("\"{filename}\""),
+        None => kind.to_owned(),
+    };
+    match kind {
+        "image" | "pdf" if media.base64.is_empty() => {
+            Accepted::Note(format!("ERROR: {name} is empty or corrupted. Ask the user for another copy."))
+        }
+        "image" if model.takes_images => Accepted::Image(media),
+        "pdf" if model.takes_pdf => Accepted::Pdf(media),
+        _ => Accepted::Note(format!(
+            "ERROR: Cannot read {name} (this model does not support {kind} input). Inform the user."
+        )),
+    }
+}
+
+/// The output limit that is asked for: the prompt's or the model's, at most 32 000 (facts: OpenCode §6.3).
+pub(in crate::provider) fn cap_output(model: &Model, wanted: Option<u64>) -> u64 {
+    const CAP: u64 = 32_000;
+    const DEFAULT: u64 = 8_192;
+    match (model.limit.output, wanted) {
+        (0, None) => DEFAULT,
+        (0, Some(wanted)) => wanted.min(CAP),
+        (limit, None) => limit.min(CAP),
+        (limit, Some(wanted)) => wanted.min(limit).min(CAP),
+    }
+}
+
+/// Reads an event's JSON.
+///
+/// JavaScript servers cut text between the halves of a surrogate pair and escape each half, which is valid JSON
+/// to them alone; the halves become replacement characters.
+pub(in crate::provider) fn parse<T: DeserializeOwned>(data: &str) -> Result<T, ProviderError> {
+    let parsed = serde_json::from_str(data).or_else(|error| match replace_lone_surrogates(data) {
+        Some(repaired) => serde_json::from_str(&repaired),
+        None => Err(error),
+    });
+    parsed.map_err(|error: serde_json::Error| ProviderError::Api {
+        message: format!("the answer holds an event that cannot be understood ({error})"),
+        status: None,
+        body: Some(crate::base::text::head(data, 4096).to_owned()),
+    })
+}
+
+fn replace_lone_surrogates(json: &str) -> Option<String> {
+    let mut res = String::with_capacity(json.len());
+    let mut rest = json;
+    let mut replaced = false;
+    while let Some(at) = rest.find('\\') {
+        res.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let len = match (escaped_unit(rest), rest.get(6..).and_then(escaped_unit)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
+            (Some(0xD800..=0xDFFF), _) => {
+                res.push_str("\\ufffd");
+                replaced = true;
+                rest = &rest[6..];
+                continue;
+            }
+            (Some(_), _) => 6,
+            (None, _) => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+        };
+        res.push_str(&rest[..len]);
+        rest = &rest[len..];
+    }
+    res.push_str(rest);
+    replaced.then_some(res)
+}
+
+fn escaped_unit(text: &str) -> Option<u16> {
+    u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
+}
+
+/// A call's arguments as the object every wire wants.
+pub(in crate::provider) fn input_object(input: &Value) -> Cow<'_, Value> {
+    match input {
+        Value::Object(_) => Cow::Borrowed(input),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Cow::Owned(Value::Object(Map::new()))
+        }
+    }
+}
+
+/// A token count, however the provider wrote the number.
+pub(in crate::provider) fn count(value: &Value, pointer: &str) -> u64 {
+    match value.pointer(pointer) {
+        Some(number) => number.as_u64().or_else(|| number.as_f64().map(|float| float as u64)).unwrap_or(0),
+        None => 0,
+    }
+}

@@ -1,0 +1,333 @@
+//! Turns what providers say when they refuse into the kinds that the engine branches on.
+
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use serde_json::Value;
+
+use super::super::{Model, ProviderError};
+use crate::base::text;
+
+#[cfg(test)]
+mod tests;
+
+/// How much of a provider's own sentence is shown.
+const MAX_MESSAGE_BYTES: usize = 2000;
+
+/// Phrases by which providers say that the prompt is too long, in lower case (facts: OpenCode §6.5).
+/// `#` is a number, `*` anything.
+const OVERFLOW_PHRASES: &[&str] = &[
+    "prompt is too long",
+    "prompt too long",
+    "request_too_large",
+    "input is too long for requested model",
+    "exceeds the context window",
+    "exceeds maximum context length",
+    "exceeds the maximum context length",
+    "exceeds model's maximum context length",
+    "exceeds the model's maximum context length",
+    "exceeded context length",
+    "exceeded max context length",
+    "input token count*exceeds the maximum",
+    "tokens in request more than max tokens allowed",
+    "maximum prompt length is #",
+    "reduce the length of the messages",
+    "maximum context length is # tokens",
+    "exceeds maximum allowed input length of # tokens",
+    "exceeds the maximum allowed input length of # tokens",
+    "input (# tokens) is longer than the model's context length",
+    "exceeds the limit of #",
+    "exceeds the available context size",
+    "greater than the context length",
+    "context window exceeds limit",
+    "exceeded model token limit",
+    "context length exceeded",
+    "context_length_exceeded",
+    "request entity too large",
+    "context length is only # tokens",
+    "input length*exceeds*context length",
+];
+
+/// Who was asked, for messages; never holds the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::provider) struct Origin {
+    pub provider_id: String,
+    pub provider_name: String,
+    pub host: String,
+}
+
+impl Origin {
+    pub fn of(model: &Model) -> Origin {
+        let host = match reqwest::Url::parse(&model.base_url) {
+            Ok(url) => match (url.host_str(), url.port()) {
+                (Some(host), Some(port)) => format!("{host}:{port}"),
+                (Some(host), None) => host.to_owned(),
+                (None, _) => "no host".to_owned(),
+            },
+            Err(_) => "no valid URL".to_owned(),
+        };
+        Origin { provider_id: model.provider_id.clone(), provider_name: model.provider_name.clone(), host }
+    }
+
+    /// Says in the error's message whom it comes from and, for a refused key, what to do.
+    pub fn named(&self, mut error: ProviderError) -> ProviderError {
+        let remedy = match &error {
+            ProviderError::Auth { .. } => self.key_remedy(),
+            ProviderError::RateLimited { .. }
+            | ProviderError::Overflow { .. }
+            | ProviderError::Overloaded { .. }
+            | ProviderError::Api { .. }
+            | ProviderError::Transport { .. } => String::new(),
+        };
+        match &mut error {
+            ProviderError::Auth { message }
+            | ProviderError::RateLimited { message, .. }
+            | ProviderError::Overflow { message }
+            | ProviderError::Overloaded { message, .. }
+            | ProviderError::Api { message, .. }
+            | ProviderError::Transport { message } => {
+                *message = format!("{} ({}): {message}{remedy}", self.provider_name, self.host);
+            }
+        }
+        error
+    }
+
+    fn key_remedy(&self) -> String {
+        let variable = match self.provider_id.as_str() {
+            "anthropic" => "ANTHROPIC_API_KEY",
+            "openai" => "OPENAI_API_KEY",
+            "openrouter" => "OPENROUTER_API_KEY",
+            "groq" => "GROQ_API_KEY",
+            "mistral" => "MISTRAL_API_KEY",
+            "deepseek" => "DEEPSEEK_API_KEY",
+            "xai" => "XAI_API_KEY",
+            _ => "the provider's key variable",
+        };
+        format!(
+            " – set {variable} in the environment, or run `windlass auth login` and choose {}.",
+            self.provider_id
+        )
+    }
+}
+
+/// What an unsuccessful response means. `now_ms` is the time that a `retry-after` date is compared with.
+pub fn classify(model: &Model, status: u16, headers: &HeaderMap, body: &[u8], now_ms: i64) -> ProviderError {
+    Origin::of(model).named(from_response(status, headers, body, now_ms))
+}
+
+pub(super) fn from_response(status: u16, headers: &HeaderMap, body: &[u8], now_ms: i64) -> ProviderError {
+    let body_text = String::from_utf8_lossy(body);
+    let json: Value = serde_json::from_str(&body_text).unwrap_or(Value::Null);
+    let said = Said::read(&json);
+    let words = match &said.message {
+        Some(message) => text::head(message, MAX_MESSAGE_BYTES).to_owned(),
+        None if is_html(headers, &body_text) => html_sentence(status),
+        None if body_text.trim().is_empty() => "the provider gave no reason".to_owned(),
+        None => text::head(body_text.trim(), MAX_MESSAGE_BYTES).to_owned(),
+    };
+    let message = format!("{words} (HTTP {status})");
+    let kind = match status {
+        401 | 403 | 429 => kind_of_status(status, &said),
+        413 => Kind::Overflow,
+        _ if said.is_overflow() || (said.message.is_none() && is_overflow(&body_text)) => Kind::Overflow,
+        _ => kind_of_status(status, &said),
+    };
+    let failure = Failure {
+        message,
+        status: Some(status),
+        after: retry_after(headers, now_ms),
+        body: (!body.is_empty()).then(|| body_text.into_owned()),
+    };
+    failure.of_kind(kind)
+}
+
+/// What an error object inside a stream means: `{"error": {…}}`, `{"error": "…"}` or the inner object itself.
+pub(in crate::provider) fn from_event(event: &Value) -> ProviderError {
+    let said = Said::read(event);
+    let message = match &said.message {
+        Some(message) => text::head(message, MAX_MESSAGE_BYTES).to_owned(),
+        None => "the provider reported an error without saying which".to_owned(),
+    };
+    let status =
+        said.codes.iter().find_map(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
+    let kind = if said.is_overflow() {
+        Kind::Overflow
+    } else if let Some(kind) = said.codes.iter().find_map(|code| kind_of_code(code)) {
+        kind
+    } else if let Some(status) = status {
+        kind_of_status(status, &said)
+    } else {
+        Kind::Api
+    };
+    let failure = Failure { message, status, after: None, body: Some(event.to_string()) };
+    failure.of_kind(kind)
+}
+
+/// Whether the JSON of an event or a body tells of a failure.
+pub(in crate::provider) fn holds_error(json: &Value) -> bool {
+    json.get("error").is_some_and(|error| !error.is_null())
+        || json.get("object").or(json.get("type")).is_some_and(|kind| kind == "error")
+}
+
+/// The provider's own words.
+struct Said {
+    message: Option<String>,
+    /// `code`, `type` and `status` of the error, as far as they are there.
+    codes: Vec<String>,
+}
+
+impl Said {
+    fn read(json: &Value) -> Said {
+        let json = match json {
+            // Google wraps its error into an array.
+            Value::Array(items) => items.first().unwrap_or(&Value::Null),
+            json => json,
+        };
+        let error = match json.get("error") {
+            Some(error) if !error.is_null() => error,
+            _ => json,
+        };
+        let text = |value: &Value| match value {
+            Value::String(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        // Routers put what the real provider said behind their own "Provider returned error".
+        let raw = error.pointer("/metadata/raw").and_then(text);
+        let own = ["message", "detail", "msg"].iter().find_map(|key| text(error.get(*key)?));
+        let message = match (own.or_else(|| error.is_string().then(|| text(error)).flatten()), raw) {
+            (Some(own), Some(raw)) => Some(format!("{own}: {raw}")),
+            (own, raw) => own.or(raw).or_else(|| text(json.get("message")?)),
+        };
+        let codes = ["code", "type", "status"].iter().filter_map(|key| text(error.get(*key)?)).collect();
+        Said { message, codes }
+    }
+
+    fn has_code(&self, code: &str) -> bool {
+        self.codes.iter().any(|known| known == code)
+    }
+
+    fn is_overflow(&self) -> bool {
+        self.has_code("context_length_exceeded") || self.message.as_deref().is_some_and(is_overflow)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Auth,
+    RateLimited,
+    Overflow,
+    Overloaded,
+    Api,
+}
+
+fn kind_of_status(status: u16, said: &Said) -> Kind {
+    match status {
+        401 | 403 => Kind::Auth,
+        // More tries do not fill an empty account.
+        429 if said.has_code("insufficient_quota") || said.has_code("usage_not_included") => Kind::Api,
+        429 => Kind::RateLimited,
+        413 => Kind::Overflow,
+        408 | 409 | 500.. => Kind::Overloaded,
+        _ => Kind::Api,
+    }
+}
+
+fn kind_of_code(code: &str) -> Option<Kind> {
+    Some(match code {
+        "insufficient_quota" | "usage_not_included" | "invalid_prompt" => Kind::Api,
+        "authentication_error" | "permission_error" | "invalid_api_key" => Kind::Auth,
+        "rate_limit_error" | "rate_limit_exceeded" | "too_many_requests" => Kind::RateLimited,
+        "request_too_large" => Kind::Overflow,
+        "overloaded_error"
+        | "api_error"
+        | "timeout_error"
+        | "server_error"
+        | "server_is_overloaded"
+        | "internal_server_error" => Kind::Overloaded,
+        _ => return None,
+    })
+}
+
+struct Failure {
+    message: String,
+    status: Option<u16>,
+    after: Option<Duration>,
+    body: Option<String>,
+}
+
+impl Failure {
+    fn of_kind(self, kind: Kind) -> ProviderError {
+        let Failure { message, status, after, body } = self;
+        match kind {
+            Kind::Auth => ProviderError::Auth { message },
+            Kind::RateLimited => ProviderError::RateLimited { message, status: status.unwrap_or(429), after },
+            Kind::Overflow => ProviderError::Overflow { message },
+            Kind::Overloaded => ProviderError::Overloaded { message, status, after },
+            Kind::Api => ProviderError::Api { message, status, body },
+        }
+    }
+}
+
+/// How long the provider asked to be left alone: `retry-after-ms`, or `retry-after` in seconds or as a date.
+fn retry_after(headers: &HeaderMap, now_ms: i64) -> Option<Duration> {
+    let header = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |name: &str| header(name)?.parse::<f64>().ok();
+    if let Some(ms) = number("retry-after-ms") {
+        return Duration::try_from_secs_f64(ms / 1000.0).ok();
+    }
+    if let Some(seconds) = number("retry-after") {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    static DATES: jiff::fmt::rfc2822::DateTimeParser = jiff::fmt::rfc2822::DateTimeParser::new();
+    let date = DATES.parse_timestamp(header("retry-after")?).ok()?;
+    Some(Duration::from_millis(u64::try_from(date.as_millisecond() - now_ms).unwrap_or(0)))
+}
+
+fn is_html(headers: &HeaderMap, body: &str) -> bool {
+    let declared = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.starts_with("text/html"));
+    let start = text::head(body.trim_start(), 15).to_ascii_lowercase();
+    declared || start.starts_with("<!doctype html") || start.starts_with("<html")
+}
+
+fn html_sentence(status: u16) -> String {
+    match status {
+        401 | 403 => "a gateway or firewall refused the request with a web page; \
+            check the key and whether this network may reach the provider"
+            .to_owned(),
+        _ => "a web page came instead of an answer; check the base URL, or a gateway on the way has a fault"
+            .to_owned(),
+    }
+}
+
+fn is_overflow(message: &str) -> bool {
+    let message = message.to_lowercase();
+    OVERFLOW_PHRASES.iter().any(|phrase| contains(&message, phrase))
+}
+
+fn contains(text: &str, phrase: &str) -> bool {
+    let mut rest = text;
+    for piece in phrase.split('*') {
+        match rest.char_indices().find_map(|(at, _)| after_prefix(&rest[at..], piece)) {
+            Some(after) => rest = after,
+            None => return false,
+        }
+    }
+    true
+}
+
+fn after_prefix<'t>(text: &'t str, piece: &str) -> Option<&'t str> {
+    let mut literals = piece.split('#');
+    let mut rest = text.strip_prefix(literals.next()?)?;
+    for literal in literals {
+        let after_digits = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ',');
+        if after_digits.len() == rest.len() {
+            return None;
+        }
+        rest = after_digits.strip_prefix(literal)?;
+    }
+    Some(rest)
+}

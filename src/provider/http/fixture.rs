@@ -1,0 +1,136 @@
+//! Recorded exchanges under `fixtures/providers`: the request that is made and the stream that answers it.
+//!
+//! `WINDLASS_BLESS=1 cargo test --lib provider` writes the requests anew.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::config::{ModelCost, ModelLimit};
+
+use super::{
+    super::{Delta, Model, Prompt, ProviderError, Secret, Timeouts, Wire, anthropic, openai_chat},
+    Decoder,
+};
+use crate::base::sse;
+
+/// A model that can do everything.
+pub(in crate::provider) fn model(wire: Wire) -> Model {
+    Model {
+        provider_id: "acme".to_owned(),
+        provider_name: "Acme".to_owned(),
+        id: "large".to_owned(),
+        api_id: "acme-large-1".to_owned(),
+        name: "Large".to_owned(),
+        wire,
+        base_url: "https://api.acme.example/v1".to_owned(),
+        api_key: Some(Secret("key-123".to_owned())),
+        headers: Vec::new(),
+        limit: ModelLimit { context: 200_000, input: None, output: 64_000 },
+        cost: ModelCost::default(),
+        takes_images: true,
+        takes_pdf: true,
+        takes_tools: true,
+        takes_temperature: true,
+        options: Map::new(),
+        timeouts: Timeouts { headers: Duration::from_secs(10), chunk: Duration::from_secs(10), total: None },
+    }
+}
+
+/// The request body is the recorded one, and the recorded stream gives `expected` however it is cut.
+#[track_caller]
+pub(in crate::provider) fn check(
+    case: &str,
+    model: &Model,
+    prompt: &Prompt<'_>,
+    expected: &[Delta],
+    end: Result<(), ProviderError>,
+) {
+    let (wire, body) = match model.wire {
+        Wire::OpenAiChat => ("openai_chat", openai_chat::encode(model, prompt)),
+        Wire::Anthropic => ("anthropic", anthropic::encode(model, prompt)),
+        Wire::Demo => panic!("the demo model has no wire"),
+    };
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/providers").join(wire).join(case);
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let body = format!("{body:#}\n");
+    if option_env!("WINDLASS_BLESS").is_some() {
+        fs::write(dir.join("request.json"), &body).unwrap();
+    }
+    assert_eq!(body, fs::read_to_string(dir.join("request.json")).unwrap());
+
+    let stream = fs::read(dir.join("stream.sse")).unwrap();
+    assert_eq!(decode(model.wire, &[&stream]), (expected.to_vec(), end.clone()));
+    for at in 0..=stream.len() {
+        let (head, tail) = stream.split_at(at);
+        assert_eq!(decode(model.wire, &[head, tail]), (expected.to_vec(), end.clone()), "split at {at}");
+    }
+    let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+    assert_eq!(decode(model.wire, &bytes), (expected.to_vec(), end), "byte by byte");
+}
+
+/// What the pieces of a stream say, with adjacent fragments of one block put together.
+pub(in crate::provider) fn decode(wire: Wire, pieces: &[&[u8]]) -> (Vec<Delta>, Result<(), ProviderError>) {
+    let mut decoder = match wire {
+        Wire::OpenAiChat => Decoder::OpenAiChat(openai_chat::Decoder::default()),
+        Wire::Anthropic => Decoder::Anthropic(anthropic::Decoder::default()),
+        Wire::Demo => panic!("the demo model has no wire"),
+    };
+    let mut parser = sse::Parser::default();
+    let mut deltas = Vec::new();
+    let mut run = || {
+        for piece in pieces {
+            let mut events = Vec::new();
+            parser.push(piece, &mut events).unwrap();
+            for event in &events {
+                decoder.push(event, &mut deltas)?;
+            }
+        }
+        decoder.finish(&mut deltas)
+    };
+    let end = run();
+    (merge(deltas), end)
+}
+
+/// The same for events given by their data alone.
+pub(in crate::provider) fn decode_data(wire: Wire, data: &[&str]) -> (Vec<Delta>, Result<(), ProviderError>) {
+    let stream: String = data.iter().map(|data| format!("data: {data}\n\n")).collect();
+    decode(wire, &[stream.as_bytes()])
+}
+
+pub(in crate::provider) fn merge(deltas: Vec<Delta>) -> Vec<Delta> {
+    let mut res: Vec<Delta> = Vec::new();
+    for delta in deltas {
+        match (res.last_mut(), delta) {
+            (Some(Delta::Text { block, text }), Delta::Text { block: next, text: more })
+                if *block == next =>
+            {
+                text.push_str(&more);
+            }
+            (Some(Delta::Reasoning { block, text }), Delta::Reasoning { block: next, text: more })
+                if *block == next =>
+            {
+                text.push_str(&more);
+            }
+            (
+                Some(Delta::ToolCallInput { block, json }),
+                Delta::ToolCallInput { block: next, json: more },
+            ) if *block == next => {
+                json.push_str(&more);
+            }
+            (_, delta) => res.push(delta),
+        }
+    }
+    res
+}
+
+pub(in crate::provider) fn text(block: u32, text: &str) -> [Delta; 3] {
+    [Delta::TextStart { block }, Delta::Text { block, text: text.to_owned() }, Delta::BlockEnd { block }]
+}
+
+pub(in crate::provider) fn call_start(block: u32, call_id: &str, name: &str) -> Delta {
+    Delta::ToolCallStart { block, call_id: call_id.to_owned(), name: name.to_owned() }
+}
+
+pub(in crate::provider) fn call_input(block: u32, json: &str) -> Delta {
+    Delta::ToolCallInput { block, json: json.to_owned() }
+}

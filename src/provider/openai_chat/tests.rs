@@ -1,0 +1,323 @@
+//! The chat-completions wire against recorded streams and the habits of other servers.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::{encode, headers, url};
+use crate::provider::{
+    AssistantContent, Delta, Finish, Media, Prompt, PromptMessage, ProviderError, ToolResult, ToolSpec,
+    Usage, UserContent, Wire,
+    http::fixture::{call_input, call_start, check, decode_data, model, text},
+};
+
+fn user(text: &str) -> PromptMessage<'_> {
+    PromptMessage::User(vec![UserContent::Text(text.into())])
+}
+
+fn read_tool(schema: &Value) -> ToolSpec<'_> {
+    ToolSpec { name: "read".into(), description: "Reads a file.".into(), schema: Cow::Borrowed(schema) }
+}
+
+#[test]
+fn a_text() {
+    let prompt = Prompt {
+        system: vec!["You are a sailor.".into(), "Today is Sat Nov 21 2026.".into()],
+        messages: vec![user("What now?")],
+        temperature: Some(0.5),
+        top_p: Some(0.25),
+        max_output_tokens: Some(99_000),
+        ..Prompt::default()
+    };
+    let mut expected = text(0, "Hoist the anchor – steady ⚓.").to_vec();
+    expected.push(Delta::Usage(Usage { input: 176, output: 9, cache_read: 1024, ..Usage::default() }));
+    expected.push(Delta::Finish(Finish::Stop));
+    check("text", &model(Wire::OpenAiChat), &prompt, &expected, Ok(()));
+}
+
+#[test]
+fn thoughts_and_text() {
+    let mut model = model(Wire::OpenAiChat);
+    model.options.insert("reasoningEffort".to_owned(), json!("low"));
+    model.options.insert("seed".to_owned(), json!(1));
+    model.options.insert("interleaved".to_owned(), json!({"field": "reasoning_content"}));
+    let prompt = Prompt {
+        messages: vec![
+            user("Hi"),
+            PromptMessage::Assistant(vec![
+                AssistantContent::Reasoning { text: "A greeting.".into(), signature: None },
+                AssistantContent::Text("Hello.".into()),
+            ]),
+            user("Hi again"),
+        ],
+        options: json!({"seed": 2, "setCacheKey": true}).as_object().unwrap().clone(),
+        cache_key: Some("ses_1"),
+        ..Prompt::default()
+    };
+    let mut expected = vec![
+        Delta::ReasoningStart { block: 0 },
+        Delta::Reasoning { block: 0, text: "The user greets; answer briefly.".to_owned() },
+        Delta::BlockEnd { block: 0 },
+    ];
+    expected.extend([
+        Delta::TextStart { block: 1 },
+        Delta::Text { block: 1, text: "Ahoy!".to_owned() },
+        Delta::Usage(Usage { input: 40, output: 6, reasoning: 24, ..Usage::default() }),
+        Delta::BlockEnd { block: 1 },
+        Delta::Finish(Finish::Length),
+    ]);
+    check("reasoning", &model, &prompt, &expected, Ok(()));
+}
+
+#[test]
+fn two_parallel_tool_calls() {
+    let schema = json!({"type": "object", "properties": {"filePath": {"type": "string"}}});
+    let input = json!({"filePath": "logo.png"});
+    let image = Media { mime: "image/png", filename: Some("logo.png"), base64: "iVBORw0=" };
+    let pdf = Media { mime: "application/pdf", filename: Some("plan.pdf"), base64: "JVBERi0=" };
+    let prompt = Prompt {
+        system: vec!["You are a sailor.".into()],
+        messages: vec![
+            PromptMessage::User(vec![UserContent::Text("See this".into()), UserContent::Media(pdf)]),
+            PromptMessage::Assistant(vec![
+                AssistantContent::Reasoning { text: "Look.".into(), signature: Some("sig") },
+                AssistantContent::ToolCall { call_id: "call_1", name: "read", input: &input },
+                AssistantContent::ToolCall { call_id: "call_2", name: "read", input: &Value::Null },
+            ]),
+            PromptMessage::ToolResults(vec![
+                ToolResult {
+                    call_id: "call_1",
+                    name: "read",
+                    output: "Image read successfully".into(),
+                    is_error: false,
+                    media: vec![image],
+                },
+                ToolResult {
+                    call_id: "call_2",
+                    name: "read",
+                    output: "filePath is required".into(),
+                    is_error: true,
+                    media: Vec::new(),
+                },
+            ]),
+        ],
+        tools: vec![read_tool(&schema)],
+        ..Prompt::default()
+    };
+    let mut expected = text(0, "Both files at once.").to_vec();
+    expected.extend([
+        call_start(1, "call_Aa1", "read"),
+        call_input(1, r#"{"filePath":"src/main.rs"}"#),
+        call_start(2, "call_Bb2", "read"),
+        call_input(2, r#"{"filePath":"Übersicht.md"}"#),
+        Delta::BlockEnd { block: 1 },
+        Delta::BlockEnd { block: 2 },
+        Delta::Usage(Usage { input: 500, output: 40, ..Usage::default() }),
+        Delta::Finish(Finish::ToolCalls),
+    ]);
+    check("tool_calls", &model(Wire::OpenAiChat), &prompt, &expected, Ok(()));
+}
+
+#[test]
+fn an_error_in_the_stream() {
+    let mut model = model(Wire::OpenAiChat);
+    model.takes_images = false;
+    model.takes_temperature = false;
+    let image = Media { mime: "image/png", filename: Some("logo.png"), base64: "iVBORw0=" };
+    let prompt = Prompt {
+        messages: vec![PromptMessage::User(vec![UserContent::Media(image)])],
+        temperature: Some(1.0),
+        ..Prompt::default()
+    };
+    let expected = [Delta::TextStart { block: 0 }, Delta::Text { block: 0, text: "Hoist ".to_owned() }];
+    let error = ProviderError::Overloaded {
+        message: "The server is overloaded. Try again later.".to_owned(),
+        status: None,
+        after: None,
+    };
+    check("error", &model, &prompt, &expected, Err(error));
+}
+
+#[test]
+fn the_address_and_the_key() {
+    let mut model = model(Wire::OpenAiChat);
+    assert_eq!(url(&model), "https://api.acme.example/v1/chat/completions");
+    assert_eq!(headers(&model), [("authorization", "Bearer key-123".to_owned())]);
+    model.api_key = None;
+    assert_eq!(headers(&model), []);
+}
+
+#[test]
+fn openai_itself_has_names_of_its_own() {
+    let mut model = model(Wire::OpenAiChat);
+    model.base_url = "https://api.openai.com/v1".to_owned();
+    let prompt = Prompt { max_output_tokens: Some(1000), cache_key: Some("ses_1"), ..Prompt::default() };
+    let body: Value = serde_json::from_slice(&encode(&model, &prompt)).unwrap();
+    assert_eq!(
+        body,
+        json!({
+            "model": "acme-large-1",
+            "messages": [],
+            "stream": true,
+            "stream_options": {"include_usage": true},
+            "max_completion_tokens": 1000,
+            "prompt_cache_key": "ses_1",
+        })
+    );
+}
+
+#[track_caller]
+fn check_data(data: &[&str], expected: &[Delta]) {
+    assert_eq!(decode_data(Wire::OpenAiChat, data), (expected.to_vec(), Ok(())));
+}
+
+fn calls(data: &[&str]) -> Vec<String> {
+    let chunks: Vec<String> = data
+        .iter()
+        .map(|calls| format!(r#"{{"choices":[{{"delta":{{"tool_calls":{calls}}}}}]}}"#))
+        .chain(["[DONE]".to_owned()])
+        .collect();
+    let chunks: Vec<&str> = chunks.iter().map(String::as_str).collect();
+    let (deltas, end) = decode_data(Wire::OpenAiChat, &chunks);
+    assert_eq!(end, Ok(()));
+    let mut inputs = vec![String::new(); 9];
+    let mut names = Vec::new();
+    for delta in deltas {
+        match delta {
+            Delta::ToolCallStart { block, call_id, name } => names.push((block, call_id, name)),
+            Delta::ToolCallInput { block, json } => inputs[block as usize].push_str(&json),
+            Delta::Finish(finish) => assert_eq!(finish, Finish::ToolCalls),
+            _ => {}
+        }
+    }
+    names.into_iter().map(|(block, id, name)| format!("{id} {name} {}", inputs[block as usize])).collect()
+}
+
+#[test]
+fn calls_are_told_apart_on_servers_with_other_habits() {
+    // No index, no id, arguments at once.
+    assert_eq!(
+        calls(&[
+            r#"[{"function":{"name":"a","arguments":"{\"x\":1}"}},{"function":{"name":"b","arguments":"{}"}}]"#
+        ]),
+        [r#"call_0 a {"x":1}"#, "call_1 b {}"]
+    );
+    // No index; the fragments follow without id.
+    assert_eq!(
+        calls(&[
+            r#"[{"id":"i","function":{"name":"a","arguments":""}}]"#,
+            r#"[{"function":{"arguments":"{\"x\""}}]"#,
+            r#"[{"function":{"arguments":":1}"}}]"#,
+        ]),
+        [r#"i a {"x":1}"#]
+    );
+    // Id and name with every fragment.
+    assert_eq!(
+        calls(&[
+            r#"[{"index":0,"id":"i","function":{"name":"a","arguments":"{\"x\""}}]"#,
+            r#"[{"index":0,"id":"i","function":{"name":"a","arguments":":1}"}}]"#,
+        ]),
+        [r#"i a {"x":1}"#]
+    );
+    // A new id with every fragment.
+    assert_eq!(
+        calls(&[
+            r#"[{"index":0,"id":"i","function":{"name":"a","arguments":"{\"x\""}}]"#,
+            r#"[{"index":0,"id":"j","function":{"name":null,"arguments":":1}"}}]"#,
+        ]),
+        [r#"i a {"x":1}"#]
+    );
+    // Always index 0.
+    assert_eq!(
+        calls(&[
+            r#"[{"index":0,"id":"i","function":{"name":"a","arguments":"{}"}}]"#,
+            r#"[{"index":0,"id":"j","function":{"name":"b","arguments":"{}"}}]"#,
+        ]),
+        ["i a {}", "j b {}"]
+    );
+    // The name comes late, the arguments are an object or missing.
+    assert_eq!(
+        calls(&[
+            r#"[{"index":0,"id":"i"},{"index":1,"id":"j","function":{"name":"b"}}]"#,
+            r#"[{"index":0,"function":{"name":"a","arguments":{"x":1}}}]"#,
+        ]),
+        ["j b {}", r#"i a {"x":1}"#]
+    );
+}
+
+#[test]
+fn a_stop_with_calls_means_the_calls() {
+    check_data(
+        &[
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"i","function":{"name":"a","arguments":"{}"}}]},"finish_reason":""}]}"#,
+            r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#,
+        ],
+        &[
+            call_start(0, "i", "a"),
+            call_input(0, "{}"),
+            Delta::BlockEnd { block: 0 },
+            Delta::Finish(Finish::ToolCalls),
+        ],
+    );
+}
+
+#[test]
+fn both_names_of_thoughts_are_one() {
+    check_data(
+        &[
+            r#"{"choices":[{"delta":{"reasoning":"Hm","reasoning_content":"Hm"}}]}"#,
+            r#"{"choices":[{"delta":{"reasoning":"."}}]}"#,
+            "[DONE]",
+        ],
+        &[
+            Delta::ReasoningStart { block: 0 },
+            Delta::Reasoning { block: 0, text: "Hm.".to_owned() },
+            Delta::BlockEnd { block: 0 },
+            Delta::Finish(Finish::Unknown),
+        ],
+    );
+}
+
+#[test]
+fn content_may_be_a_list_of_parts() {
+    let mut expected = vec![
+        Delta::ReasoningStart { block: 0 },
+        Delta::Reasoning { block: 0, text: "Hm".to_owned() },
+        Delta::BlockEnd { block: 0 },
+    ];
+    expected.extend(text(1, "Hi"));
+    expected.push(Delta::Finish(Finish::ContentFilter));
+    check_data(
+        &[
+            r#"{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm"}]},{"type":"text","text":"Hi"}]}}]}"#,
+            r#"{"choices":[{"delta":{},"finish_reason":"content_filter"}]}"#,
+        ],
+        &expected,
+    );
+}
+
+#[test]
+fn half_a_character_does_not_end_the_answer() {
+    let mut expected = text(0, "a\u{fffd}\u{fffd}😀\\ud83d").to_vec();
+    expected.push(Delta::Finish(Finish::Unknown));
+    check_data(
+        &[
+            r#"{"choices":[{"delta":{"content":"a\ud83d"}}]}"#,
+            r#"{"choices":[{"delta":{"content":"\ude00\ud83d\ude00\\ud83d"}}]}"#,
+            "[DONE]",
+        ],
+        &expected,
+    );
+}
+
+#[test]
+fn a_cut_stream_is_a_broken_connection() {
+    let (deltas, end) = decode_data(Wire::OpenAiChat, &[r#"{"choices":[{"delta":{"content":"Hoi"}}]}"#]);
+    assert_eq!(deltas, [Delta::TextStart { block: 0 }, Delta::Text { block: 0, text: "Hoi".to_owned() }]);
+    assert_eq!(
+        end,
+        Err(ProviderError::Transport {
+            message: "the connection closed before the answer was complete".to_owned()
+        })
+    );
+}
