@@ -147,12 +147,7 @@ fn default_timeout_ms(config: &Config) -> u64 {
 }
 
 /// Asks for the directories outside the project first, then for the commands.
-async fn ask(
-    cx: &ToolCx<'_>,
-    command: &str,
-    workdir: &Path,
-    analysis: Analysis,
-) -> Result<(), ToolError> {
+async fn ask(cx: &ToolCx<'_>, command: &str, workdir: &Path, analysis: Analysis) -> Result<(), ToolError> {
     let named: Vec<String> = analysis.paths.into_iter().map(|path| path.text).collect();
     let outside = outside_directories(cx.config, workdir, &named).await?;
     if !outside.is_empty() {

@@ -95,9 +95,9 @@ fn line_trimmed<'a>(content: &'a str, old: &'a str) -> Vec<Cow<'a, str>> {
             (line_start, line)
         })
         .collect();
-    let matching = lines.windows(wanted.len()).filter(|window| {
-        window.iter().map(|(_, line)| line.trim()).eq(wanted.iter().copied())
-    });
+    let matching = lines
+        .windows(wanted.len())
+        .filter(|window| window.iter().map(|(_, line)| line.trim()).eq(wanted.iter().copied()));
     matching
         .filter_map(|window| {
             let ((first, _), (last, last_line)) = (window.first()?, window.last()?);

@@ -84,10 +84,10 @@ fn split_absolute(args: &Args) -> (Option<&str>, &str) {
         return (args.path.as_deref().filter(|path| !path.is_empty()), pattern);
     }
     let literal = &pattern[..pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len())];
-    let Some(slash) = literal.rfind('/') else { return (None, pattern) };
-    match slash {
-        0 => (Some("/"), pattern),
-        _ => (Some(&pattern[..slash]), &pattern[slash..]),
+    match literal.rfind('/') {
+        // In gitignore's syntax this means: not in a directory below.
+        None | Some(0) => (None, pattern),
+        Some(slash) => (Some(&pattern[..slash]), &pattern[slash..]),
     }
 }
 

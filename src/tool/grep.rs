@@ -131,7 +131,10 @@ fn search(target: &Target, args: &Args, stopped: &AtomicBool) -> Result<Found, T
     let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
     if !target.is_directory {
         if !root.is_file() {
-            return Err(ToolError::Model(format!("Cannot search {}: it is not a regular file.", root.display())));
+            return Err(ToolError::Model(format!(
+                "Cannot search {}: it is not a regular file.",
+                root.display()
+            )));
         }
         let matches = search_file(&mut searcher(BinaryDetection::convert(0)), &regex, root, stopped);
         if !matches.is_empty() {
@@ -205,6 +208,9 @@ fn show(found: &Found) -> (String, usize) {
     let mut output = format!("Found {n_shown} matches{more}");
     let mut n_left = n_shown;
     for (idx, (path, matches)) in found.files.iter().enumerate() {
+        if n_left == 0 {
+            break;
+        }
         let gap = if idx > 0 { "\n" } else { "" };
         output.push_str(&format!("{gap}\n{}:", path.display()));
         for found in matches.iter().take(n_left) {

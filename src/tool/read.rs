@@ -254,12 +254,7 @@ struct Lines {
 }
 
 /// Keeps at most the window, whatever the size of the file or of a line.
-fn read_lines(
-    file: impl Read,
-    window: Window,
-    is_counted: bool,
-    stopped: &AtomicBool,
-) -> io::Result<Lines> {
+fn read_lines(file: impl Read, window: Window, is_counted: bool, stopped: &AtomicBool) -> io::Result<Lines> {
     let mut reader = BufReader::with_capacity(64 * 1024, file);
     let mut lines = Lines::default();
     let (mut n_lines, mut n_bytes) = (0, 0);

@@ -62,7 +62,8 @@ where
 pub(crate) fn matcher(root: &Path, globs: &[&str]) -> Result<Override, ToolError> {
     let mut builder = OverrideBuilder::new(root);
     for glob in globs {
-        let bad = |error: ignore::Error| ToolError::Model(format!("Invalid glob pattern \"{glob}\": {error}"));
+        let bad =
+            |error: ignore::Error| ToolError::Model(format!("Invalid glob pattern \"{glob}\": {error}"));
         builder.add(glob).map_err(bad)?;
     }
     builder.build().map_err(|error| ToolError::Model(format!("Invalid glob pattern: {error}")))

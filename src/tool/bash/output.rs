@@ -113,10 +113,7 @@ impl Output {
         let kept = truncate::tail(&text, self.limits);
         match saved {
             Ok(path) => Finished {
-                text: format!(
-                    "...output truncated...\n\nFull output saved to: {}\n\n{kept}",
-                    display(&path)
-                ),
+                text: format!("...output truncated...\n\nFull output saved to: {}\n\n{kept}", display(&path)),
                 is_truncated,
                 saved: Some(path),
             },
