@@ -26,14 +26,48 @@ pub fn arguments<T: DeserializeOwned>(tool: &str, input: Value) -> Result<T, Too
         Value::Null => Value::Object(Map::new()),
         other => other,
     };
-    if let Some(tool) = find(tool) {
-        coerce(&mut input, &(tool.schema)());
-    }
+    let schema = find(tool).map_or(Value::Null, |tool| (tool.schema)());
+    coerce(&mut input, &schema);
+    let misfit = misfit(&input, &schema, "");
     serde_json::from_value(input).map_err(|error| {
+        let place = misfit.map_or_else(String::new, |place| format!(" at `{place}`"));
         ToolError::Model(format!(
-            "The {tool} tool was called with invalid arguments: {error}.\nPlease rewrite the input so it satisfies the expected schema."
+            "The {tool} tool was called with invalid arguments: {error}{place}.\nPlease rewrite the input so it satisfies the expected schema."
         ))
     })
+}
+
+/// Where the first value of a wrong type stands, such as `todos.0.content`.
+fn misfit(value: &Value, schema: &Value, place: &str) -> Option<String> {
+    let below = |name: &str| match place {
+        "" => name.to_owned(),
+        _ => format!("{place}.{name}"),
+    };
+    let is_fitting = match schema.get("type").and_then(Value::as_str).unwrap_or_default() {
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _other => true,
+    };
+    if !is_fitting {
+        return Some(place.to_owned()).filter(|place| !place.is_empty());
+    }
+    match value {
+        Value::Array(items) => {
+            let schema = schema.get("items")?;
+            items.iter().enumerate().find_map(|(idx, item)| misfit(item, schema, &below(&idx.to_string())))
+        }
+        Value::Object(object) => {
+            let properties = schema.get("properties")?.as_object()?;
+            let mut known =
+                object.iter().filter_map(|(name, value)| Some((name, value, properties.get(name)?)));
+            known.find_map(|(name, value, schema)| misfit(value, schema, &below(name)))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
 }
 
 fn simplify(schema: &mut Value) {

@@ -85,6 +85,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         return Err(ToolError::Model(format!("workdir is not a directory: {}", workdir.display())));
     }
 
+    if cx.cancel.is_cancelled() {
+        return Err(ToolError::Cancelled);
+    }
     let shell = shell(cx.config);
     let child = spawn(&Spawn {
         program: &shell,

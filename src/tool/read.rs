@@ -81,20 +81,21 @@ struct Window {
 }
 
 fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOutput, ToolError> {
-    let path = target.path.as_path();
+    // What was judged is what is opened, even when a link is turned meanwhile.
+    let (path, real) = (target.path.as_path(), target.real.as_path());
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => ToolError::Model(not_found(path)),
         _other => ToolError::Model(format!("Cannot read {}: {error}", path.display())),
     };
-    let metadata = fs::metadata(path).map_err(failed)?;
+    let metadata = fs::metadata(real).map_err(failed)?;
     let (output, metadata, attachments) = if metadata.is_dir() {
-        let (output, metadata) = read_directory(path, window).map_err(failed)?;
+        let (output, metadata) = read_directory(target, window).map_err(failed)?;
         (output, metadata, Vec::new())
     } else if !metadata.is_file() {
         // Opening a pipe or a device could wait for ever.
         return Err(ToolError::Model(format!("Cannot read {}: it is not a regular file.", path.display())));
     } else {
-        let mut file = File::open(path).map_err(failed)?;
+        let mut file = File::open(real).map_err(failed)?;
         let mut sample = Vec::with_capacity(SAMPLE_BYTES);
         file.by_ref().take(SAMPLE_BYTES as u64).read_to_end(&mut sample).map_err(failed)?;
         match media_type(&sample) {
@@ -140,9 +141,9 @@ fn not_found(path: &Path) -> String {
     message
 }
 
-fn read_directory(path: &Path, window: Window) -> io::Result<(String, Value)> {
+fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(path)? {
+    for entry in fs::read_dir(&target.real)? {
         let entry = entry?;
         // Asks for the link's target, so that a link to a directory shows as one.
         let is_directory = match entry.file_type()? {
@@ -168,7 +169,7 @@ fn read_directory(path: &Path, window: Window) -> io::Result<(String, Value)> {
         ),
         false => format!("({n_total} entries)"),
     };
-    let path = display(path);
+    let path = display(&target.path);
     let output = format!(
         "<path>{path}</path>\n<type>directory</type>\n<entries>\n{}\n\n{note}\n</entries>",
         shown.join("\n")

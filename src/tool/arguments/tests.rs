@@ -40,13 +40,23 @@ fn a_list_may_come_as_json_text() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
-    let error = arguments::<read::Args>("read", json!({ "path": "a" })).expect_err("fails");
-    assert_eq!(
-        error,
-        ToolError::Model(
-            "The read tool was called with invalid arguments: missing field `filePath`.\nPlease rewrite the input so it satisfies the expected schema."
-                .to_owned()
-        )
+fn what_is_missing_or_wrong_is_named() {
+    let check = |error: ToolError, issue: &str| {
+        assert_eq!(
+            error,
+            ToolError::Model(format!(
+                "The read tool was called with invalid arguments: {issue}.\nPlease rewrite the input so it satisfies the expected schema."
+            ))
+        );
+    };
+    let read = |input| arguments::<read::Args>("read", input).expect_err("fails");
+    check(read(json!({ "path": "a" })), "missing field `filePath`");
+    check(
+        read(json!({ "filePath": "a", "offset": "x" })),
+        "invalid type: string \"x\", expected usize at `offset`",
     );
+    check(read(json!([1])), "invalid type: integer `1`, expected a string");
+    let todos = json!({ "todos": [{ "content": 1, "status": "pending", "priority": "low" }] });
+    let error = arguments::<todowrite::Args>("todowrite", todos).expect_err("fails").to_string();
+    assert!(error.contains("expected a string at `todos.0.content`.\n"), "{error}");
 }

@@ -10,7 +10,10 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{is_plain_cd, n_complete, outside_directories, shell};
-use crate::tool::fake::{Project, one};
+use crate::tool::{
+    ToolError,
+    fake::{Project, one},
+};
 
 async fn check(command: &str, output: &str, exit: i32) {
     let project = Project::new();
@@ -87,6 +90,15 @@ async fn a_cancelled_turn_ends_the_command() {
     assert!(begin.elapsed() < Duration::from_secs(2));
     assert_eq!(output.output, "begun\n\n\n<shell_metadata>\nUser aborted the command\n</shell_metadata>");
     assert_eq!(output.metadata["exit"], Value::Null);
+}
+
+#[tokio::test]
+async fn nothing_starts_in_a_cancelled_turn() {
+    let project = Project::new();
+    project.cancel.cancel();
+    let refused = project.run("bash", json!({ "command": "touch ran" })).await;
+    assert_eq!(refused, Err(ToolError::Cancelled));
+    assert!(!project.path("ran").exists());
 }
 
 fn is_running(pid: &str) -> bool {
