@@ -72,7 +72,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         found = searching => found?,
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
     };
-    let (output, n_shown) = show(&found);
+    let (output, n_shown) = show(&found, cx.config.tool_output.max_bytes);
     let is_truncated = found.n_matches > n_shown;
     Ok(ToolOutput {
         title,
@@ -198,30 +198,31 @@ fn shorten(line: &str) -> String {
 }
 
 /// The text for the model and the number of matches in it.
-fn show(found: &Found) -> (String, usize) {
-    let n_shown = found.n_matches.min(LIMIT);
-    if n_shown == 0 {
+fn show(found: &Found, max_bytes: usize) -> (String, usize) {
+    if found.n_matches == 0 {
         return ("No files found".to_owned(), 0);
     }
-    let is_truncated = found.n_matches > n_shown;
-    let more = if is_truncated { " (more matches available)" } else { "" };
-    let mut output = format!("Found {n_shown} matches{more}");
-    let mut n_left = n_shown;
-    for (idx, (path, matches)) in found.files.iter().enumerate() {
-        if n_left == 0 {
-            break;
+    let mut n_shown = 0;
+    let mut body = String::new();
+    'files: for (path, matches) in &found.files {
+        let gap = if body.is_empty() { "" } else { "\n" };
+        let mut head = format!("{gap}\n{}:", path.display());
+        for found in matches {
+            let line = format!("\n  Line {}: {}", found.line, found.text);
+            let is_full = n_shown == LIMIT || body.len() + head.len() + line.len() > max_bytes;
+            if is_full && n_shown > 0 {
+                break 'files;
+            }
+            body.push_str(&std::mem::take(&mut head));
+            body.push_str(&line);
+            n_shown += 1;
         }
-        let gap = if idx > 0 { "\n" } else { "" };
-        output.push_str(&format!("{gap}\n{}:", path.display()));
-        for found in matches.iter().take(n_left) {
-            output.push_str(&format!("\n  Line {}: {}", found.line, found.text));
-        }
-        n_left = n_left.saturating_sub(matches.len());
     }
-    if is_truncated {
-        output.push_str("\n\n(Results truncated. Consider using a more specific path or pattern.)");
+    if n_shown == found.n_matches {
+        return (format!("Found {n_shown} matches{body}"), n_shown);
     }
-    (output, n_shown)
+    let note = "(Results truncated. Consider using a more specific path or pattern.)";
+    (format!("Found {n_shown} matches (more matches available){body}\n\n{note}"), n_shown)
 }
 
 #[cfg(test)]

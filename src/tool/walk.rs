@@ -34,7 +34,8 @@ where
 {
     let excluded = walk.excluded.clone();
     let mut builder = WalkBuilder::new(walk.root);
-    builder.hidden(!walk.is_hidden_included).filter_entry(move |entry| {
+    builder.hidden(!walk.is_hidden_included).add_custom_ignore_filename(".rgignore");
+    builder.filter_entry(move |entry| {
         let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
         let is_excluded = excluded.matched(entry.path(), is_directory).is_ignore();
         entry.depth() == 0 || (entry.file_name() != ".git" && !is_excluded)

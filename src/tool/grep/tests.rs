@@ -90,6 +90,16 @@ async fn long_lines_are_cut() {
 }
 
 #[tokio::test]
+async fn many_long_lines_stay_within_the_limit() {
+    let mut project = Project::new();
+    project.config.tool_output.max_bytes = 5000;
+    project.write("a", format!("{}\n", "x".repeat(1900)).repeat(10));
+    let output = project.output("grep", json!({ "pattern": "x" })).await;
+    assert!(output.output.starts_with("Found 2 matches (more matches available)\n"));
+    assert_eq!(Value::Object(output.metadata), json!({ "matches": 2, "truncated": true }));
+}
+
+#[tokio::test]
 async fn mistakes_are_said() {
     let project = Project::new();
     assert_eq!(project.error("grep", json!({ "pattern": "" })).await, "pattern is required");
