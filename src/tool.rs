@@ -13,6 +13,103 @@ use windlass_protocol::opencode::{
 
 use crate::{config::Config, permission::Ask};
 
+pub mod arguments;
+pub mod bash;
+pub mod edit;
+pub mod edit_match;
+#[cfg(test)]
+pub(crate) mod fake;
+mod file;
+pub mod glob;
+pub mod grep;
+pub mod invalid;
+pub mod list;
+mod path;
+pub mod read;
+pub mod todowrite;
+mod truncate;
+mod walk;
+pub mod write;
+
+use arguments::schema_of;
+
+/// Every tool that is always there, in the order OpenCode registers them.
+pub static BUILTIN: &[Tool] = &[
+    Tool {
+        name: "invalid",
+        text: include_str!("tool/invalid.txt"),
+        schema: schema_of::<invalid::Args>,
+        run: |cx, input| Box::pin(invalid::run(cx, input)),
+    },
+    Tool {
+        name: "bash",
+        text: include_str!("tool/bash.txt"),
+        schema: schema_of::<bash::Args>,
+        run: |cx, input| Box::pin(bash::run(cx, input)),
+    },
+    Tool {
+        name: "read",
+        text: include_str!("tool/read.txt"),
+        schema: schema_of::<read::Args>,
+        run: |cx, input| Box::pin(read::run(cx, input)),
+    },
+    Tool {
+        name: "glob",
+        text: include_str!("tool/glob.txt"),
+        schema: schema_of::<glob::Args>,
+        run: |cx, input| Box::pin(glob::run(cx, input)),
+    },
+    Tool {
+        name: "grep",
+        text: include_str!("tool/grep.txt"),
+        schema: schema_of::<grep::Args>,
+        run: |cx, input| Box::pin(grep::run(cx, input)),
+    },
+    Tool {
+        name: "list",
+        text: include_str!("tool/list.txt"),
+        schema: schema_of::<list::Args>,
+        run: |cx, input| Box::pin(list::run(cx, input)),
+    },
+    Tool {
+        name: "edit",
+        text: include_str!("tool/edit.txt"),
+        schema: schema_of::<edit::Args>,
+        run: |cx, input| Box::pin(edit::run(cx, input)),
+    },
+    Tool {
+        name: "write",
+        text: include_str!("tool/write.txt"),
+        schema: schema_of::<write::Args>,
+        run: |cx, input| Box::pin(write::run(cx, input)),
+    },
+    Tool {
+        name: "todowrite",
+        text: include_str!("tool/todowrite.txt"),
+        schema: schema_of::<todowrite::Args>,
+        run: |cx, input| Box::pin(todowrite::run(cx, input)),
+    },
+];
+
+/// The built-in tool of that name.
+pub fn find(name: &str) -> Option<&'static Tool> {
+    BUILTIN.iter().find(|tool| tool.name == name)
+}
+
+/// The permission that decides whether a tool is shown and may run.
+pub fn permission_name(tool: &str) -> &str {
+    match tool {
+        "edit" | "write" | "apply_patch" | "patch" | "multiedit" => "edit",
+        other => other,
+    }
+}
+
+/// Runs a tool and cuts what it hands to the model to the configured size.
+pub async fn execute(tool: &Tool, cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let tool_output = (tool.run)(cx, input).await?;
+    truncate::apply(cx, tool_output).await
+}
+
 /// A built-in tool.
 pub struct Tool {
     pub name: &'static str,
@@ -90,3 +187,24 @@ fn refusal(feedback: Option<&str>) -> String {
         ),
     }
 }
+
+/// Runs blocking work on a thread where it holds up nobody.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(ToolError::Internal(format!("a blocking task ended early: {error}"))),
+    }
+}
+
+/// The fields of an object literal.
+pub(crate) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        _other => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! The patch text is the one clients of OpenCode already parse.
+
+use super::unified;
+
+fn check(before: &str, after: &str, hunks: &str, additions: usize, deletions: usize) {
+    let unified = unified("/p/a.txt", before, after);
+    let head = format!("Index: /p/a.txt\n{}\n--- /p/a.txt\n+++ /p/a.txt\n", "=".repeat(67));
+    assert_eq!(unified.patch, format!("{head}{hunks}"));
+    assert_eq!((unified.additions, unified.deletions), (additions, deletions));
+}
+
+#[test]
+fn a_changed_line() {
+    check("hi\n", "ho\n", "@@ -1,1 +1,1 @@\n-hi\n+ho\n", 1, 1);
+}
+
+#[test]
+fn a_new_file_starts_at_line_zero() {
+    check("", "new\n", "@@ -0,0 +1,1 @@\n+new\n", 1, 0);
+}
+
+#[test]
+fn equal_texts_have_no_hunk() {
+    check("a\n", "a\n", "", 0, 0);
+}
+
+#[test]
+fn a_missing_last_newline_is_said() {
+    check("a\nb", "a\nc\n", "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+c\n", 1, 1);
+}
+
+#[test]
+fn four_lines_of_context_and_separate_hunks() {
+    let before: String = (1..=30).map(|n| format!("{n}\n")).collect();
+    let after = before.replace("\n6\n", "\nsix\n").replace("\n25\n", "\n");
+    check(
+        &before,
+        &after,
+        "@@ -2,9 +2,9 @@\n 2\n 3\n 4\n 5\n-6\n+six\n 7\n 8\n 9\n 10\n@@ -21,9 +21,8 @@\n 21\n 22\n 23\n 24\n-25\n 26\n 27\n 28\n 29\n",
+        1,
+        2,
+    );
+}
+
+#[test]
+fn carriage_returns_stay_in_the_lines() {
+    check("a\r\n", "b\r\n", "@@ -1,1 +1,1 @@\n-a\r\n+b\r\n", 1, 1);
+}

@@ -1,0 +1,350 @@
+//! Runs a shell command.
+
+use std::{
+    collections::BTreeSet,
+    convert::Infallible,
+    ffi::OsString,
+    future::pending,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::{ChildStderr, ChildStdout},
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::arguments,
+    blocking, object,
+    path::{self, Roots, display},
+};
+use crate::{
+    base::process::{Child, Spawn, spawn},
+    config::Config,
+    permission::{
+        Ask,
+        bash::{Analysis, analyse},
+    },
+};
+
+mod output;
+
+use output::Output;
+
+const DEFAULT_TIMEOUT_MS: u64 = 120_000;
+/// The child may end by itself right at its deadline.
+const TIMEOUT_SLACK: Duration = Duration::from_millis(100);
+/// Between the request to end and the kill.
+const GRACE: Duration = Duration::from_secs(3);
+/// What a background child that kept the pipe may still say once the command itself has ended.
+const DRAIN: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+const CHUNK_BYTES: usize = 32 * 1024;
+
+/// What to run.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The command line, run by a shell.
+    pub command: String,
+    /// Milliseconds after which the command is ended (default 120000).
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub timeout: Option<i64>,
+    /// The directory to run in; use this instead of `cd`. Leave it out for the working directory.
+    pub workdir: Option<String>,
+    /// What the command does, in five to ten words.
+    pub description: Option<String>,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("bash", input)?;
+    let timeout_ms = match args.timeout {
+        None => default_timeout_ms(cx.config),
+        Some(given) => match u64::try_from(given) {
+            Ok(given) if given > 0 => given,
+            Ok(_) | Err(_) => {
+                return Err(ToolError::Model(format!(
+                    "Invalid timeout value: {given}. Timeout must be a positive number."
+                )));
+            }
+        },
+    };
+    if args.command.trim().is_empty() {
+        return Err(ToolError::Model("command is required".to_owned()));
+    }
+    let workdir = args.workdir.as_deref().filter(|it| !it.is_empty()).unwrap_or(".");
+    let workdir = path::absolute(cx.directory(), &path::expand_home(&cx.config.environment.home, workdir));
+    let analysis = analyse(&args.command);
+    ask(cx, &args.command, &workdir, analysis).await?;
+    if !tokio::fs::metadata(&workdir).await.is_ok_and(|it| it.is_dir()) {
+        return Err(ToolError::Model(format!("workdir is not a directory: {}", workdir.display())));
+    }
+
+    if cx.cancel.is_cancelled() {
+        return Err(ToolError::Cancelled);
+    }
+    let shell = shell(cx.config);
+    let child = spawn(&Spawn {
+        program: &shell,
+        args: &["-c".into(), OsString::from(&args.command)],
+        directory: &workdir,
+        environment: &cx.config.environment.variables,
+        stdin: false,
+    })
+    .map_err(|error| {
+        ToolError::Model(format!("Cannot start the shell {}: {error}", shell.to_string_lossy()))
+    })?;
+    let (ending, output) = supervise(cx, child, timeout_ms).await;
+
+    let metadata_output = output.live();
+    let finished = output.finish().await;
+    let mut text = finished.text;
+    if text.is_empty() {
+        text.push_str("(no output)");
+    }
+    let note = match ending {
+        Ending::Exited(_) => None,
+        Ending::TimedOut => Some(format!(
+            "shell tool terminated command after exceeding timeout {timeout_ms} ms. If this command is expected to take longer and is not waiting for interactive input, retry with a larger timeout value in milliseconds."
+        )),
+        Ending::Aborted => Some("User aborted the command".to_owned()),
+    };
+    if let Some(note) = note {
+        text.push_str(&format!("\n\n<shell_metadata>\n{note}\n</shell_metadata>"));
+    }
+    let exit = match ending {
+        Ending::Exited(code) => code,
+        Ending::TimedOut | Ending::Aborted => None,
+    };
+    let mut metadata =
+        object(json!({ "output": metadata_output, "exit": exit, "truncated": finished.is_truncated }));
+    if let Some(path) = finished.saved {
+        metadata.insert("outputPath".to_owned(), Value::String(display(&path)));
+    }
+    Ok(ToolOutput { title: args.command, output: text, metadata, attachments: Vec::new() })
+}
+
+/// The configured shell, else the user's own unless its language is another, else bash, else `/bin/sh`.
+fn shell(config: &Config) -> OsString {
+    if let Some(shell) = config.shell.as_deref().filter(|it| !it.is_empty()) {
+        return path::expand_home(&config.environment.home, shell).into();
+    }
+    let own = config.environment.get("SHELL").map(Path::new);
+    let is_other = |shell: &Path| shell.file_name().is_none_or(|name| name == "fish" || name == "nu");
+    if let Some(own) = own.filter(|shell| !is_other(shell)) {
+        return own.into();
+    }
+    let path = config.environment.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
+    let bash = std::env::split_paths(path).map(|directory| directory.join("bash")).find(|it| it.is_file());
+    bash.map_or_else(|| "/bin/sh".into(), PathBuf::into_os_string)
+}
+
+fn default_timeout_ms(config: &Config) -> u64 {
+    let given = config.environment.get("OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS");
+    given.and_then(|text| text.parse().ok()).filter(|ms| *ms > 0).unwrap_or(DEFAULT_TIMEOUT_MS)
+}
+
+/// Asks for the directories outside the project first, then for the commands.
+async fn ask(cx: &ToolCx<'_>, command: &str, workdir: &Path, analysis: Analysis) -> Result<(), ToolError> {
+    let named: Vec<String> = analysis.paths.into_iter().map(|path| path.text).collect();
+    let outside = outside_directories(cx.config, workdir, &named).await?;
+    if !outside.is_empty() {
+        let directories: Vec<String> = outside.iter().map(|it| display(it)).collect();
+        let patterns: Vec<String> = outside.iter().map(|it| display(&it.join("*"))).collect();
+        let metadata = json!({ "command": command, "directories": directories, "patterns": patterns });
+        cx.host
+            .ask(Ask {
+                permission: "external_directory".to_owned(),
+                always: patterns.clone(),
+                patterns,
+                metadata: object(metadata),
+            })
+            .await?;
+    }
+    let (mut patterns, mut always) = (analysis.patterns, analysis.always);
+    if patterns.is_empty() {
+        if is_plain_cd(command) {
+            return Ok(());
+        }
+        // Redirections and assignments alone are no commands, yet they do things.
+        patterns.push(command.to_owned());
+        always.push(command.to_owned());
+    }
+    let metadata = object(json!({ "command": command }));
+    cx.host.ask(Ask { permission: "bash".to_owned(), patterns, always, metadata }).await
+}
+
+/// Whether the command only changes a directory, which nobody sees after it.
+fn is_plain_cd(command: &str) -> bool {
+    let name = command.split_whitespace().next().unwrap_or_default();
+    let has_more = command.trim().contains([';', '&', '|', '<', '>', '$', '`', '(', ')', '\n']);
+    matches!(name, "cd" | "chdir" | "pushd" | "popd") && !has_more
+}
+
+/// Directories outside the project that the command runs in or names.
+async fn outside_directories(
+    config: &Config,
+    workdir: &Path,
+    named: &[String],
+) -> Result<BTreeSet<PathBuf>, ToolError> {
+    let mut paths = vec![workdir.to_owned()];
+    for text in named.iter().filter(|text| !is_pseudo_file(text)) {
+        paths.push(path::absolute(workdir, &path::expand_home(&config.environment.home, text)));
+    }
+    let roots = Roots::new(config);
+    blocking(move || {
+        let outside = paths.into_iter().map(|path| path::judge(&roots, path)).filter(|it| !it.is_inside);
+        Ok(outside.map(|target| target.directory()).collect())
+    })
+    .await
+}
+
+/// Files that hold nothing of anyone.
+fn is_pseudo_file(text: &str) -> bool {
+    const NAMES: &[&str] = &["null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty"];
+    text.strip_prefix("/dev/").is_some_and(|name| NAMES.contains(&name))
+}
+
+enum Ending {
+    /// With its exit code, unless a signal ended it.
+    Exited(Option<i32>),
+    TimedOut,
+    Aborted,
+}
+
+/// Reads what the command says until it ends or has to be ended.
+async fn supervise(cx: &ToolCx<'_>, mut child: Child, timeout_ms: u64) -> (Ending, Output) {
+    let mut pump = Pump {
+        cx,
+        stdout: Pipe::new(child.stdout.take()),
+        stderr: Pipe::new(child.stderr.take()),
+        output: Output::new(cx.config.tool_output, cx.config.paths.tool_output()),
+        is_unreported: false,
+        next_report: Instant::now(),
+    };
+    let deadline = sleep(Duration::from_millis(timeout_ms).saturating_add(TIMEOUT_SLACK));
+    let ending = tokio::select! {
+        status = child.wait() => Ending::Exited(status.ok().and_then(|status| status.code())),
+        () = deadline => Ending::TimedOut,
+        () = cx.cancel.cancelled() => Ending::Aborted,
+        never = pump.run() => match never {},
+    };
+    match ending {
+        Ending::Exited(_) => {
+            // Whatever is left in the background may hold the pipe open for ever.
+            let _ = timeout(DRAIN, pump.read_to_end()).await;
+            child.kill_group();
+        }
+        Ending::TimedOut | Ending::Aborted => {
+            // A child that is told to end may have something to say.
+            tokio::select! {
+                _status = child.end(GRACE) => {}
+                never = pump.run() => match never {},
+            }
+            let _ = timeout(DRAIN, pump.read_to_end()).await;
+        }
+    }
+    if pump.is_unreported {
+        pump.report();
+    }
+    (ending, pump.output)
+}
+
+/// Carries what the child says to the output and, now and then, to the user.
+struct Pump<'a> {
+    cx: &'a ToolCx<'a>,
+    stdout: Pipe<ChildStdout>,
+    stderr: Pipe<ChildStderr>,
+    output: Output,
+    is_unreported: bool,
+    next_report: Instant,
+}
+
+impl Pump<'_> {
+    async fn run(&mut self) -> Infallible {
+        self.read_to_end().await;
+        pending().await
+    }
+
+    /// Ends when both pipes are closed. Dropping it loses nothing: it can be called again.
+    async fn read_to_end(&mut self) {
+        loop {
+            self.output.save().await;
+            if self.stdout.is_closed() && self.stderr.is_closed() {
+                return;
+            }
+            let chunk = tokio::select! {
+                chunk = self.stdout.read(), if !self.stdout.is_closed() => chunk,
+                chunk = self.stderr.read(), if !self.stderr.is_closed() => chunk,
+                () = sleep_until(self.next_report), if self.is_unreported => {
+                    self.report();
+                    continue;
+                }
+            };
+            if !chunk.is_empty() {
+                self.output.push(chunk);
+                self.is_unreported = true;
+            }
+        }
+    }
+
+    fn report(&mut self) {
+        self.is_unreported = false;
+        self.next_report = Instant::now() + PROGRESS_INTERVAL;
+        let mut metadata = Map::new();
+        metadata.insert("output".to_owned(), Value::String(self.output.live()));
+        self.cx.host.progress(None, metadata);
+    }
+}
+
+/// One of the child's pipes; hands out whole characters only.
+struct Pipe<R> {
+    reader: Option<R>,
+    buffer: Vec<u8>,
+    /// Bytes at the buffer's start that were handed out by the last read.
+    n_given: usize,
+}
+
+impl<R: AsyncRead + Unpin> Pipe<R> {
+    fn new(reader: Option<R>) -> Self {
+        Self { reader, buffer: Vec::with_capacity(CHUNK_BYTES), n_given: 0 }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.reader.is_none()
+    }
+
+    async fn read(&mut self) -> &[u8] {
+        self.buffer.drain(..self.n_given);
+        self.n_given = 0;
+        let Some(reader) = &mut self.reader else { return &[] };
+        let read = reader.take(CHUNK_BYTES as u64).read_buf(&mut self.buffer).await;
+        self.n_given = match read {
+            Ok(n_read) if n_read > 0 => n_complete(&self.buffer),
+            // The end, or a pipe that cannot be read any more: what is left is handed out as it is.
+            Ok(_) | Err(_) => {
+                self.reader = None;
+                self.buffer.len()
+            }
+        };
+        &self.buffer[..self.n_given]
+    }
+}
+
+/// How much of the bytes does not end within a character.
+fn n_complete(bytes: &[u8]) -> usize {
+    let n_last = bytes.iter().rev().take(4).position(|byte| byte & 0b1100_0000 != 0b1000_0000);
+    let Some(start) = n_last.map(|n_after| bytes.len() - 1 - n_after) else { return bytes.len() };
+    match str::from_utf8(&bytes[start..]) {
+        Err(error) if error.error_len().is_none() => start,
+        Ok(_) | Err(_) => bytes.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,328 @@
+//! What a command says, how it ends, and that nothing of it stays.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{is_plain_cd, n_complete, outside_directories, shell};
+use crate::tool::{
+    ToolError,
+    fake::{Project, one},
+};
+
+async fn check(command: &str, output: &str, exit: i32) {
+    let project = Project::new();
+    let tool_output = project.output("bash", json!({ "command": command })).await;
+    assert_eq!((tool_output.output.as_str(), &tool_output.metadata["exit"]), (output, &json!(exit)));
+}
+
+#[tokio::test]
+async fn output_and_exit_code_are_told() {
+    check("echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three", "one\ntwo\nthree\n", 0).await;
+    check("true", "(no output)", 0).await;
+    check("echo no; exit 3", "no\n", 3).await;
+    check("cat", "(no output)", 0).await;
+    check("printf 'é%.0s' $(seq 3)", "ééé", 0).await;
+    check("printf '\\xff'", "\u{fffd}", 0).await;
+}
+
+#[tokio::test]
+async fn the_call_is_described_as_in_opencode() {
+    let project = Project::new();
+    let input = json!({ "command": "echo hi", "description": "say" });
+    let output = project.output("bash", input).await;
+    assert_eq!(output.title, "echo hi");
+    assert_eq!(Value::Object(output.metadata), json!({ "output": "hi\n", "exit": 0, "truncated": false }));
+    assert_eq!(project.asked(), [one("bash", "echo hi")]);
+    assert_eq!(Value::Object(project.last_ask().metadata), json!({ "command": "echo hi" }));
+    let progress = project.host.progress.lock().expect("not poisoned");
+    assert_eq!(json!(progress.last()), json!({ "output": "hi\n" }));
+}
+
+#[tokio::test]
+async fn a_signal_leaves_no_exit_code() {
+    let output = Project::new().output("bash", json!({ "command": "kill -9 $$" })).await;
+    assert_eq!(output.metadata["exit"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_is_ended() {
+    let project = Project::new();
+    let command = "trap 'echo told; exit' TERM; echo begun; while :; do :; done";
+    let begin = Instant::now();
+    let output = project.output("bash", json!({ "command": command, "timeout": 200 })).await;
+    assert!(begin.elapsed() < Duration::from_secs(2));
+    assert_eq!(
+        output.output,
+        "begun\ntold\n\n\n<shell_metadata>\nshell tool terminated command after exceeding timeout 200 ms. If this command is expected to take longer and is not waiting for interactive input, retry with a larger timeout value in milliseconds.\n</shell_metadata>"
+    );
+    assert_eq!(
+        Value::Object(output.metadata),
+        json!({ "output": "begun\ntold\n", "exit": null, "truncated": false })
+    );
+}
+
+#[tokio::test]
+async fn the_default_timeout_comes_from_the_environment() {
+    let mut project = Project::new();
+    let name = "OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS";
+    project.config.environment.variables.insert(name.to_owned(), "50".to_owned());
+    let output = project.output("bash", json!({ "command": "sleep 100" })).await;
+    assert!(output.output.contains("exceeding timeout 50 ms"), "{}", output.output);
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_ends_the_command() {
+    let project = Project::new();
+    let cancel = project.cancel.clone();
+    let canceller = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        cancel.cancel();
+    };
+    let begin = Instant::now();
+    let (output, ()) =
+        tokio::join!(project.output("bash", json!({ "command": "echo begun; sleep 100" })), canceller);
+    assert!(begin.elapsed() < Duration::from_secs(2));
+    assert_eq!(output.output, "begun\n\n\n<shell_metadata>\nUser aborted the command\n</shell_metadata>");
+    assert_eq!(output.metadata["exit"], Value::Null);
+}
+
+#[tokio::test]
+async fn nothing_starts_in_a_cancelled_turn() {
+    let project = Project::new();
+    project.cancel.cancel();
+    let refused = project.run("bash", json!({ "command": "touch ran" })).await;
+    assert_eq!(refused, Err(ToolError::Cancelled));
+    assert!(!project.path("ran").exists());
+}
+
+fn is_running(pid: &str) -> bool {
+    // A killed child of somebody else stays as a zombie until that one looks.
+    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !state.is_empty() && !state.contains(") Z ")
+}
+
+#[tokio::test]
+async fn a_background_child_that_holds_the_pipe_is_not_waited_for() {
+    let project = Project::new();
+    let begin = Instant::now();
+    let output = project.output("bash", json!({ "command": "sleep 100 & echo $!" })).await;
+    assert!(begin.elapsed() < Duration::from_secs(1));
+    let pid = output.output.trim().to_owned();
+    assert_eq!(output.metadata["exit"], 0);
+    tokio::time::timeout(Duration::from_secs(2), async {
+        while is_running(&pid) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("the background child is killed");
+}
+
+#[tokio::test]
+async fn a_background_child_that_never_stops_talking_is_cut_off() {
+    let begin = Instant::now();
+    let output = Project::new().output("bash", json!({ "command": "yes & sleep 0.1" })).await;
+    assert!(begin.elapsed() < Duration::from_secs(3));
+    assert_eq!(output.metadata["exit"], 0);
+}
+
+#[tokio::test]
+async fn a_command_that_closed_its_output_is_waited_for() {
+    let project = Project::new();
+    let command = "exec >/dev/null 2>&1; sleep 0.3; touch done; exit 4";
+    let output = project.output("bash", json!({ "command": command })).await;
+    assert_eq!(output.metadata["exit"], 4);
+    assert!(project.path("done").exists());
+}
+
+#[tokio::test]
+async fn dropping_the_call_kills_the_command() {
+    let project = Project::new();
+    let command = json!({ "command": "echo $$ > pid; sleep 100" });
+    let call = project.run("bash", command);
+    let _ = tokio::time::timeout(Duration::from_millis(500), call).await.expect_err("still runs");
+    let pid = project.content("pid").trim().to_owned();
+    tokio::time::timeout(Duration::from_secs(2), async {
+        while is_running(&pid) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("killed");
+}
+
+fn resident_bytes() -> usize {
+    let status = fs::read_to_string("/proc/self/status").expect("read");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("there");
+    line.split_whitespace().nth(1).and_then(|it| it.parse::<usize>().ok()).expect("a number") * 1024
+}
+
+#[tokio::test]
+async fn fifty_megabytes_pass_through_little_memory() {
+    let project = Project::new();
+    let before = resident_bytes();
+    let begin = Instant::now();
+    let command = "yes 0123456789012345678901234567890123456789012345678 | head -c 50000000; echo end";
+    let output = project.output("bash", json!({ "command": command })).await;
+    // Other tests run in this process too; the whole output would still stand out.
+    assert!(resident_bytes().saturating_sub(before) < 30_000_000);
+    let path = output.metadata["outputPath"].as_str().expect("saved").to_owned();
+    assert!(
+        output.output.starts_with(&format!("...output truncated...\n\nFull output saved to: {path}\n\n0123"))
+    );
+    assert!(output.output.ends_with("\nend\n"));
+    assert!(output.output.len() < 52_000);
+    assert_eq!(output.metadata["truncated"], true);
+    assert_eq!(output.metadata["output"].as_str().expect("text").chars().count(), 30_000);
+    assert_eq!(fs::metadata(&path).expect("there").len(), 50_000_004);
+    // At most one report every 100 ms, and the last state.
+    let n_reports = project.host.progress.lock().expect("not poisoned").len() as u128;
+    assert!(n_reports <= begin.elapsed().as_millis() / 100 + 2, "{n_reports} reports");
+}
+
+#[tokio::test]
+async fn many_short_lines_are_cut_too() {
+    let project = Project::new();
+    let output = project.output("bash", json!({ "command": "seq 2001" })).await;
+    let path = output.metadata["outputPath"].as_str().expect("saved").to_owned();
+    let lines: Vec<String> = (2..=2001).map(|n| format!("{n}\n")).collect();
+    assert_eq!(
+        output.output,
+        format!("...output truncated...\n\nFull output saved to: {path}\n\n{}", lines.concat())
+    );
+    assert_eq!(fs::read_to_string(path).expect("read").lines().count(), 2001);
+}
+
+#[tokio::test]
+async fn workdir_is_where_it_runs() {
+    let project = Project::new();
+    fs::create_dir_all(project.path("sub")).expect("created");
+    fs::create_dir_all(project.path("../outside")).expect("created");
+    let run = |workdir: &str| json!({ "command": "pwd", "workdir": workdir });
+    assert_eq!(project.output("bash", run("sub")).await.output.trim(), project.text("sub"));
+    let directory = project.text("../outside");
+    assert_eq!(project.output("bash", run("../outside")).await.output.trim(), directory);
+    let asks = project.host.asks.lock().expect("not poisoned");
+    let [_, outside, _] = asks.as_slice() else { panic!("three asks: {asks:?}") };
+    let pattern = format!("{directory}/*");
+    assert_eq!(
+        (outside.permission.as_str(), &outside.patterns, &outside.always),
+        ("external_directory", &vec![pattern.clone()], &vec![pattern.clone()])
+    );
+    assert_eq!(
+        json!(outside.metadata),
+        json!({ "command": "pwd", "directories": [directory], "patterns": [pattern] })
+    );
+}
+
+#[tokio::test]
+async fn mistakes_are_said() {
+    let mut project = Project::new();
+    for (input, expected) in [
+        (
+            json!({ "command": "true", "timeout": -5 }),
+            "Invalid timeout value: -5. Timeout must be a positive number.".to_owned(),
+        ),
+        (
+            json!({ "command": "true", "timeout": 0 }),
+            "Invalid timeout value: 0. Timeout must be a positive number.".to_owned(),
+        ),
+        (json!({ "command": " " }), "command is required".to_owned()),
+        (
+            json!({ "command": "true", "workdir": "none" }),
+            format!("workdir is not a directory: {}", project.text("none")),
+        ),
+    ] {
+        assert_eq!(project.error("bash", input).await, expected);
+    }
+    project.config.shell = Some("/no/such/shell".to_owned());
+    let error = project.error("bash", json!({ "command": "true" })).await;
+    assert!(error.starts_with("Cannot start the shell /no/such/shell: "), "{error}");
+}
+
+#[tokio::test]
+async fn a_refused_command_does_not_run() {
+    let mut project = Project::new();
+    project.deny("bash");
+    project.run("bash", json!({ "command": "touch ran" })).await.expect_err("refused");
+    assert!(!project.path("ran").exists());
+}
+
+#[tokio::test]
+async fn paths_outside_are_found_through_links_and_dots() {
+    let project = Project::new();
+    project.write("../outside/file", "");
+    project.write("inside", "");
+    symlink("../outside", project.path("link")).expect("linked");
+    let outside = project.path("../outside");
+    for (named, expected) in [
+        ("inside", None),
+        ("./new/file", None),
+        ("/dev/null", None),
+        ("../outside", Some(outside.clone())),
+        ("../outside/file", Some(outside.clone())),
+        ("link/file", Some(outside.clone())),
+        ("link", Some(outside)),
+        ("~/x", Some(project.config.environment.home.clone())),
+        ("/etc/passwd", Some(PathBuf::from("/etc"))),
+    ] {
+        let found = outside_directories(&project.config, &project.config.directory, &[named.to_owned()])
+            .await
+            .expect("judged");
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), Vec::from_iter(expected), "{named}");
+    }
+}
+
+#[test]
+fn only_a_lone_cd_needs_no_asking() {
+    for (command, expected) in [
+        ("cd src", true),
+        (" pushd .. ", true),
+        ("cd src && rm x", false),
+        ("cd $(rm x)", false),
+        ("> file", false),
+        ("x=1", false),
+    ] {
+        assert_eq!(is_plain_cd(command), expected, "{command}");
+    }
+}
+
+#[test]
+fn the_shell_is_chosen() {
+    let mut project = Project::new();
+    let bash = shell(&project.config);
+    assert!(Path::new(&bash).ends_with("bash"));
+    let mut check = |own: &str, expected: &str| {
+        project.config.environment.variables.insert("SHELL".to_owned(), own.to_owned());
+        assert_eq!(shell(&project.config), expected);
+    };
+    check("/usr/bin/zsh", "/usr/bin/zsh");
+    check("/usr/bin/fish", &bash.to_string_lossy());
+    check("/opt/nu", &bash.to_string_lossy());
+    project.config.environment.variables.insert("PATH".to_owned(), "/nowhere".to_owned());
+    assert_eq!(shell(&project.config), "/bin/sh");
+    project.config.shell = Some("/bin/dash".to_owned());
+    assert_eq!(shell(&project.config), "/bin/dash");
+}
+
+#[test]
+fn characters_are_not_torn() {
+    for (bytes, expected) in [
+        (b"".as_slice(), 0),
+        (b"ab", 2),
+        ("aé".as_bytes(), 3),
+        (b"a\xc3", 1),
+        (b"a\xe2\x82", 1),
+        (b"a\xf0\x9f\x98", 1),
+        (b"a\xff", 2),
+        (b"\x80\x80\x80\x80\x80", 5),
+    ] {
+        assert_eq!(n_complete(bytes), expected, "{bytes:?}");
+    }
+}

@@ -1,0 +1,97 @@
+//! Replaces text in a file.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::arguments,
+    blocking, edit_match,
+    file::{self, BOM, Change},
+    object, path,
+};
+
+/// What to replace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Args {
+    /// The file to change: an absolute path, or one relative to the working directory.
+    pub file_path: String,
+    /// The text to replace, exactly as it stands in the file. Empty only to create a new file.
+    pub old_string: String,
+    /// The text to put in its place; must differ from oldString.
+    pub new_string: String,
+    /// Replace every occurrence instead of exactly one (default false).
+    #[serde(default)]
+    pub replace_all: bool,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("edit", input)?;
+    if args.file_path.is_empty() {
+        return Err(ToolError::Model("filePath is required".to_owned()));
+    }
+    if args.old_string == args.new_string {
+        return Err(ToolError::Model(
+            "No changes to apply: oldString and newString are identical.".to_owned(),
+        ));
+    }
+    let target = path::resolve(cx, &args.file_path).await?;
+    path::ask_outside(cx, &target).await?;
+    let _guard = file::lock(&target).await;
+    let path = target.path.clone();
+    let change = blocking(move || plan(&path, &args)).await?;
+    let applied = change.apply(cx, &target).await?;
+    let diff = object(json!({ "diff": applied.patch }));
+    Ok(ToolOutput {
+        title: target.relative,
+        output: "Edit applied successfully.".to_owned(),
+        metadata: applied.metadata(diff),
+        attachments: Vec::new(),
+    })
+}
+
+fn plan(path: &Path, args: &Args) -> Result<Change, ToolError> {
+    let before = file::load(path)?;
+    let Some(bytes) = before else {
+        return match args.old_string.is_empty() {
+            true => Ok(Change::new(path, None, args.new_string.clone())),
+            false => Err(ToolError::Model(format!("File {} not found", path.display()))),
+        };
+    };
+    if args.old_string.is_empty() {
+        return Err(ToolError::Model(
+            "oldString cannot be empty when editing an existing file. Provide the exact text to replace, or use write for an intentional full-file replacement.".to_owned(),
+        ));
+    }
+    let Ok(text) = str::from_utf8(&bytes) else {
+        return Err(ToolError::Model(format!(
+            "Cannot edit {}: it is not valid UTF-8 text. Use bash instead.",
+            path.display()
+        )));
+    };
+    let after = edited(text, args).map_err(|error| ToolError::Model(error.to_string()))?;
+    Ok(Change::new(path, Some(bytes), after))
+}
+
+/// The new text, with the byte order mark and the line ends the file has.
+fn edited(text: &str, args: &Args) -> Result<String, edit_match::MatchError> {
+    let (bom, body) = match text.strip_prefix(BOM) {
+        Some(body) => (BOM, body),
+        None => ("", text),
+    };
+    let is_crlf = body.contains("\r\n");
+    let with_line_ends = |given: &str| {
+        let given = given.strip_prefix(BOM).unwrap_or(given).replace("\r\n", "\n");
+        if is_crlf { given.replace('\n', "\r\n") } else { given }
+    };
+    let (old, new) = (with_line_ends(&args.old_string), with_line_ends(&args.new_string));
+    let body = edit_match::replace(body, &old, &new, args.replace_all)?;
+    Ok(format!("{bom}{body}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! A host that records, and a project in a temporary directory, for the tools' tests.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::session::Todo;
+
+use super::{Host, ToolCx, ToolError, ToolOutput, execute, find};
+use crate::{
+    base::ids,
+    config::{Config, Environment, ToolOutputLimits, paths::Paths},
+    permission::Ask,
+};
+
+type Answer = Box<dyn Fn(&Ask) -> Result<(), ToolError> + Send + Sync>;
+
+/// Allows everything unless told otherwise.
+pub(crate) struct FakeHost {
+    pub answer: Answer,
+    pub asks: Mutex<Vec<Ask>>,
+    pub progress: Mutex<Vec<Map<String, Value>>>,
+    pub todos: Mutex<Vec<Todo>>,
+    pub edited: Mutex<Vec<PathBuf>>,
+}
+
+impl Host for FakeHost {
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        let answer = (self.answer)(&ask);
+        self.asks.lock().expect("not poisoned").push(ask);
+        Box::pin(async { answer })
+    }
+
+    fn progress(&self, _title: Option<String>, metadata: Map<String, Value>) {
+        self.progress.lock().expect("not poisoned").push(metadata);
+    }
+
+    fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
+        *self.todos.lock().expect("not poisoned") = todos;
+        Box::pin(async { Ok(()) })
+    }
+
+    fn edited(&self, path: &Path) {
+        self.edited.lock().expect("not poisoned").push(path.to_owned());
+    }
+}
+
+/// `project/` is where the session works; what lies beside it is outside.
+pub(crate) struct Project {
+    temporary: TempDir,
+    pub config: Config,
+    pub host: FakeHost,
+    pub cancel: CancellationToken,
+}
+
+impl Project {
+    pub(crate) fn new() -> Self {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        let root = temporary.path().canonicalize().expect("exists");
+        fs::create_dir(root.join("project")).expect("created");
+        let variables = BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]);
+        let config = Config {
+            environment: Environment { variables, home: root.join("home") },
+            paths: Paths {
+                data: root.join("data"),
+                opencode_config: root.join("opencode-config"),
+                opencode_data: root.join("opencode-data"),
+            },
+            directory: root.join("project"),
+            worktree: root.join("project"),
+            model: None,
+            small_model: None,
+            default_agent: None,
+            permission: Vec::new(),
+            agents: BTreeMap::new(),
+            providers: BTreeMap::new(),
+            disabled_providers: Vec::new(),
+            enabled_providers: None,
+            mcp: BTreeMap::new(),
+            instructions: Vec::new(),
+            shell: None,
+            tool_output: ToolOutputLimits::default(),
+            raw: Map::new(),
+            warnings: Vec::new(),
+        };
+        let host = FakeHost {
+            answer: Box::new(|_| Ok(())),
+            asks: Mutex::default(),
+            progress: Mutex::default(),
+            todos: Mutex::default(),
+            edited: Mutex::default(),
+        };
+        Self { temporary, config, host, cancel: CancellationToken::new() }
+    }
+
+    /// Refuses one permission.
+    pub(crate) fn deny(&mut self, permission: &'static str) {
+        self.host.answer = Box::new(move |ask| match ask.permission == permission {
+            true => Err(ToolError::Denied { feedback: None }),
+            false => Ok(()),
+        });
+    }
+
+    /// A path below `project/`; `..` leads beside it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        super::path::absolute(&self.config.directory, name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        super::path::display(&self.path(name))
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("has one")).expect("created");
+        fs::write(&path, content).expect("written");
+        path
+    }
+
+    pub(crate) fn content(&self, name: &str) -> String {
+        String::from_utf8(fs::read(self.path(name)).expect("read")).expect("utf-8")
+    }
+
+    pub(crate) async fn run(&self, tool: &str, input: Value) -> Result<ToolOutput, ToolError> {
+        let (session_id, message_id) = (ids::session(), ids::message());
+        let cx = ToolCx {
+            session_id: &session_id,
+            message_id: &message_id,
+            call_id: "call_1",
+            agent: "build",
+            config: &self.config,
+            cancel: &self.cancel,
+            host: &self.host,
+        };
+        execute(find(tool).expect("a built-in tool"), &cx, input).await
+    }
+
+    pub(crate) async fn output(&self, tool: &str, input: Value) -> ToolOutput {
+        self.run(tool, input).await.expect("the tool answers")
+    }
+
+    /// What the model reads when the call fails.
+    pub(crate) async fn error(&self, tool: &str, input: Value) -> String {
+        match self.run(tool, input).await {
+            Err(ToolError::Model(text)) => text,
+            other => panic!("expected an error for the model, got {other:?}"),
+        }
+    }
+
+    /// Permission and patterns of every ask so far.
+    pub(crate) fn asked(&self) -> Vec<(String, Vec<String>)> {
+        let asks = self.host.asks.lock().expect("not poisoned");
+        asks.iter().map(|ask| (ask.permission.clone(), ask.patterns.clone())).collect()
+    }
+
+    pub(crate) fn last_ask(&self) -> Ask {
+        self.host.asks.lock().expect("not poisoned").last().expect("something was asked").clone()
+    }
+
+    /// Everything that lies beside the project, below the temporary directory.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.temporary.path().canonicalize().expect("exists")
+    }
+}
+
+/// An ask's permission with one pattern.
+pub(crate) fn one(permission: &str, pattern: impl Into<String>) -> (String, Vec<String>) {
+    (permission.to_owned(), vec![pattern.into()])
+}

@@ -1,0 +1,148 @@
+//! A file is replaced at once, keeps what belongs to it, and is not changed behind the user's back.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use serde_json::{Value, json};
+
+use super::{MAX_SHOWN_BYTES, replace};
+use crate::tool::{
+    ToolError,
+    fake::{Project, one},
+};
+
+#[test]
+fn mode_is_kept_and_no_temporary_is_left() {
+    let project = Project::new();
+    let path = project.write("run.sh", "old");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).expect("set");
+    let inode = fs::metadata(&path).expect("there").ino();
+    replace(&path, b"new").expect("replaced");
+    let metadata = fs::metadata(&path).expect("there");
+    assert_eq!(metadata.permissions().mode() & 0o7777, 0o751);
+    assert_ne!(metadata.ino(), inode, "the old file stays whole for those who have it open");
+    assert_eq!(project.content("run.sh"), "new");
+    assert_eq!(fs::read_dir(project.path(".")).expect("read").count(), 1);
+}
+
+#[test]
+fn hard_links_stay_together() {
+    let project = Project::new();
+    let path = project.write("a", "old");
+    fs::hard_link(&path, project.path("b")).expect("linked");
+    replace(&path, b"new").expect("replaced");
+    assert_eq!(project.content("b"), "new");
+}
+
+#[test]
+fn a_failure_leaves_nothing_behind() {
+    let project = Project::new();
+    fs::create_dir(project.path("a")).expect("created");
+    replace(&project.path("a"), b"new").expect_err("is a directory");
+    assert_eq!(fs::read_dir(project.path(".")).expect("read").count(), 1);
+}
+
+#[tokio::test]
+async fn links_are_written_through() {
+    let project = Project::new();
+    project.write("real/a", "old\n");
+    symlink("real/a", project.path("link")).expect("linked");
+    project.output("write", json!({ "filePath": "link", "content": "new\n" })).await;
+    assert!(fs::symlink_metadata(project.path("link")).expect("there").is_symlink());
+    assert_eq!(project.content("real/a"), "new\n");
+    assert_eq!(project.last_ask().patterns, ["link", "real/a"]);
+}
+
+#[tokio::test]
+async fn a_file_changed_while_the_user_is_asked_is_left_alone() {
+    for (tool, input) in [
+        ("edit", json!({ "filePath": "a", "oldString": "old", "newString": "new" })),
+        ("write", json!({ "filePath": "a", "content": "new" })),
+        ("write", json!({ "filePath": "created", "content": "new" })),
+    ] {
+        let mut project = Project::new();
+        project.write("a", "old");
+        let name = input["filePath"].as_str().expect("a path").to_owned();
+        let path = project.path(&name);
+        project.host.answer = Box::new(move |_| {
+            fs::write(&path, "theirs").map_err(|error| ToolError::Internal(error.to_string()))
+        });
+        let text = project.text(&name);
+        assert_eq!(
+            project.error(tool, input).await,
+            format!("File {text} was modified while permission was being asked. Read it again and retry.")
+        );
+        assert_eq!(project.content(&name), "theirs");
+        assert!(project.host.edited.lock().expect("not poisoned").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn edits_of_one_file_wait_for_each_other() {
+    let mut project = Project::new();
+    project.write("a", "1 2");
+    let n_asked = Arc::new(AtomicUsize::new(0));
+    let counter = n_asked.clone();
+    project.host.answer = Box::new(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    let edit = |old: &str, new: &str| json!({ "filePath": "a", "oldString": old, "newString": new });
+    let (first, second) =
+        tokio::join!(project.run("edit", edit("1", "one")), project.run("edit", edit("2", "two")));
+    assert!(first.is_ok() && second.is_ok());
+    assert_eq!(project.content("a"), "one two");
+    assert_eq!(n_asked.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn large_texts_do_not_travel() {
+    let project = Project::new();
+    project.write("a", "a".repeat(MAX_SHOWN_BYTES + 1));
+    let output = project.output("write", json!({ "filePath": "a", "content": "b" })).await;
+    let filediff = &output.metadata["filediff"];
+    assert_eq!((filediff.get("before"), filediff.get("after")), (None, None));
+    project.write("b", "a".repeat(MAX_SHOWN_BYTES));
+    let output = project.output("write", json!({ "filePath": "b", "content": "b" })).await;
+    assert_eq!(output.metadata["filediff"]["after"], "b");
+}
+
+#[tokio::test]
+async fn a_refusal_writes_nothing() {
+    for permission in ["edit", "external_directory"] {
+        let mut project = Project::new();
+        project.deny(permission);
+        let input = json!({ "filePath": "../outside/new/a", "content": "x" });
+        assert_eq!(project.run("write", input).await, Err(ToolError::Denied { feedback: None }));
+        assert!(!project.path("../outside").exists());
+    }
+}
+
+#[tokio::test]
+async fn outside_the_project_is_asked_for_twice() {
+    let project = Project::new();
+    let path = project.write("../outside/a", "old");
+    let (directory, file) = (project.text("../outside"), project.text("../outside/a"));
+    symlink("../outside", project.path("way-out")).expect("linked");
+    let patterns = |inner: &[&str]| {
+        vec![
+            one("external_directory", format!("{directory}/*")),
+            ("edit".to_owned(), inner.iter().map(|it| (*it).to_owned()).collect()),
+        ]
+    };
+    project.output("write", json!({ "filePath": "../outside/a", "content": "1" })).await;
+    assert_eq!(project.asked(), patterns(&[&file]));
+    let first = project.host.asks.lock().expect("not poisoned")[0].clone();
+    assert_eq!(Value::Object(first.metadata), json!({ "filepath": file, "parentDir": directory }));
+    assert_eq!(first.always, first.patterns);
+    project.host.asks.lock().expect("not poisoned").clear();
+    project.output("edit", json!({ "filePath": "way-out/a", "oldString": "1", "newString": "2" })).await;
+    assert_eq!(project.asked(), patterns(&["way-out/a", &file]));
+    assert_eq!(fs::read_to_string(path).expect("read"), "2");
+}

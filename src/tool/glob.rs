@@ -1,0 +1,134 @@
+//! Finds files by name.
+
+use std::{
+    collections::BinaryHeap,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError, atomic::AtomicBool},
+};
+
+use ignore::overrides::Override;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::arguments,
+    blocking, object,
+    path::{self, Target, display},
+    walk::{self, StopOnDrop, Walk},
+};
+use crate::permission::Ask;
+
+const LIMIT: usize = 100;
+
+/// What to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The glob, such as `**/*.ts` or `src/**/test_*.py`.
+    pub pattern: String,
+    /// The directory to search; leave it out for the working directory.
+    pub path: Option<String>,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("glob", input)?;
+    if args.pattern.is_empty() {
+        return Err(ToolError::Model("pattern is required".to_owned()));
+    }
+    let (base, pattern) = split_absolute(&args);
+    let target = path::resolve(cx, base.unwrap_or(".")).await?;
+    path::ask_outside(cx, &target).await?;
+    let mut metadata = json!({ "pattern": args.pattern });
+    if let Some(path) = &args.path {
+        metadata["path"] = Value::String(path.clone());
+    }
+    cx.host
+        .ask(Ask {
+            permission: "glob".to_owned(),
+            patterns: vec![args.pattern.clone()],
+            always: vec!["*".to_owned()],
+            metadata: object(metadata),
+        })
+        .await?;
+    let pattern = pattern.to_owned();
+    let stop = StopOnDrop::default();
+    let stopped = stop.flag();
+    let search = blocking(move || find(&target, &pattern, &stopped));
+    let (files, is_truncated) = tokio::select! {
+        found = search => found?,
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+    };
+    let mut output: Vec<String> = files.iter().map(|path| display(path)).collect();
+    if output.is_empty() {
+        output.push("No files found".to_owned());
+    }
+    if is_truncated {
+        output.push(format!(
+            "\n(Results are truncated: showing first {LIMIT} results. Consider using a more specific path or pattern.)"
+        ));
+    }
+    Ok(ToolOutput {
+        title: args.pattern,
+        output: output.join("\n"),
+        metadata: object(json!({ "count": files.len(), "truncated": is_truncated })),
+        attachments: Vec::new(),
+    })
+}
+
+/// An absolute pattern names its own directory: everything before the first wildcard.
+fn split_absolute(args: &Args) -> (Option<&str>, &str) {
+    let pattern = args.pattern.as_str();
+    if args.path.is_some() || !pattern.starts_with('/') {
+        return (args.path.as_deref().filter(|path| !path.is_empty()), pattern);
+    }
+    let literal = &pattern[..pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len())];
+    match literal.rfind('/') {
+        // In gitignore's syntax this means: not in a directory below.
+        None | Some(0) => (None, pattern),
+        Some(slash) => (Some(&pattern[..slash]), &pattern[slash..]),
+    }
+}
+
+/// The first files in path order, and whether there are more.
+fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<(Vec<PathBuf>, bool), ToolError> {
+    let root = target.path.as_path();
+    if !target.is_directory {
+        let message = match root.exists() {
+            true => format!("glob path must be a directory: {}", root.display()),
+            false => format!("glob path does not exist: {}", root.display()),
+        };
+        return Err(ToolError::Model(message));
+    }
+    let matcher = walk::matcher(root, &[pattern])?;
+    let is_hidden_included = pattern.split(['/', '{', ',']).any(|name| name.starts_with('.') && name != ".");
+    let walk = Walk { root, is_hidden_included, excluded: &Override::empty() };
+    let found = Mutex::new(BinaryHeap::new());
+    walk::files(&walk, stopped, || {
+        |entry: &ignore::DirEntry| {
+            if matcher.matched(entry.path(), false).is_whitelist() {
+                keep_first(&mut found.lock().unwrap_or_else(PoisonError::into_inner), entry.path());
+            }
+            ControlFlow::Continue(())
+        }
+    });
+    let mut files = found.into_inner().unwrap_or_else(PoisonError::into_inner).into_sorted_vec();
+    let is_truncated = files.len() > LIMIT;
+    files.truncate(LIMIT);
+    Ok((files, is_truncated))
+}
+
+/// Keeps one more than the limit: threads find files in any order, the answer must not depend on it.
+fn keep_first(found: &mut BinaryHeap<PathBuf>, path: &Path) {
+    if found.len() > LIMIT && found.peek().is_some_and(|last| last.as_path() < path) {
+        return;
+    }
+    found.push(path.to_owned());
+    if found.len() > LIMIT + 1 {
+        found.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! Searches the content of files with a regular expression.
+
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, sinks::Lossy};
+use ignore::overrides::Override;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::arguments,
+    blocking, object,
+    path::{self, Target},
+    walk::{self, StopOnDrop, Walk},
+};
+use crate::permission::Ask;
+
+const LIMIT: usize = 100;
+const MAX_LINE_CHARS: usize = 2000;
+/// A line longer than this is not text that anyone searches; its file is passed over.
+const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+
+/// What to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The regular expression, in Rust's (ripgrep's) syntax; it is matched line by line.
+    pub pattern: String,
+    /// The directory or file to search; leave it out for the working directory.
+    pub path: Option<String>,
+    /// Glob of the files to search, such as `*.js` or `*.{ts,tsx}`.
+    pub include: Option<String>,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("grep", input)?;
+    if args.pattern.is_empty() {
+        return Err(ToolError::Model("pattern is required".to_owned()));
+    }
+    let path = args.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
+    let target = path::resolve(cx, path).await?;
+    path::ask_outside(cx, &target).await?;
+    let mut metadata = json!({ "pattern": args.pattern });
+    for (name, value) in [("path", &args.path), ("include", &args.include)] {
+        if let Some(value) = value {
+            metadata[name] = Value::String(value.clone());
+        }
+    }
+    cx.host
+        .ask(Ask {
+            permission: "grep".to_owned(),
+            patterns: vec![args.pattern.clone()],
+            always: vec!["*".to_owned()],
+            metadata: object(metadata),
+        })
+        .await?;
+    let title = args.pattern.clone();
+    let stop = StopOnDrop::default();
+    let stopped = stop.flag();
+    let searching = blocking(move || search(&target, &args, &stopped));
+    let found = tokio::select! {
+        found = searching => found?,
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+    };
+    let (output, n_shown) = show(&found, cx.config.tool_output.max_bytes);
+    let is_truncated = found.n_matches > n_shown;
+    Ok(ToolOutput {
+        title,
+        output,
+        metadata: object(json!({ "matches": n_shown, "truncated": is_truncated })),
+        attachments: Vec::new(),
+    })
+}
+
+/// The first matches in path order; may hold more than the limit, by whole files.
+#[derive(Default)]
+struct Found {
+    files: BTreeMap<PathBuf, Vec<Match>>,
+    n_matches: usize,
+}
+
+struct Match {
+    line: u64,
+    text: String,
+}
+
+impl Found {
+    /// Whether a match in this file could still be among the first.
+    fn is_wanted(&self, path: &Path) -> bool {
+        let is_full = self.n_matches > LIMIT;
+        !is_full || self.files.last_key_value().is_none_or(|(last, _)| path < last.as_path())
+    }
+
+    fn insert(&mut self, path: &Path, matches: Vec<Match>) {
+        self.n_matches += matches.len();
+        self.files.insert(path.to_owned(), matches);
+        while let Some(last) = self.files.last_entry() {
+            let n_left = self.n_matches - last.get().len();
+            if n_left <= LIMIT {
+                break;
+            }
+            last.remove();
+            self.n_matches = n_left;
+        }
+    }
+}
+
+fn search(target: &Target, args: &Args, stopped: &AtomicBool) -> Result<Found, ToolError> {
+    let root = target.path.as_path();
+    if !root.exists() {
+        return Err(ToolError::Model(format!("grep path does not exist: {}", root.display())));
+    }
+    let regex = RegexMatcherBuilder::new()
+        .multi_line(true)
+        .line_terminator(Some(b'\n'))
+        .build(&args.pattern)
+        .map_err(|error| {
+            ToolError::Model(format!("Invalid regular expression \"{}\": {error}", args.pattern))
+        })?;
+    let found = Mutex::new(Found::default());
+    let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
+    if !target.is_directory {
+        if !root.is_file() {
+            return Err(ToolError::Model(format!(
+                "Cannot search {}: it is not a regular file.",
+                root.display()
+            )));
+        }
+        let matches = search_file(&mut searcher(BinaryDetection::convert(0)), &regex, root, stopped);
+        if !matches.is_empty() {
+            lock().insert(root, matches);
+        }
+    } else {
+        let included: Vec<&str> = args.include.as_deref().filter(|it| !it.is_empty()).into_iter().collect();
+        let included = walk::matcher(root, &included)?;
+        let walk = Walk { root, is_hidden_included: true, excluded: &Override::empty() };
+        walk::files(&walk, stopped, || {
+            let mut searcher = searcher(BinaryDetection::quit(0));
+            let (regex, included) = (&regex, &included);
+            move |entry: &ignore::DirEntry| {
+                let path = entry.path();
+                let is_included = included.is_empty() || included.matched(path, false).is_whitelist();
+                if is_included && lock().is_wanted(path) {
+                    let matches = search_file(&mut searcher, regex, path, stopped);
+                    if !matches.is_empty() {
+                        lock().insert(path, matches);
+                    }
+                }
+                ControlFlow::Continue(())
+            }
+        });
+    }
+    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn searcher(binary_detection: BinaryDetection) -> Searcher {
+    SearcherBuilder::new()
+        .line_number(true)
+        .binary_detection(binary_detection)
+        .heap_limit(Some(MAX_LINE_BYTES))
+        .build()
+}
+
+/// The first matches of one file; none when it cannot be read.
+fn search_file(
+    searcher: &mut Searcher,
+    regex: &RegexMatcher,
+    path: &Path,
+    stopped: &AtomicBool,
+) -> Vec<Match> {
+    let mut matches = Vec::new();
+    let sink = Lossy(|line, text| {
+        matches.push(Match { line, text: shorten(text) });
+        Ok(matches.len() <= LIMIT && !stopped.load(Ordering::Relaxed))
+    });
+    if let Err(error) = searcher.search_path(regex, path, sink) {
+        tracing::debug!(%error, path = %path.display(), "file passed over");
+    }
+    matches
+}
+
+fn shorten(line: &str) -> String {
+    let line = line.trim_end_matches(['\n', '\r']);
+    match line.char_indices().nth(MAX_LINE_CHARS) {
+        None => line.to_owned(),
+        Some((end, _)) => format!("{}...", &line[..end]),
+    }
+}
+
+/// The text for the model and the number of matches in it.
+fn show(found: &Found, max_bytes: usize) -> (String, usize) {
+    if found.n_matches == 0 {
+        return ("No files found".to_owned(), 0);
+    }
+    let mut n_shown = 0;
+    let mut body = String::new();
+    'files: for (path, matches) in &found.files {
+        let gap = if body.is_empty() { "" } else { "\n" };
+        let mut head = format!("{gap}\n{}:", path.display());
+        for found in matches {
+            let line = format!("\n  Line {}: {}", found.line, found.text);
+            let is_full = n_shown == LIMIT || body.len() + head.len() + line.len() > max_bytes;
+            if is_full && n_shown > 0 {
+                break 'files;
+            }
+            body.push_str(&std::mem::take(&mut head));
+            body.push_str(&line);
+            n_shown += 1;
+        }
+    }
+    if n_shown == found.n_matches {
+        return (format!("Found {n_shown} matches{body}"), n_shown);
+    }
+    let note = "(Results truncated. Consider using a more specific path or pattern.)";
+    (format!("Found {n_shown} matches (more matches available){body}\n\n{note}"), n_shown)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Which lines are found, in which order, and how many.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::tool::fake::Project;
+
+async fn check(project: &Project, input: Value, expected: &str) {
+    let output = project.output("grep", input.clone()).await;
+    assert_eq!(output.output.replace(&project.text("."), "."), expected, "{input}");
+}
+
+#[tokio::test]
+async fn matches_are_grouped_by_file_in_path_order() {
+    let project = Project::new();
+    project.write("b.rs", "fn one() {}\n\nfn two() {}\r\n");
+    project.write("a/c.txt", "no\nfn three\n");
+    project.write(".hidden", "fn four");
+    project.write(".git/config", "fn five\n");
+    check(
+        &project,
+        json!({ "pattern": r"^fn \w+" }),
+        "Found 4 matches\n./.hidden:\n  Line 1: fn four\n\n./a/c.txt:\n  Line 2: fn three\n\n./b.rs:\n  Line 1: fn one() {}\n  Line 3: fn two() {}",
+    )
+    .await;
+    check(
+        &project,
+        json!({ "pattern": "fn", "include": "*.{txt,md}" }),
+        "Found 1 matches\n./a/c.txt:\n  Line 2: fn three",
+    )
+    .await;
+    check(&project, json!({ "pattern": "FN", "path": "b.rs" }), "No files found").await;
+    check(
+        &project,
+        json!({ "pattern": "(?i)TWO", "path": "b.rs" }),
+        "Found 1 matches\n./b.rs:\n  Line 3: fn two() {}",
+    )
+    .await;
+    assert_eq!(Value::Object(project.last_ask().metadata), json!({ "pattern": "(?i)TWO", "path": "b.rs" }));
+}
+
+#[tokio::test]
+async fn ignored_and_binary_files_are_passed_over() {
+    let project = Project::new();
+    fs::create_dir(project.path(".git")).expect("created");
+    project.write(".gitignore", "*.log\n");
+    project.write("a.log", "needle");
+    project.write("binary", b"\0\nneedle");
+    project.write("latin", b"needle caf\xe9");
+    check(
+        &project,
+        json!({ "pattern": "needle" }),
+        "Found 1 matches\n./latin:\n  Line 1: needle caf\u{fffd}",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_hundred_are_shown() {
+    let project = Project::new();
+    for n in 0..60 {
+        project.write(&format!("{n:02}"), "x\nx\n");
+    }
+    let output = project.output("grep", json!({ "pattern": "x" })).await;
+    assert!(output.output.starts_with(&format!(
+        "Found 100 matches (more matches available)\n{}:\n  Line 1: x\n",
+        project.text("00")
+    )));
+    assert!(output.output.ends_with(&format!(
+        "{}:\n  Line 1: x\n  Line 2: x\n\n(Results truncated. Consider using a more specific path or pattern.)",
+        project.text("49")
+    )));
+    assert_eq!(Value::Object(output.metadata), json!({ "matches": 100, "truncated": true }));
+
+    project.write("one/file", "x\n".repeat(1000));
+    let output = project.output("grep", json!({ "pattern": "x", "path": "one" })).await;
+    assert_eq!(output.output.matches("  Line ").count(), 100);
+    project.write("exact/file", "x\n".repeat(100));
+    let output = project.output("grep", json!({ "pattern": "x", "path": "exact" })).await;
+    assert_eq!(Value::Object(output.metadata), json!({ "matches": 100, "truncated": false }));
+}
+
+#[tokio::test]
+async fn long_lines_are_cut() {
+    let project = Project::new();
+    project.write("a", "é".repeat(2001));
+    let cut = "é".repeat(2000);
+    check(&project, json!({ "pattern": "é" }), &format!("Found 1 matches\n./a:\n  Line 1: {cut}...")).await;
+}
+
+#[tokio::test]
+async fn many_long_lines_stay_within_the_limit() {
+    let mut project = Project::new();
+    project.config.tool_output.max_bytes = 5000;
+    project.write("a", format!("{}\n", "x".repeat(1900)).repeat(10));
+    let output = project.output("grep", json!({ "pattern": "x" })).await;
+    assert!(output.output.starts_with("Found 2 matches (more matches available)\n"));
+    assert_eq!(Value::Object(output.metadata), json!({ "matches": 2, "truncated": true }));
+}
+
+#[tokio::test]
+async fn mistakes_are_said() {
+    let project = Project::new();
+    assert_eq!(project.error("grep", json!({ "pattern": "" })).await, "pattern is required");
+    assert_eq!(
+        project.error("grep", json!({ "pattern": "a", "path": "none" })).await,
+        format!("grep path does not exist: {}", project.text("none"))
+    );
+    assert_eq!(
+        project.error("grep", json!({ "pattern": "a", "path": "/dev/zero" })).await,
+        "Cannot search /dev/zero: it is not a regular file."
+    );
+    let error = project.error("grep", json!({ "pattern": "foo(" })).await;
+    assert!(error.starts_with("Invalid regular expression \"foo(\": "), "{error}");
+    assert!(error.contains("unclosed group"), "{error}");
+    let error = project.error("grep", json!({ "pattern": "a", "include": "{a" })).await;
+    assert!(error.starts_with("Invalid glob pattern \"{a\": "), "{error}");
+}

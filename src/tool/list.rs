@@ -1,0 +1,154 @@
+//! Shows the files below a directory as a tree.
+
+use std::{
+    collections::{BTreeMap, BinaryHeap},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError, atomic::AtomicBool},
+};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::arguments,
+    blocking, object,
+    path::{self, Target, display},
+    walk::{self, StopOnDrop, Walk},
+};
+use crate::permission::Ask;
+
+const LIMIT: usize = 100;
+/// Directories that programs fill; they say nothing about a project even where no ignore file names them.
+const NOISE: &[&str] = &[
+    "!node_modules/",
+    "!__pycache__/",
+    "!.git/",
+    "!target/",
+    "!dist/",
+    "!build/",
+    "!coverage/",
+    "!.venv/",
+    "!venv/",
+    "!.cache/",
+    "!.idea/",
+    "!.vscode/",
+    "!.zig-cache/",
+    "!zig-out/",
+];
+
+/// What to list.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The directory to list; leave it out for the working directory.
+    pub path: Option<String>,
+    /// Globs of what to leave out, such as `*.snap` or `docs/`.
+    pub ignore: Option<Vec<String>>,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("list", input)?;
+    let path = args.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
+    let target = path::resolve(cx, path).await?;
+    path::ask_outside(cx, &target).await?;
+    cx.host
+        .ask(Ask {
+            permission: "list".to_owned(),
+            patterns: target.patterns.clone(),
+            always: vec!["*".to_owned()],
+            metadata: object(json!({ "path": display(&target.path) })),
+        })
+        .await?;
+    let title = target.relative.clone();
+    let stop = StopOnDrop::default();
+    let stopped = stop.flag();
+    let listing = blocking(move || list(&target, &args.ignore.unwrap_or_default(), &stopped));
+    let (output, n_files, is_truncated) = tokio::select! {
+        listed = listing => listed?,
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+    };
+    Ok(ToolOutput {
+        title,
+        output,
+        metadata: object(json!({ "count": n_files, "truncated": is_truncated })),
+        attachments: Vec::new(),
+    })
+}
+
+fn list(
+    target: &Target,
+    ignored: &[String],
+    stopped: &AtomicBool,
+) -> Result<(String, usize, bool), ToolError> {
+    let root = target.path.as_path();
+    if !target.is_directory {
+        let message = match root.exists() {
+            true => format!("list path must be a directory: {}", root.display()),
+            false => format!("list path does not exist: {}", root.display()),
+        };
+        return Err(ToolError::Model(message));
+    }
+    let ignored: Vec<String> = ignored.iter().map(|glob| format!("!{glob}")).collect();
+    let globs: Vec<&str> = NOISE.iter().copied().chain(ignored.iter().map(String::as_str)).collect();
+    let walk = Walk { root, is_hidden_included: false, excluded: &walk::matcher(root, &globs)? };
+    // Nearest first, so that a deep directory does not push out what lies beside it.
+    let found: Mutex<BinaryHeap<(usize, PathBuf)>> = Mutex::default();
+    walk::files(&walk, stopped, || {
+        |entry: &ignore::DirEntry| {
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            found.push((entry.depth(), entry.path().to_owned()));
+            if found.len() > LIMIT + 1 {
+                found.pop();
+            }
+            ControlFlow::Continue(())
+        }
+    });
+    let mut files = found.into_inner().unwrap_or_else(PoisonError::into_inner).into_sorted_vec();
+    let is_truncated = files.len() > LIMIT;
+    files.truncate(LIMIT);
+    let mut tree = Tree::default();
+    files.iter().filter_map(|(_, path)| path.strip_prefix(root).ok()).for_each(|path| tree.insert(path));
+    let mut output = format!("{}/\n", display(root).trim_end_matches('/'));
+    tree.show(&mut output, 1);
+    if is_truncated {
+        output.push_str(&format!(
+            "\n(Results are truncated: showing the nearest {LIMIT} files. Consider a more specific path.)\n"
+        ));
+    }
+    Ok((output, files.len(), is_truncated))
+}
+
+/// Directories and files of one directory.
+#[derive(Default)]
+struct Tree {
+    directories: BTreeMap<String, Tree>,
+    files: Vec<String>,
+}
+
+impl Tree {
+    fn insert(&mut self, path: &Path) {
+        let mut names = path.iter().map(|name| name.to_string_lossy().into_owned());
+        let Some(file) = names.next_back() else { return };
+        let mut tree = self;
+        for name in names {
+            tree = tree.directories.entry(name).or_default();
+        }
+        tree.files.push(file);
+    }
+
+    fn show(&self, output: &mut String, depth: usize) {
+        let indent = "  ".repeat(depth);
+        for (name, tree) in &self.directories {
+            output.push_str(&format!("{indent}{name}/\n"));
+            tree.show(output, depth + 1);
+        }
+        for name in &self.files {
+            output.push_str(&format!("{indent}{name}\n"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

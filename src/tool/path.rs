@@ -1,0 +1,164 @@
+//! Where a path that the model named leads, and whether that is outside the project.
+
+use std::{
+    collections::VecDeque,
+    ffi::OsString,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use serde_json::json;
+
+use super::{ToolCx, ToolError, blocking, object};
+use crate::{config::Config, permission::Ask};
+
+/// As many links as Linux follows.
+const MAX_LINKS: usize = 40;
+
+/// A path as a tool may use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// Absolute, without `.` and `..`.
+    pub path: PathBuf,
+    /// Where it leads once every symlink is followed.
+    pub real: PathBuf,
+    pub is_directory: bool,
+    pub is_inside: bool,
+    /// Relative to the worktree; absolute when not below it.
+    pub relative: String,
+    /// What to ask for: the relative path, and the one it leads to when a link hides that.
+    pub patterns: Vec<String>,
+}
+
+impl Target {
+    /// The real directory: the target itself when it is one, else the one it is in.
+    pub(crate) fn directory(&self) -> PathBuf {
+        match self.real.parent() {
+            Some(parent) if !self.is_directory => parent.to_owned(),
+            Some(_) | None => self.real.clone(),
+        }
+    }
+}
+
+/// Looks up where `text` leads; relative ones start from the session's directory.
+pub(crate) async fn resolve(cx: &ToolCx<'_>, text: &str) -> Result<Target, ToolError> {
+    let path = absolute(cx.directory(), text);
+    let roots = Roots::new(cx.config);
+    blocking(move || Ok(judge(&roots, path))).await
+}
+
+/// Asks for `external_directory` when the target is outside the project.
+pub(crate) async fn ask_outside(cx: &ToolCx<'_>, target: &Target) -> Result<(), ToolError> {
+    if target.is_inside {
+        return Ok(());
+    }
+    // The link's own name may be harmless; what counts is where it leads.
+    let parent = target.directory();
+    let pattern = display(&parent.join("*"));
+    let metadata = json!({ "filepath": display(&target.path), "parentDir": display(&parent) });
+    cx.host
+        .ask(Ask {
+            permission: "external_directory".to_owned(),
+            patterns: vec![pattern.clone()],
+            always: vec![pattern],
+            metadata: object(metadata),
+        })
+        .await
+}
+
+/// The directories a session may use without being asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Roots {
+    directory: PathBuf,
+    worktree: PathBuf,
+}
+
+impl Roots {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self { directory: config.directory.clone(), worktree: config.worktree.clone() }
+    }
+}
+
+/// Reads the file system: call it on a blocking thread.
+pub(crate) fn judge(roots: &Roots, path: PathBuf) -> Target {
+    let real = real(&path);
+    let real_directory = self::real(&roots.directory);
+    let real_worktree = self::real(&roots.worktree);
+    let has_worktree = roots.worktree != Path::new("/");
+    let is_inside = real.starts_with(&real_directory) || (has_worktree && real.starts_with(&real_worktree));
+    let real_relative = relative(&real, &real_worktree);
+    let relative = match path.strip_prefix(&roots.worktree) {
+        Ok(_) => relative(&path, &roots.worktree),
+        Err(_) => real_relative.clone(),
+    };
+    let mut patterns = vec![relative.clone()];
+    if real_relative != relative {
+        patterns.push(real_relative);
+    }
+    Target { is_directory: real.is_dir(), path, real, is_inside, relative, patterns }
+}
+
+/// `text` from `base`, without `.` and `..`.
+pub(crate) fn absolute(base: &Path, text: &str) -> PathBuf {
+    let mut path = PathBuf::new();
+    for component in base.join(text).components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                path.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => path.push(component),
+        }
+    }
+    path
+}
+
+/// Follows every symlink, also where the path or a link's target does not exist: writing there would create it.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    let mut done = PathBuf::from("/");
+    let mut ahead: VecDeque<OsString> = path.components().map(|it| it.as_os_str().to_owned()).collect();
+    let mut n_links = 0;
+    while let Some(name) = ahead.pop_front() {
+        if name == "." {
+            continue;
+        }
+        if name == ".." {
+            done.pop();
+            continue;
+        }
+        let next = done.join(&name);
+        match fs::read_link(&next) {
+            Ok(link) if n_links < MAX_LINKS => {
+                n_links += 1;
+                link.components().rev().for_each(|it| ahead.push_front(it.as_os_str().to_owned()));
+            }
+            Ok(_) | Err(_) => done = next,
+        }
+    }
+    done
+}
+
+/// A leading `~` is the user's home, as in a shell.
+pub(crate) fn expand_home(home: &Path, text: &str) -> String {
+    match text.strip_prefix('~') {
+        Some("") => display(home),
+        Some(rest) if rest.starts_with('/') => display(&home.join(rest.trim_start_matches('/'))),
+        Some(_) | None => text.to_owned(),
+    }
+}
+
+/// A path as text.
+pub(crate) fn display(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn relative(path: &Path, base: &Path) -> String {
+    match path.strip_prefix(base) {
+        Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
+        Ok(rest) => display(rest),
+        Err(_) => display(path),
+    }
+}
+
+#[cfg(test)]
+mod tests;

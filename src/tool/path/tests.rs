@@ -1,0 +1,72 @@
+//! What is outside the project is decided by where a path really leads.
+
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+use super::{Roots, absolute, expand_home, judge, real};
+use crate::tool::fake::Project;
+
+fn check(project: &Project, name: &str, is_inside: bool, patterns: &[&str]) {
+    let target = judge(&Roots::new(&project.config), absolute(&project.config.directory, name));
+    assert_eq!(target.is_inside, is_inside, "{name}");
+    assert_eq!(target.patterns, patterns, "{name}");
+}
+
+#[test]
+fn dots_and_links_are_followed_before_judging() {
+    let project = Project::new();
+    project.write("a/b.txt", "");
+    project.write("../outside/secret", "");
+    symlink("../outside", project.path("way-out")).expect("linked");
+    symlink("../outside/new", project.path("dangling")).expect("linked");
+    symlink("a", project.path("alias")).expect("linked");
+    symlink("loop", project.path("loop")).expect("linked");
+    let secret = project.text("../outside/secret");
+    let new = project.text("../outside/new");
+    check(&project, "a/b.txt", true, &["a/b.txt"]);
+    check(&project, "not/there/yet", true, &["not/there/yet"]);
+    check(&project, "a/../a/./b.txt", true, &["a/b.txt"]);
+    check(&project, "alias/b.txt", true, &["alias/b.txt", "a/b.txt"]);
+    check(&project, "loop", true, &["loop"]);
+    check(&project, "../outside/secret", false, &[&secret]);
+    check(&project, &secret, false, &[&secret]);
+    check(&project, "way-out/secret", false, &["way-out/secret", &secret]);
+    check(&project, "dangling", false, &["dangling", &new]);
+    check(&project, "../project-2/x", false, &[&project.text("../project-2/x")]);
+}
+
+#[test]
+fn the_worktree_counts_unless_it_is_the_root() {
+    let mut project = Project::new();
+    project.config.directory = project.path("sub");
+    check(&project, "../beside", true, &["beside"]);
+    project.config.worktree = "/".into();
+    let beside = project.text("../beside");
+    check(&project, "../beside", false, &[beside.trim_start_matches('/')]);
+}
+
+#[test]
+fn a_project_reached_through_a_link_is_inside_itself() {
+    let mut project = Project::new();
+    project.write("a", "");
+    let link = project.root().join("link");
+    symlink(project.path("."), &link).expect("linked");
+    project.config.directory = link.clone();
+    project.config.worktree = link;
+    check(&project, "a", true, &["a"]);
+    check(&project, ".", true, &["."]);
+}
+
+#[test]
+fn links_are_followed_where_nothing_exists() {
+    let project = Project::new();
+    symlink("../outside/../outside/x", project.path("link")).expect("linked");
+    assert_eq!(real(&project.path("link/y")), project.path("../outside/x/y"));
+    fs::create_dir(project.path("../outside")).expect("created");
+    assert_eq!(real(&project.path("link/y")), project.path("../outside/x/y"));
+}
+
+#[test]
+fn home_is_expanded_as_a_shell_does() {
+    let expanded = ["~", "~/x", "~x", "a/~"].map(|text| expand_home(Path::new("/home/u"), text));
+    assert_eq!(expanded, ["/home/u", "/home/u/x", "~x", "a/~"]);
+}

@@ -1,0 +1,391 @@
+//! Reads a file or lists a directory, a window at a time.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read, Seek},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::part::FilePart;
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::arguments,
+    blocking, object,
+    path::{self, Target, display},
+    walk::StopOnDrop,
+};
+use crate::permission::Ask;
+
+const DEFAULT_LIMIT: usize = 2000;
+const MAX_LINE_CHARS: usize = 2000;
+const MAX_BYTES: usize = 50 * 1024;
+const N_PREVIEW: usize = 20;
+const SAMPLE_BYTES: usize = 4096;
+/// Larger files are not read to their end just to count lines.
+const MAX_COUNTED_BYTES: u64 = 8 * 1024 * 1024;
+/// Larger images and PDFs are refused by every provider.
+const MAX_ATTACHED_BYTES: u64 = 20 * 1024 * 1024;
+
+/// What to read.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Args {
+    /// The file or directory: an absolute path, or one relative to the working directory.
+    pub file_path: String,
+    /// First line (or directory entry) to show, counted from 1.
+    pub offset: Option<usize>,
+    /// How many lines (or entries) to show (default 2000).
+    pub limit: Option<usize>,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("read", input)?;
+    if args.file_path.is_empty() {
+        return Err(ToolError::Model("filePath is required".to_owned()));
+    }
+    let target = path::resolve(cx, &args.file_path).await?;
+    path::ask_outside(cx, &target).await?;
+    cx.host
+        .ask(Ask {
+            permission: "read".to_owned(),
+            patterns: target.patterns.clone(),
+            always: vec!["*".to_owned()],
+            metadata: Map::new(),
+        })
+        .await?;
+    let window = Window {
+        offset: args.offset.unwrap_or(1).max(1),
+        limit: args.limit.filter(|limit| *limit > 0).unwrap_or(DEFAULT_LIMIT),
+    };
+    let stop = StopOnDrop::default();
+    let stopped = stop.flag();
+    let reading = blocking(move || read(&target, window, &stopped));
+    tokio::select! {
+        read = reading => read,
+        () = cx.cancel.cancelled() => Err(ToolError::Cancelled),
+    }
+}
+
+/// Which lines or entries to show.
+#[derive(Clone, Copy)]
+struct Window {
+    /// From 1.
+    offset: usize,
+    limit: usize,
+}
+
+fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOutput, ToolError> {
+    // What was judged is what is opened, even when a link is turned meanwhile.
+    let (path, real) = (target.path.as_path(), target.real.as_path());
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => ToolError::Model(not_found(path)),
+        _other => ToolError::Model(format!("Cannot read {}: {error}", path.display())),
+    };
+    let metadata = fs::metadata(real).map_err(failed)?;
+    let (output, metadata, attachments) = if metadata.is_dir() {
+        let (output, metadata) = read_directory(target, window).map_err(failed)?;
+        (output, metadata, Vec::new())
+    } else if !metadata.is_file() {
+        // Opening a pipe or a device could wait for ever.
+        return Err(ToolError::Model(format!("Cannot read {}: it is not a regular file.", path.display())));
+    } else {
+        let mut file = File::open(real).map_err(failed)?;
+        let mut sample = Vec::with_capacity(SAMPLE_BYTES);
+        file.by_ref().take(SAMPLE_BYTES as u64).read_to_end(&mut sample).map_err(failed)?;
+        match media_type(&sample) {
+            Some(mime) => attach(path, mime, metadata.len(), file)?,
+            None if is_binary(path, &sample) => {
+                return Err(ToolError::Model(format!("Cannot read binary file: {}", path.display())));
+            }
+            None => {
+                file.rewind().map_err(failed)?;
+                let is_counted = metadata.len() <= MAX_COUNTED_BYTES;
+                let lines = read_lines(file, window, is_counted, stopped).map_err(failed)?;
+                let (output, metadata) = show_lines(path, window, &lines)?;
+                (output, metadata, Vec::new())
+            }
+        }
+    };
+    Ok(ToolOutput { title: target.relative.clone(), output, metadata: object(metadata), attachments })
+}
+
+/// Says which neighbours may have been meant.
+fn not_found(path: &Path) -> String {
+    let mut message = format!("File not found: {}", path.display());
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return message };
+    let name = name.to_string_lossy().to_lowercase();
+    let is_alike = |other: &str| {
+        let other = other.to_lowercase();
+        other.contains(&name) || name.contains(&other)
+    };
+    let mut alike: Vec<PathBuf> = fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| is_alike(&entry.file_name().to_string_lossy()))
+        .map(|entry| parent.join(entry.file_name()))
+        .collect();
+    alike.sort();
+    alike.truncate(3);
+    if !alike.is_empty() {
+        let names: Vec<String> = alike.iter().map(|path| display(path)).collect();
+        message.push_str("\n\nDid you mean one of these?\n");
+        message.push_str(&names.join("\n"));
+    }
+    message
+}
+
+fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&target.real)? {
+        let entry = entry?;
+        // Asks for the link's target, so that a link to a directory shows as one.
+        let is_directory = match entry.file_type()? {
+            kind if kind.is_symlink() => entry.path().is_dir(),
+            kind => kind.is_dir(),
+        };
+        let mut name = entry.file_name().to_string_lossy().into_owned();
+        if is_directory {
+            name.push('/');
+        }
+        names.push(name);
+    }
+    names.sort();
+    let n_total = names.len();
+    let shown: Vec<String> = names.into_iter().skip(window.offset - 1).take(window.limit).collect();
+    let n_before = window.offset - 1;
+    let is_truncated = n_before + shown.len() < n_total;
+    let note = match is_truncated {
+        true => format!(
+            "(Showing {} of {n_total} entries. Use 'offset' parameter to read beyond entry {})",
+            shown.len(),
+            n_before + shown.len()
+        ),
+        false => format!("({n_total} entries)"),
+    };
+    let path = display(&target.path);
+    let output = format!(
+        "<path>{path}</path>\n<type>directory</type>\n<entries>\n{}\n\n{note}\n</entries>",
+        shown.join("\n")
+    );
+    let preview: Vec<&str> = shown.iter().take(N_PREVIEW).map(String::as_str).collect();
+    let metadata = json!({
+        "preview": preview.join("\n"),
+        "truncated": is_truncated,
+        "loaded": [],
+        "display": {
+            "type": "directory",
+            "path": path,
+            "entries": shown,
+            "lineStart": window.offset,
+            "lineEnd": n_before + shown.len(),
+            "totalLines": n_total,
+            "truncated": is_truncated,
+        },
+    });
+    Ok((output, metadata))
+}
+
+/// The kind of image or document that providers take as such, by its first bytes.
+fn media_type(sample: &[u8]) -> Option<&'static str> {
+    match sample {
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        [b'%', b'P', b'D', b'F', b'-', ..] => Some("application/pdf"),
+        _other => None,
+    }
+}
+
+fn attach(
+    path: &Path,
+    mime: &str,
+    n_bytes: u64,
+    mut file: File,
+) -> Result<(String, Value, Vec<FilePart>), ToolError> {
+    if n_bytes > MAX_ATTACHED_BYTES {
+        return Err(ToolError::Model(format!(
+            "File {} is too large to attach: {n_bytes} bytes, the limit is {MAX_ATTACHED_BYTES}.",
+            path.display()
+        )));
+    }
+    let mut bytes = Vec::new();
+    file.rewind()
+        .and_then(|()| file.take(MAX_ATTACHED_BYTES).read_to_end(&mut bytes))
+        .map_err(|error| ToolError::Model(format!("Cannot read {}: {error}", path.display())))?;
+    let kind = if mime == "application/pdf" { "PDF" } else { "Image" };
+    let message = format!("{kind} read successfully");
+    let metadata = json!({ "preview": message, "truncated": false, "loaded": [] });
+    let attachment = FilePart {
+        mime: mime.to_owned(),
+        filename: path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        url: format!("data:{mime};base64,{}", BASE64_STANDARD.encode(bytes)),
+        source: None,
+    };
+    Ok((message, metadata, vec![attachment]))
+}
+
+fn is_binary(path: &Path, sample: &[u8]) -> bool {
+    const EXTENSIONS: &[&str] = &[
+        "zip", "tar", "gz", "exe", "dll", "so", "class", "jar", "war", "7z", "doc", "docx", "xls", "xlsx",
+        "ppt", "pptx", "odt", "ods", "odp", "bin", "dat", "obj", "o", "a", "lib", "wasm", "pyc", "pyo",
+    ];
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    let n_control = sample.iter().filter(|byte| matches!(byte, 0..9 | 14..32)).count();
+    EXTENSIONS.contains(&extension.as_str()) || sample.contains(&0) || n_control * 10 > sample.len() * 3
+}
+
+/// The lines of a window.
+#[derive(Default)]
+struct Lines {
+    shown: Vec<String>,
+    /// Lines of the whole file, when it was read to its end.
+    n_total: Option<usize>,
+    /// The window ended early because it holds [`MAX_BYTES`].
+    is_capped: bool,
+    /// There are lines after the window.
+    has_more: bool,
+}
+
+/// Keeps at most the window, whatever the size of the file or of a line.
+fn read_lines(file: impl Read, window: Window, is_counted: bool, stopped: &AtomicBool) -> io::Result<Lines> {
+    let mut reader = BufReader::with_capacity(64 * 1024, file);
+    let mut lines = Lines::default();
+    let (mut n_lines, mut n_bytes) = (0, 0);
+    let mut line = Vec::new();
+    loop {
+        if stopped.load(Ordering::Relaxed) {
+            return Err(io::Error::other("stopped"));
+        }
+        let is_wanted = n_lines + 1 >= window.offset;
+        let is_full = lines.shown.len() == window.limit;
+        if is_full && !is_counted {
+            lines.has_more = !reader.fill_buf()?.is_empty();
+            lines.n_total = (!lines.has_more).then_some(n_lines);
+            return Ok(lines);
+        }
+        let keep = if is_wanted && !is_full { 4 * (MAX_LINE_CHARS + 1) } else { 0 };
+        if !next_line(&mut reader, &mut line, keep)? {
+            lines.n_total = Some(n_lines);
+            return Ok(lines);
+        }
+        n_lines += 1;
+        if !is_wanted {
+            continue;
+        }
+        if is_full {
+            lines.has_more = true;
+            continue;
+        }
+        let text = shorten(&line, n_lines == 1);
+        n_bytes += text.len() + usize::from(!lines.shown.is_empty());
+        if n_bytes > MAX_BYTES {
+            lines.is_capped = true;
+            lines.has_more = true;
+            return Ok(lines);
+        }
+        lines.shown.push(text);
+    }
+}
+
+/// Reads one line without its end and keeps its first `keep` bytes; false at the end of the file.
+fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, keep: usize) -> io::Result<bool> {
+    line.clear();
+    let mut is_any = false;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            break;
+        }
+        is_any = true;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let content = &buffer[..end.unwrap_or(buffer.len())];
+        let n_room = keep.saturating_sub(line.len()).min(content.len());
+        line.extend_from_slice(&content[..n_room]);
+        let n_read = content.len() + usize::from(end.is_some());
+        reader.consume(n_read);
+        if end.is_some() {
+            break;
+        }
+    }
+    Ok(is_any)
+}
+
+fn shorten(line: &[u8], is_first: bool) -> String {
+    let text = String::from_utf8_lossy(line);
+    let text = text.strip_suffix('\r').unwrap_or(&text);
+    // The mark is put back by whoever writes the file; shown, it would end up in an oldString.
+    let text = text.strip_prefix('\u{feff}').filter(|_| is_first).unwrap_or(text);
+    match text.char_indices().nth(MAX_LINE_CHARS) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}... (line truncated to {MAX_LINE_CHARS} chars)", &text[..end]),
+    }
+}
+
+fn show_lines(path: &Path, window: Window, lines: &Lines) -> Result<(String, Value), ToolError> {
+    let first = window.offset;
+    let n_shown = lines.shown.len();
+    if let Some(n_total) = lines.n_total.filter(|n_total| *n_total < first && first > 1) {
+        return Err(ToolError::Model(format!(
+            "Offset {first} is out of range for this file ({n_total} lines)"
+        )));
+    }
+    let last = first + n_shown - 1;
+    let next = last + 1;
+    let footer = match (lines.is_capped, lines.has_more, lines.n_total) {
+        (true, _, _) => {
+            format!("(Output capped at 50 KB. Showing lines {first}-{last}. Use offset={next} to continue.)")
+        }
+        (false, true, Some(n_total)) => {
+            format!("(Showing lines {first}-{last} of {n_total}. Use offset={next} to continue.)")
+        }
+        (false, true, None) => format!("(Showing lines {first}-{last}. Use offset={next} to continue.)"),
+        (false, false, n_total) => format!("(End of file - total {} lines)", n_total.unwrap_or(last)),
+    };
+    let path = display(path);
+    let mut output = format!("<path>{path}</path>\n<type>file</type>\n<content>\n");
+    for (idx, line) in lines.shown.iter().enumerate() {
+        if idx > 0 {
+            output.push('\n');
+        }
+        output.push_str(&format!("{}: {line}", first + idx));
+    }
+    output.push_str("\n\n");
+    output.push_str(&footer);
+    output.push_str("\n</content>");
+    let preview: Vec<&str> = lines.shown.iter().take(N_PREVIEW).map(String::as_str).collect();
+    let mut metadata = json!({
+        "preview": preview.join("\n"),
+        "truncated": lines.has_more,
+        "loaded": [],
+        "display": {
+            "type": "file",
+            "path": path,
+            "text": lines.shown.join("\n"),
+            "lineStart": first,
+            "lineEnd": last,
+            "totalLines": lines.n_total,
+            "truncated": lines.has_more,
+        },
+    });
+    if lines.n_total.is_none() {
+        object_without(&mut metadata["display"], "totalLines");
+    }
+    Ok((output, metadata))
+}
+
+fn object_without(value: &mut Value, key: &str) {
+    if let Value::Object(object) = value {
+        object.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests;

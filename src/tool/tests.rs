@@ -1,0 +1,116 @@
+//! The table as the model sees it.
+
+use serde_json::{Value, json};
+
+use super::{BUILTIN, fake::Project, find, permission_name};
+
+#[test]
+fn names_are_unique_and_texts_end_in_a_newline() {
+    let mut names: Vec<&str> = BUILTIN.iter().map(|tool| tool.name).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["bash", "edit", "glob", "grep", "invalid", "list", "read", "todowrite", "write"]);
+    assert!(BUILTIN.iter().all(|tool| tool.text.ends_with(".\n")));
+    assert!(find("nosuch").is_none());
+}
+
+#[test]
+fn writing_tools_share_one_permission() {
+    let names: Vec<&str> =
+        ["edit", "write", "apply_patch", "patch", "multiedit", "read"].map(permission_name).into();
+    assert_eq!(names, ["edit", "edit", "edit", "edit", "edit", "read"]);
+}
+
+#[test]
+fn schemas_are_plain_objects() {
+    let without_texts = |name: &str| {
+        fn strip(value: &mut Value) {
+            match value {
+                Value::Object(object) => {
+                    object.retain(|key, value| key != "description" || value.is_object());
+                    object.values_mut().for_each(strip);
+                }
+                Value::Array(items) => items.iter_mut().for_each(strip),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        let mut schema = (find(name).expect("there").schema)();
+        strip(&mut schema);
+        schema
+    };
+    let string = json!({ "type": "string" });
+    assert_eq!(
+        without_texts("bash"),
+        json!({
+            "type": "object",
+            "properties": {
+                "command": string,
+                "timeout": { "type": "integer", "exclusiveMinimum": 0 },
+                "workdir": string,
+                "description": string,
+            },
+            "required": ["command"],
+            "additionalProperties": false,
+        })
+    );
+    assert_eq!(
+        without_texts("read"),
+        json!({
+            "type": "object",
+            "properties": {
+                "filePath": string,
+                "offset": { "type": "integer", "minimum": 0 },
+                "limit": { "type": "integer", "minimum": 0 },
+            },
+            "required": ["filePath"],
+            "additionalProperties": false,
+        })
+    );
+    assert_eq!(
+        without_texts("edit"),
+        json!({
+            "type": "object",
+            "properties": {
+                "filePath": string,
+                "oldString": string,
+                "newString": string,
+                "replaceAll": { "type": "boolean" },
+            },
+            "required": ["filePath", "oldString", "newString"],
+            "additionalProperties": false,
+        })
+    );
+    assert_eq!(
+        without_texts("todowrite"),
+        json!({
+            "type": "object",
+            "properties": { "todos": { "type": "array", "items": {
+                "type": "object",
+                "properties": { "content": string, "status": string, "priority": string },
+                "required": ["content", "status", "priority"],
+                "additionalProperties": false,
+            } } },
+            "required": ["todos"],
+            "additionalProperties": false,
+        })
+    );
+    for (name, properties, required) in [
+        ("write", ["content", "filePath"].as_slice(), ["content", "filePath"].as_slice()),
+        ("glob", &["pattern", "path"], &["pattern"]),
+        ("grep", &["pattern", "path", "include"], &["pattern"]),
+        ("list", &["path", "ignore"], &[]),
+        ("invalid", &["tool", "error"], &["tool", "error"]),
+    ] {
+        let schema = without_texts(name);
+        let names: Vec<&String> = schema["properties"].as_object().expect("an object").keys().collect();
+        assert_eq!(names, properties, "{name}");
+        assert_eq!(schema.get("required").cloned().unwrap_or(json!([])), json!(required), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn invalid_says_what_was_wrong() {
+    let output = Project::new().output("invalid", json!({ "tool": "x", "error": "no such tool" })).await;
+    assert_eq!(output.title, "Invalid Tool");
+    assert_eq!(output.output, "The arguments provided to the tool are invalid: no such tool");
+    assert_eq!(Value::Object(output.metadata), json!({ "truncated": false }));
+}

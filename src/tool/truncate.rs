@@ -1,0 +1,106 @@
+//! Cuts what a tool hands to the model, and keeps the whole of it in a file.
+
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use super::{ToolCx, ToolError, ToolOutput, blocking, path::display};
+use crate::{
+    base::{ids, text},
+    config::ToolOutputLimits,
+};
+
+/// Cuts the output to the configured size unless the tool already did (`metadata.truncated`).
+pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Result<ToolOutput, ToolError> {
+    if tool_output.metadata.contains_key("truncated") {
+        return Ok(tool_output);
+    }
+    let limits = cx.config.tool_output;
+    let head = head(&tool_output.output, limits);
+    if head.len() == tool_output.output.len() {
+        tool_output.metadata.insert("truncated".to_owned(), Value::Bool(false));
+        return Ok(tool_output);
+    }
+    let removed = &tool_output.output[head.len()..];
+    let is_cut_by_lines = head.lines().count() >= limits.max_lines;
+    let note = match is_cut_by_lines {
+        true => format!("...{} lines truncated...", removed.trim_start_matches('\n').lines().count()),
+        false => format!("...{} bytes truncated...", removed.len()),
+    };
+    let head = head.to_owned();
+    let full = std::mem::take(&mut tool_output.output);
+    let directory = cx.config.paths.tool_output();
+    let saved = blocking(move || Ok(save(&directory, full.as_bytes()))).await?;
+    tool_output.metadata.insert("truncated".to_owned(), Value::Bool(true));
+    let hint = match saved {
+        Ok(path) => {
+            tool_output.metadata.insert("outputPath".to_owned(), Value::String(display(&path)));
+            format!(
+                "The tool call succeeded but the output was truncated. Full output saved to: {}\nUse Grep to search the full content or Read with offset/limit to view specific sections.",
+                path.display()
+            )
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot save a tool's output");
+            "The tool call succeeded but the output was truncated. Ask for less at a time to see the rest."
+                .to_owned()
+        }
+    };
+    tool_output.output = format!("{head}\n\n{note}\n\n{hint}");
+    Ok(tool_output)
+}
+
+/// The longest beginning of whole lines within the limits; part of the first line when even that is too long.
+pub(crate) fn head(output: &str, limits: ToolOutputLimits) -> &str {
+    let mut end = 0;
+    for line in output.split_inclusive('\n').take(limits.max_lines) {
+        if end + line.len() > limits.max_bytes {
+            break;
+        }
+        end += line.len();
+    }
+    if end == output.len() {
+        return output;
+    }
+    match end {
+        0 => text::head(output, limits.max_bytes),
+        _ => output[..end].trim_end_matches('\n'),
+    }
+}
+
+/// The longest end of whole lines within the limits; the end of the last line when even that is too long.
+pub(crate) fn tail(output: &str, limits: ToolOutputLimits) -> &str {
+    let mut start = output.len();
+    for line in output.split_inclusive('\n').rev().take(limits.max_lines) {
+        if output.len() - start + line.len() > limits.max_bytes {
+            break;
+        }
+        start -= line.len();
+    }
+    match start == output.len() {
+        true => text::tail(output, limits.max_bytes),
+        false => &output[start..],
+    }
+}
+
+/// Makes a new, private file for a full output.
+pub(crate) fn create(directory: &Path) -> io::Result<(PathBuf, fs::File)> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let path = directory.join(ids::tool_output());
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    Ok((path, file))
+}
+
+fn save(directory: &Path, output: &[u8]) -> io::Result<PathBuf> {
+    let (path, mut file) = create(directory)?;
+    file.write_all(output)?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! What is cut, what is kept, and where the whole goes.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use serde_json::{Map, Value, json};
+
+use super::{apply, head, tail};
+use crate::{
+    base::ids,
+    config::ToolOutputLimits,
+    tool::{ToolCx, ToolOutput, fake::Project},
+};
+
+const LIMITS: ToolOutputLimits = ToolOutputLimits { max_lines: 3, max_bytes: 10 };
+
+#[test]
+fn heads_are_whole_lines() {
+    for (output, expected) in [
+        ("", ""),
+        ("a\nb\nc", "a\nb\nc"),
+        ("a\nb\nc\n", "a\nb\nc\n"),
+        ("a\nb\nc\nd", "a\nb\nc"),
+        ("12345\n12345\n", "12345"),
+        ("123456789é", "123456789"),
+    ] {
+        assert_eq!(head(output, LIMITS), expected, "{output:?}");
+    }
+}
+
+#[test]
+fn tails_are_whole_lines() {
+    for (output, expected) in [
+        ("", ""),
+        ("a\nb\nc\n", "a\nb\nc\n"),
+        ("a\nb\nc\nd", "b\nc\nd"),
+        ("12345\n12345\n", "12345\n"),
+        ("é123456789", "123456789"),
+    ] {
+        assert_eq!(tail(output, LIMITS), expected, "{output:?}");
+    }
+}
+
+async fn applied(project: &Project, output: &str, metadata: Map<String, Value>) -> ToolOutput {
+    let (session_id, message_id) = (ids::session(), ids::message());
+    let cx = ToolCx {
+        session_id: &session_id,
+        message_id: &message_id,
+        call_id: "",
+        agent: "build",
+        config: &project.config,
+        cancel: &project.cancel,
+        host: &project.host,
+    };
+    let tool_output =
+        ToolOutput { title: String::new(), output: output.to_owned(), metadata, attachments: Vec::new() };
+    apply(&cx, tool_output).await.expect("cut")
+}
+
+#[tokio::test]
+async fn the_whole_is_saved_for_the_user_alone() {
+    let mut project = Project::new();
+    project.config.tool_output = LIMITS;
+    for (output, kept, note) in [
+        ("a\nb\nc\nd\ne\n", "a\nb\nc", "...2 lines truncated..."),
+        ("12345\n12345\n", "12345", "...7 bytes truncated..."),
+    ] {
+        let tool_output = applied(&project, output, Map::new()).await;
+        let path = tool_output.metadata["outputPath"].as_str().expect("a path").to_owned();
+        assert_eq!(
+            tool_output.output,
+            format!(
+                "{kept}\n\n{note}\n\nThe tool call succeeded but the output was truncated. Full output saved to: {path}\nUse Grep to search the full content or Read with offset/limit to view specific sections."
+            )
+        );
+        assert_eq!(tool_output.metadata["truncated"], true);
+        assert_eq!(fs::read_to_string(&path).expect("read"), output);
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_cut_its_output_itself_is_left_alone() {
+    let mut project = Project::new();
+    project.config.tool_output = LIMITS;
+    let metadata = json!({ "truncated": false }).as_object().expect("an object").clone();
+    let tool_output = applied(&project, "a\nb\nc\nd\n", metadata).await;
+    assert_eq!(tool_output.output, "a\nb\nc\nd\n");
+    assert!(!project.config.paths.tool_output().exists());
+}

@@ -1,0 +1,59 @@
+//! Writes a whole file.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::arguments,
+    blocking,
+    file::{self, BOM, Change},
+    object,
+    path::{self, display},
+};
+
+/// What to write.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Args {
+    /// The file's whole new content.
+    pub content: String,
+    /// The file to write: an absolute path, or one relative to the working directory.
+    pub file_path: String,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("write", input)?;
+    if args.file_path.is_empty() {
+        return Err(ToolError::Model("filePath is required".to_owned()));
+    }
+    let target = path::resolve(cx, &args.file_path).await?;
+    path::ask_outside(cx, &target).await?;
+    let _guard = file::lock(&target).await;
+    let path = target.path.clone();
+    let change = blocking(move || plan(&path, args.content)).await?;
+    let applied = change.apply(cx, &target).await?;
+    let own = object(json!({ "filepath": display(&target.path), "exists": applied.existed }));
+    Ok(ToolOutput {
+        title: target.relative,
+        output: "Wrote file successfully.".to_owned(),
+        metadata: applied.metadata(own),
+        attachments: Vec::new(),
+    })
+}
+
+fn plan(path: &Path, content: String) -> Result<Change, ToolError> {
+    let before = file::load(path)?;
+    let had_bom = before.as_deref().is_some_and(|bytes| bytes.starts_with(BOM.as_bytes()));
+    let after = match had_bom && !content.starts_with(BOM) {
+        true => format!("{BOM}{content}"),
+        false => content,
+    };
+    Ok(Change::new(path, before, after))
+}
+
+#[cfg(test)]
+mod tests;
