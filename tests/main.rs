@@ -1,1 +1,10 @@
 //! End-to-end tests: the real binary, spoken to on its pipes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, reports on stderr, and starts processes itself"
+)]
+
+mod support;
