@@ -8,3 +8,17 @@
 )]
 
 mod support;
+
+mod cancel;
+mod config;
+mod demo;
+mod envelope;
+mod events;
+mod initialize;
+mod mcp;
+mod permission;
+mod process;
+mod prompt;
+mod retry;
+mod session;
+mod tools;

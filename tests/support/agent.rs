@@ -37,6 +37,8 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 /// How long a cancelled turn may take to end.
 pub const CANCEL_LIMIT: Duration = Duration::from_secs(1);
 
+const NOT_JSON: &str = "stdout holds a line that is no JSON object";
+
 /// Updates that belong to a session rather than to a turn, and so may come at any time.
 const TIMELESS: &[&str] =
     &["available_commands_update", "current_mode_update", "config_option_update", "session_info_update"];
@@ -108,8 +110,6 @@ struct State {
     failures: Vec<String>,
     stderr: String,
     is_closed: bool,
-    /// Shown when a test waits for something that never comes.
-    not_json: usize,
 }
 
 struct Shared {
@@ -138,12 +138,11 @@ pub struct Builder {
     scratch: Option<Arc<Scratch>>,
     llm: Option<Llm>,
     policy: Option<Answer>,
-    is_paused: bool,
     deadline: Duration,
 }
 
 impl Builder {
-    /// Lays `config` over the inline configuration (`OPENCODE_CONFIG_CONTENT`).
+    /// Lays `config` over the inline configuration (`OPENCODE_CONFIG_CONTENT`); a null takes a key away.
     pub fn config(mut self, config: Value) -> Self {
         merge(&mut self.config, config);
         self
@@ -187,12 +186,6 @@ impl Builder {
         self
     }
 
-    /// Starts with the client not reading.
-    pub fn paused(mut self) -> Self {
-        self.is_paused = true;
-        self
-    }
-
     pub async fn spawn(self) -> Agent {
         let scratch = self.scratch.unwrap_or_else(Scratch::new);
         let llm = match self.llm {
@@ -225,12 +218,10 @@ impl Builder {
         let (input, commands) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared { state: Mutex::default(), version: watch::Sender::new(0), input });
         shared.state.lock().unwrap().policy = self.policy;
-        let reading = watch::Sender::new(!self.is_paused);
+        let reading = watch::Sender::new(true);
         let stderr = child.stderr.take().unwrap();
-        let tasks = vec![
-            tokio::spawn(write_input(child.stdin.take().unwrap(), commands)),
-            tokio::spawn(collect_stderr(stderr, shared.clone())),
-        ];
+        let writer = tokio::spawn(write_input(child.stdin.take().unwrap(), commands));
+        let stderr = tokio::spawn(collect_stderr(stderr, shared.clone()));
         let reader =
             tokio::spawn(read_output(child.stdout.take().unwrap(), shared.clone(), reading.subscribe()));
         Agent {
@@ -241,7 +232,8 @@ impl Builder {
             shared,
             reading,
             reader,
-            tasks,
+            writer,
+            stderr,
             next_id: AtomicI64::new(0),
             deadline: self.deadline,
             exit: None,
@@ -279,7 +271,10 @@ fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
             for (key, value) in over {
-                merge(base.entry(key).or_insert(Value::Null), value);
+                match value {
+                    Value::Null => _ = base.remove(&key),
+                    value => merge(base.entry(key).or_insert(Value::Null), value),
+                }
             }
         }
         (base, over) => *base = over,
@@ -344,7 +339,6 @@ impl Shared {
         let message = match serde_json::from_slice::<Value>(line) {
             Ok(message @ Value::Object(_)) if line.ends_with(b"\n") => message,
             _ => {
-                state.not_json += 1;
                 let failure = format!(
                     "stdout holds a line that is no JSON object: {:?}",
                     String::from_utf8_lossy(line)
@@ -509,7 +503,7 @@ impl Pending {
         let result = answer.unwrap_or_else(|error| panic!("{} failed: {error:?}", self.method));
         let state = self.shared.state.lock().unwrap();
         let updates = updates(&state.lines[self.start..end], &self.session);
-        Turn { stop: result["stopReason"].as_str().unwrap_or_default().to_owned(), updates, result }
+        Turn { stop: result["stopReason"].as_str().unwrap_or_default().to_owned(), updates }
     }
 
     /// The updates that came before the answer, also when that is an error.
@@ -566,7 +560,8 @@ pub struct Agent {
     shared: Arc<Shared>,
     reading: watch::Sender<bool>,
     reader: JoinHandle<()>,
-    tasks: Vec<JoinHandle<()>>,
+    writer: JoinHandle<()>,
+    stderr: JoinHandle<()>,
     next_id: AtomicI64,
     deadline: Duration,
     exit: Option<ExitStatus>,
@@ -583,7 +578,6 @@ impl Agent {
             scratch: None,
             llm: None,
             policy: None,
-            is_paused: false,
             deadline: DEADLINE,
         }
     }
@@ -805,6 +799,18 @@ impl Agent {
         let _ = self.shared.input.send(Input::Close);
     }
 
+    /// Ends when everything has been written to stdin and, after `close_stdin`, the pipe is closed.
+    pub async fn input_written(&mut self) {
+        timeout(DEADLINE, &mut self.writer).await.expect("the agent does not read its stdin").unwrap();
+    }
+
+    /// For tests that end the output in the middle: requests may stay open and the last line may be cut.
+    pub fn allow_cut_output(&self) {
+        let mut state = self.shared.state.lock().unwrap();
+        state.open.clear();
+        state.failures.retain(|failure| !failure.starts_with(NOT_JSON));
+    }
+
     pub fn signal(&self, signal: Signal) {
         process::send(self.pid, signal);
     }
@@ -829,6 +835,18 @@ impl Agent {
 
     /// Ends the agent as a client does, by closing its stdin, and fails on everything it did wrong.
     pub async fn finish(mut self) {
+        self.end().await;
+        let left = process::gone(&self.scratch.home, Duration::from_secs(2)).await;
+        assert!(left.is_empty(), "processes outlive the agent: {}", process::describe(&left));
+    }
+
+    /// Like `finish`, while another agent lives on the same scratch machine.
+    pub async fn finish_beside(mut self, other: &Agent) {
+        self.end().await;
+        assert!(process::living(&other.scratch.home).contains(&other.pid));
+    }
+
+    async fn end(&mut self) {
         if self.exit.is_none() {
             self.close_stdin();
             let exit = self.wait_exit(Duration::from_secs(5)).await;
@@ -839,8 +857,6 @@ impl Agent {
             self.go_on_reading();
             timeout(DEADLINE, &mut self.reader).await.expect("stdout stays open after the exit").unwrap();
         }
-        let left = process::gone(&self.scratch.home, Duration::from_secs(2)).await;
-        assert!(left.is_empty(), "processes outlive the agent: {}", process::describe(&left));
         let mut failures = self.llm.problems();
         {
             let mut state = self.shared.state.lock().unwrap();
@@ -871,11 +887,12 @@ pub fn prompt_params(session: &str, text: &str) -> Value {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
+        self.writer.abort();
+        self.stderr.abort();
         self.reader.abort();
-        process::kill_all(&self.scratch.home);
+        if !self.is_finished {
+            process::kill_all(&self.scratch.home);
+        }
         if std::thread::panicking() {
             // A poisoned lock means that the reader failed; its message has been printed already.
             let Ok(state) = self.shared.state.lock() else { return };

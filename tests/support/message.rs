@@ -8,7 +8,6 @@ pub struct Turn {
     pub stop: String,
     /// `params.update` of each `session/update` of the session between the request and its response.
     pub updates: Vec<Value>,
-    pub result: Value,
 }
 
 impl Turn {
