@@ -20,5 +20,7 @@ mod permission;
 mod process;
 mod prompt;
 mod retry;
+mod rust_sdk;
 mod session;
+mod tidy;
 mod tools;
