@@ -242,9 +242,9 @@ impl Builder {
     }
 }
 
-/// The binary under test.
+/// The binary under test; `E2E_BINARY` names another, such as a release build.
 pub fn binary() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_windlass"))
+    PathBuf::from(std::env::var("E2E_BINARY").unwrap_or(env!("CARGO_BIN_EXE_windlass").to_owned()))
 }
 
 /// Configuration with the scripted model as `mock/mock`.
