@@ -1,1 +1,26 @@
 //! End-to-end tests: the real binary, spoken to on its pipes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, reports on stderr, and starts processes itself"
+)]
+
+mod support;
+
+mod cancel;
+mod config;
+mod demo;
+mod envelope;
+mod events;
+mod initialize;
+mod mcp;
+mod permission;
+mod process;
+mod prompt;
+mod retry;
+mod rust_sdk;
+mod session;
+mod tidy;
+mod tools;

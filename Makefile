@@ -1,0 +1,25 @@
+CARGO ?= cargo
+BIN := $(CURDIR)/target/debug/windlass
+RELEASE := $(CURDIR)/target/release/windlass
+
+.PHONY: demo test lint bench clients
+
+demo:
+	$(CARGO) build --release
+	sh tests/demo/demo.sh $(RELEASE)
+
+test:
+	$(CARGO) test --workspace
+	$(MAKE) clients
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+bench:
+	$(CARGO) build --release
+	node tests/bench/run.mjs $(RELEASE) acp
+
+clients:
+	$(CARGO) build
+	sh tests/clients/run.sh $(BIN)

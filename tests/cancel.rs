@@ -1,0 +1,258 @@
+//! Cancelling in every state: the turn ends in `cancelled` within a second and leaves nothing running.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::{
+    agent::{Agent, CANCEL_LIMIT, Pending},
+    llm::{Gate, Reply},
+    message::{Turn, tag},
+    process,
+};
+
+/// Cancels and waits for the end of the turn, which must come in time.
+async fn cancelled(agent: &Agent, session: &str, prompt: &Pending) -> Turn {
+    let start = Instant::now();
+    agent.cancel(session);
+    let turn = prompt.turn().await;
+    assert_eq!(turn.stop, "cancelled");
+    assert!(start.elapsed() < CANCEL_LIMIT, "the turn took {:?} to end", start.elapsed());
+    turn
+}
+
+/// The session is as good as before.
+async fn works(agent: &Agent, session: &str) {
+    agent.llm.reply_to("are you there", Reply::text("still here"));
+    let turn = agent.prompt(session, "are you there").await;
+    assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "still here"));
+}
+
+#[tokio::test]
+async fn a_stream_is_cut_and_what_was_said_is_kept() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("half a sent").and_gate(&gate));
+    let prompt = agent.send_prompt(&session, "go");
+    agent.wait_text(&session, "half a sent").await;
+    cancelled(&agent, &session, &prompt).await;
+    gate.abandoned().await;
+    works(&agent, &session).await;
+    let replayed = agent.load(&session).await;
+    assert!(crate::support::message::text(&replayed, "agent_message_chunk").contains("half a sent"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_sends_no_headers_is_dropped() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::hang(&gate));
+    let prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    cancelled(&agent, &session, &prompt).await;
+    gate.abandoned().await;
+    works(&agent, &session).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_hangs_after_its_headers_is_dropped() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::deltas(Vec::<String>::new()).and_gate(&gate));
+    let prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    cancelled(&agent, &session, &prompt).await;
+    gate.abandoned().await;
+    works(&agent, &session).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_half_sent_tool_call_is_never_run() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})).and_gate(&gate));
+    let prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    cancelled(&agent, &session, &prompt).await;
+    assert!(!agent.scratch.exists("made"));
+    works(&agent, &session).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_dies_with_all_its_processes() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    // A child, a grandchild in the background, and one that does not listen to SIGTERM.
+    let command = "(trap '' TERM; sleep 600) & bash -c 'sleep 600 & sleep 600' & touch started; wait";
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": command})));
+    let prompt = agent.send_prompt(&session, "go");
+    while !agent.scratch.exists("started") {
+        // The file system has no channel; the turn's own deadline bounds this.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert!(!prompt.is_answered(), "the turn ended before the command began");
+    }
+    assert!(agent.descendants().len() >= 3);
+    let turn = cancelled(&agent, &session, &prompt).await;
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    let start = Instant::now();
+    while !agent.descendants().is_empty() {
+        assert!(
+            start.elapsed() < Duration::from_secs(1),
+            "alive: {}",
+            process::describe(&agent.descendants())
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    works(&agent, &session).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_pending_question_is_withdrawn() {
+    let config = json!({"permission": {"bash": "ask"}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    let turn = cancelled(&agent, &session, &prompt).await;
+    agent.withdrawn(&ask).await;
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    works(&agent, &session).await;
+    assert!(!agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_queued_prompt_is_cancelled_with_the_one_before_it() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("busy").and_gate(&gate));
+    let prompt_1 = agent.send_prompt(&session, "first");
+    gate.reached().await;
+    let prompt_2 = agent.send_prompt(&session, "second");
+    cancelled(&agent, &session, &prompt_1).await;
+    assert_eq!(prompt_2.turn().await.stop, "cancelled");
+    works(&agent, &session).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_wait_for_a_retry_ends_at_once() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::status(429).header("retry-after", "600"));
+    let prompt = agent.send_prompt(&session, "go");
+    agent.llm.asked(1).await;
+    cancelled(&agent, &session, &prompt).await;
+    works(&agent, &session).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn cancelling_the_request_cancels_the_turn() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("busy").and_gate(&gate));
+    let prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    agent.notify("$/cancel_request", json!({"requestId": prompt.id}));
+    assert_eq!(prompt.turn().await.stop, "cancelled");
+    works(&agent, &session).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn cancelling_a_queued_request_leaves_the_running_turn_alone() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("busy ").and_gate(&gate).and_text("done"));
+    let prompt_1 = agent.send_prompt(&session, "first");
+    gate.reached().await;
+    let prompt_2 = agent.send_prompt(&session, "second");
+    agent.notify("$/cancel_request", json!({"requestId": prompt_2.id}));
+    assert_eq!(prompt_2.turn().await.stop, "cancelled");
+    assert!(!prompt_1.is_answered());
+    gate.open();
+    let turn = prompt_1.turn().await;
+    assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "busy done"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_idle_or_unknown_session_ignores_a_cancel() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.cancel(&session);
+    agent.cancel("ses_unknown");
+    agent.notify("session/cancel", json!({}));
+    works(&agent, &session).await;
+    assert!(agent.lines().iter().all(|line| line.message.get("error").is_none()));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_cancel_touches_no_other_session() {
+    let agent = Agent::start().await;
+    let (first, second) = (agent.new_session().await, agent.new_session().await);
+    let (gate_1, gate_2) = (Gate::new(), Gate::new());
+    agent.llm.reply_to("alpha", Reply::text("a").and_gate(&gate_1));
+    agent.llm.reply_to("beta", Reply::text("b").and_gate(&gate_2));
+    let prompt_1 = agent.send_prompt(&first, "alpha");
+    gate_1.reached().await;
+    let prompt_2 = agent.send_prompt(&second, "beta");
+    gate_2.reached().await;
+    cancelled(&agent, &first, &prompt_1).await;
+    assert!(!prompt_2.is_answered());
+    gate_2.open();
+    assert_eq!(prompt_2.turn().await.stop, "end_turn");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn every_call_of_a_cancelled_turn_is_settled() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let wait = json!({"command": "sleep 600"});
+    agent.llm.reply(Reply::call("call_1", "bash", wait.clone()).and_call("call_2", "bash", wait));
+    let prompt = agent.send_prompt(&session, "go");
+    agent
+        .wait_for("both commands to run", |message| {
+            let update = &message["params"]["update"];
+            tag(update).starts_with("tool_call")
+                && update["toolCallId"] == "call_2"
+                && update["status"] == "in_progress"
+        })
+        .await;
+    let turn = cancelled(&agent, &session, &prompt).await;
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    assert_eq!(turn.tool("call_2")["status"], "failed");
+    works(&agent, &session).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_hundred_cancels_wear_nothing_out() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    for _ in 0..100 {
+        let gate = Gate::new();
+        agent.llm.reply(Reply::text("x").and_gate(&gate));
+        let prompt = agent.send_prompt(&session, "go");
+        gate.reached().await;
+        cancelled(&agent, &session, &prompt).await;
+    }
+    works(&agent, &session).await;
+    agent.finish().await;
+}

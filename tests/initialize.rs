@@ -1,0 +1,152 @@
+//! `initialize`, authentication, and what comes before everything else.
+
+use serde_json::{Value, json};
+
+use crate::support::agent::Agent;
+
+fn request(version: Value) -> Value {
+    json!({"protocolVersion": version, "clientCapabilities": {}, "clientInfo": {"name": "e2e", "version": "1"}})
+}
+
+#[tokio::test]
+async fn any_version_asked_for_is_answered_with_one() {
+    for version in [1, 0, 2, 65535] {
+        let agent = Agent::builder().spawn().await;
+        let answer = agent.request("initialize", request(json!(version))).await.unwrap();
+        assert_eq!(answer["protocolVersion"], 1, "asked for {version}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_request_in_the_shape_of_version_two_is_accepted() {
+    let agent = Agent::builder().spawn().await;
+    let params = json!({
+        "protocolVersion": 2,
+        "info": {"name": "e2e", "version": "1"},
+        "capabilities": {"auth": {"terminal": {}}, "elicitation": {"form": {}}},
+    });
+    let answer = agent.request("initialize", params).await.unwrap();
+    assert_eq!(answer["protocolVersion"], 1);
+    agent.new_session().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn badly_typed_capabilities_count_as_absent() {
+    let agent = Agent::builder().spawn().await;
+    let answer =
+        agent.initialize_with(json!({"fs": "yes", "terminal": 3, "auth": [], "elicitation": false})).await;
+    assert_eq!(answer["protocolVersion"], 1);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_request_before_initialize_is_refused() {
+    let agent = Agent::builder().spawn().await;
+    let error = agent.request("session/new", agent.session_params()).await.unwrap_err();
+    assert_eq!(error.code, -32600);
+    assert!(error.message.contains("initialize"), "{error:?}");
+    agent.initialize().await;
+    agent.new_session().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_second_initialize_is_answered_again() {
+    let agent = Agent::builder().spawn().await;
+    let first = agent.initialize().await;
+    let second = agent.initialize().await;
+    assert_eq!(first, second);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn capabilities_name_what_works() {
+    let agent = Agent::builder().spawn().await;
+    let answer = agent.initialize().await;
+    assert_eq!(answer["agentInfo"]["name"], "windlass");
+    assert_eq!(answer["agentInfo"]["version"], env!("CARGO_PKG_VERSION"));
+    let capabilities = &answer["agentCapabilities"];
+    assert_eq!(capabilities["loadSession"], true);
+    assert_eq!(capabilities["promptCapabilities"], json!({"image": true, "embeddedContext": true}));
+    assert_eq!(capabilities["mcpCapabilities"]["http"], true);
+    assert_ne!(capabilities["mcpCapabilities"]["sse"], true);
+    assert_eq!(capabilities["auth"]["logout"], json!({}));
+    for name in ["list", "resume", "close", "delete"] {
+        assert_eq!(capabilities["sessionCapabilities"][name], json!({}), "{name}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn extensions_are_advertised() {
+    let agent = Agent::builder().spawn().await;
+    let answer = agent.initialize().await;
+    let meta = &answer["agentCapabilities"]["_meta"];
+    for name in ["windlass/events", "windlass/sessionId", "windlass/permissionReply"] {
+        assert!(!meta[name].is_null(), "`{name}` is not in {meta}");
+    }
+    agent.finish().await;
+}
+
+fn methods(answer: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value, default: &str| value.as_str().unwrap_or(default).to_owned();
+    let methods = answer["authMethods"].as_array().unwrap();
+    methods.iter().map(|method| (text(&method["type"], "agent"), text(&method["id"], ""))).collect()
+}
+
+#[tokio::test]
+async fn without_a_terminal_there_is_one_way_to_log_in() {
+    let agent = Agent::builder().spawn().await;
+    let methods = methods(&agent.initialize().await);
+    assert_eq!(methods.iter().map(|(kind, _)| kind.as_str()).collect::<Vec<_>>(), ["agent"]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_with_terminal_login_is_offered_it() {
+    let agent = Agent::builder().spawn().await;
+    let answer = agent.initialize_with(json!({"auth": {"terminal": true}})).await;
+    let kinds: Vec<String> = methods(&answer).into_iter().map(|(kind, _)| kind).collect();
+    assert_eq!(kinds, ["agent", "terminal"]);
+    let terminal = &answer["authMethods"][1];
+    assert!(terminal["args"].as_array().is_some_and(|args| !args.is_empty()), "{terminal}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_older_form_of_terminal_login_is_offered_too() {
+    let agent = Agent::builder().spawn().await;
+    let answer = agent.initialize_with(json!({"_meta": {"terminal-auth": true}})).await;
+    let methods = answer["authMethods"].as_array().unwrap();
+    let offered = methods.iter().find(|method| !method["_meta"]["terminal-auth"].is_null());
+    let offered = offered.unwrap_or_else(|| panic!("no method with `terminal-auth`: {answer}"));
+    let terminal = &offered["_meta"]["terminal-auth"];
+    assert!(terminal["command"].is_string() && terminal["args"].is_array() && terminal["label"].is_string());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn authenticate_accepts_the_agent_method_and_refuses_others() {
+    let agent = Agent::builder().spawn().await;
+    let answer = agent.initialize_with(json!({"auth": {"terminal": true}})).await;
+    let methods = methods(&answer);
+    agent.request("authenticate", json!({"methodId": methods[0].1})).await.unwrap();
+    for wrong in [methods[1].1.as_str(), "no-such-method"] {
+        let error = agent.request("authenticate", json!({"methodId": wrong})).await.unwrap_err();
+        assert_eq!(error.code, -32602, "{error:?}");
+    }
+    agent.request("logout", json!({})).await.unwrap();
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn initialize_and_session_new_may_arrive_together() {
+    let agent = Agent::builder().spawn().await;
+    let initialize = agent.send_request("initialize", request(json!(1)));
+    let session = agent.send_request("session/new", agent.session_params());
+    assert!(session.answer().await.unwrap()["sessionId"].as_str().unwrap().starts_with("ses_"));
+    assert!(initialize.is_answered(), "the answers came in the wrong order");
+    agent.finish().await;
+}

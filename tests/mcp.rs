@@ -1,0 +1,158 @@
+//! MCP servers: from the client and from configuration, healthy, hanging and broken.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    agent::{Agent, Answer},
+    llm::Reply,
+    message::content_text,
+};
+
+/// A server from `tests/mcp/server.py`, which is written against the protocol's text, without a library.
+fn server(mode: &str) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
+    json!({"name": "shop", "command": "python3", "args": [script, mode], "env": [{"name": "SHOP", "value": "open"}]})
+}
+
+async fn session_with(agent: &Agent, servers: Value) -> String {
+    let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": servers});
+    let answer = agent.request("session/new", params).await.unwrap();
+    answer["sessionId"].as_str().unwrap().to_owned()
+}
+
+/// Prompts until the server's tool is offered: servers start in the background, and nothing announces them.
+async fn until_offered(agent: &Agent, session: &str, tool: &str) {
+    for _ in 0..200 {
+        agent.llm.reply_to("ready?", Reply::text("ok"));
+        agent.prompt(session, "ready?").await;
+        if agent.llm.last_request().tools().contains(&tool.to_owned()) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("`{tool}` is never offered; stderr:\n{}", agent.stderr());
+}
+
+#[tokio::test]
+async fn a_servers_tool_is_offered_asked_for_and_run() {
+    let config = json!({"permission": {"shop_*": "ask"}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = session_with(&agent, json!([server("good")])).await;
+    until_offered(&agent, &session, "shop_price").await;
+    agent.llm.reply(Reply::call("call_1", "shop_price", json!({"item": "tea"})));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    assert!(ask.call().to_string().contains("shop_price"), "{}", ask.params);
+    assert_eq!(ask.call()["rawInput"]["item"], "tea");
+    agent.answer(&ask, Answer::AllowOnce);
+    let turn = prompt.turn().await;
+    assert_eq!(agent.llm.last_request().tool_result("call_1"), "tea costs 3, shop is open");
+    assert_eq!(content_text(&turn.tool("call_1")), "tea costs 3, shop is open");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_denied_server_tool_is_not_offered() {
+    let config = json!({"permission": {"shop_price": "deny"}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = session_with(&agent, json!([server("good")])).await;
+    until_offered(&agent, &session, "shop_fail").await;
+    assert!(!agent.llm.last_request().tools().contains(&"shop_price".to_owned()));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_error_of_a_tool_is_told_to_the_model() {
+    let agent = Agent::start().await;
+    let session = session_with(&agent, json!([server("good")])).await;
+    until_offered(&agent, &session, "shop_fail").await;
+    agent.llm.reply(Reply::call("call_1", "shop_fail", json!({})));
+    agent.llm.reply(Reply::text("done"));
+    let turn = agent.prompt(&session, "go").await;
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    assert!(agent.llm.last_request().tool_result("call_1").contains("out of stock"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_hanging_server_holds_up_nothing() {
+    let agent = Agent::start().await;
+    let start = std::time::Instant::now();
+    let session = session_with(&agent, json!([server("hang")])).await;
+    agent.llm.reply(Reply::text("first word"));
+    agent.prompt(&session, "go").await;
+    assert!(start.elapsed() < std::time::Duration::from_secs(2), "{:?}", start.elapsed());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_broken_server_holds_up_nothing_and_is_named() {
+    let agent = Agent::start().await;
+    let missing = json!({"name": "ghost", "command": "/no/such/program", "args": [], "env": []});
+    let session = session_with(&agent, json!([server("crash"), missing])).await;
+    agent.llm.reply(Reply::text("first word"));
+    agent.prompt(&session, "go").await;
+    agent.wait_stderr("ghost").await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_hanging_tool_can_be_cancelled() {
+    let agent = Agent::start().await;
+    let session = session_with(&agent, json!([server("good")])).await;
+    until_offered(&agent, &session, "shop_wait").await;
+    agent.llm.reply(Reply::call("call_1", "shop_wait", json!({})));
+    let prompt = agent.send_prompt(&session, "go");
+    agent.wait_for("the tool to run", |message| message["params"]["update"]["status"] == "in_progress").await;
+    agent.cancel(&session);
+    let turn = prompt.turn().await;
+    assert_eq!((turn.stop.as_str(), &turn.tool("call_1")["status"]), ("cancelled", &json!("failed")));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_closed_session_takes_its_servers_with_it() {
+    let agent = Agent::start().await;
+    let session = session_with(&agent, json!([server("good")])).await;
+    until_offered(&agent, &session, "shop_price").await;
+    assert!(!agent.descendants().is_empty());
+    agent.request("session/close", json!({"sessionId": session})).await.unwrap();
+    let start = std::time::Instant::now();
+    while !agent.descendants().is_empty() {
+        assert!(start.elapsed() < std::time::Duration::from_secs(3), "the server outlives its session");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_servers_tools_belong_to_the_session_that_brought_them() {
+    let agent = Agent::start().await;
+    let with = session_with(&agent, json!([server("good")])).await;
+    let without = agent.new_session().await;
+    until_offered(&agent, &with, "shop_price").await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&without, "go").await;
+    assert!(!agent.llm.last_request().tools().contains(&"shop_price".to_owned()));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_from_configuration_serves_every_session() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
+    let shop =
+        json!({"type": "local", "command": ["python3", script, "good"], "environment": {"SHOP": "closed"}});
+    let off = json!({"type": "local", "command": ["/no/such/program"], "enabled": false});
+    let agent =
+        Agent::builder().config(json!({"mcp": {"shop": shop, "off": off}})).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    until_offered(&agent, &session, "shop_price").await;
+    agent.llm.reply(Reply::call("call_1", "shop_price", json!({"item": "tea"})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    assert_eq!(agent.llm.last_request().tool_result("call_1"), "tea costs 3, shop is closed");
+    agent.finish().await;
+}

@@ -1,0 +1,390 @@
+//! Permission: what is asked, what each answer does, what rules decide by themselves.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    agent::{Agent, Answer},
+    llm::{Gate, Reply},
+    message::{diff, tag},
+};
+
+async fn asking() -> Agent {
+    let config = json!({"permission": {"bash": "ask", "edit": "ask"}});
+    Agent::builder().config(config).spawn().await.initialized().await
+}
+
+fn edit(agent: &Agent) -> Value {
+    json!({"filePath": agent.scratch.path("a.txt"), "oldString": "two", "newString": "zwei"})
+}
+
+#[tokio::test]
+async fn a_command_is_asked_for_by_its_exact_text() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call(
+        "call_1",
+        "bash",
+        json!({"command": "touch made", "description": "harmless"}),
+    ));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    assert!(!agent.scratch.exists("made"), "the command ran before it was allowed");
+    let call = ask.call();
+    assert_eq!((&call["toolCallId"], &call["title"]), (&json!("call_1"), &json!("touch made")));
+    assert_eq!((&call["kind"], &call["status"]), (&json!("execute"), &json!("pending")));
+    assert_eq!(call["rawInput"]["command"], "touch made");
+    let options: Vec<(&Value, &Value)> = ask.params["options"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|option| (&option["optionId"], &option["kind"]))
+        .collect();
+    assert_eq!(
+        options,
+        [
+            (&json!("once"), &json!("allow_once")),
+            (&json!("always"), &json!("allow_always")),
+            (&json!("reject"), &json!("reject_once")),
+        ]
+    );
+    agent.answer(&ask, Answer::AllowOnce);
+    assert_eq!(prompt.turn().await.stop, "end_turn");
+    assert!(agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_edit_is_asked_for_with_the_whole_diff() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "edit", edit(&agent)));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    let path = agent.scratch.path("a.txt");
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
+    assert_eq!(ask.call()["locations"][0]["path"], path.as_str());
+    assert_eq!(ask.call()["kind"], "edit");
+    let shown = diff(ask.call());
+    assert_eq!(
+        (&shown["path"], &shown["oldText"], &shown["newText"]),
+        (&json!(path), &json!("one\ntwo\nthree\n"), &json!("one\nzwei\nthree\n"))
+    );
+    agent.answer(&ask, Answer::AllowOnce);
+    prompt.turn().await;
+    assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_call_is_announced_before_it_is_asked_for() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "true"})));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    let announced = agent.updates(&session).iter().any(|update| tag(update) == "tool_call");
+    assert!(announced);
+    agent.answer(&ask, Answer::AllowOnce);
+    prompt.turn().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn allowed_once_is_asked_again_and_always_is_not() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    for id in ["call_1", "call_2", "call_3"] {
+        agent.llm.reply(Reply::call(id, "bash", json!({"command": "git status"})));
+    }
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::AllowOnce);
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::AllowAlways);
+    prompt.turn().await;
+    assert_eq!(agent.n_asked(), 2);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn always_covers_the_same_command_with_other_arguments_only() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    for (id, command) in [("call_1", "git log -1"), ("call_2", "git log -2"), ("call_3", "git branch")] {
+        agent.llm.reply(Reply::call(id, "bash", json!({"command": command})));
+    }
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::AllowAlways);
+    let ask = agent.permission().await;
+    assert_eq!(ask.call()["title"], "git branch");
+    agent.answer(&ask, Answer::AllowOnce);
+    prompt.turn().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_refusal_ends_the_turn_and_nothing_runs() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "edit", edit(&agent)));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::RejectOnce);
+    let turn = prompt.turn().await;
+    assert_eq!(turn.stop, "end_turn");
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
+    assert_eq!(agent.llm.requests().len(), 1, "the model was asked again after a refusal");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_question_is_no_permission() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::Cancelled);
+    let turn = prompt.turn().await;
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    assert!(!agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_refusal_takes_the_other_questions_of_the_step_with_it() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    let touch = |name: &str| json!({"command": format!("touch {name}")});
+    agent.llm.reply(Reply::call("call_1", "bash", touch("one")).and_call("call_2", "bash", touch("two")));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::RejectOnce);
+    let turn = prompt.turn().await;
+    for other in agent.asks().into_iter().filter(|other| other.id != ask.id) {
+        // Either it was never asked, or it was asked at once and then withdrawn.
+        agent.permission().await;
+        agent.withdrawn(&other).await;
+    }
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    assert_eq!(turn.tool("call_2")["status"], "failed");
+    assert!(!agent.scratch.exists("one") && !agent.scratch.exists("two"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_rule_that_denies_is_told_to_the_model_and_the_turn_goes_on() {
+    let config = json!({"permission": {"bash": {"*": "allow", "git push *": "deny"}}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "git push origin main"})));
+    agent.llm.reply(Reply::text("understood"));
+    let turn = agent.prompt(&session, "go").await;
+    assert_eq!(turn.text(), "understood");
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    let told = agent.llm.last_request().tool_result("call_1");
+    assert!(
+        told.contains("The user has specified a rule which prevents you from using this specific tool call"),
+        "{told}"
+    );
+    assert_eq!(agent.n_asked(), 0);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_is_denied_altogether_is_not_offered() {
+    let config = json!({"permission": {"edit": "deny"}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let tools = agent.llm.last_request().tools();
+    assert!(tools.contains(&"read".to_owned()), "{tools:?}");
+    assert!(!tools.contains(&"edit".to_owned()) && !tools.contains(&"write".to_owned()), "{tools:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn each_command_of_a_line_needs_its_own_permission() {
+    let config = json!({"permission": {"bash": {"*": "ask", "echo *": "allow"}}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo fine"})));
+    agent.llm.reply(Reply::call("call_2", "bash", json!({"command": "echo fine && touch made"})));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    assert_eq!(ask.call()["title"], "echo fine && touch made");
+    agent.answer(&ask, Answer::RejectOnce);
+    prompt.turn().await;
+    assert!(!agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn plan_mode_cannot_edit() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await.unwrap();
+    agent.llm.reply(Reply::call("call_1", "edit", edit(&agent)));
+    agent.llm.reply(Reply::text("I only planned"));
+    let turn = agent.prompt(&session, "go").await;
+    assert_eq!(turn.text(), "I only planned");
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_outside_the_project_is_asked_for_by_its_path() {
+    let agent = Agent::start().await;
+    let outside = agent.scratch.root().join("outside.txt");
+    std::fs::write(&outside, "secret\n").unwrap();
+    let outside = outside.to_str().unwrap();
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "read", json!({"filePath": outside})));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    assert!(ask.call().to_string().contains(outside), "{}", ask.params);
+    agent.answer(&ask, Answer::AllowOnce);
+    prompt.turn().await;
+    assert!(agent.llm.last_request().tool_result("call_1").contains("secret"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_touches_the_outside_is_asked_for() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let outside = agent.scratch.root().join("outside-dir");
+    let command = format!("mkdir {}", outside.display());
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": command})));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    assert_eq!(ask.call()["rawInput"]["command"], command.as_str(), "the user must see what will run");
+    agent.answer(&ask, Answer::RejectOnce);
+    prompt.turn().await;
+    assert!(!outside.exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_env_file_is_asked_for_and_its_example_is_not() {
+    let agent = Agent::start().await;
+    agent.scratch.write(".env", "KEY=secret\n");
+    agent.scratch.write(".env.example", "KEY=\n");
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "read", json!({"filePath": agent.scratch.path(".env.example")})));
+    agent.llm.reply(Reply::call("call_2", "read", json!({"filePath": agent.scratch.path(".env")})));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    assert_eq!((&ask.call()["toolCallId"], &ask.call()["kind"]), (&json!("call_2"), &json!("read")));
+    assert_eq!(ask.call()["locations"][0]["path"], agent.scratch.path(".env"));
+    agent.answer(&ask, Answer::RejectOnce);
+    prompt.turn().await;
+    assert!(
+        !agent.lines().iter().any(|line| line.from_agent && line.message.to_string().contains("KEY=secret"))
+    );
+    agent.finish().await;
+}
+
+/// A session on a connection that receives the permission events, and a scripted call that asks.
+async fn session_with_events(agent: &Agent) -> String {
+    agent
+        .initialize_with(json!({"_meta": {"windlass/events": ["permission.asked", "permission.replied"]}}))
+        .await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
+    session
+}
+
+async fn request_id(agent: &Agent) -> String {
+    let asked = agent
+        .wait_for("permission.asked", |message| message["params"]["event"]["type"] == "permission.asked")
+        .await;
+    asked["params"]["event"]["properties"]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_permission_may_be_answered_by_request_too() {
+    let config = json!({"permission": {"bash": "ask"}});
+    let agent = Agent::builder().config(config).spawn().await;
+    let session = session_with_events(&agent).await;
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let request = request_id(&agent).await;
+    let ask = agent.permission().await;
+    let params = json!({"sessionId": session, "requestId": request, "reply": "once"});
+    agent.request("_windlass/permission/reply", params.clone()).await.unwrap();
+    agent.withdrawn(&ask).await;
+    assert_eq!(prompt.turn().await.stop, "end_turn");
+    assert!(agent.scratch.exists("made"));
+    let error = agent.request("_windlass/permission/reply", params).await.unwrap_err();
+    assert_eq!(error.code, -32002, "a second answer finds nothing to answer: {error:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_refusal_with_a_message_reaches_the_model_and_the_turn_goes_on() {
+    let config = json!({"permission": {"bash": "ask"}});
+    let agent = Agent::builder().config(config).spawn().await;
+    let session = session_with_events(&agent).await;
+    agent.llm.reply(Reply::text("as you wish"));
+    let prompt = agent.send_prompt(&session, "go");
+    let request = request_id(&agent).await;
+    let ask = agent.permission().await;
+    let params =
+        json!({"sessionId": session, "requestId": request, "reply": "reject", "message": "use make instead"});
+    agent.request("_windlass/permission/reply", params).await.unwrap();
+    agent.withdrawn(&ask).await;
+    let turn = prompt.turn().await;
+    assert_eq!(turn.text(), "as you wish");
+    let told = agent.llm.last_request().tool_result("call_1");
+    assert!(told.contains("use make instead"), "{told}");
+    assert!(!agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_in_one_session_does_not_hold_up_another() {
+    let agent = asking().await;
+    let (first, second) = (agent.new_session().await, agent.new_session().await);
+    agent.llm.reply_to("alpha", Reply::call("call_1", "bash", json!({"command": "true"})));
+    agent.llm.reply_to("beta", Reply::text("free"));
+    let prompt_1 = agent.send_prompt(&first, "alpha");
+    let ask = agent.permission().await;
+    assert_eq!(agent.prompt(&second, "beta").await.text(), "free");
+    agent.llm.reply_to("alpha", Reply::text("done"));
+    agent.answer(&ask, Answer::AllowOnce);
+    assert_eq!(prompt_1.turn().await.text(), "done");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_mode_chosen_during_a_turn_holds_for_its_next_step() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("looking ").and_gate(&gate).and_call(
+        "call_1",
+        "read",
+        json!({"filePath": agent.scratch.path("a.txt")}),
+    ));
+    agent.llm.reply(Reply::call("call_2", "edit", edit(&agent)));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await.unwrap();
+    gate.open();
+    let turn = prompt.turn().await;
+    assert_eq!(turn.tool("call_2")["status"], "failed");
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
+    agent.finish().await;
+}

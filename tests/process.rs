@@ -1,0 +1,368 @@
+//! Process manners: the end of input, signals, broken and slow readers, sudden death.
+
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{
+    agent::{Agent, Wire, binary, prompt_params, provider_config},
+    llm::{Gate, Llm, Reply},
+    message::text,
+    process,
+    scratch::Scratch,
+};
+
+/// How long a signalled agent may take to end.
+const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
+/// What an agent may hold while its client does not read.
+const MEMORY_LIMIT: u64 = 64 * 1024 * 1024;
+
+#[tokio::test]
+async fn the_end_of_input_ends_an_idle_agent_at_once() {
+    let mut agent = Agent::start().await;
+    agent.new_session().await;
+    let start = Instant::now();
+    agent.close_stdin();
+    let exit = agent.wait_exit(Duration::from_secs(2)).await;
+    assert_eq!(exit.code(), Some(0));
+    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_end_of_input_lets_the_running_turn_finish() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("working ").and_gate(&gate).and_call(
+        "call_1",
+        "bash",
+        json!({"command": "echo ran > ran.txt"}),
+    ));
+    agent.llm.reply(Reply::text("and done"));
+    let prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    agent.close_stdin();
+    gate.open();
+    let turn = prompt.turn().await;
+    assert_eq!((turn.text().as_str(), turn.stop.as_str()), ("working and done", "end_turn"));
+    assert_eq!(agent.scratch.read("ran.txt"), "ran\n");
+    assert_eq!(agent.wait_exit(Duration::from_secs(2)).await.code(), Some(0));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_end_of_input_refuses_what_nobody_can_allow_any_more() {
+    let config = json!({"permission": {"bash": "ask"}});
+    let mut agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.close_stdin();
+    let turn = prompt.turn().await;
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    assert_eq!(agent.wait_exit(Duration::from_secs(2)).await.code(), Some(0));
+    assert!(!agent.scratch.exists("made"));
+    agent.withdrawn(&ask).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_that_comes_after_the_end_of_input_is_refused_too() {
+    let config = json!({"permission": {"bash": "ask"}});
+    let mut agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("wait ").and_gate(&gate).and_call(
+        "call_1",
+        "bash",
+        json!({"command": "touch made"}),
+    ));
+    let prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    agent.close_stdin();
+    agent.input_written().await;
+    gate.open();
+    let turn = prompt.turn().await;
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    assert_eq!(agent.wait_exit(Duration::from_secs(2)).await.code(), Some(0));
+    assert!(!agent.scratch.exists("made"));
+    for ask in agent.asks() {
+        agent.permission().await;
+        agent.withdrawn(&ask).await;
+    }
+    agent.finish().await;
+}
+
+/// Runs the binary with a whole file on its stdin, as a shell pipe does; its exit code, messages and stderr.
+async fn pipe(
+    scratch: &Scratch,
+    arguments: &[&str],
+    config: &Value,
+    input: String,
+) -> (Option<i32>, Vec<Value>, String) {
+    let mut command = Command::new(binary());
+    command
+        .args(arguments)
+        .current_dir(&scratch.work)
+        .env_clear()
+        .env("PATH", std::env::var("PATH").unwrap())
+        .env("HOME", &scratch.home)
+        .env("OPENCODE_CONFIG_CONTENT", config.to_string())
+        .env("OPENCODE_PERMISSION", r#"{"*":"allow"}"#)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = tokio::task::spawn_blocking(move || {
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap().unwrap();
+        output
+    })
+    .await
+    .unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let messages = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (output.status.code(), messages, String::from_utf8(output.stderr).unwrap())
+}
+
+/// A conversation of one edit, as somebody would write it into a file.
+fn conversation(scratch: &Scratch) -> String {
+    let session =
+        json!({"cwd": scratch.cwd(), "mcpServers": [], "_meta": {"windlass/sessionId": "ses_pipe"}});
+    let requests = [
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": session}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": prompt_params("ses_pipe", "edit")}),
+        json!({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt_params("ses_pipe", "more")}),
+    ];
+    requests.iter().map(|request| format!("{request}\n")).collect()
+}
+
+#[tokio::test]
+async fn a_file_of_requests_can_be_piped_through() {
+    for arguments in [&["acp"][..], &[]] {
+        let (scratch, llm) = (Scratch::new(), Llm::start().await);
+        let path = scratch.path("a.txt");
+        llm.reply(Reply::call(
+            "call_1",
+            "edit",
+            json!({"filePath": path, "oldString": "two", "newString": "zwei"}),
+        ));
+        llm.reply(Reply::text("edited"));
+        llm.reply(Reply::text("nothing more"));
+        let config = provider_config(&llm, Wire::OpenAi);
+        let (code, messages, stderr) = pipe(&scratch, arguments, &config, conversation(&scratch)).await;
+        assert_eq!(code, Some(0), "{stderr}");
+        assert_eq!(scratch.read("a.txt"), "one\nzwei\nthree\n");
+        let ids: Vec<&Value> =
+            messages.iter().map(|message| &message["id"]).filter(|id| !id.is_null()).collect();
+        assert_eq!(
+            ids,
+            [&json!(0), &json!(1), &json!(2), &json!(3)],
+            "each request is answered once and in order"
+        );
+        assert!(messages.iter().all(|message| message.get("error").is_none()), "{messages:?}");
+        assert_eq!(llm.problems(), Vec::<String>::new());
+        assert!(process::gone(&scratch.home, Duration::from_secs(1)).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_signal_cancels_flushes_and_ends() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut agent = Agent::start().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::call(
+            "call_1",
+            "bash",
+            json!({"command": "sleep 600 & touch begun; sleep 600"}),
+        ));
+        let prompt = agent.send_prompt(&session, "go");
+        agent
+            .wait_for("the command to run", |message| message["params"]["update"]["status"] == "in_progress")
+            .await;
+        let start = Instant::now();
+        agent.signal(signal);
+        assert_eq!(prompt.turn().await.stop, "cancelled");
+        agent.wait_exit(SIGNAL_LIMIT).await;
+        assert!(start.elapsed() < SIGNAL_LIMIT, "{:?}", start.elapsed());
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_signal_ends_an_agent_whose_provider_hangs() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::hang(&gate));
+    let prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    agent.signal(Signal::SIGTERM);
+    agent.wait_exit(SIGNAL_LIMIT).await;
+    assert_eq!(prompt.turn().await.stop, "cancelled");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_signal_ends_an_agent_whose_client_does_not_read() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let stalled = Gate::new();
+    agent.llm.reply(Reply::deltas((0..100_000).map(|n| format!("delta {n} "))).reporting_stall(&stalled));
+    agent.stop_reading();
+    let _prompt = agent.send_prompt(&session, "go");
+    stalled.reached().await;
+    agent.signal(Signal::SIGTERM);
+    agent.wait_exit(SIGNAL_LIMIT).await;
+    agent.allow_cut_output();
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_broken_stdout_cancels_everything_and_ends() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch begun; sleep 600"})));
+    let other = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply_to("other", Reply::text("x ").and_gate(&gate).and_text("y").and_text("z"));
+    let _other = agent.send_prompt(&other, "other");
+    gate.reached().await;
+    let _prompt = agent.send_prompt(&session, "go");
+    agent
+        .wait_for("the command to run", |message| message["params"]["update"]["status"] == "in_progress")
+        .await;
+    agent.close_stdout().await;
+    gate.open();
+    agent.wait_exit(Duration::from_secs(3)).await;
+    agent.allow_cut_output();
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_stops_reading_makes_the_agent_wait_not_grow() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let stalled = Gate::new();
+    let deltas: Vec<String> = (0..100_000).map(|n| format!("delta {n} ")).collect();
+    let whole = deltas.concat();
+    agent.llm.reply(Reply::deltas(deltas).reporting_stall(&stalled));
+    agent.stop_reading();
+    let prompt = agent.send_prompt(&session, "go");
+    stalled.reached().await;
+    let held = process::memory(agent.pid, "VmRSS");
+    assert!(held < MEMORY_LIMIT, "{} MB", held >> 20);
+    agent.go_on_reading();
+    let turn = prompt.turn().await;
+    assert!(turn.text() == whole, "{} of {} bytes arrived", turn.text().len(), whole.len());
+    let peak = process::memory(agent.pid, "VmHWM");
+    assert!(peak < MEMORY_LIMIT, "{} MB", peak >> 20);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_stuck_client_can_still_cancel() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let stalled = Gate::new();
+    agent.llm.reply(Reply::deltas((0..100_000).map(|n| format!("delta {n} "))).reporting_stall(&stalled));
+    agent.stop_reading();
+    let prompt = agent.send_prompt(&session, "go");
+    stalled.reached().await;
+    agent.cancel(&session);
+    agent.go_on_reading();
+    assert_eq!(prompt.turn().await.stop, "cancelled");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn logs_go_to_stderr_only() {
+    for arguments in [&["acp", "--print-logs", "--log-level", "DEBUG"][..], &["acp"]] {
+        let agent = Agent::builder().arguments(arguments).env("WINDLASS_LOG", "debug").spawn().await;
+        agent.initialize().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        assert!(!agent.stderr().is_empty(), "nothing was logged at debug level");
+        assert!(!agent.stderr().contains("Bearer test"), "a credential was logged");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_shown_survives_a_sudden_death() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo kept"})));
+    agent.llm.reply(Reply::deltas((0..50).map(|n| format!("word{n} "))).and_gate(&gate));
+    let _prompt = agent.send_prompt(&session, "tell me");
+    agent.wait_text(&session, "word49 ").await;
+    let live = agent.updates(&session);
+    agent.signal(Signal::SIGKILL);
+    agent.wait_exit(Duration::from_secs(2)).await;
+    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
+    agent.finish().await;
+
+    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let replayed = agent.load(&session).await;
+    assert_eq!(text(&replayed, "agent_message_chunk"), text(&live, "agent_message_chunk"));
+    assert_eq!(text(&replayed, "user_message_chunk"), "tell me");
+    let call = crate::support::message::tool(&replayed, "call_1").unwrap();
+    assert_eq!(call["status"], "completed");
+    agent.llm.reply(Reply::text("back"));
+    assert_eq!(agent.prompt(&session, "go on").await.text(), "back");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_that_ran_at_a_sudden_death_is_settled_after_it() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "sleep 600"})));
+    let _prompt = agent.send_prompt(&session, "go");
+    agent
+        .wait_for("the command to run", |message| message["params"]["update"]["status"] == "in_progress")
+        .await;
+    agent.signal(Signal::SIGKILL);
+    agent.wait_exit(Duration::from_secs(2)).await;
+    // Nobody is left to end the command; the parent-death signal or the test does.
+    process::kill_all(&agent.scratch.home);
+    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
+    agent.finish().await;
+
+    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let replayed = agent.load(&session).await;
+    assert_eq!(crate::support::message::tool(&replayed, "call_1").unwrap()["status"], "failed");
+    agent.llm.reply(Reply::text("back"));
+    agent.prompt(&session, "go on").await;
+    assert!(agent.llm.last_request().tool_result("call_1").contains("interrupted"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn two_agents_share_one_store() {
+    let agent_1 = Agent::start().await;
+    let agent_2 =
+        Agent::builder().scratch(&agent_1.scratch).llm(&agent_1.llm).spawn().await.initialized().await;
+    let (first, second) = (agent_1.new_session().await, agent_2.new_session().await);
+    agent_1.llm.reply_to("alpha", Reply::deltas((0..300).map(|n| format!("a{n} "))));
+    agent_1.llm.reply_to("beta", Reply::deltas((0..300).map(|n| format!("b{n} "))));
+    let (prompt_1, prompt_2) = (agent_1.send_prompt(&first, "alpha"), agent_2.send_prompt(&second, "beta"));
+    assert_eq!(prompt_1.turn().await.stop, "end_turn");
+    assert_eq!(prompt_2.turn().await.stop, "end_turn");
+    let list = agent_1.request("session/list", json!({})).await.unwrap();
+    assert_eq!(list["sessions"].as_array().unwrap().len(), 2);
+    agent_1.finish_beside(&agent_2).await;
+    agent_2.finish().await;
+}

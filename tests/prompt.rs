@@ -1,0 +1,254 @@
+//! Turns: streaming, order, stop reasons, parallel sessions, queued prompts, provider errors.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    agent::{Agent, Wire},
+    llm::{Finish, Gate, Reply},
+    message::tag,
+};
+
+#[tokio::test]
+async fn text_streams_in_order_under_one_message_id() {
+    for wire in [Wire::OpenAi, Wire::Anthropic] {
+        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let session = agent.new_session().await;
+        let gate = Gate::new();
+        agent.llm.reply(Reply::text("Hello ").and_gate(&gate).and_text("wide ").and_text("world."));
+        let prompt = agent.send_prompt(&session, "hello");
+        agent.wait_text(&session, "Hello ").await;
+        assert!(!prompt.is_answered(), "the first words must be shown while the model still speaks");
+        gate.open();
+        let turn = prompt.turn().await;
+        assert_eq!((turn.text().as_str(), turn.stop.as_str()), ("Hello wide world.", "end_turn"));
+        let ids: HashSet<&Value> =
+            turn.all("agent_message_chunk").into_iter().map(|update| &update["messageId"]).collect();
+        assert_eq!(ids.len(), 1);
+        assert!(ids.iter().all(|id| id.as_str().is_some_and(|id| id.starts_with("msg_"))), "{ids:?}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn each_step_speaks_under_its_own_message_id() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("one").and_call(
+        "call_1",
+        "read",
+        json!({"filePath": agent.scratch.path("a.txt")}),
+    ));
+    agent.llm.reply(Reply::text("two"));
+    let turn = agent.prompt(&session, "go").await;
+    let ids: Vec<&Value> =
+        turn.all("agent_message_chunk").into_iter().map(|update| &update["messageId"]).collect();
+    assert_eq!(ids.len(), 2);
+    assert_ne!(ids[0], ids[1]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn thoughts_are_kept_apart_from_text() {
+    for wire in [Wire::OpenAi, Wire::Anthropic] {
+        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::reasoning("hm ").and_reasoning("well").and_text("answer"));
+        let turn = agent.prompt(&session, "think").await;
+        assert_eq!((turn.thoughts().as_str(), turn.text().as_str()), ("hm well", "answer"));
+        let said: Vec<&str> = turn.tags().into_iter().filter(|tag| tag.ends_with("_chunk")).collect();
+        let said: Vec<&str> = said.into_iter().filter(|tag| *tag != "user_message_chunk").collect();
+        assert_eq!(said, ["agent_thought_chunk", "agent_message_chunk"]);
+        let id = turn.all("agent_thought_chunk")[0]["messageId"].as_str();
+        assert!(id.is_some(), "a thought needs a message id too");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_context_in_use_is_told() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    let turn = agent.prompt(&session, "hello").await;
+    let usage = turn.all("usage_update");
+    let last = usage.last().unwrap_or_else(|| panic!("no usage_update in {:?}", turn.tags()));
+    assert_eq!(last["size"], 200_000);
+    assert!(last["used"].as_u64().is_some_and(|used| (100..=110).contains(&used)), "{last}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn sessions_run_in_parallel() {
+    let agent = Agent::start().await;
+    let (first, second) = (agent.new_session().await, agent.new_session().await);
+    let (gate_1, gate_2) = (Gate::new(), Gate::new());
+    agent.llm.reply_to("alpha", Reply::text("a1 ").and_gate(&gate_1).and_text("a2"));
+    agent.llm.reply_to("beta", Reply::text("b1 ").and_gate(&gate_2).and_text("b2"));
+    let prompt_1 = agent.send_prompt(&first, "alpha");
+    gate_1.reached().await;
+    let prompt_2 = agent.send_prompt(&second, "beta");
+    gate_2.reached().await;
+    gate_2.open();
+    assert_eq!(prompt_2.turn().await.text(), "b1 b2");
+    assert!(!prompt_1.is_answered());
+    gate_1.open();
+    assert_eq!(prompt_1.turn().await.text(), "a1 a2");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_to_a_busy_session_is_queued_and_answered() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("first ").and_gate(&gate));
+    agent.llm.reply_to("and this", Reply::text("second"));
+    let prompt_1 = agent.send_prompt(&session, "do that");
+    gate.reached().await;
+    let prompt_2 = agent.send_prompt(&session, "and this");
+    gate.open();
+    assert_eq!(prompt_1.turn().await.stop, "end_turn");
+    assert_eq!(prompt_2.turn().await.stop, "end_turn");
+    let said = crate::support::message::text(&agent.updates(&session), "agent_message_chunk");
+    assert_eq!(said, "first second");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_new_session_opens_while_another_turn_runs() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("busy").and_gate(&gate));
+    let prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    agent.new_session().await;
+    agent.request("session/list", json!({})).await.unwrap();
+    gate.open();
+    assert_eq!(prompt.turn().await.stop, "end_turn");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_steps_limit_ends_the_turn_with_its_own_reason() {
+    let config = json!({"agent": {"build": {"steps": 2}}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let read = |id: &str| Reply::call(id, "read", json!({"filePath": agent.scratch.path("a.txt")}));
+    agent.llm.reply(read("call_1"));
+    agent.llm.reply(Reply::text("this is how far I came"));
+    let turn = agent.prompt(&session, "go").await;
+    assert_eq!(turn.stop, "max_turn_requests");
+    assert_eq!(agent.llm.requests().len(), 2);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_models_own_reasons_are_passed_on() {
+    for wire in [Wire::OpenAi, Wire::Anthropic] {
+        for (finish, stop) in [(Finish::Length, "max_tokens"), (Finish::Filter, "refusal")] {
+            let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+            let session = agent.new_session().await;
+            agent.llm.reply(Reply::text("so far").finish(finish));
+            let turn = agent.prompt(&session, "go").await;
+            assert_eq!((turn.stop.as_str(), turn.text().as_str()), (stop, "so far"), "{wire:?}");
+            agent.finish().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn refused_credentials_name_the_provider_and_the_remedy() {
+    for wire in [Wire::OpenAi, Wire::Anthropic] {
+        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::status(401).body(json!({"error": {"message": "bad key", "type": "auth"}})));
+        let error = agent.send_prompt(&session, "go").answer().await.unwrap_err();
+        assert_eq!(error.code, -32000, "{error:?}");
+        assert!(error.message.to_lowercase().contains("mock"), "{error:?}");
+        assert!(error.message.contains("key"), "{error:?}");
+        assert!(!format!("{error:?}").contains("Bearer"), "a credential leaked: {error:?}");
+        agent.llm.reply(Reply::text("now"));
+        assert_eq!(agent.prompt(&session, "again").await.text(), "now");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn another_provider_error_says_what_failed() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let body = json!({"error": {"message": "the moon is full", "type": "invalid_request_error"}});
+    agent.llm.reply(Reply::status(400).body(body));
+    let error = agent.send_prompt(&session, "go").answer().await.unwrap_err();
+    assert_eq!(error.code, -32603, "{error:?}");
+    assert!(error.message.contains("the moon is full"), "{error:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn credentials_are_sent_the_way_each_wire_wants_them() {
+    for (wire, header, value, path) in [
+        (Wire::OpenAi, "authorization", "Bearer test", "/v1/chat/completions"),
+        (Wire::Anthropic, "x-api-key", "test", "/v1/messages"),
+    ] {
+        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        let request = agent.llm.last_request();
+        assert_eq!((request.path.as_str(), request.header(header)), (path, Some(value)));
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_model_is_told_where_it_works_and_what_the_project_says() {
+    let agent = Agent::start().await;
+    agent.scratch.write("AGENTS.md", "Always whistle.");
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let request = agent.llm.last_request();
+    assert!(request.system().contains(agent.scratch.cwd()));
+    assert!(request.system().contains("Always whistle."));
+    for tool in ["bash", "edit", "glob", "grep", "read", "todowrite", "write"] {
+        assert!(request.tools().contains(&tool.to_owned()), "{tool} is not offered: {:?}", request.tools());
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn every_kind_of_content_reaches_the_model() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    let prompt = json!([
+        {"type": "text", "text": "see"},
+        {"type": "resource_link", "uri": format!("file://{}", agent.scratch.path("a.txt")), "name": "a.txt"},
+        {"type": "resource", "resource": {"uri": "file:///elsewhere/n.txt", "text": "embedded words"}},
+        {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+    ]);
+    agent.request("session/prompt", json!({"sessionId": session, "prompt": prompt})).await.unwrap();
+    let sent = agent.llm.last_request().body["messages"].to_string();
+    for needle in ["see", "two", "embedded words", "iVBORw0KGgo="] {
+        assert!(sent.contains(needle), "`{needle}` did not reach the model: {sent}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn updates_of_two_sessions_do_not_mix() {
+    let agent = Agent::start().await;
+    let (first, second) = (agent.new_session().await, agent.new_session().await);
+    agent.llm.reply_to("alpha", Reply::deltas((0..200).map(|n| format!("a{n} "))));
+    agent.llm.reply_to("beta", Reply::deltas((0..200).map(|n| format!("b{n} "))));
+    let (prompt_1, prompt_2) = (agent.send_prompt(&first, "alpha"), agent.send_prompt(&second, "beta"));
+    let expected = |letter: &str| (0..200).map(|n| format!("{letter}{n} ")).collect::<String>();
+    assert_eq!(prompt_1.turn().await.text(), expected("a"));
+    assert_eq!(prompt_2.turn().await.text(), expected("b"));
+    assert!(agent.updates(&first).iter().all(|update| tag(update) != "tool_call"));
+    agent.finish().await;
+}

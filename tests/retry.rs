@@ -1,0 +1,114 @@
+//! Provider failures: what is tried again, what is not, and what the user sees.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::{
+    agent::{Agent, Wire},
+    llm::Reply,
+};
+
+/// A quick retry, so that the tests do not wait for the backoff.
+fn soon(status: u16) -> Reply {
+    Reply::status(status).header("retry-after-ms", "10")
+}
+
+#[tokio::test]
+async fn a_rate_limit_is_waited_out_as_long_as_it_says() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::status(429).header("retry-after", "1"));
+    agent.llm.reply(Reply::text("at last"));
+    let start = Instant::now();
+    let turn = agent.prompt(&session, "go").await;
+    assert_eq!(turn.text(), "at last");
+    assert!(start.elapsed() >= Duration::from_secs(1), "the provider asked for a second");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn overload_and_server_errors_are_tried_again() {
+    for wire in [Wire::OpenAi, Wire::Anthropic] {
+        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(soon(529));
+        agent.llm.reply(soon(500));
+        agent.llm.reply(soon(503));
+        agent.llm.reply(Reply::text("at last"));
+        assert_eq!(agent.prompt(&session, "go").await.text(), "at last");
+        assert_eq!(agent.llm.requests().len(), 4);
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_cut_before_any_output_is_tried_again() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::cut());
+    agent.llm.reply(Reply::text("at last"));
+    assert_eq!(agent.prompt(&session, "go").await.text(), "at last");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_stream_cut_before_any_output_is_tried_again() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::deltas(Vec::<String>::new()).and_cut());
+    agent.llm.reply(Reply::text("at last"));
+    assert_eq!(agent.prompt(&session, "go").await.text(), "at last");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_stream_cut_after_output_is_an_error_and_nothing_is_said_twice() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::deltas(["half ", "said"]).and_cut());
+    let prompt = agent.send_prompt(&session, "go");
+    let error = prompt.answer().await.unwrap_err();
+    assert_eq!(error.code, -32603, "{error:?}");
+    let said = crate::support::message::text(&prompt.updates().await, "agent_message_chunk");
+    assert_eq!(said, "half said");
+    agent.llm.reply(Reply::text("whole"));
+    assert_eq!(agent.prompt(&session, "again").await.text(), "whole");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_failure_that_stays_ends_the_turn_with_its_reason() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    for _ in 0..6 {
+        agent.llm.reply(soon(503).body(json!({"error": {"message": "gone fishing"}})));
+    }
+    let error = agent.send_prompt(&session, "go").answer().await.unwrap_err();
+    assert!(error.message.contains("gone fishing"), "{error:?}");
+    assert_eq!(agent.llm.requests().len(), 6, "five retries and no more");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_mistake_of_ours_is_not_tried_again() {
+    for status in [400, 403, 404, 422] {
+        let agent = Agent::start().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::status(status));
+        agent.send_prompt(&session, "go").answer().await.unwrap_err();
+        assert_eq!(agent.llm.requests().len(), 1, "{status}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_provider_nobody_listens_at_is_named() {
+    let config = json!({"provider": {"mock": {"options": {"baseURL": "http://127.0.0.1:9/v1"}}}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let prompt = agent.send_prompt(&session, "go");
+    agent.cancel(&session);
+    assert_eq!(prompt.turn().await.stop, "cancelled");
+    agent.finish().await;
+}

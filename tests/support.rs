@@ -1,0 +1,9 @@
+//! What the end-to-end tests stand on: a scratch machine, a scripted model, a strict client, a schema check.
+
+pub mod agent;
+pub mod llm;
+pub mod message;
+pub mod process;
+pub mod schema;
+pub mod scratch;
+pub mod transcript;

@@ -1,0 +1,70 @@
+//! Looking at processes from outside: who belongs to a test, how much memory one has.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+/// Live processes whose `HOME` is this scratch home: the agent and everything it started, also when reparented.
+pub fn living(home: &Path) -> Vec<i32> {
+    let marker = format!("HOME={}", home.display());
+    let mut pids = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        // A zombie has an empty environment, so it does not count.
+        let Ok(environment) = std::fs::read(entry.path().join("environ")) else { continue };
+        if environment.split(|byte| *byte == 0).any(|variable| variable == marker.as_bytes()) {
+            pids.push(pid);
+        }
+    }
+    pids
+}
+
+/// Waits until no process of this home is left; returns those that stay past the deadline.
+///
+/// The kernel has no channel for the death of a process that is not our child, hence the polling.
+pub async fn gone(home: &Path, deadline: Duration) -> Vec<i32> {
+    let start = Instant::now();
+    loop {
+        let pids = living(home);
+        if pids.is_empty() || start.elapsed() > deadline {
+            return pids;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The command lines of these processes, for messages.
+pub fn describe(pids: &[i32]) -> String {
+    let line = |pid: &i32| {
+        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        format!("{pid} {}", String::from_utf8_lossy(&cmdline).replace('\0', " "))
+    };
+    pids.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+pub fn send(pid: i32, signal: Signal) {
+    // A process that has ended meanwhile is what most callers want.
+    let _ = kill(Pid::from_raw(pid), signal);
+}
+
+pub fn kill_all(home: &Path) {
+    for pid in living(home) {
+        send(pid, Signal::SIGKILL);
+    }
+}
+
+/// A field of `/proc/<pid>/status` that is counted in kB, in bytes.
+pub fn memory(pid: i32, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    let kilobytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kilobytes * 1024
+}

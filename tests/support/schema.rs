@@ -1,0 +1,197 @@
+//! Every line an agent writes must be what ACP says: checked against the JSON schema of the protocol's own crate,
+//! and by a round trip through its types, which finds fields the schema would let pass.
+
+use std::{cell::RefCell, collections::HashMap, fmt::Debug};
+
+use agent_client_protocol_schema::v1 as acp;
+use boon::{Compiler, SchemaIndex, Schemas};
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+/// Fields outside the schema that clients still read: `models` belongs to the older `session/set_model`.
+const KNOWN_EXTRAS: &[(&str, &str)] =
+    &[("session/new", "models"), ("session/load", "models"), ("session/resume", "models")];
+
+/// Checks a notification or request from the agent.
+pub fn check_call(method: &str, params: &Value, is_request: bool) -> Result<(), String> {
+    match (method, is_request) {
+        ("session/update", false) => check::<acp::SessionNotification>(method, params),
+        ("session/request_permission", true) => check::<acp::RequestPermissionRequest>(method, params),
+        ("$/cancel_request", false) => match params {
+            Value::Object(params)
+                if params.get("requestId").is_some_and(|id| id.is_i64() || id.is_string()) =>
+            {
+                Ok(())
+            }
+            _ => Err(format!("$/cancel_request needs a requestId: {params}")),
+        },
+        ("_windlass/event", false) => check_event(params),
+        _ => Err(format!("the agent called `{method}`, which the client does not offer")),
+    }
+}
+
+/// Checks a result by the method of the request it answers.
+pub fn check_result(method: &str, result: &Value) -> Result<(), String> {
+    let mut result = result.clone();
+    for (_, extra) in KNOWN_EXTRAS.iter().filter(|(known, _)| *known == method) {
+        result.as_object_mut().and_then(|fields| fields.remove(*extra));
+    }
+    match method {
+        "initialize" => check::<acp::InitializeResponse>(method, &result),
+        "authenticate" => check::<acp::AuthenticateResponse>(method, &result),
+        "logout" => check::<acp::LogoutResponse>(method, &result),
+        "session/new" => check::<acp::NewSessionResponse>(method, &result),
+        "session/load" => check::<acp::LoadSessionResponse>(method, &result),
+        "session/resume" => check::<acp::ResumeSessionResponse>(method, &result),
+        "session/list" => check::<acp::ListSessionsResponse>(method, &result),
+        "session/close" => check::<acp::CloseSessionResponse>(method, &result),
+        "session/delete" => check::<acp::DeleteSessionResponse>(method, &result),
+        "session/set_mode" => check::<acp::SetSessionModeResponse>(method, &result),
+        "session/set_config_option" => check::<acp::SetSessionConfigOptionResponse>(method, &result),
+        "session/prompt" => check::<acp::PromptResponse>(method, &result),
+        "session/set_model" | "_windlass/permission/reply" if result.is_object() => Ok(()),
+        _ => Err(format!("a result for `{method}`, which has no schema: {result}")),
+    }
+}
+
+/// Checks the JSON-RPC envelope: which fields there are, and of what type.
+pub fn check_envelope(message: &Value) -> Result<(), String> {
+    let Value::Object(fields) = message else { return Err(format!("not an object: {message}")) };
+    if fields.get("jsonrpc") != Some(&json!("2.0")) {
+        return Err(format!("jsonrpc is not \"2.0\": {message}"));
+    }
+    let allowed: &[&str] = match (fields.contains_key("method"), fields.contains_key("error")) {
+        (true, _) => &["jsonrpc", "id", "method", "params"],
+        (false, true) => &["jsonrpc", "id", "error"],
+        (false, false) => &["jsonrpc", "id", "result"],
+    };
+    if let Some(odd) = fields.keys().find(|key| !allowed.contains(&key.as_str())) {
+        return Err(format!("field `{odd}` does not belong in {message}"));
+    }
+    if fields.contains_key("method") {
+        let is_called = fields["method"].is_string() && fields.get("params").is_none_or(Value::is_object);
+        let is_identified = fields.get("id").is_none_or(|id| id.is_i64() || id.is_string());
+        return if is_called && is_identified { Ok(()) } else { Err(format!("malformed call: {message}")) };
+    }
+    if !fields.contains_key("id") || !(fields.contains_key("result") || fields.contains_key("error")) {
+        return Err(format!("a response needs an id and a result or error: {message}"));
+    }
+    match fields.get("error") {
+        None => Ok(()),
+        Some(error) => {
+            let is_error = error["code"].is_i64()
+                && error["message"].as_str().is_some_and(|text| !text.is_empty())
+                && error.as_object().is_some_and(|error| {
+                    error.keys().all(|key| ["code", "message", "data"].contains(&key.as_str()))
+                });
+            if is_error { Ok(()) } else { Err(format!("malformed error: {message}")) }
+        }
+    }
+}
+
+fn check_event(params: &Value) -> Result<(), String> {
+    let event = &params["event"];
+    let is_event = params["sessionId"].as_str().is_some_and(|id| id.starts_with("ses_"))
+        && event["id"].as_str().is_some_and(|id| id.starts_with("evt_"))
+        && event["type"].as_str().is_some_and(|name| name.contains('.'))
+        && event["properties"].is_object()
+        && params.as_object().is_some_and(|params| params.len() == 2)
+        && event.as_object().is_some_and(|event| event.len() == 3);
+    if is_event {
+        Ok(())
+    } else {
+        Err(format!("not {{sessionId, event: {{id, type, properties}}}}: {params}"))
+    }
+}
+
+fn check<T: JsonSchema + Serialize + DeserializeOwned + Debug>(
+    method: &str,
+    value: &Value,
+) -> Result<(), String> {
+    validate::<T>(value).map_err(|problem| format!("{method} breaks the schema: {problem}\nin {value}"))?;
+    let decoded: T = serde_json::from_value(value.clone())
+        .map_err(|error| format!("{method} does not decode: {error}: {value}"))?;
+    let encoded = serde_json::to_value(&decoded).unwrap();
+    match lost(value, &encoded, "") {
+        None => Ok(()),
+        Some(path) => Err(format!("{method}: `{path}` is not part of the protocol\nin {value}")),
+    }
+}
+
+/// The path of something that the round trip dropped or changed. Nulls, empty lists and defaults may be left out.
+fn lost(sent: &Value, kept: &Value, path: &str) -> Option<String> {
+    match (sent, kept) {
+        (Value::Object(sent), Value::Object(kept)) => sent.iter().find_map(|(key, value)| {
+            let path = format!("{path}/{key}");
+            match kept.get(key) {
+                Some(kept) => lost(value, kept, &path),
+                None => {
+                    let is_default = value.is_null()
+                        || value.as_array().is_some_and(Vec::is_empty)
+                        || (key == "kind" && value == "other")
+                        || (key == "status" && value == "pending");
+                    (!is_default).then_some(path)
+                }
+            }
+        }),
+        (Value::Array(sent), Value::Array(kept)) => {
+            if sent.len() != kept.len() {
+                return Some(path.to_owned());
+            }
+            sent.iter()
+                .zip(kept)
+                .enumerate()
+                .find_map(|(idx, (sent, kept))| lost(sent, kept, &format!("{path}/{idx}")))
+        }
+        (Value::Number(sent), Value::Number(kept)) => {
+            (sent.as_f64() != kept.as_f64()).then(|| path.to_owned())
+        }
+        _ => (sent != kept).then(|| path.to_owned()),
+    }
+}
+
+#[derive(Default)]
+struct Compiled {
+    schemas: Schemas,
+    index: HashMap<String, SchemaIndex>,
+}
+
+thread_local! {
+    static COMPILED: RefCell<Compiled> = RefCell::default();
+}
+
+fn validate<T: JsonSchema>(value: &Value) -> Result<(), String> {
+    COMPILED.with_borrow_mut(|compiled| {
+        let name = T::schema_name().into_owned();
+        let index = match compiled.index.get(&name) {
+            Some(index) => *index,
+            None => {
+                let url = format!("http://schema.invalid/{name}.json");
+                let mut compiler = Compiler::new();
+                compiler.add_resource(&url, schemars::schema_for!(T).to_value()).unwrap();
+                let index = compiler.compile(&url, &mut compiled.schemas).unwrap();
+                compiled.index.insert(name, index);
+                index
+            }
+        };
+        compiled.schemas.validate(value, index).map_err(|error| format!("{error:#}"))
+    })
+}
+
+#[test]
+fn unknown_fields_are_found() {
+    let update = |extra: &str| {
+        let mut update = json!({"sessionUpdate": "agent_message_chunk", "messageId": "msg_1", "content": {"type": "text", "text": "hi"}});
+        update[extra] = json!("x");
+        json!({"sessionId": "ses_1", "update": update})
+    };
+    assert_eq!(check_call("session/update", &update("messageId"), false), Ok(()));
+    assert!(check_call("session/update", &update("colour"), false).unwrap_err().contains("/update/colour"));
+}
+
+#[test]
+fn wrong_types_are_found() {
+    let update = json!({"sessionId": "ses_1", "update": {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "t", "locations": [{"path": "/a", "line": "two"}]}});
+    assert!(check_call("session/update", &update, false).unwrap_err().contains("breaks the schema"));
+}

@@ -1,0 +1,358 @@
+//! Rules about the source that a program can check.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+/// Which floor each top-level module of `src/` stands on. A module imports only lower floors and its own children.
+const FLOORS: &[(&str, u8)] = &[
+    ("base", 0),
+    ("bus", 1),
+    ("config", 1),
+    ("storage", 1),
+    ("format", 2),
+    ("library", 2),
+    ("lsp", 2),
+    ("mcp", 2),
+    ("permission", 2),
+    ("plugin", 2),
+    ("provider", 2),
+    ("pty", 2),
+    ("snapshot", 2),
+    ("tool", 3),
+    ("engine", 4),
+    ("acp", 5),
+    ("cli", 5),
+    ("http", 5),
+];
+
+/// What front ends may import: `engine`, and of the floors below only these. Paths and the environment enter through
+/// `config`, events through `bus`.
+const FRONT_END_IMPORTS: &[&str] = &["base", "bus", "config", "engine"];
+
+/// Imports between modules of one floor that the floors' own order allows: on floor 1 the store and the bus know the
+/// configuration's paths. The thin command line starts the other front ends.
+const SAME_FLOOR: &[(&str, &str)] =
+    &[("storage", "config"), ("storage", "bus"), ("cli", "acp"), ("cli", "http")];
+
+const MAX_LINES: usize = 1000;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file with this extension below a directory of the repository, with its text.
+fn files(directory: &str, extension: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut pending = vec![root().join(directory)];
+    while let Some(directory) = pending.pop() {
+        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            let name = entry.file_name();
+            if path.is_dir() {
+                if !["target", "node_modules", ".venv", ".git"].iter().any(|skipped| name == *skipped) {
+                    pending.push(path);
+                }
+            } else if path.extension().is_some_and(|found| found == extension) {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.push((path.strip_prefix(root()).unwrap().to_owned(), text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn rust_files() -> Vec<(PathBuf, String)> {
+    ["src", "protocol", "tests"].into_iter().flat_map(|directory| files(directory, "rs")).collect()
+}
+
+fn report(problems: Vec<String>) {
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// The top-level module a file of `src/` belongs to; none for `lib.rs` and `main.rs`.
+fn module_of(path: &Path) -> Option<String> {
+    let first = path.strip_prefix("src").ok()?.iter().next()?.to_str()?;
+    let module = first.strip_suffix(".rs").unwrap_or(first);
+    (!["lib", "main"].contains(&module)).then(|| module.to_owned())
+}
+
+/// The code of a file without comments and string literals, so that neither counts as an import.
+fn code(text: &str) -> String {
+    let mut code = String::new();
+    let mut rest = text.chars().peekable();
+    while let Some(char) = rest.next() {
+        match char {
+            '/' if rest.peek() == Some(&'/') => {
+                for skipped in rest.by_ref() {
+                    if skipped == '\n' {
+                        code.push('\n');
+                        break;
+                    }
+                }
+            }
+            '"' => {
+                let mut is_escaped = false;
+                for skipped in rest.by_ref() {
+                    match skipped {
+                        '"' if !is_escaped => break,
+                        '\\' => is_escaped = !is_escaped,
+                        _ => is_escaped = false,
+                    }
+                }
+            }
+            _ => code.push(char),
+        }
+    }
+    code
+}
+
+/// The top-level modules that code names by `crate::…`, also inside a braced list.
+fn imports(code: &str) -> Vec<String> {
+    let mut modules = Vec::new();
+    for (start, found) in code.match_indices("crate::") {
+        let before = code[..start].chars().next_back();
+        if before.is_some_and(|char| char.is_alphanumeric() || char == '_') {
+            continue;
+        }
+        let rest = &code[start + found.len()..];
+        match rest.strip_prefix('{') {
+            None => modules.push(identifier(rest)),
+            Some(list) => {
+                let mut depth = 0;
+                let mut is_start = true;
+                for (at, char) in list.char_indices() {
+                    match char {
+                        '{' => depth += 1,
+                        '}' if depth == 0 => break,
+                        '}' => depth -= 1,
+                        ',' if depth == 0 => is_start = true,
+                        char if is_start && (char.is_alphabetic() || char == '_') => {
+                            modules.push(identifier(&list[at..]));
+                            is_start = false;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    modules
+}
+
+fn identifier(text: &str) -> String {
+    text.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect()
+}
+
+fn may_import(floors: &BTreeMap<&str, u8>, from: &str, to: &str) -> bool {
+    let (Some(from_floor), Some(to_floor)) = (floors.get(from), floors.get(to)) else { return false };
+    let is_allowed_sibling = SAME_FLOOR.contains(&(from, to));
+    match from_floor {
+        _ if from == to => true,
+        5 => FRONT_END_IMPORTS.contains(&to) || is_allowed_sibling,
+        _ => to_floor < from_floor || is_allowed_sibling,
+    }
+}
+
+#[test]
+fn modules_import_only_lower_floors() {
+    let floors: BTreeMap<&str, u8> = FLOORS.iter().copied().collect();
+    let mut problems = Vec::new();
+    for (path, text) in files("src", "rs") {
+        let Some(module) = module_of(&path) else { continue };
+        if !floors.contains_key(module.as_str()) {
+            problems.push(format!("{}: module `{module}` has no floor in tests/tidy.rs", path.display()));
+            continue;
+        }
+        // Tests of a module may look anywhere.
+        if path.ends_with("tests.rs") {
+            continue;
+        }
+        for import in imports(&code(&text)) {
+            if !may_import(&floors, &module, &import) {
+                problems.push(format!("{}: `{module}` must not import `{import}`", path.display()));
+            }
+        }
+    }
+    report(problems);
+}
+
+#[test]
+fn imports_are_found_in_every_form() {
+    let text = "use crate::{config::Config, base::{self, ids}, bus}; // crate::engine\nlet x = crate::tool::run(\"crate::acp\"); other_crate::no::x();";
+    assert_eq!(imports(&code(text)), ["config", "base", "bus", "tool"]);
+}
+
+#[test]
+fn every_file_says_what_it_answers() {
+    let problems = rust_files().into_iter().filter(|(_, text)| !text.starts_with("//! "));
+    report(problems.map(|(path, _)| format!("{}: does not begin with `//! `", path.display())).collect());
+}
+
+#[test]
+fn files_stay_small_and_clean() {
+    let mut problems = Vec::new();
+    let mut all = rust_files();
+    for (directory, extension) in
+        [("src", "txt"), ("tests", "py"), ("tests", "mjs"), (".", "md"), (".", "toml")]
+    {
+        all.extend(files(directory, extension));
+    }
+    for (path, text) in all {
+        let path = path.display();
+        let n_lines = text.lines().count();
+        if n_lines > MAX_LINES {
+            problems.push(format!("{path}: {n_lines} lines, more than {MAX_LINES}"));
+        }
+        if !text.is_empty() && !text.ends_with('\n') {
+            problems.push(format!("{path}: no newline at the end"));
+        }
+        for (idx, line) in text.lines().enumerate() {
+            if line.ends_with([' ', '\t', '\r']) {
+                problems.push(format!("{path}:{}: space at the end of the line", idx + 1));
+            }
+        }
+    }
+    report(problems);
+}
+
+#[test]
+fn modules_have_no_mod_rs() {
+    let problems = rust_files().into_iter().filter(|(path, _)| path.ends_with("mod.rs"));
+    report(problems.map(|(path, _)| format!("{}: use `foo.rs` beside `foo/`", path.display())).collect());
+}
+
+#[test]
+fn no_test_is_switched_off() {
+    let mut problems = Vec::new();
+    for (path, text) in rust_files() {
+        for (idx, line) in text.lines().enumerate() {
+            // Split, so that this file does not find itself.
+            if line.trim_start().starts_with(concat!("#[", "ignore"))
+                || line.contains(concat!("#[should", "_panic"))
+            {
+                problems.push(format!("{}:{}: {}", path.display(), idx + 1, line.trim()));
+            }
+        }
+    }
+    report(problems);
+}
+
+#[test]
+fn only_the_writer_touches_stdout() {
+    let mut problems = Vec::new();
+    for (path, text) in files("src", "rs").into_iter().chain(files("protocol", "rs")) {
+        let code = code(&text);
+        for banned in ["println!", "print!", "eprintln!", "eprint!", "dbg!"] {
+            let is_used = code.match_indices(banned).any(|(start, _)| {
+                !code[..start].chars().next_back().is_some_and(|char| char.is_alphanumeric() || char == '_')
+            });
+            if is_used {
+                problems.push(format!("{}: {banned}", path.display()));
+            }
+        }
+        // Below the front ends nothing may hold stdout at all.
+        let is_front_end = path.starts_with("src/acp")
+            || path.starts_with("src/cli")
+            || ["src/acp.rs", "src/cli.rs", "src/main.rs"].iter().any(|front| path.ends_with(front));
+        if !is_front_end && (code.contains("stdout()") || code.contains("io::stdin()")) {
+            problems.push(format!("{}: stdin and stdout belong to the front ends", path.display()));
+        }
+    }
+    report(problems);
+}
+
+#[test]
+fn the_binary_is_thin() {
+    let text = std::fs::read_to_string(root().join("src/main.rs")).unwrap();
+    assert!(text.lines().count() <= 60, "src/main.rs has {} lines", text.lines().count());
+}
+
+/// OpenCode's parameter names and which of them are required, which models have learnt.
+const TOOLS: &[(&str, &[&str], &[&str])] = &[
+    ("bash", &["command", "timeout", "workdir"], &["command"]),
+    ("edit", &["filePath", "oldString", "newString", "replaceAll"], &["filePath", "oldString", "newString"]),
+    ("glob", &["pattern", "path"], &["pattern"]),
+    ("grep", &["pattern", "path", "include"], &["pattern"]),
+    ("read", &["filePath", "offset", "limit"], &["filePath"]),
+    ("todowrite", &["todos"], &["todos"]),
+    ("write", &["content", "filePath"], &["content", "filePath"]),
+];
+
+#[test]
+fn every_tool_has_a_text_and_opencodes_parameters() {
+    let mut problems = Vec::new();
+    for tool in windlass::tool::BUILTIN {
+        let name = tool.name;
+        let text = root().join(format!("src/tool/{name}.txt"));
+        let written = std::fs::read_to_string(&text).unwrap_or_default();
+        if written.trim().is_empty() || tool.text.trim() != written.trim() {
+            problems.push(format!("{name}: what the model reads must be src/tool/{name}.txt"));
+        }
+        let schema = (tool.schema)();
+        if schema["type"] != "object" {
+            problems.push(format!("{name}: the schema is no object: {schema}"));
+        }
+    }
+    for (name, parameters, required) in TOOLS {
+        let Some(tool) = windlass::tool::BUILTIN.iter().find(|tool| tool.name == *name) else {
+            problems.push(format!("{name}: no such tool"));
+            continue;
+        };
+        let schema = (tool.schema)();
+        let mut found: Vec<&str> =
+            schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        let mut wanted = parameters.to_vec();
+        found.sort_unstable();
+        wanted.sort_unstable();
+        if found != wanted {
+            problems.push(format!("{name}: parameters are {found:?}, OpenCode's are {wanted:?}"));
+        }
+        let mut found: Vec<&str> =
+            schema["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let mut wanted = required.to_vec();
+        found.sort_unstable();
+        wanted.sort_unstable();
+        if found != wanted {
+            problems.push(format!("{name}: required are {found:?}, OpenCode's are {wanted:?}"));
+        }
+    }
+    for name in ["invalid", "list"] {
+        if !windlass::tool::BUILTIN.iter().any(|tool| tool.name == name) {
+            problems.push(format!("{name}: no such tool"));
+        }
+    }
+    report(problems);
+}
+
+#[test]
+fn the_architecture_document_knows_every_module() {
+    let document =
+        std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is missing");
+    let mut problems = Vec::new();
+    for (path, _) in files("src", "rs") {
+        let Some(module) = module_of(&path) else { continue };
+        if path.iter().count() == 2 && !document.contains(&format!("`{module}`")) {
+            problems.push(format!("ARCHITECTURE.md does not mention `{module}`"));
+        }
+    }
+    report(problems);
+}
+
+#[test]
+fn every_test_file_is_part_of_the_binary() {
+    let main = std::fs::read_to_string(root().join("tests/main.rs")).unwrap();
+    let mut problems = Vec::new();
+    for (path, _) in files("tests", "rs") {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if path.iter().count() == 2 && name != "main" && !main.contains(&format!("mod {name};")) {
+            problems.push(format!("{}: not in tests/main.rs", path.display()));
+        }
+    }
+    report(problems);
+}

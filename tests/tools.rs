@@ -1,0 +1,333 @@
+//! Each tool through the whole loop: what the client sees and what the model is told.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    agent::{Agent, Wire},
+    llm::Reply,
+    message::{Turn, content_text, diff, tag},
+};
+
+/// Runs one tool call, then a closing text; the turn and what the model was told about the call.
+async fn run(agent: &Agent, name: &str, arguments: Value) -> (Turn, String) {
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", name, arguments));
+    agent.llm.reply(Reply::text("done"));
+    let turn = agent.prompt(&session, "go").await;
+    assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "done"));
+    (turn, agent.llm.last_request().tool_result("call_1"))
+}
+
+#[tokio::test]
+async fn read_shows_numbered_lines_to_the_model_and_plain_text_to_the_user() {
+    for wire in [Wire::OpenAi, Wire::Anthropic] {
+        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let path = agent.scratch.path("a.txt");
+        let (turn, told) = run(&agent, "read", json!({"filePath": path})).await;
+        let expected = format!(
+            "<path>{path}</path>\n<type>file</type>\n<content>\n1: one\n2: two\n3: three\n\n(End of file - total 3 lines)\n</content>"
+        );
+        assert_eq!(told, expected);
+        let call = turn.tool("call_1");
+        assert_eq!(
+            (&call["kind"], &call["status"], &call["title"]),
+            (&json!("read"), &json!("completed"), &json!("a.txt"))
+        );
+        assert_eq!(call["locations"][0]["path"], path.as_str());
+        assert_eq!(call["rawInput"]["filePath"], path.as_str());
+        assert_eq!(content_text(&call), "one\ntwo\nthree");
+        assert_eq!(call["rawOutput"]["output"], expected.as_str());
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_read_from_a_line_points_at_that_line() {
+    let agent = Agent::start().await;
+    let arguments = json!({"filePath": agent.scratch.path("a.txt"), "offset": 2, "limit": 1});
+    let (turn, told) = run(&agent, "read", arguments).await;
+    assert!(told.contains("\n2: two\n") && !told.contains("3: three"), "{told}");
+    assert!(told.contains("(Showing lines 2-2 of 3. Use offset=3 to continue.)"), "{told}");
+    assert_eq!(turn.tool("call_1")["locations"][0]["line"], 2);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_missing_file_is_a_failed_call_and_the_loop_goes_on() {
+    let agent = Agent::start().await;
+    let path = agent.scratch.path("lost.txt");
+    let (turn, told) = run(&agent, "read", json!({"filePath": path})).await;
+    assert!(told.contains(&format!("File not found: {path}")), "{told}");
+    let call = turn.tool("call_1");
+    assert_eq!(call["status"], "failed");
+    assert!(content_text(&call).contains("File not found"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_edit_shows_the_whole_file_before_and_after() {
+    let agent = Agent::start().await;
+    let path = agent.scratch.path("a.txt");
+    let (turn, told) =
+        run(&agent, "edit", json!({"filePath": path, "oldString": "two", "newString": "zwei"})).await;
+    assert_eq!(told, "Edit applied successfully.");
+    assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\n");
+    let call = turn.tool("call_1");
+    assert_eq!(
+        (&call["kind"], &call["status"], &call["title"]),
+        (&json!("edit"), &json!("completed"), &json!("a.txt"))
+    );
+    let shown = diff(&call);
+    assert_eq!(
+        (&shown["path"], &shown["oldText"], &shown["newText"]),
+        (&json!(path), &json!("one\ntwo\nthree\n"), &json!("one\nzwei\nthree\n"))
+    );
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_edit_forgives_indentation_and_refuses_ambiguity() {
+    let agent = Agent::start().await;
+    agent.scratch.write("indent.txt", "fn x() {\n    body();\n}\n");
+    let path = agent.scratch.path("indent.txt");
+    run(&agent, "edit", json!({"filePath": path, "oldString": "body();  ", "newString": "tail();"})).await;
+    assert!(agent.scratch.read("indent.txt").contains("tail();"));
+    agent.scratch.write("twice.txt", "x\nx\n");
+    let path = agent.scratch.path("twice.txt");
+    let (turn, told) =
+        run(&agent, "edit", json!({"filePath": path, "oldString": "x", "newString": "y"})).await;
+    assert!(told.contains("Found multiple matches for oldString."), "{told}");
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    let path = agent.scratch.path("twice.txt");
+    let arguments = json!({"filePath": path, "oldString": "x", "newString": "y", "replaceAll": true});
+    run(&agent, "edit", arguments).await;
+    assert_eq!(agent.scratch.read("twice.txt"), "y\ny\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_written_file_is_a_diff_from_nothing() {
+    let agent = Agent::start().await;
+    let path = agent.scratch.path("deep/new.txt");
+    let (turn, told) = run(&agent, "write", json!({"filePath": path, "content": "fresh\n"})).await;
+    assert_eq!(told, "Wrote file successfully.");
+    assert_eq!(agent.scratch.read("deep/new.txt"), "fresh\n");
+    let shown = diff(&turn.tool("call_1"));
+    assert!(shown["oldText"].is_null(), "{shown}");
+    assert_eq!(shown["newText"], "fresh\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_is_titled_by_itself_and_its_output_told_to_both() {
+    let agent = Agent::start().await;
+    let command = "echo out; echo err >&2; exit 3";
+    let (turn, told) = run(&agent, "bash", json!({"command": command})).await;
+    assert!(told.contains("out\n") && told.contains("err"), "{told}");
+    let call = turn.tool("call_1");
+    assert_eq!((&call["kind"], &call["title"]), (&json!("execute"), &json!(command)));
+    // A command that fails is still a call that succeeded: its exit status is the model's to judge.
+    assert_eq!(call["status"], "completed");
+    assert_eq!(call["rawOutput"]["metadata"]["exit"], 3);
+    assert_eq!(call["rawInput"]["command"], command);
+    assert!(content_text(&call).contains("out"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_runs_in_the_session_directory_without_input() {
+    let agent = Agent::start().await;
+    let (_, told) = run(&agent, "bash", json!({"command": "pwd; cat"})).await;
+    assert_eq!(told.trim(), agent.scratch.cwd());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_past_its_timeout_is_ended_with_its_children() {
+    let agent = Agent::start().await;
+    let arguments = json!({"command": "echo begun; sleep 600 & sleep 600", "timeout": 300});
+    let (_, told) = run(&agent, "bash", arguments).await;
+    assert!(told.contains("begun"), "{told}");
+    assert!(told.contains("shell tool terminated command after exceeding timeout 300 ms"), "{told}");
+    let left = crate::support::process::gone(&agent.scratch.home, std::time::Duration::ZERO).await;
+    let left: Vec<i32> = left.into_iter().filter(|pid| *pid != agent.pid).collect();
+    assert!(left.is_empty(), "{}", crate::support::process::describe(&left));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_long_output_is_cut_and_kept_in_a_file() {
+    let agent = Agent::start().await;
+    let (turn, told) = run(&agent, "bash", json!({"command": "seq 1 100000"})).await;
+    assert!(told.len() < 60_000, "{} bytes went to the model", told.len());
+    assert!(told.contains("100000"), "the end of a command's output is what counts");
+    let path = turn.tool("call_1")["rawOutput"]["metadata"]["outputPath"].as_str().unwrap().to_owned();
+    assert!(told.contains(&path));
+    assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 100_000);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn glob_finds_files_by_name() {
+    let agent = Agent::start().await;
+    agent.scratch.write("src/x.rs", "");
+    agent.scratch.write("target/y.rs", "");
+    agent.scratch.write(".gitignore", "target\n");
+    let (turn, told) = run(&agent, "glob", json!({"pattern": "**/*.rs"})).await;
+    assert_eq!(told.trim(), agent.scratch.path("src/x.rs"));
+    assert_eq!(turn.tool("call_1")["kind"], "search");
+    let (_, told) = run(&agent, "glob", json!({"pattern": "*.nothing"})).await;
+    assert_eq!(told, "No files found");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn grep_finds_lines() {
+    let agent = Agent::start().await;
+    let (turn, told) = run(&agent, "grep", json!({"pattern": "t[wh]", "include": "*.txt"})).await;
+    let path = agent.scratch.path("a.txt");
+    assert!(told.starts_with("Found 2 matches"), "{told}");
+    assert!(told.contains(&format!("{path}:\n  Line 2: two\n  Line 3: three")), "{told}");
+    assert_eq!(turn.tool("call_1")["kind"], "search");
+    let (_, told) = run(&agent, "grep", json!({"pattern": "absent"})).await;
+    assert_eq!(told, "No files found");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn list_shows_the_directory() {
+    let agent = Agent::start().await;
+    agent.scratch.write("src/x.rs", "");
+    let (turn, told) = run(&agent, "list", json!({"path": agent.scratch.cwd()})).await;
+    assert!(told.contains("a.txt") && told.contains("src/") && told.contains("x.rs"), "{told}");
+    assert_eq!(turn.tool("call_1")["status"], "completed");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn todos_become_the_plan() {
+    let agent = Agent::start().await;
+    let todos = json!([
+        {"content": "first", "status": "completed", "priority": "high"},
+        {"content": "second", "status": "in_progress", "priority": "medium"},
+        {"content": "third", "status": "pending", "priority": "low"},
+    ]);
+    let (turn, told) = run(&agent, "todowrite", json!({"todos": todos})).await;
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), todos);
+    let plan = turn.all("plan");
+    let entries: Vec<(&Value, &Value, &Value)> = plan.last().unwrap()["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (&entry["content"], &entry["status"], &entry["priority"]))
+        .collect();
+    assert_eq!(
+        entries,
+        [
+            (&json!("first"), &json!("completed"), &json!("high")),
+            (&json!("second"), &json!("in_progress"), &json!("medium")),
+            (&json!("third"), &json!("pending"), &json!("low")),
+        ]
+    );
+    assert_eq!(turn.tool("call_1")["title"], "2 todos");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_told_to_the_model() {
+    let agent = Agent::start().await;
+    let (turn, told) = run(&agent, "teleport", json!({"to": "the moon"})).await;
+    assert!(told.starts_with("The arguments provided to the tool are invalid:"), "{told}");
+    assert!(told.contains("teleport") && told.contains("bash"), "{told}");
+    assert_eq!(turn.tool("call_1")["kind"], json!("other"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_tool_named_in_capitals_is_found() {
+    let agent = Agent::start().await;
+    let (_, told) = run(&agent, "Read", json!({"filePath": agent.scratch.path("a.txt")})).await;
+    assert!(told.contains("2: two"), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn arguments_that_are_no_json_are_told_to_the_model() {
+    for arguments in ["{\"filePath\": ", "nonsense", ""] {
+        let agent = Agent::start().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::raw_call("call_1", "read", arguments));
+        agent.llm.reply(Reply::text("done"));
+        let turn = agent.prompt(&session, "go").await;
+        assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "done"));
+        let told = agent.llm.last_request().tool_result("call_1");
+        assert!(told.contains("invalid"), "{arguments}: {told}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn arguments_of_the_wrong_shape_are_told_to_the_model() {
+    let agent = Agent::start().await;
+    let (turn, told) = run(&agent, "read", json!({"path": 3})).await;
+    assert!(told.contains("filePath"), "{told}");
+    assert_ne!(turn.tool("call_1")["status"], "in_progress");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn calls_of_one_step_run_at_the_same_time() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    // Each command waits for the other's file, so that they end only if both run.
+    let meet = |mine: &str, other: &str| json!({"command": format!("touch {mine}; until [ -e {other} ]; do :; done; echo met"), "timeout": 15000});
+    agent.llm.reply(Reply::call("call_1", "bash", meet("one", "two")).and_call(
+        "call_2",
+        "bash",
+        meet("two", "one"),
+    ));
+    agent.llm.reply(Reply::text("done"));
+    let turn = agent.prompt(&session, "go").await;
+    for id in ["call_1", "call_2"] {
+        assert_eq!(turn.tool(id)["status"], "completed");
+        assert_eq!(agent.llm.last_request().tool_result(id).trim(), "met");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_goes_from_pending_over_in_progress_to_its_end() {
+    let agent = Agent::start().await;
+    let (turn, _) = run(&agent, "bash", json!({"command": "true"})).await;
+    let mut states: Vec<&str> = turn
+        .updates
+        .iter()
+        .filter(|update| tag(update).starts_with("tool_call"))
+        .filter_map(|update| update["status"].as_str())
+        .collect();
+    states.dedup();
+    assert_eq!(states, ["pending", "in_progress", "completed"]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn output_is_shown_while_the_command_runs() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call(
+        "call_1",
+        "bash",
+        json!({"command": "echo early; until [ -e go ]; do :; done"}),
+    ));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    agent
+        .wait_for("the first line of output", |message| {
+            message["params"]["update"]["toolCallId"] == "call_1"
+                && content_text(&message["params"]["update"]).contains("early")
+        })
+        .await;
+    agent.scratch.write("go", "");
+    assert_eq!(prompt.turn().await.stop, "end_turn");
+    agent.finish().await;
+}
