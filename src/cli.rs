@@ -1,1 +1,83 @@
 //! The command line: one file per command.
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+mod acp;
+mod auth;
+mod environment;
+mod logging;
+
+/// A coding agent for editors, pipelines and programs.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, about, disable_help_subcommand = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    /// Log in with a provider key (what editors start for the login in a terminal).
+    #[arg(long)]
+    login: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// Flags of every command.
+#[derive(Debug, Clone, Default, Args)]
+struct Global {
+    /// Write more of the log to standard error.
+    #[arg(long, global = true)]
+    print_logs: bool,
+    /// DEBUG, INFO, WARN or ERROR.
+    #[arg(long, global = true, value_name = "LEVEL", ignore_case = true)]
+    log_level: Option<LogLevel>,
+    /// Run without external plugins.
+    #[arg(long, global = true)]
+    pure: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LogLevel {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Speak the Agent Client Protocol on standard input and output.
+    Acp(acp::AcpArgs),
+    /// Manage provider keys.
+    Auth(auth::AuthArgs),
+}
+
+/// Runs the command that the arguments name.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output, mistakes to standard error.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    let environment = environment::read();
+    logging::start(&cli.global, &environment);
+    match cli.command {
+        _ if cli.login => auth::login(&environment, None),
+        Some(Command::Acp(args)) if args.login => auth::login(&environment, None),
+        Some(Command::Acp(args)) => acp::run(environment, args),
+        Some(Command::Auth(args)) => auth::run(&environment, args),
+        None => {
+            // A bare call must never open anything that waits: whoever spawned it may speak JSON-RPC.
+            let mut command = <Cli as clap::CommandFactory>::command();
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                command.render_help().to_string().as_bytes(),
+            );
+            ExitCode::from(2)
+        }
+    }
+}

@@ -148,7 +148,8 @@ impl Engine {
             }
             Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys))
         });
-        let loaded = read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))??;
+        let loaded =
+            read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))??;
         for warning in &loaded.warnings {
             tracing::warn!("{warning}");
         }

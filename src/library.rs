@@ -47,6 +47,13 @@ pub struct Agent {
     pub permission: Vec<Rule>,
 }
 
+impl Agent {
+    /// Whether a user may choose it to answer: no subagent, not hidden.
+    pub fn is_primary(&self) -> bool {
+        !self.hidden && self.mode != AgentMode::Subagent
+    }
+}
+
 /// An instruction file for the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstructionBlock {
@@ -72,7 +79,7 @@ pub fn agents(config: &Config) -> (Vec<Agent>, Vec<Warning>) {
         });
         configure(agent, agent_config, config);
     }
-    if !agents.values().any(is_startable) {
+    if !agents.values().any(Agent::is_primary) {
         let message = "every primary agent is disabled or hidden; `build` is used".to_owned();
         warnings.push(Warning { source: "agent".to_owned(), line: None, column: None, message });
         agents.extend(built_in(config).into_iter().take(1).map(|build| (build.name.clone(), build)));
@@ -93,16 +100,16 @@ pub fn agents(config: &Config) -> (Vec<Agent>, Vec<Warning>) {
 /// [`agents`] leaves at least one.
 pub fn default_agent<'a>(agents: &'a [Agent], config: &Config) -> (Option<&'a Agent>, Option<Warning>) {
     let named = |name: &str| agents.iter().find(|agent| agent.name == name);
-    let is_primary = |agent: &&Agent| agent.mode == AgentMode::Primary && is_startable(agent);
+    let is_primary = |agent: &&Agent| agent.mode == AgentMode::Primary && agent.is_primary();
     let fallback = || {
         named("build")
-            .filter(|agent| is_startable(agent))
+            .filter(|agent| agent.is_primary())
             .or_else(|| agents.iter().find(is_primary))
-            .or_else(|| agents.iter().find(|agent| is_startable(agent)))
+            .or_else(|| agents.iter().find(|agent| agent.is_primary()))
     };
     let Some(wanted) = config.default_agent.as_deref() else { return (fallback(), None) };
     let problem = match named(wanted) {
-        Some(agent) if is_startable(agent) => return (Some(agent), None),
+        Some(agent) if agent.is_primary() => return (Some(agent), None),
         Some(agent) if agent.mode == AgentMode::Subagent => "is a subagent",
         Some(_) => "is hidden",
         None => "does not exist",
@@ -117,10 +124,6 @@ pub fn default_agent<'a>(agents: &'a [Agent], config: &Config) -> (Option<&'a Ag
 /// `instructions` names. Does blocking reads.
 pub fn instructions(config: &Config) -> Vec<InstructionBlock> {
     instructions::read(config)
-}
-
-fn is_startable(agent: &Agent) -> bool {
-    !agent.hidden && agent.mode != AgentMode::Subagent
 }
 
 fn built_in(config: &Config) -> Vec<Agent> {

@@ -24,6 +24,7 @@ pub mod glob;
 pub mod grep;
 pub mod invalid;
 pub mod list;
+pub mod mcp;
 mod path;
 pub mod read;
 pub mod todowrite;

@@ -8,8 +8,7 @@ use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
 use futures_util::FutureExt;
 use jsonrpsee::{
     Extensions, Methods, RpcModule,
-    core::RegisterMethodError,
-    server::MethodCallback,
+    core::{RegisterMethodError, server::MethodCallback},
     types::{ErrorObjectOwned, Id as RpcId, Params},
 };
 use serde::{Deserialize, Serialize};
@@ -67,12 +66,13 @@ const METHODS: &[(&str, Handler)] = &[
 pub fn methods() -> Result<Methods, RegisterMethodError> {
     let mut module = RpcModule::new(());
     for (name, handler) in METHODS {
-        module.register_method(name, move |params: Params<'_>, (), extensions: &Extensions| {
-            match extensions.get::<Arc<Call>>() {
+        module.register_method(
+            name,
+            move |params: Params<'_>, (), extensions: &Extensions| match extensions.get::<Arc<Call>>() {
                 Some(call) => handler(call, params.as_str()),
                 None => Err(error(code::INTERNAL_ERROR, "the call has no connection")),
-            }
-        })?;
+            },
+        )?;
     }
     Ok(module.into())
 }
@@ -80,7 +80,9 @@ pub fn methods() -> Result<Methods, RegisterMethodError> {
 impl Call {
     /// Takes the duty to answer out of the call, to answer later.
     pub fn take_responder(&self) -> Result<Responder, ErrorObjectOwned> {
-        lock(&self.responder).take().ok_or_else(|| error(code::INTERNAL_ERROR, "the request was answered already"))
+        lock(&self.responder)
+            .take()
+            .ok_or_else(|| error(code::INTERNAL_ERROR, "the request was answered already"))
     }
 
     /// Answers now.
@@ -188,14 +190,20 @@ fn call(connection: &Arc<Connection>, id: Id, method: &str, params: Option<&str>
     }
     let Some(MethodCallback::Sync(callback)) = connection.methods.method(method) else {
         let data = serde_json::json!({ "method": method });
-        return responder.fail(&ErrorObjectOwned::owned(code::METHOD_NOT_FOUND, "Method not found", Some(data)));
+        return responder.fail(&ErrorObjectOwned::owned(
+            code::METHOD_NOT_FOUND,
+            "Method not found",
+            Some(data),
+        ));
     };
     let call = Arc::new(Call { connection: connection.clone(), responder: Some(responder).into() });
     let mut extensions = Extensions::new();
     extensions.insert(call.clone());
     // Our ids are wider than the library's, so it gets none and the responder keeps ours.
     let response = callback(RpcId::Null, Params::new(params), usize::MAX, extensions);
-    if response.is_error() && let Ok(responder) = call.take_responder() {
+    if response.is_error()
+        && let Ok(responder) = call.take_responder()
+    {
         #[derive(Deserialize)]
         struct Failed<'a> {
             #[serde(borrow)]
@@ -221,9 +229,8 @@ fn cancel_request(connection: &Connection, params: Option<&str>) {
 
 /// Cancels a request that still waits for its session to open.
 fn cancel_parked(connection: &Connection, wanted: &Id) {
-    let names_it = |line: &[u8]| {
-        matches!(rpc::parse(line), Some(Ok(Incoming::Call { id, .. })) if id == *wanted)
-    };
+    let names_it =
+        |line: &[u8]| matches!(rpc::parse(line), Some(Ok(Incoming::Call { id, .. })) if id == *wanted);
     let mut is_found = false;
     for parked in lock(&connection.gates).values_mut() {
         let before = parked.len();
@@ -277,6 +284,8 @@ pub fn engine_error(failure: &EngineError) -> ErrorObjectOwned {
             error(code::INVALID_PARAMS, &failure.message)
         }
         EngineErrorKind::AuthRequired => error(code::AUTH_REQUIRED, &failure.message),
-        EngineErrorKind::Provider | EngineErrorKind::Internal => error(code::INTERNAL_ERROR, &failure.message),
+        EngineErrorKind::Provider | EngineErrorKind::Internal => {
+            error(code::INTERNAL_ERROR, &failure.message)
+        }
     }
 }

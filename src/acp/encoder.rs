@@ -116,7 +116,9 @@ impl Encoder {
             return false;
         }
         let (Outgoing::Event(first), Outgoing::Event(second)) = (first, second) else { return false };
-        let EventPayload::PartDelta { part_id: next, delta: more, .. } = &second.payload else { return false };
+        let EventPayload::PartDelta { part_id: next, delta: more, .. } = &second.payload else {
+            return false;
+        };
         match &first.payload {
             EventPayload::PartDelta { part_id, .. } if part_id == next => {}
             _ => return false,

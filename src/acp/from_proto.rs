@@ -22,9 +22,16 @@ pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>)
                     (true, Some(uri)) => uri,
                     (_, _) => format!("data:{};base64,{}", image.mime_type, image.data),
                 };
-                parts.push(PromptPart::File(FilePart { mime: image.mime_type, filename: None, url, source: None }));
+                parts.push(PromptPart::File(FilePart {
+                    mime: image.mime_type,
+                    filename: None,
+                    url,
+                    source: None,
+                }));
             }
-            ContentBlock::ResourceLink(link) => parts.push(resource_link(link.uri, link.name, link.mime_type)),
+            ContentBlock::ResourceLink(link) => {
+                parts.push(resource_link(link.uri, link.name, link.mime_type))
+            }
             ContentBlock::Resource(resource) => match resource.resource {
                 EmbeddedResourceResource::TextResourceContents(text) => {
                     parts.push(plain(format!("[{}]\n{}", place(&text.uri), text.text)));

@@ -17,7 +17,10 @@ use windlass_protocol::{
     rpc::code,
 };
 
-use super::dispatch::{Call, Reply, engine_error, error, invalid_params};
+use super::{
+    dispatch::{Call, Reply, engine_error, error, invalid_params},
+    outbox::Responder,
+};
 
 /// The method that needs no terminal: the user sets a key and says so.
 const AGENT_METHOD: &str = "windlass-key";
@@ -92,7 +95,7 @@ pub fn authenticate(call: &Call, params: Option<&str>) -> Result<(), ErrorObject
     let engine = call.connection.engine.clone();
     call.spawn(None, async move {
         engine.log_in().await.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(|responder| responder.succeed(&AuthenticateResponse::new())) as Reply)
+        Ok(Box::new(|responder: Responder| responder.succeed(&AuthenticateResponse::new())) as Reply)
     })
 }
 
@@ -100,6 +103,6 @@ pub fn logout(call: &Call, _params: Option<&str>) -> Result<(), ErrorObjectOwned
     let engine = call.connection.engine.clone();
     call.spawn(None, async move {
         engine.log_out().await.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(|responder| responder.succeed(&LogoutResponse::new())) as Reply)
+        Ok(Box::new(|responder: Responder| responder.succeed(&LogoutResponse::new())) as Reply)
     })
 }

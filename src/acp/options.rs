@@ -1,15 +1,12 @@
 //! Modes and configuration options of a session, in both generations of the protocol (facts: ACP §1.4.10). Pure.
 
 use windlass_protocol::acp::schema::{
-    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode, SessionModeState,
+    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
+    SessionModeState,
 };
 
 use super::session::FrontSession;
-use crate::{
-    engine::Loaded,
-    library::Agent,
-    provider::Model,
-};
+use crate::{engine::Loaded, library::Agent, provider::Model};
 
 /// Id of the option that chooses the agent.
 pub const MODE: &str = "mode";
@@ -18,7 +15,8 @@ pub const MODEL: &str = "model";
 
 /// The agent that answers the next prompt.
 pub fn current_agent<'a>(loaded: &'a Loaded, front: &FrontSession) -> &'a Agent {
-    let chosen = front.agent.as_deref().and_then(|name| loaded.agent(name)).filter(|agent| agent.is_primary());
+    let chosen =
+        front.agent.as_deref().and_then(|name| loaded.agent(name)).filter(|agent| agent.is_primary());
     chosen.unwrap_or_else(|| loaded.default_agent())
 }
 
@@ -42,7 +40,8 @@ pub fn config_options(loaded: &Loaded, front: &FrontSession) -> Vec<SessionConfi
         SessionConfigSelectOption::new(model.reference().to_string(), name)
     });
     let agents = loaded.primary_agents().map(|agent| {
-        SessionConfigSelectOption::new(agent.name.clone(), agent.name.clone()).description(agent.description.clone())
+        SessionConfigSelectOption::new(agent.name.clone(), agent.name.clone())
+            .description(agent.description.clone())
     });
     let model = current_model(loaded, front).reference().to_string();
     let mode = current_agent(loaded, front).name.clone();

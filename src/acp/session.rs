@@ -25,7 +25,7 @@ use super::{
     connection::Connection,
     dispatch::{Call, Reply, engine_error, error, invalid_params, no_session, session_id},
     encoder, options,
-    outbox::{Outgoing, Replay},
+    outbox::{Outgoing, Replay, Responder},
     to_proto,
 };
 use crate::{
@@ -50,7 +50,9 @@ pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let request = decode::new_session(params).map_err(|reason| invalid_params(&reason))?;
     require_login(call)?;
     let chosen = match &request.session_id {
-        Some(text) => Some(SessionId::parse(text).map_err(|reason| error(code::INVALID_PARAMS, &reason.to_string()))?),
+        Some(text) => {
+            Some(SessionId::parse(text).map_err(|reason| error(code::INVALID_PARAMS, &reason.to_string()))?)
+        }
         None => None,
     };
     let connection = call.connection.clone();
@@ -58,7 +60,7 @@ pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
         let new = NewSession { directory: PathBuf::from(cwd), id: chosen, mcp: specs(mcp_servers) };
         let opened = connection.engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(move |responder| {
+        Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
             let loaded = front.workspace.loaded();
             let response = NewSessionResponse::new(opened.info.id.shared())
@@ -81,7 +83,7 @@ pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
         connection.outbox.queue.push(Outgoing::Hold(id.clone()));
         let opened = connection.engine.open_session(&id, &PathBuf::from(cwd), specs(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(move |responder| {
+        Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
             let loaded = front.workspace.loaded();
             let response = LoadSessionResponse::new()
@@ -107,7 +109,7 @@ pub fn resume(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
         let opened = connection.engine.open_session(&id, &PathBuf::from(cwd), specs(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(move |responder| {
+        Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
             let loaded = front.workspace.loaded();
             let response = ResumeSessionResponse::new()
@@ -211,7 +213,7 @@ pub fn list(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
         let cursor = last.map(|last| encode_cursor(last.time.updated, last.id.as_str()));
         let rows = sessions.iter().map(to_proto::session_info).collect();
         let response = ListSessionsResponse::new(rows).next_cursor(cursor);
-        Ok(Box::new(move |responder| responder.succeed(&response)) as Reply)
+        Ok(Box::new(move |responder: Responder| responder.succeed(&response)) as Reply)
     })
 }
 
@@ -233,7 +235,7 @@ pub fn close(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> 
     let connection = call.connection.clone();
     call.spawn(Some(text), async move {
         connection.engine.close_session(&id).await;
-        Ok(Box::new(move |responder| {
+        Ok(Box::new(move |responder: Responder| {
             connection.sessions().remove(&id);
             responder.succeed(&CloseSessionResponse::new());
             connection.outbox.queue.push(Outgoing::Detach(id));
@@ -252,7 +254,7 @@ pub fn delete(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
     let connection = call.connection.clone();
     call.spawn(Some(text), async move {
         connection.engine.delete_session(&id).await.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(move |responder| {
+        Ok(Box::new(move |responder: Responder| {
             connection.sessions().remove(&id);
             responder.succeed(&DeleteSessionResponse::new());
             connection.outbox.queue.push(Outgoing::Detach(id));

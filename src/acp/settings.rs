@@ -31,13 +31,15 @@ pub fn set_mode(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwne
 }
 
 pub fn set_config_option(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
-    let (session, option, value) = decode::set_config_option(params).map_err(|reason| invalid_params(&reason))?;
+    let (session, option, value) =
+        decode::set_config_option(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&session)?;
     match option.as_str() {
         options::MODE => choose_mode(&call.connection, &id, &value)?,
         options::MODEL => choose_model(&call.connection, &id, &value)?,
         _ => {
-            let message = format!("unknown option `{option}`; there are `{}` and `{}`", options::MODEL, options::MODE);
+            let message =
+                format!("unknown option `{option}`; there are `{}` and `{}`", options::MODEL, options::MODE);
             return Err(error(code::INVALID_PARAMS, &message));
         }
     }
@@ -110,5 +112,7 @@ fn show_options(connection: &Connection, id: &SessionId) {
 }
 
 fn notify(connection: &Connection, id: &SessionId, update: SessionUpdate) {
-    connection.outbox.send(&rpc::notification("session/update", SessionNotification::new(id.shared(), update)));
+    connection
+        .outbox
+        .send(&rpc::notification("session/update", SessionNotification::new(id.shared(), update)));
 }

@@ -56,7 +56,12 @@ fn title(tool: &str, input: &Value) -> Option<String> {
 }
 
 /// The files a call is about, with a line where one is known.
-fn locations(tool: &str, input: &Value, metadata: Option<&Map<String, Value>>, cwd: &Path) -> Vec<ToolCallLocation> {
+fn locations(
+    tool: &str,
+    input: &Value,
+    metadata: Option<&Map<String, Value>>,
+    cwd: &Path,
+) -> Vec<ToolCallLocation> {
     let path = match tool {
         "read" | "edit" | "write" | "multiedit" => input.get("filePath"),
         "grep" | "glob" | "list" => input.get("path"),
@@ -104,9 +109,11 @@ pub fn tool_call_update(part: &ToolPart, cwd: &Path) -> ToolCallUpdate {
     let fields = match &part.state {
         ToolState::Pending { .. } => fields.status(ToolCallStatus::Pending),
         ToolState::Running { title: shown, metadata, .. } => {
-            let title = title(&part.tool, input).or_else(|| shown.clone()).unwrap_or_else(|| part.tool.clone());
+            let title =
+                title(&part.tool, input).or_else(|| shown.clone()).unwrap_or_else(|| part.tool.clone());
             let output = metadata.as_ref().and_then(|it| it.get("output")).and_then(Value::as_str);
-            let content = output.filter(|it| !it.is_empty()).map(|it| vec![text_content(text::tail(it, LIVE_TAIL))]);
+            let content =
+                output.filter(|it| !it.is_empty()).map(|it| vec![text_content(text::tail(it, LIVE_TAIL))]);
             fields
                 .status(ToolCallStatus::InProgress)
                 .title(title)
@@ -172,7 +179,8 @@ fn raw_output(output: &str, metadata: &Map<String, Value>, attachments: Option<&
     let mut raw = json!({ "output": output, "metadata": without_texts(metadata) });
     if let (Some(attachments), Value::Object(raw)) = (attachments, &mut raw) {
         // The data itself is in the content; here it would only be said twice.
-        let named = attachments.iter().map(|it| json!({ "mime": it.file.mime, "filename": it.file.filename }));
+        let named =
+            attachments.iter().map(|it| json!({ "mime": it.file.mime, "filename": it.file.filename }));
         raw.insert("attachments".to_owned(), named.collect());
     }
     raw
@@ -202,7 +210,8 @@ pub fn permission(request: &PermissionRequest, cwd: &Path) -> RequestPermissionR
         (_, None) => patterns,
     };
     let path = text("filepath").map(Path::new);
-    let path = path.or_else(|| (request.permission == "read").then(|| request.patterns.first().map(Path::new))?);
+    let path =
+        path.or_else(|| (request.permission == "read").then(|| request.patterns.first().map(Path::new))?);
     let line = first_changed_line(metadata).and_then(|line| u32::try_from(line).ok());
     let locations = path.map(|path| vec![ToolCallLocation::new(cwd.join(path)).line(line)]);
     let content = diff(metadata, cwd).map(|diff| vec![ToolCallContent::Diff(diff)]);

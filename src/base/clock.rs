@@ -19,9 +19,7 @@ pub fn iso(ms: i64) -> String {
 /// The date of a moment where the user is, such as `Sat Nov 21 2026`.
 pub fn day(ms: i64) -> String {
     match jiff::Timestamp::from_millisecond(ms) {
-        Ok(timestamp) => {
-            timestamp.to_zoned(jiff::tz::TimeZone::system()).strftime("%a %b %d %Y").to_string()
-        }
+        Ok(timestamp) => timestamp.to_zoned(jiff::tz::TimeZone::system()).strftime("%a %b %d %Y").to_string(),
         Err(_) => String::new(),
     }
 }

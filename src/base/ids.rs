@@ -48,6 +48,14 @@ pub fn random(length: usize) -> String {
     bytes.iter().map(|byte| char::from(BASE62[usize::from(*byte) % BASE62.len()])).collect()
 }
 
+/// A random number from 0 to 1.
+pub fn fraction() -> f64 {
+    let mut bytes = [0u8; 4];
+    // Without randomness every wait is the shortest.
+    let _ = getrandom::fill(&mut bytes);
+    f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
+}
+
 /// `ms * 4096 + counter`, strictly increasing within the process even when the clock steps back.
 fn next_stamp() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::{
-    id::PartId,
-    part::{PartKind, PartTime, ReasoningPart, TextPart, ToolPart, ToolState},
-};
+use windlass_protocol::opencode::part::{PartKind, PartTime, ReasoningPart, TextPart, ToolPart, ToolState};
 
 use super::state::{Journal, SessionState};
 use crate::{
@@ -35,7 +32,6 @@ pub struct Answer {
 pub struct Call {
     /// Index of its part in the message.
     pub part: usize,
-    pub part_id: PartId,
     pub call_id: String,
     pub tool: String,
     /// The arguments' JSON text.
@@ -102,8 +98,7 @@ impl Answer {
         }));
         self.start(block, kind, state, journal);
         let Some(&part) = self.open.get(&block) else { return };
-        let Some(part_id) = state.part_mut(part).map(|part| part.id.clone()) else { return };
-        self.calls.push(Call { part, part_id, call_id, tool, raw: String::new() });
+        self.calls.push(Call { part, call_id, tool, raw: String::new() });
     }
 
     fn extend_call(&mut self, block: u32, json: &str) {

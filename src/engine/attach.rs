@@ -94,7 +94,8 @@ async fn read_file(
             kinds
         }
         Err(error) => {
-            let failed = format!("Read tool failed to read {} with the following error: {error}", path.display());
+            let failed =
+                format!("Read tool failed to read {} with the following error: {error}", path.display());
             vec![text_part(failed, true, false)]
         }
     }

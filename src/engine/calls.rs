@@ -30,11 +30,10 @@ use super::{
 };
 use crate::{
     base::{clock, ids},
-    config::Config,
     mcp,
     permission::{self, Ask},
     provider::ToolSpec,
-    tool::{self, Host, Tool, ToolCx, ToolError, ToolOutput, truncate},
+    tool::{self, Host, Tool, ToolCx, ToolError, ToolOutput},
 };
 
 /// How long tools may take to end by themselves after a cancel; then they are dropped.
@@ -62,7 +61,7 @@ pub struct Toolbox {
 #[derive(Clone)]
 enum Entry {
     Builtin(&'static Tool),
-    Mcp { tool: mcp::McpTool, is_clients: bool },
+    Mcp { tool: Arc<mcp::McpTool>, is_clients: bool },
 }
 
 impl Toolbox {
@@ -123,9 +122,7 @@ impl Toolbox {
         match serde_json::from_str::<Value>(raw) {
             Ok(input @ Value::Object(_)) => (name, entry, input),
             Ok(_) => invalid(call, &format!("the arguments of '{name}' must be a JSON object")),
-            Err(error) => {
-                invalid(call, &format!("the arguments of '{name}' are not valid JSON: {error}"))
-            }
+            Err(error) => invalid(call, &format!("the arguments of '{name}' are not valid JSON: {error}")),
         }
     }
 }
@@ -320,52 +317,23 @@ struct Job {
 
 impl Job {
     async fn run(self, input: Value) -> Result<ToolOutput, ToolError> {
+        let cx = ToolCx {
+            session_id: &self.host.session_id,
+            message_id: &self.host.message_id,
+            call_id: &self.host.call_id,
+            agent: &self.agent,
+            config: &self.loaded.config,
+            cancel: &self.cancel,
+            host: &self.host,
+        };
         match &self.entry {
-            Entry::Builtin(tool) => {
-                let cx = ToolCx {
-                    session_id: &self.host.session_id,
-                    message_id: &self.host.message_id,
-                    call_id: &self.host.call_id,
-                    agent: &self.agent,
-                    config: &self.loaded.config,
-                    cancel: &self.cancel,
-                    host: &self.host,
-                };
-                tool::execute(tool, &cx, input).await
+            Entry::Builtin(tool) => tool::execute(tool, &cx, input).await,
+            Entry::Mcp { tool, .. } => {
+                let servers = self.servers.as_deref().unwrap_or_else(|| self.workspace.mcp());
+                tool::mcp::run(&cx, servers, tool, input).await
             }
-            Entry::Mcp { tool, .. } => self.call_server(tool, input).await,
         }
     }
-
-    async fn call_server(&self, tool: &mcp::McpTool, input: Value) -> Result<ToolOutput, ToolError> {
-        let any = || vec!["*".to_owned()];
-        let metadata = match &input {
-            Value::Object(arguments) => arguments.clone(),
-            _ => Map::new(),
-        };
-        let ask = Ask { permission: tool.key.clone(), patterns: any(), always: any(), metadata };
-        self.host.ask(ask).await?;
-        let servers = self.servers.as_deref().unwrap_or_else(|| self.workspace.mcp());
-        let answer = servers.call(&tool.key, input, &self.cancel).await;
-        let answer = answer.map_err(|error| match error {
-            mcp::CallError::Cancelled => ToolError::Cancelled,
-            mcp::CallError::Failed(_) | mcp::CallError::TimedOut(_) | mcp::CallError::Unknown => {
-                ToolError::Model(error.to_string())
-            }
-        })?;
-        let mut output = ToolOutput {
-            title: format!("{} {}", tool.server, tool.name),
-            output: answer.text,
-            metadata: Map::new(),
-            attachments: answer.attachments,
-        };
-        truncated(&self.loaded.config, &mut output).await?;
-        Ok(output)
-    }
-}
-
-async fn truncated(config: &Config, output: &mut ToolOutput) -> Result<(), ToolError> {
-    truncate::apply(config, output).await
 }
 
 /// Shows what running tools reported.

@@ -16,18 +16,14 @@ use super::{
 };
 use crate::{
     base::clock,
-    library::{Agent, InstructionBlock},
-    provider::{
-        AssistantContent, Media, Model, Prompt, PromptMessage, ToolResult, ToolSpec, UserContent,
-    },
+    library::{self, Agent, InstructionBlock},
+    provider::{AssistantContent, Media, Model, Prompt, PromptMessage, ToolResult, ToolSpec, UserContent},
 };
 
 const DEFAULT: &str = include_str!("prompt/default.txt");
 const CLAUDE: &str = include_str!("prompt/claude.txt");
 const GPT: &str = include_str!("prompt/gpt.txt");
 const GEMINI: &str = include_str!("prompt/gemini.txt");
-const PLAN: &str = include_str!("prompt/plan.txt");
-const BUILD_AFTER_PLAN: &str = include_str!("prompt/build_after_plan.txt");
 const LAST_STEP: &str = include_str!("prompt/last_step.txt");
 /// Tokens an answer may have when the model's own limit is larger (facts: OpenCode §6.3).
 const MAX_OUTPUT: u64 = 32_000;
@@ -288,9 +284,9 @@ fn interrupted<'a>(error: &'a str, metadata: Option<&serde_json::Map<String, Val
 /// Adds what the model must not forget now: plan mode, its end, or that this is the last step.
 fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
     let reminder = if inputs.agent.name == "plan" {
-        Some(PLAN)
+        Some(library::PLAN_REMINDER)
     } else if inputs.agent.name == "build" && was_planning(inputs.state) {
-        Some(BUILD_AFTER_PLAN)
+        Some(library::BUILD_REMINDER)
     } else {
         None
     };

@@ -40,8 +40,6 @@ pub enum Command {
     Select { agent: Option<String>, model: Option<ModelRef> },
     /// A title was made for the conversation.
     Title(String),
-    /// The working directory the session was opened with.
-    Move { directory: String },
 }
 
 /// What a user says.
@@ -211,7 +209,6 @@ impl Inbox {
                 Command::Prompt { ticket, input } => self.waiting.push_back((ticket, input)),
                 Command::Select { agent, model } => select(cx, state, agent, model).await,
                 Command::Title(text) => retitle(cx, state, text).await,
-                Command::Move { directory } => relocate(cx, state, directory).await,
             }
         }
     }
@@ -264,7 +261,6 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
             }
             Some(Command::Select { agent, model }) => select(&cx, &mut state, agent, model).await,
             Some(Command::Title(text)) => retitle(&cx, &mut state, text).await,
-            Some(Command::Move { directory }) => relocate(&cx, &mut state, directory).await,
         }
     }
     if let Ok(Some(text)) = tokio::time::timeout(TITLE_GRACE, title.finish()).await {
@@ -305,13 +301,6 @@ async fn select(cx: &SessionCx, state: &mut SessionState, agent: Option<String>,
 async fn retitle(cx: &SessionCx, state: &mut SessionState, title: String) {
     state.info.title = title;
     store_info(cx, state).await;
-}
-
-async fn relocate(cx: &SessionCx, state: &mut SessionState, directory: String) {
-    if state.info.directory != directory {
-        state.info.directory = directory;
-        store_info(cx, state).await;
-    }
 }
 
 async fn store_info(cx: &SessionCx, state: &SessionState) {

@@ -2,7 +2,6 @@
 
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
-    id::PartId,
     message::{AssistantMessage, Message, MessageError, MessageWithParts},
     part::{Part, PartKind, PartTime, ToolState, ToolTime},
     session::{Session, SessionStatus, Todo},
@@ -160,11 +159,6 @@ impl SessionState {
     pub fn close_parts(&mut self, journal: &mut Journal) {
         let Some(last) = self.history.last_mut() else { return };
         close_parts(&mut last.parts, journal);
-    }
-
-    /// The newest message's part with this id.
-    pub fn part_by_id(&self, id: &PartId) -> Option<&Part> {
-        self.history.last()?.parts.iter().find(|part| part.id == *id)
     }
 }
 

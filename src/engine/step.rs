@@ -139,7 +139,7 @@ async fn receive(
                 if !may_retry {
                     return Ok(Received::Failed(error));
                 }
-                let delay = retry::delay(attempt, error.retry_after(), retry::random());
+                let delay = retry::delay(attempt, error.retry_after(), ids::fraction());
                 tracing::info!(%error, attempt, ?delay, "asking the provider again");
                 if !wait(cx, state, attempt, &error, delay).await? {
                     return Ok(Received::Interrupted);
@@ -290,7 +290,11 @@ fn api_error(
     MessageError::Api(ApiError { message, status_code, is_retryable, response_body, ..ApiError::default() })
 }
 
-async fn close_with(cx: &TurnCx<'_>, state: &mut SessionState, error: MessageError) -> Result<(), EngineError> {
+async fn close_with(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    error: MessageError,
+) -> Result<(), EngineError> {
     let mut journal = Journal::default();
     state.close_parts(&mut journal);
     if let Some(answer) = state.answer_mut() {

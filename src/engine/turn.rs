@@ -11,8 +11,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    EngineError, EngineErrorKind,
-    attach,
+    EngineError, EngineErrorKind, attach,
     session::{self, Command, Inbox, PromptInput, SessionCx, StopReason, TurnOutcome},
     state::{Journal, SessionState},
     step::{self, Step},
@@ -92,8 +91,7 @@ async fn drive(
     let loaded = session.workspace.loaded();
     let (agent, model) = choose(&loaded, state, &input)?;
     let instructions = read_instructions(&loaded).await;
-    let mut cx =
-        TurnCx { session, loaded, agent, model, instructions, cancel: cancel.clone() };
+    let mut cx = TurnCx { session, loaded, agent, model, instructions, cancel: cancel.clone() };
     accept(&cx, state, input).await?;
     start_title(&cx, state, title);
 
@@ -126,11 +124,7 @@ async fn drive(
 }
 
 /// The agent and model that answer a prompt: the prompt's own wish, what the session used last, the default.
-fn choose(
-    loaded: &Loaded,
-    state: &SessionState,
-    input: &PromptInput,
-) -> Result<(Agent, Model), EngineError> {
+fn choose(loaded: &Loaded, state: &SessionState, input: &PromptInput) -> Result<(Agent, Model), EngineError> {
     let agent = match input.agent.as_deref() {
         Some(name) => loaded.agent(name).ok_or_else(|| {
             let names: Vec<&str> = loaded.agents.iter().map(|agent| agent.name.as_str()).collect();
@@ -225,7 +219,7 @@ fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
                 Ok(()) => None,
                 Err(mpsc::error::SendError(command)) => match command {
                     Command::Title(text) => Some(text),
-                    Command::Prompt { .. } | Command::Select { .. } | Command::Move { .. } => None,
+                    Command::Prompt { .. } | Command::Select { .. } => None,
                 },
             },
             None => Some(text),

@@ -13,7 +13,10 @@ use crate::{
     config::{self, Config, Environment, Warning, paths::Paths},
     library::{self, Agent},
     mcp,
-    provider::{Model, auth, catalog::{self, Catalog}},
+    provider::{
+        Model, auth,
+        catalog::{self, Catalog},
+    },
 };
 
 /// The services of a directory.
@@ -28,7 +31,7 @@ pub struct Workspace {
 /// What the files said when they were read last. A turn keeps the one it began with.
 pub struct Loaded {
     pub config: Config,
-    /// Default agent first, then by name.
+    /// Default agent first, then by name; never empty.
     pub agents: Vec<Agent>,
     pub catalog: Catalog,
     /// The model used last in any session, if it still exists.
@@ -74,7 +77,12 @@ impl Workspace {
 
 impl Loaded {
     /// Reads everything. Does blocking file reads.
-    pub(super) fn read(environment: &Environment, paths: &Paths, directory: &Path, use_stored_keys: bool) -> Self {
+    pub(super) fn read(
+        environment: &Environment,
+        paths: &Paths,
+        directory: &Path,
+        use_stored_keys: bool,
+    ) -> Self {
         let mut config = config::load(environment, paths, directory);
         let mut warnings = std::mem::take(&mut config.warnings);
         let credentials = match use_stored_keys {
@@ -100,7 +108,8 @@ impl Loaded {
 
     /// The agent that answers when none is chosen.
     pub fn default_agent(&self) -> &Agent {
-        library::default_agent(&self.agents, &self.config)
+        // The list begins with the default agent: `library::agents` puts `build` there when nothing else is left.
+        &self.agents[0]
     }
 
     /// Agents a user may choose: not subagents, not hidden.

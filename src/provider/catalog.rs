@@ -32,6 +32,11 @@ pub struct ProviderEntry {
 }
 
 impl Catalog {
+    /// Every model that can be asked, by provider.
+    pub fn models(&self) -> impl Iterator<Item = &Model> {
+        self.providers.iter().flat_map(|provider| &provider.models)
+    }
+
     /// The model by name; the variant does not matter.
     pub fn find(&self, model_ref: &ModelRef) -> Option<&Model> {
         let provider = self.providers.iter().find(|provider| provider.id == model_ref.provider_id)?;

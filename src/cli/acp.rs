@@ -1,0 +1,102 @@
+//! `windlass acp`: serves one client on standard input and output until it hangs up.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    acp,
+    config::{Environment, paths::Paths},
+    engine::Engine,
+};
+
+/// Threads for file work, the store and the pipes.
+const BLOCKING_THREADS: usize = 32;
+
+/// Flags of `windlass acp`; those of `opencode acp` that concern its HTTP server are accepted and have no effect.
+#[derive(Debug, Args)]
+pub struct AcpArgs {
+    /// Working directory of the process; sessions name their own.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Append every line of the protocol, in both directions, to this file (also `WINDLASS_TRACE`).
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Log in with a provider key instead of serving.
+    #[arg(long)]
+    pub login: bool,
+    #[arg(long, hide = true)]
+    port: Option<u16>,
+    #[arg(long, hide = true)]
+    hostname: Option<String>,
+    #[arg(long, hide = true)]
+    mdns: bool,
+    #[arg(long, hide = true)]
+    mdns_domain: Option<String>,
+    #[arg(long, hide = true)]
+    cors: Vec<String>,
+}
+
+pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
+    if let Some(cwd) = &args.cwd
+        && let Err(error) = std::env::set_current_dir(cwd)
+    {
+        tracing::error!(%error, "--cwd {} cannot be used", cwd.display());
+        return ExitCode::from(2);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "the runtime cannot be started");
+            return ExitCode::FAILURE;
+        }
+    };
+    let result = runtime.block_on(serve(environment, args));
+    // A thread may still wait for input that never comes; the process ends without it.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "windlass acp failed");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
+    let paths = Paths::new(&environment);
+    let stop = CancellationToken::new();
+    let signals = tokio::spawn(stop_on_signal(stop.clone()));
+    let trace = args.trace.or_else(|| environment.get("WINDLASS_TRACE").map(PathBuf::from));
+    let options = acp::Options { trace, login_command: login_command(), stop };
+    let engine = Engine::new(environment, paths);
+    let result = acp::serve(engine, tokio::io::stdin(), tokio::io::stdout(), options).await;
+    signals.abort();
+    result
+}
+
+/// How this very program is started for a login in a terminal.
+fn login_command() -> Vec<String> {
+    let program = std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());
+    vec![program.unwrap_or_else(|| "windlass".to_owned()), "auth".to_owned(), "login".to_owned()]
+}
+
+async fn stop_on_signal(stop: CancellationToken) {
+    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()))
+    else {
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        _ = hangup.recv() => {}
+    }
+    stop.cancel();
+}

@@ -1,0 +1,30 @@
+//! The log: lines on standard error, never on standard output.
+
+use tracing_subscriber::EnvFilter;
+
+use super::{Global, LogLevel};
+use crate::config::Environment;
+
+/// Sets the log up: `WINDLASS_LOG` (a filter), else `--log-level`, else warnings, or more with `--print-logs`.
+pub fn start(global: &Global, environment: &Environment) {
+    let level = match global.log_level {
+        Some(LogLevel::Trace) => "trace",
+        Some(LogLevel::Debug) => "debug",
+        Some(LogLevel::Info) => "info",
+        Some(LogLevel::Warn) => "warn",
+        Some(LogLevel::Error) => "error",
+        None if global.print_logs => "info",
+        None => "warn",
+    };
+    // What the libraries say below a warning names every message and every header.
+    let fallback = format!("{level},rmcp=warn,hyper=warn,hyper_util=warn,h2=warn,reqwest=warn,rustls=warn");
+    let wanted = environment.get("WINDLASS_LOG").unwrap_or(&fallback);
+    let filter = EnvFilter::try_new(wanted).or_else(|_| EnvFilter::try_new(&fallback));
+    let builder = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .with_env_filter(filter.unwrap_or_default());
+    // A second start in one process keeps the first log.
+    let _ = builder.try_init();
+}
