@@ -17,4 +17,4 @@ mod settings;
 mod to_proto;
 mod trace;
 
-pub use connection::{Options, serve};
+pub use connection::{MAX_LINE, Options, serve};

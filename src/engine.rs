@@ -1,7 +1,7 @@
 //! The engine: sessions, turns and steps behind one façade, the API boundary for every front end.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -33,6 +33,7 @@ mod asks;
 mod attach;
 mod calls;
 mod error;
+pub mod keys;
 mod project;
 mod prompt;
 mod session;
@@ -45,7 +46,7 @@ mod workspace;
 
 pub use error::{EngineError, EngineErrorKind};
 pub use session::{PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
-pub use workspace::{Loaded, Workspace};
+pub use workspace::{Choice, Loaded, Workspace};
 
 use session::{Command, Inbox, SessionCx, Tickets};
 
@@ -91,7 +92,35 @@ pub struct NewSession {
     /// The id the client wants; refused when taken.
     pub id: Option<SessionId>,
     /// Servers for this session only.
-    pub mcp: Vec<mcp::ServerSpec>,
+    pub servers: Vec<ClientServer>,
+}
+
+/// An MCP server that a client brings along for one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientServer {
+    /// A child process: program and arguments.
+    Stdio {
+        name: String,
+        command: Vec<String>,
+        environment: BTreeMap<String, String>,
+    },
+    Http {
+        name: String,
+        url: String,
+        headers: BTreeMap<String, String>,
+    },
+}
+
+impl From<ClientServer> for mcp::ServerSpec {
+    fn from(server: ClientServer) -> Self {
+        let (name, server) = match server {
+            ClientServer::Stdio { name, command, environment } => {
+                (name, mcp::Server::Local { command, cwd: None, environment })
+            }
+            ClientServer::Http { name, url, headers } => (name, mcp::Server::Remote { url, headers }),
+        };
+        Self { name, server, timeout: mcp::DEFAULT_TIMEOUT }
+    }
 }
 
 /// An opened session as it stands.
@@ -196,7 +225,7 @@ impl Engine {
             let message = format!("the session id {} is taken; choose another or load it", info.id);
             return Err(EngineError::new(EngineErrorKind::SessionExists, message));
         }
-        self.register(&info.id, workspace.clone(), new.mcp);
+        self.register(&info.id, workspace.clone(), new.servers);
         let event = SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) };
         self.0.bus.publish(EventPayload::SessionCreated(event));
         Ok(Opened { info, workspace, messages: Vec::new(), todos: Vec::new() })
@@ -207,7 +236,7 @@ impl Engine {
         &self,
         id: &SessionId,
         directory: &Path,
-        mcp: Vec<mcp::ServerSpec>,
+        servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
         let is_running = lock(&self.0.sessions).get(id).is_some_and(|open| open.task.is_some());
         let stored = self.0.storage.load(id.clone()).await?;
@@ -227,16 +256,17 @@ impl Engine {
                 todos: state.todos,
             };
         }
-        self.register(id, workspace.clone(), mcp);
+        self.register(id, workspace.clone(), servers);
         Ok(Opened { info: stored.info, workspace, messages: stored.messages, todos: stored.todos })
     }
 
-    fn register(&self, id: &SessionId, workspace: Arc<Workspace>, specs: Vec<mcp::ServerSpec>) {
-        let start = |specs: Vec<mcp::ServerSpec>| {
+    fn register(&self, id: &SessionId, workspace: Arc<Workspace>, servers: Vec<ClientServer>) {
+        let start = |servers: Vec<ClientServer>| {
+            let specs = servers.into_iter().map(mcp::ServerSpec::from).collect();
             let directory = workspace.directory().to_owned();
             Arc::new(mcp::Servers::start(specs, directory, self.0.bus.clone()))
         };
-        let mcp = (!specs.is_empty()).then(|| start(specs));
+        let mcp = (!servers.is_empty()).then(|| start(servers));
         let mut sessions = lock(&self.0.sessions);
         match sessions.get_mut(id) {
             // A running task keeps the workspace and servers it began with.
@@ -269,9 +299,15 @@ impl Engine {
         Ok(project::GLOBAL.to_owned())
     }
 
-    /// A page of root sessions, most recently changed first.
-    pub async fn list_sessions(&self, query: SessionQuery) -> Result<Vec<Session>, EngineError> {
-        Ok(self.0.storage.list(query).await?)
+    /// Up to `limit` root sessions, most recently changed first: of one directory or all, behind the session whose
+    /// last change and id are given.
+    pub async fn list_sessions(
+        &self,
+        directory: Option<String>,
+        after: Option<(i64, String)>,
+        limit: usize,
+    ) -> Result<Vec<Session>, EngineError> {
+        Ok(self.0.storage.list(SessionQuery { directory, after, limit }).await?)
     }
 
     /// Gives a prompt to an open session; never waits. `on_end` is called behind the turn's last event.

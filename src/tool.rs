@@ -172,8 +172,9 @@ pub enum ToolError {
     /// The user refused; the turn stops unless there is feedback for the model.
     #[error("{}", refusal(feedback.as_deref()))]
     Denied { feedback: Option<String> },
-    #[error("Tool execution aborted")]
-    Cancelled,
+    /// The turn was cancelled; with what the tool had to say until then.
+    #[error("{}", partial.as_deref().unwrap_or("Tool execution aborted"))]
+    Cancelled { partial: Option<String> },
     /// Our own fault; shown to the model, logged.
     #[error("{0}")]
     Internal(String),

@@ -174,7 +174,7 @@ async fn an_eight_megabyte_prompt_arrives_whole() {
 
 #[tokio::test]
 async fn a_line_over_the_limit_is_refused_without_being_kept() {
-    let agent = Agent::builder().config(json!({"windlass": {"max_line_bytes": 1_000_000}})).spawn().await;
+    let agent = Agent::builder().env("WINDLASS_MAX_LINE_BYTES", "1000000").spawn().await;
     agent.initialize().await;
     let mut line = vec![b'x'; 4_000_000];
     line.push(b'\n');

@@ -247,6 +247,9 @@ fn no_test_is_switched_off() {
 fn only_the_writer_touches_stdout() {
     let mut problems = Vec::new();
     for (path, text) in files("src", "rs").into_iter().chain(files("protocol", "rs")) {
+        if path.components().any(|part| part.as_os_str() == "tests") {
+            continue;
+        }
         let code = code(&text);
         for banned in ["println!", "print!", "eprintln!", "eprint!", "dbg!"] {
             let is_used = code.match_indices(banned).any(|(start, _)| {
@@ -273,9 +276,10 @@ fn the_binary_is_thin() {
     assert!(text.lines().count() <= 60, "src/main.rs has {} lines", text.lines().count());
 }
 
-/// OpenCode's parameter names and which of them are required, which models have learnt.
+/// OpenCode's parameter names and which of them are required, which models have learnt; `description` of `bash` is of
+/// an earlier version and still accepted.
 const TOOLS: &[(&str, &[&str], &[&str])] = &[
-    ("bash", &["command", "timeout", "workdir"], &["command"]),
+    ("bash", &["command", "description", "timeout", "workdir"], &["command"]),
     ("edit", &["filePath", "oldString", "newString", "replaceAll"], &["filePath", "oldString", "newString"]),
     ("glob", &["pattern", "path"], &["pattern"]),
     ("grep", &["pattern", "path", "include"], &["pattern"]),

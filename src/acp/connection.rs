@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Bytes of one line; a longer one is refused, not kept.
-const MAX_LINE: usize = 256 * 1024 * 1024;
+pub const MAX_LINE: usize = 256 * 1024 * 1024;
 /// How long the last lines may take after a signal.
 const FLUSH_LIMIT: Duration = Duration::from_millis(300);
 /// Bytes that are encoded before they are written.
@@ -39,12 +39,14 @@ const WRITE_CHUNK: usize = 256 * 1024;
 const MAX_UNREAD: usize = 1024;
 
 /// What the command line says of a connection.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Append every line in both directions to this file.
     pub trace: Option<PathBuf>,
     /// How to start the login in a terminal: program and arguments.
     pub login_command: Vec<String>,
+    /// Bytes of the longest line that is read.
+    pub max_line: usize,
     /// Ends the connection: turns are cancelled, what is said is flushed.
     pub stop: CancellationToken,
 }
@@ -165,7 +167,7 @@ async fn read_lines(
     let mut line = Vec::new();
     loop {
         line.clear();
-        let is_whole = read_line(&mut input, &mut line).await?;
+        let is_whole = read_line(&mut input, &mut line, connection.options.max_line).await?;
         if line.is_empty() && is_whole {
             return Ok(());
         }
@@ -173,7 +175,7 @@ async fn read_lines(
         if is_whole {
             dispatch::line(connection, &line);
         } else {
-            dispatch::refuse_long_line(connection, MAX_LINE);
+            dispatch::refuse_long_line(connection, connection.options.max_line);
         }
         if line.capacity() > 1024 * 1024 {
             line = Vec::new();
@@ -184,7 +186,11 @@ async fn read_lines(
 }
 
 /// Reads up to and with the next line feed. False when the line was longer than allowed and is dropped.
-async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), line: &mut Vec<u8>) -> io::Result<bool> {
+async fn read_line(
+    input: &mut (impl AsyncBufReadExt + Unpin),
+    line: &mut Vec<u8>,
+    limit: usize,
+) -> io::Result<bool> {
     let mut is_whole = true;
     loop {
         let buffer = input.fill_buf().await?;
@@ -193,7 +199,7 @@ async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), line: &mut Vec<u8
         }
         let end = buffer.iter().position(|byte| *byte == b'\n').map(|index| index + 1);
         let n_taken = end.unwrap_or(buffer.len());
-        if line.len() + n_taken > MAX_LINE {
+        if line.len() + n_taken > limit {
             is_whole = false;
             line.clear();
         }

@@ -250,7 +250,7 @@ fn refuse(connection: &Connection, malformed: &Malformed) {
 
 /// Answers a line that was too long to keep.
 pub fn refuse_long_line(connection: &Connection, limit: usize) {
-    let message = format!("the line is longer than {} MiB and was dropped", limit >> 20);
+    let message = format!("the line is longer than {limit} bytes and was dropped");
     let body = rpc::ErrorBody { code: code::INVALID_REQUEST, message, data: None };
     connection.outbox.send(&rpc::failure(&Id::Null, &body));
 }

@@ -13,7 +13,7 @@ use windlass_protocol::{
         ext,
         schema::{
             ContentBlock, ContentChunk, Cost, Notice, NoticeSeverity, SessionInfoUpdate, SessionNotification,
-            SessionUpdate, TextContent, UsageUpdate,
+            SessionUpdate, TextContent, ToolCall, ToolCallStatus, ToolKind, UsageUpdate,
         },
     },
     opencode::{
@@ -301,10 +301,8 @@ impl Encoder {
                 shown.cost += cost;
                 let cost = Cost::new(shown.cost, "USD");
                 let loaded = shown.workspace.loaded();
-                let model = shown.model.as_ref().and_then(|model| loaded.catalog.find(model));
-                let size = model.map_or(0, |model| model.limit.context);
                 // Without the model's limit there is no window to show a share of.
-                if size > 0 {
+                if let Some(size) = shown.model.as_ref().and_then(|model| loaded.context_size(model)) {
                     let update = UsageUpdate::new(tokens.context(), size).cost(cost);
                     send(id, SessionUpdate::UsageUpdate(update), out);
                 }
@@ -358,7 +356,7 @@ impl Encoder {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         let is_new = shown.calls.insert(part_id.clone());
         if is_new {
-            send(id, SessionUpdate::ToolCall(to_proto::tool_call(tool, &shown.cwd)), out);
+            send_tool_call(id, &to_proto::tool_call(tool, &shown.cwd), out);
         }
         let is_pending = matches!(tool.state, ToolState::Pending { .. });
         if !(is_new && is_pending) {
@@ -410,6 +408,35 @@ fn chunk(text: &str, message_id: Arc<str>) -> ContentChunk {
 /// Encodes a `session/update` with its line feed.
 pub fn send(id: &SessionId, update: SessionUpdate, out: &mut Vec<u8>) {
     write(&rpc::notification("session/update", SessionNotification::new(id.shared(), update)), out);
+}
+
+/// Encodes a `tool_call` with its status and kind, which the published type leaves out where they are the default:
+/// clients that read the JSON by eye or by jq know them from OpenCode.
+fn send_tool_call(id: &SessionId, call: &ToolCall, out: &mut Vec<u8>) {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Update<'a> {
+        session_update: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        kind: Option<&'static str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'static str>,
+        #[serde(flatten)]
+        call: &'a ToolCall,
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params<'a> {
+        session_id: &'a SessionId,
+        update: Update<'a>,
+    }
+    let update = Update {
+        session_update: "tool_call",
+        kind: (call.kind == ToolKind::default()).then_some("other"),
+        status: (call.status == ToolCallStatus::default()).then_some("pending"),
+        call,
+    };
+    write(&rpc::notification("session/update", Params { session_id: id, update }), out);
 }
 
 fn write(message: &impl Serialize, out: &mut Vec<u8>) {

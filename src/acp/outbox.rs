@@ -18,7 +18,7 @@ use windlass_protocol::{
 use crate::{base::queue::Queue, bus::Subscriber, engine::Workspace};
 
 /// Items the client may be behind before sessions that stream wait for it.
-const HIGH_WATER: usize = 512;
+const HIGH_WATER: usize = 64;
 
 /// Something for the writer.
 pub enum Outgoing {

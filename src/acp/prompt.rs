@@ -33,8 +33,8 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         let sessions = call.connection.sessions();
         let front = sessions.get(&id).ok_or_else(|| no_session(id.as_str()))?;
         let loaded = front.workspace.loaded();
-        let agent = options::current_agent(&loaded, front).name.clone();
-        (agent, options::current_model(&loaded, front).reference())
+        let agent = options::current_agent(&loaded, front).to_owned();
+        (agent, options::current_model(&loaded, front))
     };
     let input = PromptInput { parts, agent: Some(agent), model: Some(model) };
     let responder = call.take_responder()?;

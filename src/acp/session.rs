@@ -28,11 +28,7 @@ use super::{
     outbox::{Outgoing, Replay, Responder},
     to_proto,
 };
-use crate::{
-    engine::{NewSession, Opened, Workspace},
-    mcp::{self, ServerSpec},
-    storage::SessionQuery,
-};
+use crate::engine::{ClientServer, NewSession, Opened, Workspace};
 
 /// Sessions of one page of `session/list`.
 const PAGE: usize = 50;
@@ -58,7 +54,8 @@ pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let connection = call.connection.clone();
     call.spawn(request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
-        let new = NewSession { directory: PathBuf::from(cwd), id: chosen, mcp: specs(mcp_servers) };
+        let new =
+            NewSession { directory: PathBuf::from(cwd), id: chosen, servers: client_servers(mcp_servers) };
         let opened = connection.engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
@@ -81,7 +78,8 @@ pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
         // What happens in the session from here on is shown behind what happened before.
         connection.outbox.queue.push(Outgoing::Hold(id.clone()));
-        let opened = connection.engine.open_session(&id, &PathBuf::from(cwd), specs(mcp_servers)).await;
+        let opened =
+            connection.engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
@@ -107,7 +105,8 @@ pub fn resume(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
     let connection = call.connection.clone();
     call.spawn(request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
-        let opened = connection.engine.open_session(&id, &PathBuf::from(cwd), specs(mcp_servers)).await;
+        let opened =
+            connection.engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
@@ -179,18 +178,15 @@ fn announce(connection: &Arc<Connection>, id: SessionId, front: FrontSession, sk
     connection.sessions().insert(id, front);
 }
 
-fn specs(servers: Vec<McpServer>) -> Vec<ServerSpec> {
-    let specs = servers.into_iter().map(|server| match server {
+fn client_servers(servers: Vec<McpServer>) -> Vec<ClientServer> {
+    let servers = servers.into_iter().map(|server| match server {
         McpServer::Stdio { name, command, args, env } => {
             let command = std::iter::once(command).chain(args).collect();
-            let server = mcp::Server::Local { command, cwd: None, environment: env };
-            ServerSpec { name, server, timeout: mcp::DEFAULT_TIMEOUT }
+            ClientServer::Stdio { name, command, environment: env }
         }
-        McpServer::Http { name, url, headers } => {
-            ServerSpec { name, server: mcp::Server::Remote { url, headers }, timeout: mcp::DEFAULT_TIMEOUT }
-        }
+        McpServer::Http { name, url, headers } => ClientServer::Http { name, url, headers },
     });
-    specs.collect()
+    servers.collect()
 }
 
 pub fn list(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
@@ -205,8 +201,8 @@ pub fn list(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let engine = call.connection.engine.clone();
     call.spawn(None, async move {
         // One more than a page tells whether there is a next one.
-        let query = SessionQuery { directory: request.cwd, after, limit: PAGE + 1 };
-        let mut sessions = engine.list_sessions(query).await.map_err(|failure| engine_error(&failure))?;
+        let sessions = engine.list_sessions(request.cwd, after, PAGE + 1).await;
+        let mut sessions = sessions.map_err(|failure| engine_error(&failure))?;
         let has_more = sessions.len() > PAGE;
         sessions.truncate(PAGE);
         let last = sessions.last().filter(|_| has_more);

@@ -68,8 +68,9 @@ fn choose_mode(connection: &Connection, id: &SessionId, mode: &str) -> Result<()
     let mut sessions = connection.sessions();
     let front = sessions.get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
     let loaded = front.workspace.loaded();
-    if !loaded.primary_agents().any(|agent| agent.name == mode) {
-        let names: Vec<&str> = loaded.primary_agents().map(|agent| agent.name.as_str()).collect();
+    let choices = loaded.agent_choices();
+    if !choices.iter().any(|choice| choice.id == mode) {
+        let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
         let message = format!("unknown mode `{mode}`; there are {}", names.join(", "));
         return Err(error(code::INVALID_PARAMS, &message));
     }
@@ -84,8 +85,7 @@ fn choose_model(connection: &Connection, id: &SessionId, model: &str) -> Result<
     let loaded = front.workspace.loaded();
     let bad = |hint: &str| error(code::INVALID_PARAMS, &format!("unknown model `{model}`{hint}"));
     let reference = ModelRef::parse(model).ok_or_else(|| bad("; a model is named `provider/model`"))?;
-    if loaded.catalog.find(&reference).is_none() {
-        let similar = loaded.catalog.suggest(&reference);
+    if let Err(similar) = loaded.check_model(&reference) {
         let hint = match similar.is_empty() {
             true => String::new(),
             false => format!("; did you mean {}?", similar.join(", ")),
@@ -100,7 +100,7 @@ fn choose_model(connection: &Connection, id: &SessionId, model: &str) -> Result<
 fn show_mode(connection: &Connection, id: &SessionId) {
     let sessions = connection.sessions();
     let Some(front) = sessions.get(id) else { return };
-    let mode = options::current_agent(&front.workspace.loaded(), front).name.clone();
+    let mode = options::current_agent(&front.workspace.loaded(), front).to_owned();
     notify(connection, id, SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(mode)));
 }
 

@@ -55,6 +55,14 @@ fn title(tool: &str, input: &Value) -> Option<String> {
     input.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
+/// What a call did, in the tool's own words: a path relative to the project, the command, a count.
+fn final_title(tool: &str, input: &Value, shown: &str) -> String {
+    match shown {
+        "" => title(tool, input).unwrap_or_else(|| tool.to_owned()),
+        shown => shown.to_owned(),
+    }
+}
+
 /// The files a call is about, with a line where one is known.
 fn locations(
     tool: &str,
@@ -94,7 +102,13 @@ fn first_changed_line(metadata: &Map<String, Value>) -> Option<u64> {
 /// What the client sees of a call for the first time.
 pub fn tool_call(part: &ToolPart, cwd: &Path) -> ToolCall {
     let input = part.state.input();
-    ToolCall::new(part.call_id.clone(), title(&part.tool, input).unwrap_or_else(|| part.tool.clone()))
+    let title = match &part.state {
+        ToolState::Completed { title, .. } => final_title(&part.tool, input, title),
+        ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Error { .. } => {
+            title(&part.tool, input).unwrap_or_else(|| part.tool.clone())
+        }
+    };
+    ToolCall::new(part.call_id.clone(), title)
         .name(part.tool.clone())
         .kind(kind(&part.tool))
         .status(ToolCallStatus::Pending)
@@ -122,7 +136,7 @@ pub fn tool_call_update(part: &ToolPart, cwd: &Path) -> ToolCallUpdate {
                 .content(content)
         }
         ToolState::Completed { output, title: shown, metadata, attachments, .. } => {
-            let title = title(&part.tool, input).unwrap_or_else(|| shown.clone());
+            let title = final_title(&part.tool, input, shown);
             let mut content = vec![text_content(shown_output(output, metadata))];
             content.extend(diff(metadata, cwd).map(ToolCallContent::Diff));
             content.extend(attachments.iter().flatten().filter_map(image));

@@ -74,7 +74,9 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
     let stop = CancellationToken::new();
     let signals = tokio::spawn(stop_on_signal(stop.clone()));
     let trace = args.trace.or_else(|| environment.get("WINDLASS_TRACE").map(PathBuf::from));
-    let options = acp::Options { trace, login_command: login_command(), stop };
+    let max_line = environment.get("WINDLASS_MAX_LINE_BYTES").and_then(|bytes| bytes.parse().ok());
+    let max_line = max_line.unwrap_or(acp::MAX_LINE);
+    let options = acp::Options { trace, login_command: login_command(), max_line, stop };
     let engine = Engine::new(environment, paths);
     let result = acp::serve(engine, tokio::io::stdin(), tokio::io::stdout(), options).await;
     signals.abort();

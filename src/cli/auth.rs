@@ -6,11 +6,10 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use windlass_protocol::opencode::config::AuthEntry;
 
 use crate::{
     config::{Environment, paths::Paths},
-    provider::auth,
+    engine::keys,
 };
 
 #[derive(Debug, Args)]
@@ -50,7 +49,7 @@ pub fn login(environment: &Environment, provider: Option<String>) -> ExitCode {
     let paths = Paths::new(environment);
     let stored = ask("Provider (anthropic, openai or the id of one in opencode.json): ", provider)
         .and_then(|provider| Ok((ask("Key: ", None)?, provider)))
-        .and_then(|(key, provider)| auth::save(&paths, &provider, &key).map(|()| provider));
+        .and_then(|(key, provider)| keys::store(&paths, &provider, &key).map(|()| provider));
     match stored {
         Ok(provider) => say(&format!("The key for {provider} is stored in {}", paths.auth().display())),
         Err(error) => fail(&format!("The key was not stored: {error}.")),
@@ -82,19 +81,8 @@ fn ask(question: &str, given: Option<String>) -> io::Result<String> {
 }
 
 fn list(environment: &Environment) -> ExitCode {
-    let (credentials, warnings) = auth::load(&Paths::new(environment), environment);
-    for warning in warnings {
-        tracing::warn!("{warning}");
-    }
-    let rows = credentials.iter().map(|(provider, entry)| {
-        let kind = match entry {
-            AuthEntry::Api { .. } => "key",
-            AuthEntry::Oauth { .. } => "oauth",
-            AuthEntry::Wellknown { .. } => "well-known",
-        };
-        format!("{provider}\t{kind}")
-    });
-    let rows: Vec<String> = rows.collect();
+    let rows = keys::list(&Paths::new(environment), environment);
+    let rows: Vec<String> = rows.iter().map(|(provider, kind)| format!("{provider}\t{kind}")).collect();
     match rows.is_empty() {
         true => say("No keys are stored. Run `windlass auth login`."),
         false => say(&rows.join("\n")),
@@ -102,7 +90,7 @@ fn list(environment: &Environment) -> ExitCode {
 }
 
 fn logout(environment: &Environment, provider: &str) -> ExitCode {
-    match auth::remove(&Paths::new(environment), provider) {
+    match keys::remove(&Paths::new(environment), provider) {
         Ok(true) => say(&format!("The key for {provider} is removed.")),
         Ok(false) => fail(&format!("windlass has no key stored for {provider}.")),
         Err(error) => fail(&format!("The key was not removed: {error}.")),

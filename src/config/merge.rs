@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 
 /// Merges `upper` into `lower`: objects key by key, everything else replaced.
 ///
-/// Two exceptions. The lists `instructions` and `plugin` are joined without repeats. In `permission` objects,
+/// `null` says nothing, so what lies below stays. Two exceptions. The lists `instructions` and `plugin` are joined without repeats. In `permission` objects,
 /// where the last match wins, a key that `upper` sets again moves to the end; elsewhere it keeps its place.
 pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
-    for (key, value) in upper {
+    for (key, value) in upper.iter().filter(|(_, value)| !value.is_null()) {
         match (key.as_str(), lower.get_mut(key), value) {
             ("instructions" | "plugin", Some(Value::Array(list)), Value::Array(more)) => {
                 for element in more {
@@ -66,7 +66,7 @@ fn merge_permission(owner: &mut Map<String, Value>, upper: &Value) {
 fn merge_key(lower: &mut Map<String, Value>, key: &str, value: &Value) {
     match (lower.get_mut(key), value) {
         (Some(Value::Object(object)), Value::Object(upper)) => {
-            for (key, value) in upper {
+            for (key, value) in upper.iter().filter(|(_, value)| !value.is_null()) {
                 merge_key(object, key, value);
             }
         }

@@ -71,7 +71,7 @@ impl Asks {
             answer,
         });
         self.bus.publish(EventPayload::PermissionAsked(request));
-        let result = answered.await.unwrap_or(Err(ToolError::Cancelled));
+        let result = answered.await.unwrap_or(Err(ToolError::Cancelled { partial: None }));
         drop(withdrawal);
         result
     }
@@ -142,7 +142,7 @@ struct Withdrawal<'a> {
 impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
         for pending in self.asks.take(|pending| pending.request.id == self.id) {
-            self.asks.settle(pending, Reply::Reject, Err(ToolError::Cancelled));
+            self.asks.settle(pending, Reply::Reject, Err(ToolError::Cancelled { partial: None }));
         }
     }
 }

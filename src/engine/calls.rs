@@ -396,7 +396,7 @@ async fn finish(
         }
         Err(error) => {
             let mut metadata = running_metadata.unwrap_or_default();
-            if error == ToolError::Cancelled {
+            if matches!(error, ToolError::Cancelled { .. }) {
                 metadata.insert("interrupted".to_owned(), true.into());
             }
             if let ToolError::Internal(reason) = &error {

@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    state::{SessionState, TOOL_ABORTED},
+    state::{SessionState, TOOL_ABORTED, TOOL_INTERRUPTED},
     workspace::Loaded,
 };
 use crate::{
@@ -265,7 +265,7 @@ fn tool_result(tool: &ToolPart) -> ToolResult<'_> {
         }
         ToolState::Error { error, metadata, .. } => (interrupted(error, metadata.as_ref()), true, Vec::new()),
         ToolState::Pending { .. } | ToolState::Running { .. } => {
-            (Cow::Borrowed("[Tool execution was interrupted]"), true, Vec::new())
+            (Cow::Borrowed(TOOL_INTERRUPTED), true, Vec::new())
         }
     };
     ToolResult { call_id: &tool.call_id, name: &tool.tool, output, is_error, media }
@@ -274,7 +274,7 @@ fn tool_result(tool: &ToolPart) -> ToolResult<'_> {
 /// An interrupted tool's partial output is kept beside its error.
 fn interrupted<'a>(error: &'a str, metadata: Option<&serde_json::Map<String, Value>>) -> Cow<'a, str> {
     let partial = metadata.and_then(|it| it.get("output")).and_then(Value::as_str).unwrap_or_default();
-    if error == TOOL_ABORTED && !partial.is_empty() {
+    if [TOOL_ABORTED, TOOL_INTERRUPTED].contains(&error) && !partial.is_empty() {
         Cow::Owned(format!("{partial}\n\n{error}"))
     } else {
         Cow::Borrowed(error)

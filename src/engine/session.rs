@@ -121,15 +121,6 @@ impl Tickets {
         Some(ticket.cancel.clone())
     }
 
-    /// Lets a waiting ticket join a running turn. False when it was cancelled while it waited.
-    pub fn join(&self, ticket: u64, turn: &CancellationToken) -> bool {
-        let mut open = self.lock();
-        let Some(ticket) = open.get_mut(&ticket) else { return false };
-        ticket.is_running = true;
-        ticket.cancel = turn.clone();
-        true
-    }
-
     /// Answers a ticket.
     pub fn end(&self, ticket: u64, result: Result<TurnOutcome, EngineError>) {
         let ended = self.lock().remove(&ticket);
@@ -211,11 +202,6 @@ impl Inbox {
                 Command::Title(text) => retitle(cx, state, text).await,
             }
         }
-    }
-
-    /// Takes the prompts that wait.
-    pub fn take_prompts(&mut self) -> VecDeque<(u64, PromptInput)> {
-        std::mem::take(&mut self.waiting)
     }
 
     /// Whether nothing waits.

@@ -16,6 +16,8 @@ use crate::{
 
 /// Text the model and the user read where a tool was stopped.
 pub const TOOL_ABORTED: &str = "Tool execution aborted";
+/// The same where the daemon was killed under it (facts: OpenCode §6.6).
+pub const TOOL_INTERRUPTED: &str = "[Tool execution was interrupted]";
 
 /// A session's history and settings. Only its task changes them.
 pub struct SessionState {
@@ -158,7 +160,7 @@ impl SessionState {
     /// Ends every part of the newest message that is still open.
     pub fn close_parts(&mut self, journal: &mut Journal) {
         let Some(last) = self.history.last_mut() else { return };
-        close_parts(&mut last.parts, journal);
+        close_parts(&mut last.parts, TOOL_ABORTED, journal);
     }
 }
 
@@ -169,7 +171,7 @@ fn repair(stored: &mut StoredSession, journal: &mut Journal) {
         if answer.time.completed.is_some() {
             continue;
         }
-        close_parts(&mut message.parts, journal);
+        close_parts(&mut message.parts, TOOL_INTERRUPTED, journal);
         answer.time.completed = Some(clock::now_ms());
         if answer.error.is_none() {
             let message = "The daemon ended before the answer was complete.".to_owned();
@@ -179,7 +181,7 @@ fn repair(stored: &mut StoredSession, journal: &mut Journal) {
     }
 }
 
-fn close_parts(parts: &mut [Part], journal: &mut Journal) {
+fn close_parts(parts: &mut [Part], reason: &str, journal: &mut Journal) {
     let now = clock::now_ms();
     for part in parts {
         let is_open = match &mut part.kind {
@@ -189,7 +191,7 @@ fn close_parts(parts: &mut [Part], journal: &mut Journal) {
                 reasoning.time.end.get_or_insert(now);
                 is_open
             }
-            PartKind::Tool(tool) => match abort(&tool.state, now) {
+            PartKind::Tool(tool) => match abort(&tool.state, reason, now) {
                 Some(state) => {
                     tool.state = state;
                     true
@@ -222,7 +224,7 @@ fn close_time(time: &mut Option<PartTime>, now: i64) -> bool {
     }
 }
 
-fn abort(state: &ToolState, now: i64) -> Option<ToolState> {
+fn abort(state: &ToolState, reason: &str, now: i64) -> Option<ToolState> {
     let (input, start, metadata) = match state {
         ToolState::Pending { input, .. } => (input, now, None),
         ToolState::Running { input, metadata, time, .. } => (input, time.start, metadata.clone()),
@@ -232,7 +234,7 @@ fn abort(state: &ToolState, now: i64) -> Option<ToolState> {
     metadata.insert("interrupted".to_owned(), true.into());
     Some(ToolState::Error {
         input: input.clone(),
-        error: TOOL_ABORTED.to_owned(),
+        error: reason.to_owned(),
         metadata: Some(metadata),
         time: ToolTime { start, end: now, compacted: None },
     })

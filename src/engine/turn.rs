@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
-    message::{CreatedTime, Message, MessageError, Tokens, UserMessage},
+    message::{CreatedTime, Message, MessageError, ModelRef, Tokens, UserMessage},
     part::{PartKind, PartTime, TextPart},
     session::{SessionModel, SessionStatus},
 };
@@ -53,7 +53,7 @@ impl Drop for TitleTask {
     }
 }
 
-/// Runs a prompt's turn and answers it, and every prompt that joined it.
+/// Runs a prompt's turn and answers it.
 pub async fn run(
     cx: &SessionCx,
     state: &mut SessionState,
@@ -63,9 +63,8 @@ pub async fn run(
     input: PromptInput,
 ) {
     let Some(cancel) = cx.tickets.begin(ticket) else { return };
-    let mut tickets = vec![ticket];
     session::show_status(cx, state, SessionStatus::Busy).await;
-    let result = drive(cx, state, inbox, title, &cancel, &mut tickets, input).await;
+    let result = drive(cx, state, inbox, title, &cancel, input).await;
     if let Err(error) = &result {
         let mut journal = Journal::default();
         journal.error(&state.info, MessageError::UnknownError { message: error.message.clone() });
@@ -74,9 +73,7 @@ pub async fn run(
     }
     inbox.apply_settings(cx, state).await;
     session::show_status(cx, state, SessionStatus::Idle).await;
-    for ticket in tickets {
-        cx.tickets.end(ticket, result.clone());
-    }
+    cx.tickets.end(ticket, result);
 }
 
 async fn drive(
@@ -85,7 +82,6 @@ async fn drive(
     inbox: &mut Inbox,
     title: &mut TitleTask,
     cancel: &CancellationToken,
-    tickets: &mut Vec<u64>,
     input: PromptInput,
 ) -> Result<TurnOutcome, EngineError> {
     let loaded = session.workspace.loaded();
@@ -115,7 +111,7 @@ async fn drive(
             Step::Finished(_) if is_last && n_steps > 1 => break StopReason::MaxTurnRequests,
             Step::Finished(Finish::Stop | Finish::ToolCalls | Finish::Unknown) => break StopReason::EndTurn,
             Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
-            Step::ToolsRan => join_queued(&mut cx, state, inbox, tickets).await?,
+            Step::ToolsRan => apply_settings(&mut cx, state, inbox).await,
         }
     };
     let message_id = state.answer_mut().map(|answer| answer.id.clone());
@@ -185,24 +181,21 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
-/// Lets prompts that came meanwhile join the turn: the next step answers them too.
-async fn join_queued(
-    cx: &mut TurnCx<'_>,
-    state: &mut SessionState,
-    inbox: &mut Inbox,
-    tickets: &mut Vec<u64>,
-) -> Result<(), EngineError> {
+/// Lets settings that came meanwhile hold for the next step; prompts wait for a turn of their own.
+async fn apply_settings(cx: &mut TurnCx<'_>, state: &mut SessionState, inbox: &mut Inbox) {
     inbox.apply_settings(cx.session, state).await;
-    for (ticket, input) in inbox.take_prompts() {
-        if !cx.session.tickets.join(ticket, &cx.cancel) {
-            continue;
-        }
-        tickets.push(ticket);
-        let (agent, model) = choose(&cx.loaded, state, &input)?;
-        (cx.agent, cx.model) = (agent, model);
-        accept(cx, state, input).await?;
+    let agent = state.info.agent.as_deref().and_then(|name| cx.loaded.agent(name));
+    if let Some(agent) = agent.filter(|agent| agent.name != cx.agent.name) {
+        cx.agent = agent.clone();
     }
-    Ok(())
+    let reference = state.info.model.as_ref().map(|model| ModelRef {
+        provider_id: model.provider_id.clone(),
+        model_id: model.id.clone(),
+        variant: model.variant.clone(),
+    });
+    if let Some(model) = reference.and_then(|reference| cx.loaded.catalog.find(&reference)) {
+        cx.model = model.clone();
+    }
 }
 
 fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {

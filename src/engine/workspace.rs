@@ -28,6 +28,14 @@ pub struct Workspace {
     pub(super) approvals: Approvals,
 }
 
+/// Something a user may choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    pub id: String,
+    pub name: String,
+    pub description: Option<String>,
+}
+
 /// What the files said when they were read last. A turn keeps the one it began with.
 pub struct Loaded {
     pub config: Config,
@@ -112,9 +120,52 @@ impl Loaded {
         &self.agents[0]
     }
 
-    /// Agents a user may choose: not subagents, not hidden.
-    pub fn primary_agents(&self) -> impl Iterator<Item = &Agent> {
-        self.agents.iter().filter(|agent| agent.is_primary())
+    /// The agents a user may choose.
+    pub fn agent_choices(&self) -> Vec<Choice> {
+        let agents = self.agents.iter().filter(|agent| agent.is_primary());
+        agents
+            .map(|agent| Choice {
+                id: agent.name.clone(),
+                name: agent.name.clone(),
+                description: agent.description.clone(),
+            })
+            .collect()
+    }
+
+    /// The models a user may choose, by `provider/model`.
+    pub fn model_choices(&self) -> Vec<Choice> {
+        let models = self.catalog.models().map(|model| Choice {
+            id: model.reference().to_string(),
+            name: format!("{}/{}", model.provider_name, model.name),
+            description: None,
+        });
+        models.collect()
+    }
+
+    /// The name of the agent that answers: the chosen one if it may be chosen, else the default.
+    pub fn agent_name<'a>(&'a self, chosen: Option<&str>) -> &'a str {
+        let chosen = chosen.and_then(|name| self.agent(name)).filter(|agent| agent.is_primary());
+        &chosen.unwrap_or_else(|| self.default_agent()).name
+    }
+
+    /// The model that answers for an agent: the chosen one if it exists, the agent's own, the default.
+    pub fn model_name(&self, agent: &str, chosen: Option<&ModelRef>) -> ModelRef {
+        let agent = self.agent(agent).unwrap_or_else(|| self.default_agent());
+        self.model_for(agent, chosen).reference()
+    }
+
+    /// Whether the model exists; otherwise up to three names that look like it.
+    pub fn check_model(&self, reference: &ModelRef) -> Result<(), Vec<String>> {
+        match self.catalog.find(reference) {
+            Some(_) => Ok(()),
+            None => Err(self.catalog.suggest(reference)),
+        }
+    }
+
+    /// Tokens of a model's context window, where it is known.
+    pub fn context_size(&self, reference: &ModelRef) -> Option<u64> {
+        let model = self.catalog.find(reference)?;
+        (model.limit.context > 0).then_some(model.limit.context)
     }
 
     /// The model that answers when none is chosen.

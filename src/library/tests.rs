@@ -1,3 +1,5 @@
+//! Which agents there are and what they may do.
+
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};

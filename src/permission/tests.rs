@@ -1,3 +1,5 @@
+//! What a ruleset says of a request.
+
 use windlass_protocol::opencode::permission::{Action, Rule};
 
 use super::{Ask, Verdict, denied_message, evaluate, evaluate_all, is_tool_hidden, of_tool};

@@ -86,7 +86,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
 
     if cx.cancel.is_cancelled() {
-        return Err(ToolError::Cancelled);
+        return Err(ToolError::Cancelled { partial: None });
     }
     let shell = shell(cx.config);
     let child = spawn(&Spawn {
@@ -119,7 +119,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     let exit = match ending {
         Ending::Exited(code) => code,
-        Ending::TimedOut | Ending::Aborted => None,
+        Ending::TimedOut => None,
+        Ending::Aborted => return Err(ToolError::Cancelled { partial: Some(text) }),
     };
     let mut metadata =
         object(json!({ "output": metadata_output, "exit": exit, "truncated": finished.is_truncated }));

@@ -58,7 +58,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let search = blocking(move || find(&target, &pattern, &stopped));
     let (files, is_truncated) = tokio::select! {
         found = search => found?,
-        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
     };
     let mut output: Vec<String> = files.iter().map(|path| display(path)).collect();
     if output.is_empty() {

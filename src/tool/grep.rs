@@ -70,7 +70,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let searching = blocking(move || search(&target, &args, &stopped));
     let found = tokio::select! {
         found = searching => found?,
-        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
     };
     let (output, n_shown) = show(&found, cx.config.tool_output.max_bytes);
     let is_truncated = found.n_matches > n_shown;

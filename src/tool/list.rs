@@ -67,7 +67,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let listing = blocking(move || list(&target, &args.ignore.unwrap_or_default(), &stopped));
     let (output, n_files, is_truncated) = tokio::select! {
         listed = listing => listed?,
-        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
     };
     Ok(ToolOutput {
         title,

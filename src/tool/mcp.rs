@@ -20,7 +20,7 @@ pub async fn run(
     let ask = Ask { permission: tool.key.clone(), patterns: any(), always: any(), metadata };
     cx.host.ask(ask).await?;
     let answer = servers.call(&tool.key, input, cx.cancel).await.map_err(|error| match error {
-        CallError::Cancelled => ToolError::Cancelled,
+        CallError::Cancelled => ToolError::Cancelled { partial: None },
         CallError::Failed(_) | CallError::TimedOut(_) | CallError::Unknown => {
             ToolError::Model(error.to_string())
         }

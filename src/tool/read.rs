@@ -68,7 +68,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let reading = blocking(move || read(&target, window, &stopped));
     tokio::select! {
         read = reading => read,
-        () = cx.cancel.cancelled() => Err(ToolError::Cancelled),
+        () = cx.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
     }
 }
 

@@ -260,7 +260,11 @@ pub fn provider_config(llm: &Llm, wire: Wire) -> Value {
             "npm": npm,
             "options": {"baseURL": llm.url(), "apiKey": "test"},
             "models": {
-                "mock": {"name": "Mock", "limit": {"context": 200_000, "output": 8192}},
+                "mock": {
+                    "name": "Mock",
+                    "limit": {"context": 200_000, "output": 8192},
+                    "modalities": {"input": ["text", "image"], "output": ["text"]}
+                },
                 "other": {"name": "Other", "limit": {"context": 100_000, "output": 4096}},
             },
         }},

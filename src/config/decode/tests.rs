@@ -1,3 +1,5 @@
+//! What a merged configuration means, and what is said of what means nothing.
+
 use super::parse_model;
 
 #[test]

@@ -1,3 +1,5 @@
+//! What counts as JSON with comments, and where an error is.
+
 use serde_json::{Value, json};
 
 use super::{Substitutes, parse, position};

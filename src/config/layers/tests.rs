@@ -1,3 +1,5 @@
+//! Which source wins.
+
 use std::{
     collections::BTreeMap,
     fs,

@@ -1,3 +1,5 @@
+//! How one layer lies over another.
+
 use serde_json::{Value, json};
 
 use super::merge;

@@ -1,3 +1,5 @@
+//! How rules are written and matched.
+
 use std::path::Path;
 
 use serde_json::{Value, json};

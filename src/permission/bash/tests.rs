@@ -1,3 +1,5 @@
+//! What a shell command asks for.
+
 use super::{Analysis, PathArgument, analyse};
 
 /// `patterns` and `always` are separated by ` ¦ `.

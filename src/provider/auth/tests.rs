@@ -1,3 +1,5 @@
+//! Where keys are read and written.
+
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use windlass_protocol::opencode::config::AuthEntry;

@@ -1,3 +1,5 @@
+//! Which models can be asked, and by default.
+
 use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};

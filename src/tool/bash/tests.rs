@@ -85,11 +85,11 @@ async fn a_cancelled_turn_ends_the_command() {
         cancel.cancel();
     };
     let begin = Instant::now();
-    let (output, ()) =
-        tokio::join!(project.output("bash", json!({ "command": "echo begun; sleep 100" })), canceller);
+    let (stopped, ()) =
+        tokio::join!(project.run("bash", json!({ "command": "echo begun; sleep 100" })), canceller);
     assert!(begin.elapsed() < Duration::from_secs(2));
-    assert_eq!(output.output, "begun\n\n\n<shell_metadata>\nUser aborted the command\n</shell_metadata>");
-    assert_eq!(output.metadata["exit"], Value::Null);
+    let partial = "begun\n\n\n<shell_metadata>\nUser aborted the command\n</shell_metadata>".to_owned();
+    assert_eq!(stopped, Err(ToolError::Cancelled { partial: Some(partial) }));
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn nothing_starts_in_a_cancelled_turn() {
     let project = Project::new();
     project.cancel.cancel();
     let refused = project.run("bash", json!({ "command": "touch ran" })).await;
-    assert_eq!(refused, Err(ToolError::Cancelled));
+    assert_eq!(refused, Err(ToolError::Cancelled { partial: None }));
     assert!(!project.path("ran").exists());
 }
 
