@@ -79,11 +79,12 @@ impl Bus {
     }
 }
 
+/// Events.
 const LISTENER_HIGH_WATER: usize = 1024;
 
 impl Subscriber for Queue<Arc<Event>> {
     fn deliver(&self, event: &Arc<Event>) {
-        self.push(event.clone());
+        self.push(event.clone(), 1);
     }
 
     fn room(&self) -> BoxFuture<'_, ()> {

@@ -123,7 +123,10 @@ async fn a_load_replays_what_was_live() {
     let is_spoken = |update: &&Value| tag(update) != "user_message_chunk";
     let spoken: Vec<&Value> = live.iter().filter(is_spoken).collect();
     let spoken_again: Vec<&Value> = replayed.iter().filter(is_spoken).collect();
-    assert_eq!(spoken, spoken_again);
+    for (spoken, again) in spoken.iter().zip(&spoken_again) {
+        assert_eq!(spoken, again);
+    }
+    assert_eq!(spoken.len(), spoken_again.len());
     assert_eq!(text(&replayed, "user_message_chunk"), "do itthanks");
     agent.finish().await;
 }

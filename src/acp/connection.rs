@@ -35,8 +35,8 @@ pub const MAX_LINE: usize = 256 * 1024 * 1024;
 const FLUSH_LIMIT: Duration = Duration::from_millis(300);
 /// Bytes that are encoded before they are written.
 const WRITE_CHUNK: usize = 256 * 1024;
-/// Answers the client has not read that make windlass stop reading its requests.
-const MAX_UNREAD: usize = 1024;
+/// Bytes the client has not read that make windlass stop reading its requests.
+const MAX_UNREAD: usize = 4 * 1024 * 1024;
 
 /// What the command line says of a connection.
 #[derive(Debug, Clone)]

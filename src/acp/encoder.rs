@@ -20,7 +20,7 @@ use windlass_protocol::{
         event::{Event, EventPayload, SessionInfo},
         id::{MessageId, PartId, SessionId},
         message::{Message, ModelRef},
-        part::{Part, PartKind, ToolPart},
+        part::{Part, PartKind, ToolPart, ToolState},
         permission::{PermissionRequest, Reply},
         session::{SessionStatus, Todo},
     },
@@ -63,6 +63,8 @@ struct Shown {
     /// Bytes shown of each text or thought of the running turn.
     texts: HashMap<PartId, Text>,
     calls: HashSet<PartId>,
+    /// The plan as it was shown last.
+    todos: Vec<Todo>,
     /// Events that wait behind a replay.
     held: Option<Vec<Arc<Event>>>,
 }
@@ -142,6 +144,7 @@ impl Encoder {
             user_messages: HashSet::new(),
             texts: HashMap::new(),
             calls: HashSet::new(),
+            todos: Vec::new(),
             held,
         };
         self.sessions.insert(session_id, shown);
@@ -190,7 +193,8 @@ impl Encoder {
                 self.part(&session_id, &part, true, out);
             }
         }
-        if !todos.is_empty() {
+        let is_shown = self.sessions.get(&session_id).is_some_and(|shown| shown.todos == todos);
+        if !is_shown {
             self.plan(&session_id, &todos, out);
         }
         let held = self.sessions.get_mut(&session_id).and_then(|shown| shown.held.take());
@@ -296,7 +300,7 @@ impl Encoder {
             }
             PartKind::Text(text) => self.text(id, part, &text.text, false, out),
             PartKind::Reasoning(reasoning) => self.text(id, part, &reasoning.text, true, out),
-            PartKind::Tool(tool) => self.tool(id, &part.id, tool, out),
+            PartKind::Tool(tool) => self.tool(id, &part.id, tool, is_replay, out),
             PartKind::StepFinish { cost, tokens, .. } => {
                 shown.cost += cost;
                 let cost = Cost::new(shown.cost, "USD");
@@ -350,14 +354,24 @@ impl Encoder {
         }
     }
 
-    fn tool(&mut self, id: &SessionId, part_id: &PartId, tool: &ToolPart, out: &mut Vec<u8>) {
-        use windlass_protocol::opencode::part::ToolState;
-
+    fn tool(
+        &mut self,
+        id: &SessionId,
+        part_id: &PartId,
+        tool: &ToolPart,
+        is_replay: bool,
+        out: &mut Vec<u8>,
+    ) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         let is_new = shown.calls.insert(part_id.clone());
         if is_new {
             send_tool_call(id, &to_proto::tool_call(tool, &shown.cwd), out);
         }
+        // Live, the plan came by its own event while the tool ran.
+        if is_replay && let Some(todos) = written_todos(tool) {
+            self.plan(id, &todos, out);
+        }
+        let Some(shown) = self.sessions.get_mut(id) else { return };
         let is_pending = matches!(tool.state, ToolState::Pending { .. });
         if !(is_new && is_pending) {
             let update = to_proto::tool_call_update(tool, &shown.cwd);
@@ -365,7 +379,10 @@ impl Encoder {
         }
     }
 
-    fn plan(&self, id: &SessionId, todos: &[Todo], out: &mut Vec<u8>) {
+    fn plan(&mut self, id: &SessionId, todos: &[Todo], out: &mut Vec<u8>) {
+        if let Some(shown) = self.sessions.get_mut(id) {
+            shown.todos = todos.to_vec();
+        }
         send(id, SessionUpdate::Plan(to_proto::plan(todos)), out);
     }
 
@@ -390,6 +407,13 @@ impl Encoder {
         let rpc_id = self.permissions.show(&request.id);
         write(&rpc::request(&rpc_id, "session/request_permission", params), out);
     }
+}
+
+/// The list that a finished call wrote.
+fn written_todos(tool: &ToolPart) -> Option<Vec<Todo>> {
+    let ToolState::Completed { metadata, .. } = &tool.state else { return None };
+    let todos = (tool.tool == "todowrite").then(|| metadata.get("todos"))??;
+    serde_json::from_value(todos.clone()).ok()
 }
 
 fn text_update(is_thought: bool, message_id: &MessageId, part_id: &PartId, text: &str) -> SessionUpdate {

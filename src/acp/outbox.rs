@@ -11,14 +11,22 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::{
-    opencode::{event::Event, id::SessionId, message::MessageWithParts, session::Todo},
+    opencode::{
+        event::{Event, EventPayload},
+        id::SessionId,
+        message::MessageWithParts,
+        part::{PartKind, ToolState},
+        session::Todo,
+    },
     rpc::{self, Id},
 };
 
 use crate::{base::queue::Queue, bus::Subscriber, engine::Workspace};
 
-/// Items the client may be behind before sessions that stream wait for it.
-const HIGH_WATER: usize = 64;
+/// Bytes the client may be behind before sessions that stream wait for it.
+const HIGH_WATER: usize = 256 * 1024;
+/// Bytes of an envelope and ids, roughly.
+const ENVELOPE: usize = 200;
 
 /// Something for the writer.
 pub enum Outgoing {
@@ -34,6 +42,57 @@ pub enum Outgoing {
     Replay(Box<Replay>),
     /// The session is no longer shown.
     Detach(SessionId),
+}
+
+impl Outgoing {
+    /// Bytes on the wire, roughly.
+    fn weight(&self) -> usize {
+        match self {
+            Outgoing::Line(line) => line.len(),
+            Outgoing::Event(event) => ENVELOPE + event_weight(&event.payload),
+            Outgoing::Attach { .. } | Outgoing::Hold(_) | Outgoing::Detach(_) => 0,
+            // It is one answer to one request, however long.
+            Outgoing::Replay(_) => ENVELOPE,
+        }
+    }
+}
+
+fn event_weight(payload: &EventPayload) -> usize {
+    match payload {
+        EventPayload::PartDelta { delta, .. } => delta.len(),
+        EventPayload::PartUpdated { part, .. } => match &part.kind {
+            PartKind::Text(text) => text.text.len(),
+            PartKind::Reasoning(reasoning) => reasoning.text.len(),
+            PartKind::Tool(tool) => match &tool.state {
+                // The text is shown as content and as raw output.
+                ToolState::Completed { output, .. } => 2 * output.len(),
+                ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Error { .. } => ENVELOPE,
+            },
+            PartKind::File(_)
+            | PartKind::StepStart { .. }
+            | PartKind::StepFinish { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Subtask { .. }
+            | PartKind::Retry { .. }
+            | PartKind::Compaction { .. } => 0,
+        },
+        EventPayload::SessionCreated(_)
+        | EventPayload::SessionUpdated(_)
+        | EventPayload::SessionDeleted(_)
+        | EventPayload::SessionStatus { .. }
+        | EventPayload::SessionIdle { .. }
+        | EventPayload::SessionError { .. }
+        | EventPayload::MessageUpdated { .. }
+        | EventPayload::MessageRemoved { .. }
+        | EventPayload::PartRemoved { .. }
+        | EventPayload::PermissionAsked(_)
+        | EventPayload::PermissionReplied { .. }
+        | EventPayload::TodoUpdated { .. }
+        | EventPayload::FileEdited { .. }
+        | EventPayload::McpToolsChanged { .. } => 0,
+    }
 }
 
 /// A session's past.
@@ -69,9 +128,15 @@ impl Outbox {
     /// Encodes a message into the queue.
     pub fn send(&self, message: &impl Serialize) {
         match serde_json::to_vec(message) {
-            Ok(line) => self.queue.push(Outgoing::Line(line)),
+            Ok(line) => self.push(Outgoing::Line(line)),
             Err(error) => tracing::error!(%error, "a message could not be encoded"),
         }
+    }
+
+    /// Appends an item.
+    pub fn push(&self, item: Outgoing) {
+        let weight = item.weight();
+        self.queue.push(item, weight);
     }
 
     /// The duty to answer a request.
@@ -99,7 +164,7 @@ impl Outbox {
 
 impl Subscriber for Outbox {
     fn deliver(&self, event: &Arc<Event>) {
-        self.queue.push(Outgoing::Event(event.clone()));
+        self.push(Outgoing::Event(event.clone()));
     }
 
     fn room(&self) -> BoxFuture<'_, ()> {

@@ -77,7 +77,7 @@ pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     call.spawn(request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
         // What happens in the session from here on is shown behind what happened before.
-        connection.outbox.queue.push(Outgoing::Hold(id.clone()));
+        connection.outbox.push(Outgoing::Hold(id.clone()));
         let opened =
             connection.engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
@@ -88,10 +88,10 @@ pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
                 .modes(options::modes(&loaded, &front))
                 .config_options(options::config_options(&loaded, &front));
             let Opened { messages, todos, .. } = opened;
-            let queue = &connection.outbox.queue;
+            let outbox = &connection.outbox;
             let workspace = front.workspace.clone();
-            queue.push(Outgoing::Attach { session_id: id.clone(), workspace, cost: 0.0 });
-            queue.push(Outgoing::Replay(Box::new(Replay { session_id: id.clone(), messages, todos })));
+            outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, cost: 0.0 });
+            outbox.push(Outgoing::Replay(Box::new(Replay { session_id: id.clone(), messages, todos })));
             responder.succeed(&response);
             announce(&connection, id, front, &skipped);
         }) as Reply)
@@ -148,7 +148,7 @@ fn front(opened: &Opened) -> FrontSession {
 
 fn attach(connection: &Arc<Connection>, id: SessionId, front: FrontSession, cost: f64, skipped: &[String]) {
     let workspace = front.workspace.clone();
-    connection.outbox.queue.push(Outgoing::Attach { session_id: id.clone(), workspace, cost });
+    connection.outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, cost });
     announce(connection, id, front, skipped);
 }
 
@@ -173,7 +173,7 @@ fn announce(connection: &Arc<Connection>, id: SessionId, front: FrontSession, sk
         }
     }
     for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        connection.outbox.queue.push(Outgoing::Line(line.to_vec()));
+        connection.outbox.push(Outgoing::Line(line.to_vec()));
     }
     connection.sessions().insert(id, front);
 }
@@ -234,7 +234,7 @@ pub fn close(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> 
         Ok(Box::new(move |responder: Responder| {
             connection.sessions().remove(&id);
             responder.succeed(&CloseSessionResponse::new());
-            connection.outbox.queue.push(Outgoing::Detach(id));
+            connection.outbox.push(Outgoing::Detach(id));
         }) as Reply)
     })
 }
@@ -253,7 +253,7 @@ pub fn delete(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         Ok(Box::new(move |responder: Responder| {
             connection.sessions().remove(&id);
             responder.succeed(&DeleteSessionResponse::new());
-            connection.outbox.queue.push(Outgoing::Detach(id));
+            connection.outbox.push(Outgoing::Detach(id));
         }) as Reply)
     })
 }

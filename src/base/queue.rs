@@ -13,10 +13,17 @@ use std::{
 
 use tokio::sync::Notify;
 
+#[derive(Debug)]
+struct Items<T> {
+    list: VecDeque<T>,
+    /// What all of them weigh.
+    weight: usize,
+}
+
 /// See the module's comment. One reader, many writers.
 #[derive(Debug)]
 pub struct Queue<T> {
-    items: Mutex<VecDeque<T>>,
+    items: Mutex<Items<T>>,
     arrived: Notify,
     drained: Notify,
     high_water: usize,
@@ -24,10 +31,10 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// A queue that has room while it holds fewer than `high_water` items.
+    /// A queue that has room while what it holds weighs less than `high_water`.
     pub fn new(high_water: usize) -> Self {
         Self {
-            items: Mutex::new(VecDeque::new()),
+            items: Mutex::new(Items { list: VecDeque::new(), weight: 0 }),
             arrived: Notify::new(),
             drained: Notify::new(),
             high_water,
@@ -35,12 +42,16 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Appends an item. Dropped when the queue is closed.
-    pub fn push(&self, item: T) {
+    /// Appends an item of a weight, in whatever unit the queue counts. Dropped when the queue is closed.
+    pub fn push(&self, item: T, weight: usize) {
         if self.closed.load(Ordering::Acquire) {
             return;
         }
-        self.lock().push_back(item);
+        {
+            let mut items = self.lock();
+            items.list.push_back(item);
+            items.weight += weight;
+        }
         self.arrived.notify_one();
     }
 
@@ -61,28 +72,29 @@ impl<T> Queue<T> {
     /// Moves all items to `batch` without waiting; false when there are none.
     pub fn take(&self, batch: &mut VecDeque<T>) -> bool {
         let mut items = self.lock();
-        if items.is_empty() {
+        if items.list.is_empty() {
             return false;
         }
-        batch.append(&mut items);
+        batch.append(&mut items.list);
+        items.weight = 0;
         drop(items);
         self.drained.notify_waiters();
         true
     }
 
-    /// Waits until the queue holds fewer than its high-water mark, or is closed.
+    /// Waits until the queue weighs less than its high-water mark, or is closed.
     pub async fn room(&self) {
         self.below(self.high_water).await;
     }
 
-    /// Waits until the queue holds fewer than `limit` items, or is closed.
+    /// Waits until the queue weighs less than `limit`, or is closed.
     pub async fn below(&self, limit: usize) {
         loop {
             let drained = self.drained.notified();
             tokio::pin!(drained);
             // Registers before the check, so that a drain in between is not missed.
             drained.as_mut().enable();
-            if self.lock().len() < limit || self.closed.load(Ordering::Acquire) {
+            if self.lock().weight < limit || self.closed.load(Ordering::Acquire) {
                 return;
             }
             drained.await;
@@ -101,7 +113,7 @@ impl<T> Queue<T> {
         self.closed.load(Ordering::Acquire)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<T>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Items<T>> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

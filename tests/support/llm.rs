@@ -55,7 +55,7 @@ impl Gate {
 
 async fn wait(flag: &watch::Sender<bool>, what: &str) {
     let mut receiver = flag.subscribe();
-    let waited = timeout(super::agent::DEADLINE, receiver.wait_for(|is_set| *is_set)).await;
+    let waited = timeout(3 * super::agent::DEADLINE, receiver.wait_for(|is_set| *is_set)).await;
     assert!(waited.is_ok(), "waited in vain for {what}");
 }
 
