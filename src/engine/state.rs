@@ -237,3 +237,6 @@ fn abort(state: &ToolState, now: i64) -> Option<ToolState> {
         time: ToolTime { start, end: now, compacted: None },
     })
 }
+
+#[cfg(test)]
+mod tests;
