@@ -44,7 +44,8 @@ fn text_is_for_those_its_audience_names() {
 
 #[test]
 fn an_image_is_its_data_or_else_its_address() {
-    let image = |data: &str, uri: Value| json!({"type": "image", "data": data, "mimeType": "image/png", "uri": uri});
+    let image =
+        |data: &str, uri: Value| json!({"type": "image", "data": data, "mimeType": "image/png", "uri": uri});
     let inline = file("image/png", None, "data:image/png;base64,AAAA");
     check(image("AAAA", Value::Null), std::slice::from_ref(&inline), &[]);
     check(image("AAAA", json!("file:///a.png")), &[inline], &[]);
@@ -66,11 +67,7 @@ fn a_link_to_a_local_file_is_a_file_and_any_other_its_address() {
     ] {
         check(link(uri), &[file(mime, Some("n"), uri)], &[]);
     }
-    check(
-        link("zed:///agent/file?path=/w/a.rs"),
-        &[file("text/plain", Some("n"), "file:///w/a.rs")],
-        &[],
-    );
+    check(link("zed:///agent/file?path=/w/a.rs"), &[file("text/plain", Some("n"), "file:///w/a.rs")], &[]);
     for uri in ["https://x/a.png", "zed:///agent/thread/1", "a.rs"] {
         check(link(uri), &[text(uri)], &[]);
     }
@@ -78,8 +75,7 @@ fn a_link_to_a_local_file_is_a_file_and_any_other_its_address() {
 
 #[test]
 fn a_links_own_mime_type_counts() {
-    let block =
-        json!({"type": "resource_link", "uri": "file:///w/a", "name": "n", "mimeType": "image/png"});
+    let block = json!({"type": "resource_link", "uri": "file:///w/a", "name": "n", "mimeType": "image/png"});
     check(block, &[file("image/png", Some("n"), "file:///w/a")], &[]);
 }
 

@@ -147,15 +147,8 @@ async fn text_of_different_blocks_stays_apart() {
     let mut scene = Scene::new().await;
     scene.read(&[text(0, "a"), text(1, "b"), text(0, "c"), thought(2, "d"), thought(2, "e")]);
     assert_eq!(scene.parts(), ["text \"ac\" …", "text \"b\" …", "thought \"de\" …"]);
-    let expected = [
-        "text \"\" …",
-        "0+0 \"a\"",
-        "text \"\" …",
-        "1+0 \"b\"",
-        "0+1 \"c\"",
-        "thought \"\" …",
-        "2+0 \"de\"",
-    ];
+    let expected =
+        ["text \"\" …", "0+0 \"a\"", "text \"\" …", "1+0 \"b\"", "0+1 \"c\"", "thought \"\" …", "2+0 \"de\""];
     assert_eq!(scene.shown().await, expected);
 }
 
@@ -184,7 +177,8 @@ async fn a_call_is_shown_when_it_begins_and_its_arguments_are_kept() {
     scene.read(&[call(0, "c1", "bash"), input(0, "{\"comm"), call(1, "c2", "read")]);
     scene.read(&[input(1, "{}"), input(0, "and\":1}"), Delta::BlockEnd { block: 0 }]);
     assert_eq!(scene.shown().await, ["bash c1 pending {} \"\"", "read c2 pending {} \"\""]);
-    let calls: Vec<_> = scene.answer.calls.iter().map(|it| (it.part, &*it.call_id, &*it.tool, &*it.raw)).collect();
+    let calls: Vec<_> =
+        scene.answer.calls.iter().map(|it| (it.part, &*it.call_id, &*it.tool, &*it.raw)).collect();
     assert_eq!(calls, [(0, "c1", "bash", "{\"command\":1}"), (1, "c2", "read", "{}")]);
 }
 

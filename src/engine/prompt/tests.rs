@@ -16,8 +16,8 @@ use crate::{
     },
 };
 
-/// 2026-09-21.
-const ASKED: i64 = 1_790_000_000_000;
+/// 2026-09-21 11:00 UTC: the same day in nearly every time zone.
+const ASKED: i64 = 1_789_988_400_000;
 
 struct Scene {
     loaded: Loaded,
@@ -167,9 +167,10 @@ fn the_user_says_what_is_not_ignored() {
         ]),
         &[UserContent::Text("a".into()), UserContent::Text("read for you".into())],
     );
-    check_user(json!([{"type": "compaction", "auto": true}]), &[UserContent::Text(
-        "What did we do so far?".into(),
-    )]);
+    check_user(
+        json!([{"type": "compaction", "auto": true}]),
+        &[UserContent::Text("What did we do so far?".into())],
+    );
     check_user(
         json!([{"type": "subtask", "prompt": "p", "description": "d", "agent": "general"}]),
         &[UserContent::Text("The following tool was executed by the user".into())],
@@ -205,13 +206,9 @@ fn media_goes_to_models_that_take_it_and_the_others_are_told() {
         |model| model.takes_images = false,
         UserContent::Text(refused.into()),
     );
-    let refused = "ERROR: Cannot read the attachment (this model does not support pdf input). Inform the user.";
-    check_media(
-        "application/pdf",
-        None,
-        |model| model.takes_pdf = false,
-        UserContent::Text(refused.into()),
-    );
+    let refused =
+        "ERROR: Cannot read the attachment (this model does not support pdf input). Inform the user.";
+    check_media("application/pdf", None, |model| model.takes_pdf = false, UserContent::Text(refused.into()));
 }
 
 /// A call of `read` in this state, and what the model is told it returned.
@@ -248,9 +245,7 @@ fn every_call_has_a_result() {
     compacted["attachments"] = json!([attachment("image/png")]);
     check_tool(compacted, "[Old tool result content cleared]", false);
 
-    let failed = |error: &str, metadata: Value| {
-        json!({"status": "error", "input": input, "error": error, "metadata": metadata, "time": time})
-    };
+    let failed = |error: &str, metadata: Value| json!({"status": "error", "input": input, "error": error, "metadata": metadata, "time": time});
     check_tool(failed("no such file", json!({"output": "partial"})), "no such file", true);
     check_tool(failed("no such file", Value::Null), "no such file", true);
     let aborted = "Tool execution aborted";
@@ -324,11 +319,18 @@ fn an_answer_keeps_its_order_and_its_results_follow_it() {
 }
 
 #[track_caller]
-fn check_thought(model_id: &str, text: &str, signature: Option<&str>, expected: Option<AssistantContent<'_>>) {
+fn check_thought(
+    model_id: &str,
+    text: &str,
+    signature: Option<&str>,
+    expected: Option<AssistantContent<'_>>,
+) {
     let metadata = signature.map(|it| json!({"signature": it}));
-    let parts = json!([{"type": "reasoning", "text": text, "time": {"start": 1, "end": 2}, "metadata": metadata}]);
+    let parts =
+        json!([{"type": "reasoning", "text": text, "time": {"start": 1, "end": 2}, "metadata": metadata}]);
     let scene = Scene::new(vec![answer_with(json!({"modelID": model_id}), parts)]);
-    let expected: Vec<_> = expected.map(|content| PromptMessage::Assistant(vec![content])).into_iter().collect();
+    let expected: Vec<_> =
+        expected.map(|content| PromptMessage::Assistant(vec![content])).into_iter().collect();
     scene.check(&expected);
 }
 
@@ -432,7 +434,23 @@ fn the_system_text_has_the_constant_before_what_depends_on_the_place() {
     let prompt = assemble(&scene.inputs());
     let situation = prompt.system[1].replace(std::env::consts::OS, "OS");
     assert_eq!((prompt.system.len(), prompt.system[0].as_ref()), (2, DEFAULT));
-    insta::assert_snapshot!(situation, @"");
+    insta::assert_snapshot!(situation, @r"
+    You are powered by the model named Em. The exact model ID is p/m
+    Here is what is known of the environment you work in:
+    <env>
+      Working directory: /nowhere/project
+      Workspace root folder: /
+      Is directory a git repo: no
+      Platform: OS
+      Today's date: Mon Sep 21 2026
+    </env>
+
+    one
+
+    two
+
+    be brief
+    ");
     assert_eq!(prompt.cache_key, Some("ses_1"));
 }
 
