@@ -91,3 +91,6 @@ impl Subscriber for Queue<Arc<Event>> {
         Box::pin(Queue::room(self))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -117,3 +117,6 @@ impl<T> Queue<T> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -183,3 +183,6 @@ fn reasoning() -> PartKind {
     let time = PartTime { start: clock::now_ms(), end: None };
     PartKind::Reasoning(ReasoningPart { text: String::new(), time, metadata: None })
 }
+
+#[cfg(test)]
+mod tests;

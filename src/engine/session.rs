@@ -304,3 +304,6 @@ pub async fn show_status(cx: &SessionCx, state: &SessionState, status: SessionSt
     // Nothing is stored, so nothing can fail.
     let _ = journal.commit(cx.engine.storage(), cx.engine.bus()).await;
 }
+
+#[cfg(test)]
+mod tests;

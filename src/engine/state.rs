@@ -239,3 +239,6 @@ fn abort(state: &ToolState, reason: &str, now: i64) -> Option<ToolState> {
         time: ToolTime { start, end: now, compacted: None },
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,407 @@
-//! To be written.
+//! What a client sees of a tool call, a question, a plan, a session and a turn's end.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use windlass_protocol::opencode::{part::ToolPart, permission::PermissionRequest, session::Todo};
+
+use super::{permission, plan, session_info, stop_reason, tool_call, tool_call_update, usage};
+use crate::{base::diff, engine};
+
+const CWD: &str = "/work";
+
+fn part(tool: &str, state: Value) -> ToolPart {
+    serde_json::from_value(json!({"callID": "call_1", "tool": tool, "state": state})).unwrap()
+}
+
+fn first_seen(tool: &str, input: Value) -> Value {
+    let state = json!({"status": "pending", "input": input, "raw": ""});
+    serde_json::to_value(tool_call(&part(tool, state), Path::new(CWD))).unwrap()
+}
+
+fn update(tool: &str, state: Value) -> Value {
+    serde_json::to_value(tool_call_update(&part(tool, state), Path::new(CWD))).unwrap()
+}
+
+fn completed(tool: &str, input: Value, output: &str, metadata: Value, attachments: Value) -> Value {
+    let state = json!({
+        "status": "completed", "input": input, "output": output, "title": "shown", "metadata": metadata,
+        "time": {"start": 1, "end": 2}, "attachments": attachments,
+    });
+    update(tool, state)
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "content", "content": {"type": "text", "text": text}})
+}
+
+/// What `edit` says of a change to `/work/a.rs`.
+fn change(before: Value, after: &str) -> Value {
+    let patch = diff::unified("/work/a.rs", before.as_str().unwrap_or_default(), after).patch;
+    json!({
+        "filepath": "/work/a.rs",
+        "diff": patch,
+        "filediff": {"file": "/work/a.rs", "patch": patch, "additions": 1, "deletions": 1,
+                     "before": before, "after": after},
+    })
+}
+
+/// The same without the whole texts.
+fn stripped(change: &Value) -> Value {
+    let mut change = change.clone();
+    let filediff = change["filediff"].as_object_mut().unwrap();
+    filediff.remove("before");
+    filediff.remove("after");
+    change
+}
+
+#[track_caller]
+fn check_call(tool: &str, input: Value, title: &str, kind: &str, locations: Value) {
+    let shown = first_seen(tool, input.clone());
+    let mut expected = json!({"toolCallId": "call_1", "title": title, "name": tool, "rawInput": input});
+    // The status `pending`, the kind `other` and an empty list are what their absence means.
+    if kind != "other" {
+        expected["kind"] = json!(kind);
+    }
+    if locations != json!([]) {
+        expected["locations"] = locations.clone();
+    }
+    assert_eq!(shown, expected);
+    let mut running =
+        update(tool, json!({"status": "running", "input": shown["rawInput"], "time": {"start": 1}}));
+    assert_eq!(running["status"], "in_progress");
+    for key in ["toolCallId", "title", "rawInput"] {
+        assert_eq!(running[key].take(), shown[key], "{key}");
+    }
+    assert_eq!((&running["kind"], &running["locations"]), (&json!(kind), &locations));
+}
+
+#[test]
+fn a_call_says_what_it_does_and_where() {
+    let at = |path: &str| json!([{"path": path}]);
+    check_call("bash", json!({"command": "ls -l"}), "ls -l", "execute", at("/work"));
+    check_call("bash", json!({"command": "ls", "workdir": "/tmp"}), "ls", "execute", at("/tmp"));
+    check_call("read", json!({"filePath": "/a.rs"}), "/a.rs", "read", at("/a.rs"));
+    let read = json!({"filePath": "a.rs", "offset": 7});
+    check_call("read", read, "a.rs", "read", json!([{"path": "/work/a.rs", "line": 7}]));
+    let read = json!({"filePath": "a.rs", "offset": 0});
+    check_call("read", read, "a.rs", "read", json!([{"path": "/work/a.rs", "line": 1}]));
+    check_call("edit", json!({"filePath": "/a.rs"}), "/a.rs", "edit", at("/a.rs"));
+    check_call("write", json!({"filePath": "b/a.rs"}), "b/a.rs", "edit", at("/work/b/a.rs"));
+    check_call("grep", json!({"pattern": "fn", "path": "src"}), "fn", "search", at("/work/src"));
+    check_call("glob", json!({"pattern": "*.rs"}), "*.rs", "search", at("/work"));
+    check_call("list", json!({"path": "src"}), "src", "search", at("/work/src"));
+    check_call("webfetch", json!({"url": "https://x"}), "https://x", "fetch", json!([]));
+    check_call("websearch", json!({"query": "q"}), "q", "fetch", json!([]));
+    check_call("task", json!({"description": "look"}), "look", "think", json!([]));
+    check_call("plan_exit", json!({}), "plan_exit", "switch_mode", json!([]));
+    check_call("todowrite", json!({"todos": []}), "todowrite", "other", json!([]));
+    check_call("github_search", json!({"query": "q"}), "github_search", "other", json!([]));
+}
+
+#[test]
+fn a_call_whose_input_is_not_known_yet_has_its_tool_s_name() {
+    check_call("read", json!({}), "read", "read", json!([]));
+    check_call("bash", json!({}), "bash", "execute", json!([{"path": "/work"}]));
+}
+
+#[test]
+fn a_running_command_shows_the_end_of_its_output() {
+    let running = |output: &str| {
+        let state = json!({"status": "running", "input": {"command": "make"}, "time": {"start": 1},
+                           "metadata": {"output": output}});
+        update("bash", state)["content"].clone()
+    };
+    assert_eq!(running("cc a.c\n"), json!([text("cc a.c\n")]));
+    assert_eq!(running(""), Value::Null);
+    let long = format!("{}{}", "a".repeat(5000), "ä".repeat(2047));
+    assert_eq!(running(&long), json!([text(&format!("aa{}", "ä".repeat(2047)))]));
+    assert_eq!(running(&format!("{long}a")), json!([text(&format!("a{}a", "ä".repeat(2047)))]));
+}
+
+#[test]
+fn a_running_tool_of_a_server_has_the_title_it_was_given() {
+    let state = json!({"status": "running", "input": {}, "title": "Searching", "time": {"start": 1}});
+    assert_eq!(update("github_search", state)["title"], "Searching");
+}
+
+#[test]
+fn a_pending_call_says_nothing_but_that() {
+    let expected = json!({"toolCallId": "call_1", "kind": "read", "name": "read", "status": "pending"});
+    assert_eq!(update("read", json!({"status": "pending", "input": {}, "raw": ""})), expected);
+}
+
+#[test]
+fn a_change_shows_both_whole_texts_and_says_them_once() {
+    let metadata = change(json!("a\nb\nc\nd\ne\nf\ng\n"), "a\nb\nc\nd\ne\nf\nG\n");
+    let shown = completed("edit", json!({"filePath": "a.rs"}), "done", metadata.clone(), Value::Null);
+    let expected = json!({
+        "toolCallId": "call_1", "kind": "edit", "name": "edit", "status": "completed", "title": "a.rs",
+        "locations": [{"path": "/work/a.rs", "line": 7}],
+        "content": [
+            text("done"),
+            {"type": "diff", "path": "/work/a.rs", "oldText": "a\nb\nc\nd\ne\nf\ng\n",
+             "newText": "a\nb\nc\nd\ne\nf\nG\n"},
+        ],
+        "rawOutput": {"output": "done", "metadata": stripped(&metadata)},
+    });
+    assert_eq!(shown, expected);
+}
+
+#[track_caller]
+fn check_line(before: Value, after: &str, expected: u32) {
+    let shown = completed("edit", json!({"filePath": "a.rs"}), "", change(before, after), Value::Null);
+    assert_eq!(shown["locations"], json!([{"path": "/work/a.rs", "line": expected}]));
+}
+
+#[test]
+fn the_client_is_led_to_the_first_changed_line() {
+    check_line(json!("a\n"), "b\n", 1);
+    check_line(json!("a\nb\n"), "a\nB\n", 2);
+    check_line(json!("a\n\nc\n"), "a\n\nC\n", 3);
+    check_line(json!("a\nb\n"), "a\nb\nc\n", 3);
+    check_line(json!("a\nb\nc\n"), "a\nc\n", 2);
+    check_line(json!("a\n"), "", 1);
+    check_line(Value::Null, "a\nb\n", 1);
+}
+
+#[test]
+fn a_new_file_has_no_text_before() {
+    let shown = completed("write", json!({"filePath": "a.rs"}), "", change(Value::Null, "a\n"), Value::Null);
+    let expected = json!({"type": "diff", "path": "/work/a.rs", "newText": "a\n"});
+    let mut shown = shown["content"][1].clone();
+    // Absent and null say the same.
+    if shown["oldText"].is_null() {
+        shown.as_object_mut().unwrap().remove("oldText");
+    }
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn a_change_too_large_to_keep_is_shown_without_its_texts() {
+    let metadata = stripped(&change(json!("a\n"), "b\n"));
+    let shown = completed("edit", json!({"filePath": "a.rs"}), "done", metadata.clone(), Value::Null);
+    assert_eq!(shown["content"], json!([text("done")]));
+    assert_eq!(shown["rawOutput"]["metadata"], metadata);
+}
+
+#[test]
+fn a_file_that_was_read_is_shown_bare() {
+    let metadata = json!({"display": {"text": "fn a() {}"}});
+    let shown = completed("read", json!({"filePath": "a.rs"}), "1: fn a() {}", metadata.clone(), Value::Null);
+    assert_eq!(shown["content"], json!([text("fn a() {}")]));
+    assert_eq!(shown["rawOutput"], json!({"output": "1: fn a() {}", "metadata": metadata}));
+}
+
+#[test]
+fn an_attached_image_is_shown_and_its_data_said_once() {
+    let attachment = |mime: &str, filename: Value| {
+        json!({
+            "id": "prt_1", "sessionID": "ses_1", "messageID": "msg_1", "type": "file", "mime": mime,
+            "filename": filename, "url": format!("data:{mime};base64,AAAA"),
+        })
+    };
+    let attachments =
+        json!([attachment("image/png", json!("a.png")), attachment("application/pdf", Value::Null)]);
+    let shown = completed("read", json!({"filePath": "a.png"}), "Image read", json!({}), attachments);
+    let image =
+        json!({"type": "content", "content": {"type": "image", "data": "AAAA", "mimeType": "image/png"}});
+    assert_eq!(shown["content"], json!([text("Image read"), image]));
+    let expected = json!({
+        "output": "Image read", "metadata": {},
+        "attachments": [
+            {"mime": "image/png", "filename": "a.png"},
+            {"mime": "application/pdf", "filename": null},
+        ],
+    });
+    assert_eq!(shown["rawOutput"], expected);
+}
+
+#[test]
+fn a_tool_without_a_title_of_its_own_shows_the_one_it_gave() {
+    assert_eq!(completed("todowrite", json!({}), "", json!({}), Value::Null)["title"], "shown");
+    assert_eq!(completed("bash", json!({"command": "ls"}), "", json!({}), Value::Null)["title"], "ls");
+}
+
+#[test]
+fn a_failed_call_shows_why() {
+    let metadata = change(json!("a\n"), "b\n");
+    let state = json!({"status": "error", "input": {"filePath": "a.rs"}, "error": "no such file",
+                       "metadata": metadata, "time": {"start": 1, "end": 2}});
+    let expected = json!({
+        "toolCallId": "call_1", "kind": "edit", "name": "edit", "status": "failed", "title": "a.rs",
+        "content": [text("no such file")], "rawInput": {"filePath": "a.rs"},
+        "rawOutput": {"error": "no such file", "metadata": stripped(&metadata)},
+    });
+    assert_eq!(update("edit", state), expected);
+}
+
+fn question(permission: &str, patterns: &[&str], metadata: Value, always: &[&str]) -> PermissionRequest {
+    serde_json::from_value(json!({
+        "id": "per_1", "sessionID": "ses_1", "permission": permission, "patterns": patterns,
+        "metadata": metadata, "always": always, "tool": {"messageID": "msg_1", "callID": "call_1"},
+    }))
+    .unwrap()
+}
+
+fn asked(request: &PermissionRequest) -> Value {
+    serde_json::to_value(permission(request, Path::new(CWD))).unwrap()
+}
+
+#[track_caller]
+fn check_question(request: PermissionRequest, call: Value) {
+    let mut options = vec![json!({"optionId": "once", "name": "Allow once", "kind": "allow_once"})];
+    if !request.always.is_empty() {
+        options.push(json!({"optionId": "always", "name": "Always allow", "kind": "allow_always"}));
+    }
+    options.push(json!({"optionId": "reject", "name": "Reject", "kind": "reject_once"}));
+    let mut expected_call = json!({"toolCallId": "call_1", "status": "pending", "locations": []});
+    expected_call.as_object_mut().unwrap().extend(call.as_object().unwrap().clone());
+    let expected = json!({"sessionId": "ses_1", "toolCall": expected_call, "options": options});
+    assert_eq!(asked(&request), expected);
+}
+
+#[test]
+fn a_change_is_asked_for_with_the_whole_change() {
+    let metadata = change(json!("a\nb\n"), "a\nB\n");
+    check_question(
+        question("edit", &["a.rs"], metadata.clone(), &["*"]),
+        json!({
+            "title": "/work/a.rs", "kind": "edit", "locations": [{"path": "/work/a.rs", "line": 2}],
+            "content": [{"type": "diff", "path": "/work/a.rs", "oldText": "a\nb\n", "newText": "a\nB\n"}],
+            "rawInput": stripped(&metadata),
+        }),
+    );
+}
+
+#[test]
+fn a_command_is_asked_for_in_its_own_words() {
+    let metadata = json!({"command": "git log && ls"});
+    check_question(
+        question("bash", &["git log", "ls"], metadata.clone(), &["git log *", "ls *"]),
+        json!({"title": "git log && ls", "kind": "execute", "rawInput": metadata}),
+    );
+}
+
+#[test]
+fn what_has_no_always_offers_none() {
+    let metadata = json!({"command": "ls"});
+    check_question(
+        question("bash", &["ls"], metadata.clone(), &[]),
+        json!({"title": "ls", "kind": "execute", "rawInput": metadata}),
+    );
+}
+
+#[test]
+fn a_secret_file_is_asked_for_by_its_path() {
+    check_question(
+        question("read", &[".env"], json!({}), &["*"]),
+        json!({
+            "title": ".env", "kind": "read", "locations": [{"path": "/work/.env"}],
+            "rawInput": {"permission": "read", "patterns": [".env"]},
+        }),
+    );
+}
+
+#[test]
+fn leaving_the_project_says_for_what_and_where_to() {
+    let metadata = json!({"filepath": "/etc/hosts", "parentDir": "/etc"});
+    check_question(
+        question("external_directory", &["/etc/*"], metadata.clone(), &["/etc/*"]),
+        json!({
+            "title": "/etc/hosts (outside the project: /etc/*)", "kind": "other",
+            "locations": [{"path": "/etc/hosts"}], "rawInput": metadata,
+        }),
+    );
+    let metadata = json!({"command": "cat /etc/hosts"});
+    check_question(
+        question("external_directory", &["/etc/*", "/tmp/*"], metadata.clone(), &[]),
+        json!({
+            "title": "cat /etc/hosts (outside the project: /etc/*, /tmp/*)", "kind": "other",
+            "rawInput": metadata,
+        }),
+    );
+    check_question(
+        question("external_directory", &["/etc/*"], json!({}), &[]),
+        json!({
+            "title": "outside the project: /etc/*", "kind": "other",
+            "rawInput": {"permission": "external_directory", "patterns": ["/etc/*"]},
+        }),
+    );
+}
+
+#[test]
+fn a_server_s_tool_is_asked_for_by_its_name() {
+    check_question(
+        question("github_search", &["*"], json!({}), &["*"]),
+        json!({
+            "title": "github_search", "kind": "other",
+            "rawInput": {"permission": "github_search", "patterns": ["*"]},
+        }),
+    );
+}
+
+#[test]
+fn a_question_of_no_call_has_an_id_of_its_own() {
+    let mut request = question("webfetch", &["https://x"], json!({"url": "https://x"}), &[]);
+    request.tool = None;
+    let asked = asked(&request);
+    assert_eq!(
+        (&asked["toolCall"]["toolCallId"], &asked["toolCall"]["title"]),
+        (&json!("per_1"), &json!("https://x"))
+    );
+}
+
+#[test]
+fn a_plan_is_the_list_without_what_was_given_up() {
+    let todo = |content: &str, status: &str, priority: &str| json!({"content": content, "status": status, "priority": priority});
+    let todos: Vec<Todo> = serde_json::from_value(json!([
+        todo("a", "completed", "high"),
+        todo("b", "cancelled", "high"),
+        todo("c", "in_progress", "medium"),
+        todo("d", "pending", "low"),
+    ]))
+    .unwrap();
+    let expected = json!({"entries": [
+        todo("a", "completed", "high"), todo("c", "in_progress", "medium"), todo("d", "pending", "low"),
+    ]});
+    assert_eq!(serde_json::to_value(plan(&todos)).unwrap(), expected);
+}
+
+#[test]
+fn a_session_is_listed_with_its_title_and_time() {
+    let session = serde_json::from_value(json!({
+        "id": "ses_1", "slug": "s", "projectID": "global", "directory": "/work", "title": "Fix it",
+        "version": "0", "time": {"created": 1, "updated": 1_790_000_000_000_i64},
+    }))
+    .unwrap();
+    let expected = json!({
+        "sessionId": "ses_1", "cwd": "/work", "title": "Fix it", "updatedAt": "2026-09-21T14:13:20.000Z",
+    });
+    assert_eq!(serde_json::to_value(session_info(&session)).unwrap(), expected);
+}
+
+#[test]
+fn every_stop_reason_has_acp_s_word() {
+    use engine::StopReason::{Cancelled, EndTurn, MaxTokens, MaxTurnRequests, Refusal};
+    let words = [EndTurn, MaxTokens, MaxTurnRequests, Refusal, Cancelled].map(stop_reason);
+    let expected = json!(["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]);
+    assert_eq!(serde_json::to_value(words).unwrap(), expected);
+}
+
+#[test]
+fn usage_names_only_what_there_was() {
+    let counts = |reasoning: u64, read: u64, write: u64| {
+        let tokens = serde_json::from_value(json!({
+            "input": 1, "output": 2, "reasoning": reasoning, "cache": {"read": read, "write": write},
+        }))
+        .unwrap();
+        serde_json::to_value(usage(&tokens)).unwrap()
+    };
+    assert_eq!(counts(0, 0, 0), json!({"totalTokens": 3, "inputTokens": 1, "outputTokens": 2}));
+    let expected = json!({
+        "totalTokens": 63, "inputTokens": 1, "outputTokens": 2, "thoughtTokens": 10, "cachedReadTokens": 20,
+        "cachedWriteTokens": 30,
+    });
+    assert_eq!(counts(10, 20, 30), expected);
+}

@@ -1,0 +1,111 @@
+//! The client sees one question of a session at a time, and none that is settled.
+
+use serde_json::Map;
+use windlass_protocol::{
+    opencode::{
+        id::{PermissionId, SessionId},
+        permission::PermissionRequest,
+    },
+    rpc::Id,
+};
+
+use super::Permissions;
+
+fn session(name: &str) -> SessionId {
+    SessionId::from_trusted(name)
+}
+
+fn id(name: &str) -> PermissionId {
+    PermissionId::from_trusted(name)
+}
+
+fn ask(permissions: &Permissions, session_id: &str, name: &str) -> Option<PermissionId> {
+    let request = PermissionRequest {
+        id: id(name),
+        session_id: session(session_id),
+        permission: "bash".to_owned(),
+        patterns: vec!["ls".to_owned()],
+        metadata: Map::new(),
+        always: Vec::new(),
+        tool: None,
+    };
+    permissions.ask(request).map(|request| request.id)
+}
+
+/// What settling a question means: the request taken back, and the next question.
+fn settle(permissions: &Permissions, session_id: &str, name: &str) -> (Option<Id>, Option<PermissionId>) {
+    let settled = permissions.settle(&session(session_id), &id(name));
+    (settled.withdrawn, settled.next.map(|request| request.id))
+}
+
+#[test]
+fn questions_of_a_session_are_shown_one_after_another() {
+    let permissions = Permissions::default();
+    assert_eq!(ask(&permissions, "ses_1", "per_a"), Some(id("per_a")));
+    assert_eq!(ask(&permissions, "ses_1", "per_b"), None);
+    assert_eq!(ask(&permissions, "ses_1", "per_c"), None);
+    assert_eq!(settle(&permissions, "ses_1", "per_a"), (None, Some(id("per_b"))));
+    assert_eq!(settle(&permissions, "ses_1", "per_b"), (None, Some(id("per_c"))));
+    assert_eq!(settle(&permissions, "ses_1", "per_c"), (None, None));
+    assert_eq!(ask(&permissions, "ses_1", "per_d"), Some(id("per_d")));
+}
+
+#[test]
+fn sessions_do_not_wait_for_each_other() {
+    let permissions = Permissions::default();
+    assert_eq!(ask(&permissions, "ses_1", "per_a"), Some(id("per_a")));
+    assert_eq!(ask(&permissions, "ses_2", "per_b"), Some(id("per_b")));
+    assert_eq!(settle(&permissions, "ses_2", "per_b"), (None, None));
+}
+
+#[test]
+fn a_question_the_client_answered_is_not_taken_back() {
+    let permissions = Permissions::default();
+    ask(&permissions, "ses_1", "per_a");
+    let shown = permissions.show(&id("per_a"));
+    assert_eq!(permissions.answered(&shown), Some(id("per_a")));
+    assert_eq!(permissions.answered(&shown), None);
+    assert_eq!(settle(&permissions, "ses_1", "per_a"), (None, None));
+}
+
+#[test]
+fn a_question_settled_elsewhere_is_taken_back_and_its_late_answer_is_about_nothing() {
+    let permissions = Permissions::default();
+    ask(&permissions, "ses_1", "per_a");
+    ask(&permissions, "ses_1", "per_b");
+    let shown = permissions.show(&id("per_a"));
+    assert_eq!(settle(&permissions, "ses_1", "per_a"), (Some(shown.clone()), Some(id("per_b"))));
+    assert_eq!(permissions.answered(&shown), None);
+    assert_ne!(permissions.show(&id("per_b")), shown);
+}
+
+#[test]
+fn settling_a_question_that_waits_shows_nothing_new() {
+    let permissions = Permissions::default();
+    ask(&permissions, "ses_1", "per_a");
+    ask(&permissions, "ses_1", "per_b");
+    assert_eq!(settle(&permissions, "ses_1", "per_b"), (None, None));
+    assert_eq!(settle(&permissions, "ses_1", "per_a"), (None, None));
+}
+
+#[test]
+fn settling_what_was_never_asked_is_nothing() {
+    let permissions = Permissions::default();
+    ask(&permissions, "ses_1", "per_a");
+    assert_eq!(settle(&permissions, "ses_1", "per_x"), (None, None));
+    assert_eq!(settle(&permissions, "ses_2", "per_a"), (None, None));
+    assert_eq!(settle(&permissions, "ses_1", "per_a"), (None, None));
+}
+
+#[test]
+fn giving_up_names_every_waiting_question() {
+    let permissions = Permissions::default();
+    for (session_id, name) in [("ses_1", "per_a"), ("ses_1", "per_b"), ("ses_2", "per_c")] {
+        ask(&permissions, session_id, name);
+    }
+    assert!(!permissions.is_unanswerable());
+    let mut waiting = permissions.give_up();
+    waiting.sort();
+    assert_eq!(waiting, [id("per_a"), id("per_b"), id("per_c")]);
+    assert!(permissions.is_unanswerable());
+}
