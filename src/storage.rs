@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use windlass_protocol::opencode::{
     id::{MessageId, PartId, SessionId},
     message::{Message, MessageWithParts},
@@ -20,16 +20,35 @@ use worker::Worker;
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
-    #[error("the store {path} cannot be opened: {reason}")]
+    #[error(
+        "the store {path} cannot be opened: {reason}; mend or move that file, or set WINDLASS_HOME elsewhere"
+    )]
     Open { path: String, reason: String },
+    #[error("the store is damaged ({0}); move windlass.db out of the data directory")]
+    Damaged(rusqlite::Error),
+    #[error("the disk with the store is full ({0}); free some space and repeat")]
+    Full(rusqlite::Error),
+    #[error("another process holds the store locked ({0}); end it and repeat")]
+    Locked(rusqlite::Error),
     #[error("the store failed: {0}")]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(rusqlite::Error),
     #[error("the store holds something that cannot be read: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the store could not commit: {reason}")]
     Commit { reason: String },
     #[error("the store's thread has ended")]
     Gone,
+}
+
+impl From<rusqlite::Error> for StorageError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StorageError::Damaged(error),
+            Some(ErrorCode::DiskFull) => StorageError::Full(error),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageError::Locked(error),
+            Some(_) | None => StorageError::Sqlite(error),
+        }
+    }
 }
 
 /// One change. A batch of them is one transaction.

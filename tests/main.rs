@@ -22,5 +22,6 @@ mod prompt;
 mod retry;
 mod rust_sdk;
 mod session;
+mod store;
 mod tidy;
 mod tools;

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Bytes of one line; a longer one is refused, not kept.
-pub const MAX_LINE: usize = 256 * 1024 * 1024;
+pub const MAX_LINE: usize = 64 * 1024 * 1024;
 /// How long the last lines may take after a signal.
 const FLUSH_LIMIT: Duration = Duration::from_millis(300);
 /// Bytes that are encoded before they are written.

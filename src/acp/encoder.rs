@@ -18,7 +18,7 @@ use windlass_protocol::{
     },
     opencode::{
         event::{Event, EventPayload, SessionInfo},
-        id::{MessageId, PartId, SessionId},
+        id::{MessageId, PartId, PermissionId, SessionId},
         message::{Message, ModelRef},
         part::{Part, PartKind, ToolPart, ToolState},
         permission::{PermissionRequest, Reply},
@@ -46,6 +46,8 @@ pub struct Encoder {
     permissions: Arc<Permissions>,
     client: ClientCapabilities,
     sessions: HashMap<SessionId, Shown>,
+    /// Events that wait behind a replay.
+    held: HashMap<SessionId, Vec<Arc<Event>>>,
     /// `session.created` of sessions that are not attached yet.
     created: VecDeque<Arc<Event>>,
 }
@@ -54,7 +56,7 @@ pub struct Encoder {
 struct Shown {
     cwd: PathBuf,
     workspace: Arc<Workspace>,
-    title: Option<String>,
+    title: String,
     /// US dollars so far.
     cost: f64,
     /// Model of the newest answer.
@@ -62,11 +64,18 @@ struct Shown {
     user_messages: HashSet<MessageId>,
     /// Bytes shown of each text or thought of the running turn.
     texts: HashMap<PartId, Text>,
-    calls: HashSet<PartId>,
+    /// How far the client has seen each tool call and step of the running turn come.
+    progress: HashMap<PartId, Progress>,
     /// The plan as it was shown last.
     todos: Vec<Todo>,
-    /// Events that wait behind a replay.
-    held: Option<Vec<Arc<Event>>>,
+}
+
+/// How far a part has come; it never goes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Progress {
+    Pending,
+    Running,
+    Done,
 }
 
 #[derive(Clone, Copy)]
@@ -82,6 +91,7 @@ impl Encoder {
             permissions,
             client: ClientCapabilities::default(),
             sessions: HashMap::new(),
+            held: HashMap::new(),
             created: VecDeque::new(),
         }
     }
@@ -99,12 +109,13 @@ impl Encoder {
                 out.push(b'\n');
             }
             Outgoing::Event(event) => self.event(&event, out),
-            Outgoing::Attach { session_id, workspace, cost } => self.attach(session_id, workspace, cost, out),
-            Outgoing::Hold(session_id) => {
-                if let Some(shown) = self.sessions.get_mut(&session_id) {
-                    shown.held.get_or_insert_default();
-                }
+            Outgoing::Attach { session_id, workspace, title, cost } => {
+                self.attach(session_id, workspace, title, cost, out);
             }
+            Outgoing::Hold(session_id) => {
+                self.held.entry(session_id).or_default();
+            }
+            Outgoing::Release(session_id) => self.release(&session_id, out),
             Outgoing::Replay(replay) => self.replay(*replay, out),
             Outgoing::Detach(session_id) => {
                 self.sessions.remove(&session_id);
@@ -131,21 +142,26 @@ impl Encoder {
         true
     }
 
-    fn attach(&mut self, session_id: SessionId, workspace: Arc<Workspace>, cost: f64, out: &mut Vec<u8>) {
+    fn attach(
+        &mut self,
+        session_id: SessionId,
+        workspace: Arc<Workspace>,
+        title: String,
+        cost: f64,
+        out: &mut Vec<u8>,
+    ) {
         let created = self.created.iter().position(|event| event.payload.session_id() == Some(&session_id));
         let created = created.and_then(|index| self.created.remove(index));
-        let held = self.sessions.remove(&session_id).and_then(|shown| shown.held);
         let shown = Shown {
             cwd: workspace.directory().to_owned(),
             workspace,
-            title: None,
+            title,
             cost,
             model: None,
             user_messages: HashSet::new(),
             texts: HashMap::new(),
-            calls: HashSet::new(),
+            progress: HashMap::new(),
             todos: Vec::new(),
-            held,
         };
         self.sessions.insert(session_id, shown);
         if let Some(created) = created {
@@ -155,15 +171,17 @@ impl Encoder {
 
     fn event(&mut self, event: &Arc<Event>, out: &mut Vec<u8>) {
         let session_id = event.payload.session_id();
-        match session_id.map(|id| (id, self.sessions.get_mut(id))) {
-            Some((_, Some(Shown { held: Some(held), .. }))) => held.push(event.clone()),
-            Some((id, Some(_))) => {
-                let id = id.clone();
-                self.update(&id, &event.payload, false, out);
-                self.raw_event(event, out);
-            }
-            Some((_, None)) => self.remember(event),
-            None => self.raw_event(event, out),
+        let Some(id) = session_id else { return self.raw_event(event, out) };
+        if let Some(held) = self.held.get_mut(id) {
+            held.push(event.clone());
+        } else if self.sessions.contains_key(id) {
+            self.update(id, &event.payload, false, out);
+            self.raw_event(event, out);
+        } else if let EventPayload::PermissionReplied { session_id, request_id, .. } = &event.payload {
+            // Also for a session that is closed by now: its question must not stay open.
+            self.settle(session_id, request_id, out);
+        } else {
+            self.remember(event);
         }
     }
 
@@ -197,8 +215,12 @@ impl Encoder {
         if !is_shown {
             self.plan(&session_id, &todos, out);
         }
-        let held = self.sessions.get_mut(&session_id).and_then(|shown| shown.held.take());
-        for event in held.into_iter().flatten() {
+        self.release(&session_id, out);
+    }
+
+    /// Shows what was held back.
+    fn release(&mut self, session_id: &SessionId, out: &mut Vec<u8>) {
+        for event in self.held.remove(session_id).into_iter().flatten() {
             self.event(&event, out);
         }
     }
@@ -207,7 +229,7 @@ impl Encoder {
         match payload {
             EventPayload::SessionCreated(info) => {
                 if let Some(shown) = self.sessions.get_mut(id) {
-                    shown.title = Some(info.info.title.clone());
+                    shown.title.clone_from(&info.info.title);
                 }
             }
             EventPayload::SessionUpdated(info) => self.session_info(id, info, out),
@@ -215,7 +237,7 @@ impl Encoder {
             EventPayload::SessionIdle { .. } => {
                 if let Some(shown) = self.sessions.get_mut(id) {
                     shown.texts.clear();
-                    shown.calls.clear();
+                    shown.progress.clear();
                     shown.user_messages.clear();
                 }
             }
@@ -229,18 +251,7 @@ impl Encoder {
             }
             EventPayload::PermissionAsked(request) => self.ask(request, out),
             EventPayload::PermissionReplied { session_id, request_id, .. } => {
-                let settled = self.permissions.settle(session_id, request_id);
-                if let Some(rpc_id) = settled.withdrawn {
-                    #[derive(Serialize)]
-                    #[serde(rename_all = "camelCase")]
-                    struct Params {
-                        request_id: rpc::Id,
-                    }
-                    write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out);
-                }
-                if let Some(next) = settled.next {
-                    self.show_ask(&next, out);
-                }
+                self.settle(session_id, request_id, out);
             }
             EventPayload::TodoUpdated { todos, .. } => self.plan(id, todos, out),
             EventPayload::SessionError { .. }
@@ -253,9 +264,8 @@ impl Encoder {
 
     fn session_info(&mut self, id: &SessionId, info: &SessionInfo, out: &mut Vec<u8>) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
-        let is_new = shown.title.as_ref().is_some_and(|title| *title != info.info.title);
-        shown.title = Some(info.info.title.clone());
-        if is_new {
+        if shown.title != info.info.title {
+            shown.title.clone_from(&info.info.title);
             let update = SessionInfoUpdate::new()
                 .title(info.info.title.clone())
                 .updated_at(clock::iso(info.info.time.updated));
@@ -302,6 +312,9 @@ impl Encoder {
             PartKind::Reasoning(reasoning) => self.text(id, part, &reasoning.text, true, out),
             PartKind::Tool(tool) => self.tool(id, &part.id, tool, is_replay, out),
             PartKind::StepFinish { cost, tokens, .. } => {
+                if shown.progress.insert(part.id.clone(), Progress::Done).is_some() {
+                    return;
+                }
                 shown.cost += cost;
                 let cost = Cost::new(shown.cost, "USD");
                 let loaded = shown.workspace.loaded();
@@ -363,7 +376,18 @@ impl Encoder {
         out: &mut Vec<u8>,
     ) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
-        let is_new = shown.calls.insert(part_id.clone());
+        let progress = match &tool.state {
+            ToolState::Pending { .. } => Progress::Pending,
+            ToolState::Running { .. } => Progress::Running,
+            ToolState::Completed { .. } | ToolState::Error { .. } => Progress::Done,
+        };
+        let before = shown.progress.get(part_id).copied();
+        // A replay may have shown what a held event tells again.
+        if before == Some(Progress::Done) || before > Some(progress) {
+            return;
+        }
+        shown.progress.insert(part_id.clone(), progress);
+        let is_new = before.is_none();
         if is_new {
             send_tool_call(id, &to_proto::tool_call(tool, &shown.cwd), out);
         }
@@ -372,8 +396,7 @@ impl Encoder {
             self.plan(id, &todos, out);
         }
         let Some(shown) = self.sessions.get_mut(id) else { return };
-        let is_pending = matches!(tool.state, ToolState::Pending { .. });
-        if !(is_new && is_pending) {
+        if progress > Progress::Pending {
             let update = to_proto::tool_call_update(tool, &shown.cwd);
             send(id, SessionUpdate::ToolCallUpdate(update), out);
         }
@@ -398,6 +421,22 @@ impl Encoder {
         }
         if let Some(request) = self.permissions.ask(request.clone()) {
             self.show_ask(&request, out);
+        }
+    }
+
+    /// Takes a settled question off the client's screen and shows the next one.
+    fn settle(&mut self, session_id: &SessionId, id: &PermissionId, out: &mut Vec<u8>) {
+        let settled = self.permissions.settle(session_id, id);
+        if let Some(rpc_id) = settled.withdrawn {
+            #[derive(Serialize)]
+            #[serde(rename_all = "camelCase")]
+            struct Params {
+                request_id: rpc::Id,
+            }
+            write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out);
+        }
+        if let Some(next) = settled.next {
+            self.show_ask(&next, out);
         }
     }
 

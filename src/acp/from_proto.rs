@@ -1,5 +1,6 @@
 //! A prompt's content blocks to what the engine takes. Pure (facts: OpenCode §11.5).
 
+use reqwest::Url;
 use windlass_protocol::{
     acp::schema::{Annotations, ContentBlock, EmbeddedResourceResource, Role},
     opencode::part::FilePart,
@@ -20,7 +21,11 @@ pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>)
             ContentBlock::Image(image) => {
                 let url = match (image.data.is_empty(), image.uri) {
                     (true, Some(uri)) => uri,
-                    (_, _) => format!("data:{};base64,{}", image.mime_type, image.data),
+                    (true, None) => {
+                        unused.push("an image with neither data nor uri is ignored".to_owned());
+                        continue;
+                    }
+                    (false, _) => format!("data:{};base64,{}", image.mime_type, image.data),
                 };
                 parts.push(PromptPart::File(FilePart {
                     mime: image.mime_type,
@@ -37,7 +42,9 @@ pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>)
                     parts.push(plain(format!("[{}]\n{}", place(&text.uri), text.text)));
                 }
                 EmbeddedResourceResource::BlobResourceContents(blob) => {
-                    let mime = blob.mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                    let mime = blob.mime_type.unwrap_or_else(|| {
+                        media_type(&blob.uri).unwrap_or("application/octet-stream").to_owned()
+                    });
                     let url = format!("data:{mime};base64,{}", blob.blob);
                     let filename = file_name(&blob.uri);
                     parts.push(PromptPart::File(FilePart { mime, filename, url, source: None }));
@@ -67,44 +74,52 @@ fn plain(text: String) -> PromptPart {
 fn resource_link(uri: String, name: String, mime: Option<String>) -> PromptPart {
     // Zed's own scheme names a file by the `path` of its query.
     let local = match uri.strip_prefix("zed://") {
-        Some(rest) => rest.split_once("path=").map(|(_, path)| format!("file://{path}")),
+        Some(_) => zed_path(&uri).map(|path| format!("file://{path}")),
         None => uri.starts_with("file://").then(|| uri.clone()),
     };
     match local {
         Some(url) => {
-            let mime = mime.unwrap_or_else(|| mime_of(&url).to_owned());
+            let mime = mime.unwrap_or_else(|| media_type(&url).unwrap_or("text/plain").to_owned());
             PromptPart::File(FilePart { mime, filename: Some(name), url, source: None })
         }
         None => plain(uri),
     }
 }
 
-fn mime_of(url: &str) -> &'static str {
+fn zed_path(uri: &str) -> Option<String> {
+    let uri = Url::parse(uri).ok()?;
+    uri.query_pairs().find(|(name, _)| name == "path").map(|(_, path)| path.into_owned())
+}
+
+/// The type of an image or document, by its name's ending.
+fn media_type(url: &str) -> Option<&'static str> {
     let path = url.split(['?', '#']).next().unwrap_or(url);
     match path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).as_deref() {
-        Some("png") => "image/png",
-        Some("jpg" | "jpeg") => "image/jpeg",
-        Some("gif") => "image/gif",
-        Some("webp") => "image/webp",
-        Some("pdf") => "application/pdf",
-        Some(_) | None => "text/plain",
+        Some("png") => Some("image/png"),
+        Some("jpg" | "jpeg") => Some("image/jpeg"),
+        Some("gif") => Some("image/gif"),
+        Some("webp") => Some("image/webp"),
+        Some("pdf") => Some("application/pdf"),
+        Some(_) | None => None,
     }
 }
 
 /// `path` or `path:line` of a `file://` URI with an `#L<n>` fragment; any other URI as it is.
 fn place(uri: &str) -> String {
-    let Some(rest) = uri.strip_prefix("file://") else { return uri.to_owned() };
-    match rest.split_once("#L") {
-        Some((path, line)) => {
-            let line: String = line.chars().take_while(char::is_ascii_digit).collect();
-            format!("{path}:{line}")
-        }
-        None => rest.to_owned(),
+    let file = Url::parse(uri).ok().filter(|url| url.scheme() == "file");
+    let Some((url, path)) = file.and_then(|url| Some((url.clone(), url.to_file_path().ok()?))) else {
+        return uri.to_owned();
+    };
+    let line = url.fragment().and_then(|fragment| fragment.strip_prefix('L')).unwrap_or_default();
+    let line: String = line.chars().take_while(char::is_ascii_digit).collect();
+    match line.is_empty() {
+        true => path.display().to_string(),
+        false => format!("{}:{line}", path.display()),
     }
 }
 
 fn file_name(uri: &str) -> Option<String> {
-    let name = uri.rsplit('/').next()?;
+    let name = uri.split(['?', '#']).next()?.rsplit('/').next()?;
     (!name.is_empty()).then(|| name.to_owned())
 }
 

@@ -34,10 +34,12 @@ pub enum Outgoing {
     Event(Arc<Event>),
     /// A whole encoded message, without its line feed.
     Line(Vec<u8>),
-    /// The session is known to the client from here on.
-    Attach { session_id: SessionId, workspace: Arc<Workspace>, cost: f64 },
+    /// The session is known to the client from here on, with this title and what it has cost in US dollars.
+    Attach { session_id: SessionId, workspace: Arc<Workspace>, title: String, cost: f64 },
     /// Everything said so far follows; events of the session that come before it wait behind it.
     Hold(SessionId),
+    /// Nothing follows after all: what was held back is shown.
+    Release(SessionId),
     /// What was said so far, to be shown before what was held back.
     Replay(Box<Replay>),
     /// The session is no longer shown.
@@ -50,7 +52,7 @@ impl Outgoing {
         match self {
             Outgoing::Line(line) => line.len(),
             Outgoing::Event(event) => ENVELOPE + event_weight(&event.payload),
-            Outgoing::Attach { .. } | Outgoing::Hold(_) | Outgoing::Detach(_) => 0,
+            Outgoing::Attach { .. } | Outgoing::Hold(_) | Outgoing::Release(_) | Outgoing::Detach(_) => 0,
             // It is one answer to one request, however long.
             Outgoing::Replay(_) => ENVELOPE,
         }

@@ -25,7 +25,7 @@ use super::{
     connection::Connection,
     dispatch::{Call, Reply, engine_error, error, invalid_params, no_session, session_id},
     encoder, options,
-    outbox::{Outgoing, Replay, Responder},
+    outbox::{Outbox, Outgoing, Replay, Responder},
     to_proto,
 };
 use crate::engine::{ClientServer, NewSession, Opened, Workspace};
@@ -64,7 +64,8 @@ pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
                 .modes(options::modes(&loaded, &front))
                 .config_options(options::config_options(&loaded, &front));
             responder.succeed(&response);
-            attach(&connection, opened.info.id, front, 0.0, &skipped);
+            let Opened { info, .. } = opened;
+            attach(&connection, info.id, front, info.title, 0.0, &skipped);
         }) as Reply)
     })
 }
@@ -77,7 +78,7 @@ pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     call.spawn(request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
         // What happens in the session from here on is shown behind what happened before.
-        connection.outbox.push(Outgoing::Hold(id.clone()));
+        let hold = Hold::new(&connection.outbox, &id);
         let opened =
             connection.engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
@@ -87,11 +88,12 @@ pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
             let response = LoadSessionResponse::new()
                 .modes(options::modes(&loaded, &front))
                 .config_options(options::config_options(&loaded, &front));
-            let Opened { messages, todos, .. } = opened;
+            let Opened { info, messages, todos, .. } = opened;
             let outbox = &connection.outbox;
             let workspace = front.workspace.clone();
-            outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, cost: 0.0 });
+            outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, title: info.title, cost: 0.0 });
             outbox.push(Outgoing::Replay(Box::new(Replay { session_id: id.clone(), messages, todos })));
+            drop(hold);
             responder.succeed(&response);
             announce(&connection, id, front, &skipped);
         }) as Reply)
@@ -115,9 +117,29 @@ pub fn resume(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
                 .modes(options::modes(&loaded, &front))
                 .config_options(options::config_options(&loaded, &front));
             responder.succeed(&response);
-            attach(&connection, id, front, opened.info.cost, &skipped);
+            attach(&connection, id, front, opened.info.title, opened.info.cost, &skipped);
         }) as Reply)
     })
+}
+
+/// Holds a session's events back until what happened before them was shown, or cannot be.
+struct Hold {
+    outbox: Arc<Outbox>,
+    session_id: SessionId,
+}
+
+impl Hold {
+    fn new(outbox: &Arc<Outbox>, session_id: &SessionId) -> Self {
+        outbox.push(Outgoing::Hold(session_id.clone()));
+        Self { outbox: outbox.clone(), session_id: session_id.clone() }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // Behind a replay nothing is held any more; behind a failure everything still is.
+        self.outbox.push(Outgoing::Release(self.session_id.clone()));
+    }
 }
 
 /// After a logout a session needs a login first.
@@ -146,9 +168,16 @@ fn front(opened: &Opened) -> FrontSession {
     }
 }
 
-fn attach(connection: &Arc<Connection>, id: SessionId, front: FrontSession, cost: f64, skipped: &[String]) {
+fn attach(
+    connection: &Arc<Connection>,
+    id: SessionId,
+    front: FrontSession,
+    title: String,
+    cost: f64,
+    skipped: &[String],
+) {
     let workspace = front.workspace.clone();
-    connection.outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, cost });
+    connection.outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, title, cost });
     announce(connection, id, front, skipped);
 }
 

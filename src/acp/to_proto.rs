@@ -224,8 +224,6 @@ pub fn permission(request: &PermissionRequest, cwd: &Path) -> RequestPermissionR
         (_, None) => patterns,
     };
     let path = text("filepath").map(Path::new);
-    let path =
-        path.or_else(|| (request.permission == "read").then(|| request.patterns.first().map(Path::new))?);
     let line = first_changed_line(metadata).and_then(|line| u32::try_from(line).ok());
     let locations = path.map(|path| vec![ToolCallLocation::new(cwd.join(path)).line(line)]);
     let content = diff(metadata, cwd).map(|diff| vec![ToolCallContent::Diff(diff)]);

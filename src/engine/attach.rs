@@ -40,11 +40,17 @@ pub async fn resolve(cx: &TurnCx<'_>, message_id: &MessageId, parts: Vec<PromptP
     kinds
 }
 
+/// Lines of a file, counted from 1.
+struct Lines {
+    start: u64,
+    end: Option<u64>,
+}
+
 /// The path of a `file:` URL and its `?start=&end=` lines.
-fn local_path(url: &str) -> Option<(PathBuf, Option<(u64, Option<u64>)>)> {
+fn local_path(url: &str) -> Option<(PathBuf, Option<Lines>)> {
     let url = reqwest::Url::parse(url).ok().filter(|url| url.scheme() == "file")?;
     let line = |name: &str| url.query_pairs().find(|(key, _)| key == name)?.1.parse::<u64>().ok();
-    let range = line("start").map(|start| (start, line("end")));
+    let range = line("start").map(|start| Lines { start, end: line("end") });
     Some((url.to_file_path().ok()?, range))
 }
 
@@ -53,7 +59,7 @@ async fn read_file(
     message_id: &MessageId,
     file: FilePart,
     path: &Path,
-    range: Option<(u64, Option<u64>)>,
+    range: Option<Lines>,
 ) -> Vec<PartKind> {
     let is_media = file.mime.starts_with("image/") || file.mime == "application/pdf";
     if is_media {
@@ -61,7 +67,7 @@ async fn read_file(
     }
     let mut input = Map::new();
     input.insert("filePath".to_owned(), Value::String(path.display().to_string()));
-    if let Some((start, end)) = range {
+    if let Some(Lines { start, end }) = range {
         input.insert("offset".to_owned(), json!(start));
         if let Some(end) = end {
             input.insert("limit".to_owned(), json!(end.saturating_sub(start) + 1));

@@ -87,7 +87,7 @@ fn family(model_id: &str) -> &'static str {
     let id = model_id.to_ascii_lowercase();
     if id.contains("claude") {
         CLAUDE
-    } else if id.contains("gpt") || id.contains("codex") || id.starts_with("o1") || id.starts_with("o3") {
+    } else if id.contains("gpt") || id.contains("codex") || id.contains("o1") || id.contains("o3") {
         GPT
     } else if id.contains("gemini") {
         GEMINI
@@ -186,7 +186,12 @@ fn user_content<'a>(model: &Model, parts: &'a [Part]) -> Vec<UserContent<'a>> {
 }
 
 fn media_content<'a>(model: &Model, file: &'a FilePart) -> Option<UserContent<'a>> {
-    let media = media(file)?;
+    let Some(media) = media(file) else {
+        let is_by_url = file.url.starts_with("http://") || file.url.starts_with("https://");
+        let name = file.filename.as_deref().unwrap_or(&file.url);
+        let text = format!("ERROR: Cannot read {name} (it is given by URL, not as data). Inform the user.");
+        return is_by_url.then_some(UserContent::Text(Cow::Owned(text)));
+    };
     let is_taken = match media.mime {
         "application/pdf" => model.takes_pdf,
         _ => model.takes_images,
@@ -285,7 +290,7 @@ fn interrupted<'a>(error: &'a str, metadata: Option<&serde_json::Map<String, Val
 fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
     let reminder = if inputs.agent.name == "plan" {
         Some(library::PLAN_REMINDER)
-    } else if inputs.agent.name == "build" && was_planning(inputs.state) {
+    } else if inputs.agent.name == "build" && was_planning(&inputs.state.history) {
         Some(library::BUILD_REMINDER)
     } else {
         None
@@ -303,10 +308,11 @@ fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
 }
 
 /// Whether the prompt before the last one was answered by `plan`.
-fn was_planning(state: &SessionState) -> bool {
-    let mut agents = state.history.iter().rev().filter_map(|message| match &message.info {
-        Message::User(user) => Some(user.agent.as_str()),
-        Message::Assistant(_) => None,
+fn was_planning(history: &[MessageWithParts]) -> bool {
+    let refused = refused_prompts(history);
+    let mut agents = history.iter().rev().filter_map(|message| match &message.info {
+        Message::User(user) if !refused.contains(&user.id) => Some(user.agent.as_str()),
+        Message::User(_) | Message::Assistant(_) => None,
     });
     agents.next().is_some() && agents.next() == Some("plan")
 }

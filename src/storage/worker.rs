@@ -25,10 +25,14 @@ pub struct Worker {
 }
 
 enum Job {
-    Read(Box<dyn FnOnce(Result<&mut Connection, StorageError>) + Send>),
-    /// Does its work inside the group's transaction and returns what answers once that is committed.
-    Write(Box<dyn FnOnce(Result<&Connection, StorageError>) -> Answer + Send>),
+    Read(ReadJob),
+    Write(WriteJob),
 }
+
+type ReadJob = Box<dyn FnOnce(Result<&mut Connection, StorageError>) + Send>;
+
+/// Does its work inside the group's transaction and returns what answers once that is committed.
+type WriteJob = Box<dyn FnOnce(Result<&Connection, StorageError>) -> Answer + Send>;
 
 /// Called with the outcome of the commit.
 type Answer = Box<dyn FnOnce(Result<(), StorageError>) + Send>;
@@ -106,11 +110,7 @@ fn run(path: &Path, mut jobs: mpsc::Receiver<Job>) {
     }
 }
 
-fn write_group(
-    connection: &mut Connection,
-    first: Box<dyn FnOnce(Result<&Connection, StorageError>) -> Answer + Send>,
-    jobs: &mut mpsc::Receiver<Job>,
-) {
+fn write_group(connection: &mut Connection, first: WriteJob, jobs: &mut mpsc::Receiver<Job>) {
     let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
         Ok(transaction) => transaction,
         Err(error) => return first(Err(error.into()))(Ok(())),
@@ -153,6 +153,14 @@ fn open(path: &Path) -> Result<Connection, StorageError> {
         std::fs::create_dir_all(parent).map_err(|error| open_error(path, &error))?;
     }
     let mut connection = Connection::open(path).map_err(|error| open_error(path, &error))?;
+    set_up(&mut connection).map_err(|error| match error {
+        StorageError::Sqlite(error) | StorageError::Damaged(error) => open_error(path, &error),
+        other => other,
+    })?;
+    Ok(connection)
+}
+
+fn set_up(connection: &mut Connection) -> Result<(), StorageError> {
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(32);
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -160,8 +168,7 @@ fn open(path: &Path) -> Result<Connection, StorageError> {
     connection.pragma_update(None, "foreign_keys", "ON")?;
     connection.pragma_update(None, "cache_size", -2000)?;
     connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
-    migrations::run(&mut connection)?;
-    Ok(connection)
+    migrations::run(connection)
 }
 
 fn open_error(path: &Path, error: &dyn std::fmt::Display) -> StorageError {

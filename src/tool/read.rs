@@ -10,7 +10,7 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use windlass_protocol::opencode::part::FilePart;
 
 use super::{
@@ -56,7 +56,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             permission: "read".to_owned(),
             patterns: target.patterns.clone(),
             always: vec!["*".to_owned()],
-            metadata: Map::new(),
+            metadata: object(json!({ "filepath": path::display(&target.path) })),
         })
         .await?;
     let window = Window {

@@ -63,7 +63,12 @@ impl Scene {
     }
 
     fn attach(&self, cost: f64) -> Outgoing {
-        Outgoing::Attach { session_id: session_id(), workspace: self.workspace.clone(), cost }
+        Outgoing::Attach {
+            session_id: session_id(),
+            workspace: self.workspace.clone(),
+            title: "New session".to_owned(),
+            cost,
+        }
     }
 
     /// What the client reads for an item: the update of a `session/update`, else the whole message.
@@ -271,7 +276,7 @@ async fn a_call_is_made_known_once_and_then_updated() {
     let mut scene = Scene::new().await;
     let begun = json!({
         "sessionUpdate": "tool_call", "toolCallId": "call_1", "title": "read", "name": "read", "kind": "read",
-        "rawInput": {},
+        "status": "pending", "rawInput": {},
     });
     assert_eq!(scene.show(part("prt_1", tool("pending"))), [begun]);
     let running = json!({
@@ -281,7 +286,7 @@ async fn a_call_is_made_known_once_and_then_updated() {
     });
     assert_eq!(scene.show(part("prt_1", tool("running"))), [running]);
     let completed = json!({
-        "sessionUpdate": "tool_call_update", "toolCallId": "call_1", "title": "/a.rs", "name": "read",
+        "sessionUpdate": "tool_call_update", "toolCallId": "call_1", "title": "a.rs", "name": "read",
         "kind": "read", "status": "completed", "locations": [{"path": "/a.rs"}],
         "content": [{"type": "content", "content": {"type": "text", "text": "fn a() {}"}}],
         "rawOutput": {"output": "fn a() {}", "metadata": {}},
@@ -586,4 +591,59 @@ async fn a_client_that_is_gone_is_asked_nothing() {
 async fn a_line_is_passed_on_as_it_is() {
     let mut scene = Scene::detached().await;
     assert_eq!(scene.item(Outgoing::Line(b"{\"id\":1}".to_vec())), [json!({"id": 1})]);
+}
+
+#[tokio::test]
+async fn a_first_load_misses_nothing_that_happens_meanwhile() {
+    let mut scene = Scene::detached().await;
+    scene.item(Outgoing::Hold(session_id()));
+    scene.show(delta("prt_1", 2, "cd"));
+    scene.item(scene.attach(0.0));
+    let mut shown = scene.replay(history(vec![], vec![text("ab")]));
+    shown.extend(scene.show(delta("prt_1", 4, "ef")));
+    assert_eq!(shown, [said("ab"), said("cd"), said("ef")]);
+}
+
+#[tokio::test]
+async fn a_call_that_was_replayed_does_not_go_back() {
+    let mut scene = Scene::new().await;
+    scene.item(Outgoing::Hold(session_id()));
+    let states = ["pending", "running", "completed"];
+    scene.show_all(states.map(|state| part("prt_1", tool(state))));
+    scene.item(scene.attach(0.0));
+    let shown = scene.replay(history(vec![], vec![tool("completed")]));
+    let seen: Vec<_> = shown.iter().map(|it| (it["sessionUpdate"].clone(), it["status"].clone())).collect();
+    assert_eq!(
+        seen,
+        [("tool_call".into(), "pending".into()), ("tool_call_update".into(), "completed".into())]
+    );
+}
+
+#[tokio::test]
+async fn a_replayed_step_is_not_paid_twice() {
+    let mut scene = Scene::new().await;
+    scene.item(Outgoing::Hold(session_id()));
+    scene.show(part("prt_1", step_finish(0.5, 1)));
+    scene.item(scene.attach(0.0));
+    let shown = scene.replay(history(vec![], vec![step_finish(0.5, 1)]));
+    let costs: Vec<_> = shown.iter().map(|it| it["cost"]["amount"].clone()).collect();
+    assert_eq!(costs, [json!(0.5)]);
+}
+
+#[tokio::test]
+async fn a_failed_load_gives_back_what_it_held() {
+    let mut scene = Scene::new().await;
+    scene.item(Outgoing::Hold(session_id()));
+    assert_eq!(scene.show(part("prt_1", text("a"))), [""; 0]);
+    assert_eq!(scene.item(Outgoing::Release(session_id())), [said("a")]);
+}
+
+#[tokio::test]
+async fn a_question_asked_during_a_load_is_shown_behind_it() {
+    let mut scene = Scene::detached().await;
+    scene.item(Outgoing::Hold(session_id()));
+    scene.show(asked("per_a"));
+    scene.item(scene.attach(0.0));
+    let shown = scene.replay(history(vec![], vec![]));
+    assert_eq!(questions(&shown).len(), 1);
 }

@@ -136,7 +136,7 @@ fn a_change_shows_both_whole_texts_and_says_them_once() {
     let metadata = change(json!("a\nb\nc\nd\ne\nf\ng\n"), "a\nb\nc\nd\ne\nf\nG\n");
     let shown = completed("edit", json!({"filePath": "a.rs"}), "done", metadata.clone(), Value::Null);
     let expected = json!({
-        "toolCallId": "call_1", "kind": "edit", "name": "edit", "status": "completed", "title": "a.rs",
+        "toolCallId": "call_1", "kind": "edit", "name": "edit", "status": "completed", "title": "shown",
         "locations": [{"path": "/work/a.rs", "line": 7}],
         "content": [
             text("done"),
@@ -218,9 +218,12 @@ fn an_attached_image_is_shown_and_its_data_said_once() {
 }
 
 #[test]
-fn a_tool_without_a_title_of_its_own_shows_the_one_it_gave() {
+fn a_finished_call_shows_the_title_its_tool_gave() {
     assert_eq!(completed("todowrite", json!({}), "", json!({}), Value::Null)["title"], "shown");
-    assert_eq!(completed("bash", json!({"command": "ls"}), "", json!({}), Value::Null)["title"], "ls");
+    assert_eq!(
+        completed("read", json!({"filePath": "/work/a"}), "", json!({}), Value::Null)["title"],
+        "shown"
+    );
 }
 
 #[test]
@@ -295,10 +298,10 @@ fn what_has_no_always_offers_none() {
 #[test]
 fn a_secret_file_is_asked_for_by_its_path() {
     check_question(
-        question("read", &[".env"], json!({}), &["*"]),
+        question("read", &[".env"], json!({"filepath": "/work/.env"}), &["*"]),
         json!({
-            "title": ".env", "kind": "read", "locations": [{"path": "/work/.env"}],
-            "rawInput": {"permission": "read", "patterns": [".env"]},
+            "title": "/work/.env", "kind": "read", "locations": [{"path": "/work/.env"}],
+            "rawInput": {"filepath": "/work/.env"},
         }),
     );
 }

@@ -8,7 +8,7 @@ use super::Queue;
 
 fn full(n_items: u32, high_water: usize) -> Queue<u32> {
     let queue = Queue::new(high_water);
-    (1..=n_items).for_each(|item| queue.push(item));
+    (1..=n_items).for_each(|item| queue.push(item, 1));
     queue
 }
 
@@ -28,7 +28,7 @@ async fn a_push_wakes_the_reader() {
     {
         let mut read = pin!(queue.next_batch(&mut batch));
         assert_eq!(poll!(&mut read), Poll::Pending);
-        queue.push(7);
+        queue.push(7, 1);
         assert_eq!(poll!(&mut read), Poll::Ready(true));
     }
     assert_eq!(batch, [7]);
@@ -38,7 +38,7 @@ async fn a_push_wakes_the_reader() {
 async fn a_closed_queue_is_read_to_its_end_and_takes_no_more() {
     let queue = full(1, 1);
     queue.close();
-    queue.push(2);
+    queue.push(2, 1);
     assert!(queue.is_closed());
     let mut batch = VecDeque::new();
     assert!(queue.next_batch(&mut batch).await);
@@ -60,7 +60,7 @@ async fn closing_wakes_the_reader() {
 async fn there_is_room_only_under_the_high_water_mark() {
     let queue = full(1, 2);
     assert_eq!(poll!(pin!(queue.room())), Poll::Ready(()));
-    queue.push(2);
+    queue.push(2, 1);
     assert_eq!(poll!(pin!(queue.room())), Poll::Pending);
     assert_eq!(poll!(pin!(queue.below(3))), Poll::Ready(()));
 }

@@ -23,7 +23,7 @@ fn objects_merge_and_everything_else_is_replaced() {
     check(json!({"a": [1, 2]}), json!({"a": [3]}), json!({"a": [3]}));
     check(json!({"a": {"b": 1}}), json!({"a": 2}), json!({"a": 2}));
     check(json!({"a": 2}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}}));
-    check(json!({"a": 2}), json!({"a": null}), json!({"a": null}));
+    check(json!({"a": 2}), json!({"a": null}), json!({"a": 2}));
     check(
         json!({"x": {"instructions": [1]}}),
         json!({"x": {"instructions": [2]}}),

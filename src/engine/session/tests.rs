@@ -76,24 +76,11 @@ fn cancelling_a_running_prompt_tells_its_turn_which_answers_later() {
 }
 
 #[test]
-fn a_prompt_that_joined_a_turn_cancels_that_turn() {
-    let scene = Scene::new(&[1, 2]);
-    let cancel = scene.tickets.begin(1).unwrap();
-    assert!(scene.tickets.join(2, &cancel));
-    scene.tickets.cancel(2);
-    assert!(cancel.is_cancelled());
-    scene.check(&[]);
-    scene.end(1);
-    scene.end(2);
-    scene.check(&[(1, "EndTurn"), (2, "EndTurn")]);
-}
-
-#[test]
-fn a_prompt_cancelled_while_it_waited_joins_nothing() {
+fn a_prompt_cancelled_while_it_waited_leaves_the_running_turn_alone() {
     let scene = Scene::new(&[1, 2]);
     let cancel = scene.tickets.begin(1).unwrap();
     scene.tickets.cancel(2);
-    assert!(!scene.tickets.join(2, &cancel));
+    assert!(scene.tickets.begin(2).is_none());
     assert!(!cancel.is_cancelled());
     scene.check(&[(2, "Cancelled")]);
 }

@@ -109,7 +109,7 @@ fn an_open_part_of_a_killed_answer_is_closed() {
             "status": "pending", "input": {}, "raw": "",
         }}),
         json!({"type": "tool", "callID": "c", "tool": "bash", "state": {
-            "status": "error", "input": {}, "error": "Tool execution aborted",
+            "status": "error", "input": {}, "error": "[Tool execution was interrupted]",
             "metadata": {"interrupted": true}, "time": {"start": "now", "end": "now"},
         }}),
     );
@@ -119,7 +119,7 @@ fn an_open_part_of_a_killed_answer_is_closed() {
             "time": {"start": 1},
         }}),
         json!({"type": "tool", "callID": "c", "tool": "bash", "state": {
-            "status": "error", "input": {"command": "make"}, "error": "Tool execution aborted",
+            "status": "error", "input": {"command": "make"}, "error": "[Tool execution was interrupted]",
             "metadata": {"output": "cc", "interrupted": true}, "time": {"start": 1, "end": "now"},
         }}),
     );

@@ -50,7 +50,8 @@ async fn a_small_file() {
     );
     assert_eq!(project.asked(), [one("read", "a.txt")]);
     let ask = project.last_ask();
-    assert_eq!((ask.always, ask.metadata.len()), (vec!["*".to_owned()], 0));
+    assert_eq!(ask.always, ["*"]);
+    assert_eq!(Value::Object(ask.metadata), json!({ "filepath": path }));
 }
 
 #[tokio::test]
