@@ -34,7 +34,8 @@ pub enum StorageError {
     Sqlite(rusqlite::Error),
     #[error("the store holds something that cannot be read: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("the store could not commit: {reason}")]
+    /// The transaction that the change was part of failed as a whole.
+    #[error("{reason}")]
     Commit { reason: String },
     #[error("the store's thread has ended")]
     Gone,

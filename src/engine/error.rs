@@ -25,6 +25,8 @@ pub enum EngineErrorKind {
     AuthRequired,
     /// The provider failed.
     Provider,
+    /// The store failed; what a session holds in memory may be ahead of it.
+    Store,
     /// Our own fault.
     Internal,
 }
@@ -42,7 +44,7 @@ impl EngineError {
 impl From<StorageError> for EngineError {
     fn from(error: StorageError) -> Self {
         tracing::error!(%error, "store");
-        Self::new(EngineErrorKind::Internal, error.to_string())
+        Self::new(EngineErrorKind::Store, error.to_string())
     }
 }
 

@@ -236,13 +236,19 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
             None => break,
             Some(Command::Prompt { ticket, input }) => {
                 let turn = turn::run(&cx, &mut state, &mut inbox, &mut title, ticket, input);
-                if AssertUnwindSafe(turn).catch_unwind().await.is_err() {
-                    tracing::error!(session = %cx.id, "a turn panicked");
-                    let message = "The turn failed by a fault in windlass; the log has the details. \
-                                   The session can go on.";
-                    cx.tickets.end_all(EngineError::new(EngineErrorKind::Internal, message));
-                    cx.engine.forget_task(&cx.id);
-                    return;
+                match AssertUnwindSafe(turn).catch_unwind().await {
+                    Ok(true) => {}
+                    // What could not be stored did not happen.
+                    Ok(false) => match load(&cx).await {
+                        Ok(stored) => state = stored,
+                        Err(error) => return fail(&cx, error),
+                    },
+                    Err(_) => {
+                        tracing::error!(session = %cx.id, "a turn panicked");
+                        let message = "The turn failed by a fault in windlass; the log has the details. \
+                                       The session can go on.";
+                        return fail(&cx, EngineError::new(EngineErrorKind::Internal, message));
+                    }
                 }
             }
             Some(Command::Select { agent, model }) => select(&cx, &mut state, agent, model).await,
@@ -252,6 +258,12 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
     if let Ok(Some(text)) = tokio::time::timeout(TITLE_GRACE, title.finish()).await {
         retitle(&cx, &mut state, text).await;
     }
+}
+
+/// Ends the task: every prompt is answered, and the next one begins with what is stored.
+fn fail(cx: &SessionCx, error: EngineError) {
+    cx.engine.forget_task(&cx.id);
+    cx.tickets.end_all(error);
 }
 
 impl Tickets {

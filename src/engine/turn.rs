@@ -53,7 +53,7 @@ impl Drop for TitleTask {
     }
 }
 
-/// Runs a prompt's turn and answers it.
+/// Runs a prompt's turn and answers it. False when the store failed, so that the state may be ahead of it.
 pub async fn run(
     cx: &SessionCx,
     state: &mut SessionState,
@@ -61,8 +61,8 @@ pub async fn run(
     title: &mut TitleTask,
     ticket: u64,
     input: PromptInput,
-) {
-    let Some(cancel) = cx.tickets.begin(ticket) else { return };
+) -> bool {
+    let Some(cancel) = cx.tickets.begin(ticket) else { return true };
     session::show_status(cx, state, SessionStatus::Busy).await;
     let result = drive(cx, state, inbox, title, &cancel, input).await;
     if let Err(error) = &result {
@@ -73,7 +73,9 @@ pub async fn run(
     }
     inbox.apply_settings(cx, state).await;
     session::show_status(cx, state, SessionStatus::Idle).await;
+    let is_stored = !matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
     cx.tickets.end(ticket, result);
+    is_stored
 }
 
 async fn drive(

@@ -126,7 +126,7 @@ fn write_group(connection: &mut Connection, first: WriteJob, jobs: &mut mpsc::Re
     match transaction.commit() {
         Ok(()) => answers.into_iter().for_each(|answer| answer(Ok(()))),
         Err(error) => {
-            let reason = error.to_string();
+            let reason = StorageError::from(error).to_string();
             for answer in answers {
                 answer(Err(StorageError::Commit { reason: reason.clone() }));
             }

@@ -1,25 +1,46 @@
 #!/bin/sh
-# Runs the real SDK clients against a binary: sh tests/clients/run.sh PATH/TO/windlass
+# Runs the real SDK clients against a binary, and our MCP client against the real servers:
+# sh tests/clients/run.sh PATH/TO/windlass
 # Packages go into folders that git ignores. A missing Node or Python is one clear line and a failure.
 set -u
 binary=$1
 here=$(cd "$(dirname "$0")" && pwd)
 failed=0
 
+install_node() {
+    (cd "$1" && npm install --silent --no-audit --no-fund --no-package-lock)
+}
+
+install_python() {
+    (cd "$1" \
+        && { [ -x .venv/bin/python ] || python3 -m venv .venv; } \
+        && .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt)
+}
+
+has_node=no
 if command -v node >/dev/null && command -v npm >/dev/null; then
-    (cd "$here/ts" && npm install --silent --no-audit --no-fund --no-package-lock && node client.mjs "$binary") || failed=1
+    has_node=yes
+    install_node "$here/ts" && (cd "$here/ts" && node client.mjs "$binary") || failed=1
 else
     echo "TypeScript client: not run, because node and npm are not installed." >&2
     failed=1
 fi
 
+has_python=no
 if command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null; then
-    (cd "$here/python" \
-        && { [ -x .venv/bin/python ] || python3 -m venv .venv; } \
-        && .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt \
-        && .venv/bin/python client.py "$binary") || failed=1
+    has_python=yes
+    install_python "$here/python" && (cd "$here/python" && .venv/bin/python client.py "$binary") || failed=1
 else
     echo "Python client: not run, because python3 with venv is not installed." >&2
+    failed=1
+fi
+
+if [ $has_node = yes ] && [ $has_python = yes ]; then
+    install_node "$here/mcp" && install_python "$here/mcp" \
+        && (cd "$here/../.." && WINDLASS_TEST_MCP_DIR="$here/mcp" "${CARGO:-cargo}" test --lib mcp::tests::real) \
+        || failed=1
+else
+    echo "Real MCP servers: not run, because they need both node and python3." >&2
     failed=1
 fi
 

@@ -1,4 +1,4 @@
-//! Servers as published: `WINDLASS_TEST_MCP_DIR` names tests/clients/mcp with its packages installed.
+//! Servers as published, installed by `make clients` into tests/clients/mcp (or where `WINDLASS_TEST_MCP_DIR` says).
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -8,11 +8,13 @@ use crate::base::process::{self, Child, Spawn};
 /// The directory with `node_modules` and `.venv`, where there is one.
 #[expect(clippy::disallowed_methods, reason = "tests have no Config to take the variable from")]
 fn installed() -> Option<PathBuf> {
-    let dir = std::env::var("WINDLASS_TEST_MCP_DIR").ok();
-    if dir.is_none() {
-        eprintln!("skipped: WINDLASS_TEST_MCP_DIR is not set");
+    let given = std::env::var("WINDLASS_TEST_MCP_DIR").ok().map(PathBuf::from);
+    let dir = given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/mcp"));
+    let is_installed = dir.join("node_modules").is_dir() && dir.join(".venv").is_dir();
+    if !is_installed {
+        eprintln!("not run: `make clients` installs the servers");
     }
-    dir.map(PathBuf::from)
+    is_installed.then_some(dir)
 }
 
 fn everything(dir: &Path) -> ServerSpec {
