@@ -333,19 +333,8 @@ fn append_unfinished_text(
         let (part_id, text): (String, String) = (row.get(0)?, row.get(1)?);
         let parts = messages.iter_mut().rev().flat_map(|message| message.parts.iter_mut());
         for part in parts.filter(|part| part.id.as_str() == part_id) {
-            match &mut part.kind {
-                PartKind::Text(part) => part.text.push_str(&text),
-                PartKind::Reasoning(part) => part.text.push_str(&text),
-                PartKind::File(_)
-                | PartKind::Tool(_)
-                | PartKind::StepStart { .. }
-                | PartKind::StepFinish { .. }
-                | PartKind::Snapshot { .. }
-                | PartKind::Patch { .. }
-                | PartKind::Agent { .. }
-                | PartKind::Subtask { .. }
-                | PartKind::Retry { .. }
-                | PartKind::Compaction { .. } => {}
+            if let Some(whole) = part.kind.text_mut() {
+                whole.push_str(&text);
             }
         }
     }

@@ -59,41 +59,17 @@ impl Outgoing {
     }
 }
 
+/// Bytes of the texts that can be large; a finished call shows its output as content and as raw output.
 fn event_weight(payload: &EventPayload) -> usize {
-    match payload {
-        EventPayload::PartDelta { delta, .. } => delta.len(),
-        EventPayload::PartUpdated { part, .. } => match &part.kind {
-            PartKind::Text(text) => text.text.len(),
-            PartKind::Reasoning(reasoning) => reasoning.text.len(),
-            PartKind::Tool(tool) => match &tool.state {
-                // The text is shown as content and as raw output.
-                ToolState::Completed { output, .. } => 2 * output.len(),
-                ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Error { .. } => ENVELOPE,
-            },
-            PartKind::File(_)
-            | PartKind::StepStart { .. }
-            | PartKind::StepFinish { .. }
-            | PartKind::Snapshot { .. }
-            | PartKind::Patch { .. }
-            | PartKind::Agent { .. }
-            | PartKind::Subtask { .. }
-            | PartKind::Retry { .. }
-            | PartKind::Compaction { .. } => 0,
-        },
-        EventPayload::SessionCreated(_)
-        | EventPayload::SessionUpdated(_)
-        | EventPayload::SessionDeleted(_)
-        | EventPayload::SessionStatus { .. }
-        | EventPayload::SessionIdle { .. }
-        | EventPayload::SessionError { .. }
-        | EventPayload::MessageUpdated { .. }
-        | EventPayload::MessageRemoved { .. }
-        | EventPayload::PartRemoved { .. }
-        | EventPayload::PermissionAsked(_)
-        | EventPayload::PermissionReplied { .. }
-        | EventPayload::TodoUpdated { .. }
-        | EventPayload::FileEdited { .. }
-        | EventPayload::McpToolsChanged { .. } => 0,
+    if let EventPayload::PartDelta { delta, .. } = payload {
+        delta.len()
+    } else if let EventPayload::PartUpdated { part, .. } = payload
+        && let PartKind::Tool(tool) = &part.kind
+        && let ToolState::Completed { output, .. } = &tool.state
+    {
+        2 * output.len()
+    } else {
+        0
     }
 }
 

@@ -112,11 +112,7 @@ impl Answer {
 
     fn append(&mut self, block: u32, delta: String, state: &mut SessionState, journal: &mut Journal) {
         let Some(part) = self.open.get(&block).and_then(|index| state.part_mut(*index)) else { return };
-        let text = match &mut part.kind {
-            PartKind::Text(text) => &mut text.text,
-            PartKind::Reasoning(reasoning) => &mut reasoning.text,
-            _ => return,
-        };
+        let Some(text) = part.kind.text_mut() else { return };
         let offset = text.len();
         text.push_str(&delta);
         journal.text(part, offset, delta);
@@ -135,11 +131,13 @@ impl Answer {
     fn end(&mut self, block: u32, state: &mut SessionState, journal: &mut Journal) {
         let Some(part) = self.open.remove(&block).and_then(|index| state.part_mut(index)) else { return };
         let now = clock::now_ms();
-        match &mut part.kind {
-            PartKind::Text(text) => text.time.get_or_insert_default().end = Some(now),
-            PartKind::Reasoning(reasoning) => reasoning.time.end = Some(now),
+        if let PartKind::Text(text) = &mut part.kind {
+            text.time.get_or_insert_default().end = Some(now);
+        } else if let PartKind::Reasoning(reasoning) = &mut part.kind {
+            reasoning.time.end = Some(now);
+        } else {
             // A call's part is written again when the tool starts.
-            _ => return,
+            return;
         }
         journal.part(part);
     }

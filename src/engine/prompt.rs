@@ -158,10 +158,9 @@ fn refused_prompts(history: &[MessageWithParts]) -> HashSet<&MessageId> {
 fn is_usable(answer: &AssistantMessage, parts: &[Part]) -> bool {
     match &answer.error {
         None => true,
-        Some(MessageError::MessageAbortedError { .. }) => parts.iter().any(|part| match &part.kind {
-            PartKind::Text(text) => !text.text.is_empty(),
-            PartKind::Tool(_) => true,
-            _ => false,
+        Some(MessageError::MessageAbortedError { .. }) => parts.iter().any(|part| {
+            let has_text = matches!(&part.kind, PartKind::Text(text) if !text.text.is_empty());
+            has_text || matches!(part.kind, PartKind::Tool(_))
         }),
         Some(_) => false,
     }
@@ -179,7 +178,16 @@ fn user_content<'a>(model: &Model, parts: &'a [Part]) -> Vec<UserContent<'a>> {
             PartKind::Subtask { .. } => {
                 content.push(UserContent::Text("The following tool was executed by the user".into()));
             }
-            _ => {}
+            // What happened around the words is not part of them.
+            PartKind::Text(_)
+            | PartKind::Reasoning(_)
+            | PartKind::Tool(_)
+            | PartKind::StepStart { .. }
+            | PartKind::StepFinish { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Retry { .. } => {}
         }
     }
     content
@@ -236,7 +244,16 @@ fn push_answer<'a>(
                 });
                 results.push(tool_result(tool));
             }
-            _ => {}
+            PartKind::Text(_)
+            | PartKind::File(_)
+            | PartKind::StepStart { .. }
+            | PartKind::StepFinish { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Subtask { .. }
+            | PartKind::Retry { .. }
+            | PartKind::Compaction { .. } => {}
         }
     }
     if !content.is_empty() {

@@ -184,29 +184,19 @@ fn repair(stored: &mut StoredSession, journal: &mut Journal) {
 fn close_parts(parts: &mut [Part], reason: &str, journal: &mut Journal) {
     let now = clock::now_ms();
     for part in parts {
-        let is_open = match &mut part.kind {
-            PartKind::Text(text) => close_time(&mut text.time, now),
-            PartKind::Reasoning(reasoning) => {
-                let is_open = reasoning.time.end.is_none();
-                reasoning.time.end.get_or_insert(now);
-                is_open
-            }
-            PartKind::Tool(tool) => match abort(&tool.state, reason, now) {
-                Some(state) => {
-                    tool.state = state;
-                    true
-                }
-                None => false,
-            },
-            PartKind::File(_)
-            | PartKind::StepStart { .. }
-            | PartKind::StepFinish { .. }
-            | PartKind::Snapshot { .. }
-            | PartKind::Patch { .. }
-            | PartKind::Agent { .. }
-            | PartKind::Subtask { .. }
-            | PartKind::Retry { .. }
-            | PartKind::Compaction { .. } => false,
+        let is_open = if let PartKind::Text(text) = &mut part.kind {
+            close_time(&mut text.time, now)
+        } else if let PartKind::Reasoning(reasoning) = &mut part.kind {
+            let is_open = reasoning.time.end.is_none();
+            reasoning.time.end.get_or_insert(now);
+            is_open
+        } else if let PartKind::Tool(tool) = &mut part.kind
+            && let Some(state) = abort(&tool.state, reason, now)
+        {
+            tool.state = state;
+            true
+        } else {
+            false
         };
         if is_open {
             journal.part(part);

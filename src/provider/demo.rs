@@ -51,8 +51,14 @@ impl Stream {
     }
 }
 
+/// What a test says to see a turn panic.
+#[cfg(test)]
+pub const PANIC: &str = "panic, please";
+
 /// Works out the answer to a prompt.
 pub fn stream(prompt: &Prompt<'_>) -> Stream {
+    #[cfg(test)]
+    assert!(!format!("{prompt:?}").contains(PANIC) || prompt.tools.is_empty() || prompt.messages.len() > 1);
     Stream { batches: script(prompt).into_iter() }
 }
 

@@ -77,6 +77,27 @@ pub enum PartKind {
     },
 }
 
+impl PartKind {
+    /// The text of a text or reasoning part, the two kinds that grow.
+    pub fn text_mut(&mut self) -> Option<&mut String> {
+        match self {
+            PartKind::Text(TextPart { text, .. }) | PartKind::Reasoning(ReasoningPart { text, .. }) => {
+                Some(text)
+            }
+            PartKind::File(_)
+            | PartKind::Tool(_)
+            | PartKind::StepStart { .. }
+            | PartKind::StepFinish { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Subtask { .. }
+            | PartKind::Retry { .. }
+            | PartKind::Compaction { .. } => None,
+        }
+    }
+}
+
 /// Text of the user or the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TextPart {
