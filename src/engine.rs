@@ -51,7 +51,7 @@ pub use workspace::{Choice, Loaded, Workspace};
 use session::{Command, Inbox, SessionCx, Tickets};
 
 /// How long turns may take to end after they were cancelled.
-const ABORT_LIMIT: Duration = Duration::from_millis(1500);
+const ABORT_LIMIT: Duration = Duration::from_millis(1200);
 
 /// The engine. Cloning it shares it.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use windlass_protocol::opencode::part::{PartKind, PartTime, ReasoningPart, TextP
 
 use super::state::{Journal, SessionState};
 use crate::{
-    base::clock,
+    base::{clock, ids},
     provider::{Delta, Finish, Usage},
 };
 
@@ -90,6 +90,7 @@ impl Answer {
         state: &mut SessionState,
         journal: &mut Journal,
     ) {
+        let call_id = unique(call_id, state);
         let kind = PartKind::Tool(Box::new(ToolPart {
             call_id: call_id.clone(),
             tool: tool.clone(),
@@ -150,6 +151,15 @@ impl Answer {
             cache_read: self.usage.cache_read.max(usage.cache_read),
             cache_write: self.usage.cache_write.max(usage.cache_write),
         };
+    }
+}
+
+/// A call id that no other call of the session has (facts: ACP §1.4.8); some servers count from zero every time.
+fn unique(call_id: String, state: &SessionState) -> String {
+    let mut parts = state.history.iter().flat_map(|message| &message.parts);
+    match parts.any(|part| matches!(&part.kind, PartKind::Tool(tool) if tool.call_id == call_id)) {
+        true => format!("{call_id}_{}", ids::random(8)),
+        false => call_id,
     }
 }
 

@@ -143,6 +143,15 @@ async fn text_of_one_read_is_one_piece() {
 }
 
 #[tokio::test]
+async fn an_id_the_provider_uses_again_becomes_another() {
+    let mut scene = Scene::new().await;
+    scene.read(&[call(0, "call_0", "read"), call(1, "call_0", "grep")]);
+    let ids: Vec<&str> = scene.answer.calls.iter().map(|call| call.call_id.as_str()).collect();
+    assert_eq!(ids[0], "call_0");
+    assert!(ids[1].starts_with("call_0_"), "{ids:?}");
+}
+
+#[tokio::test]
 async fn text_of_different_blocks_stays_apart() {
     let mut scene = Scene::new().await;
     scene.read(&[text(0, "a"), text(1, "b"), text(0, "c"), thought(2, "d"), thought(2, "e")]);
