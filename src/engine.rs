@@ -40,6 +40,7 @@ mod session;
 mod state;
 mod state_file;
 mod step;
+mod subtask;
 mod title;
 mod turn;
 mod workspace;
@@ -75,6 +76,8 @@ struct Inner {
 struct OpenSession {
     workspace: Arc<Workspace>,
     mcp: Option<Arc<mcp::Servers>>,
+    /// The servers are those of the session that started this one, and end with that.
+    is_mcp_lent: bool,
     tickets: Arc<Tickets>,
     /// Absent while the session is idle: it is rebuilt from the store by the next prompt.
     task: Option<Task>,
@@ -129,6 +132,8 @@ pub struct Opened {
     pub workspace: Arc<Workspace>,
     pub messages: Vec<MessageWithParts>,
     pub todos: Vec<Todo>,
+    /// What the session's subagents did, and theirs.
+    pub children: HashMap<SessionId, Vec<MessageWithParts>>,
 }
 
 impl Engine {
@@ -228,7 +233,7 @@ impl Engine {
         self.register(&info.id, workspace.clone(), new.servers);
         let event = SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) };
         self.0.bus.publish(EventPayload::SessionCreated(event));
-        Ok(Opened { info, workspace, messages: Vec::new(), todos: Vec::new() })
+        Ok(Opened { info, workspace, messages: Vec::new(), todos: Vec::new(), children: HashMap::new() })
     }
 
     /// Opens a stored session in a directory and returns everything said so far.
@@ -257,7 +262,8 @@ impl Engine {
             };
         }
         self.register(id, workspace.clone(), servers);
-        Ok(Opened { info: stored.info, workspace, messages: stored.messages, todos: stored.todos })
+        let children = self.0.storage.descendants(id.clone()).await?;
+        Ok(Opened { info: stored.info, workspace, messages: stored.messages, todos: stored.todos, children })
     }
 
     fn register(&self, id: &SessionId, workspace: Arc<Workspace>, servers: Vec<ClientServer>) {
@@ -273,10 +279,17 @@ impl Engine {
             Some(open) if open.task.is_some() => {}
             Some(open) => (open.workspace, open.mcp) = (workspace, mcp),
             None => {
-                let open = OpenSession { workspace, mcp, tickets: Arc::default(), task: None };
+                let open =
+                    OpenSession { workspace, mcp, is_mcp_lent: false, tickets: Arc::default(), task: None };
                 sessions.insert(id.clone(), open);
             }
         }
+    }
+
+    /// Opens a subagent's session with what its parent uses.
+    fn register_child(&self, id: &SessionId, workspace: Arc<Workspace>, mcp: Option<Arc<mcp::Servers>>) {
+        let open = OpenSession { workspace, mcp, is_mcp_lent: true, tickets: Arc::default(), task: None };
+        lock(&self.0.sessions).insert(id.clone(), open);
     }
 
     /// The stored project id of a worktree. One that is not known yet is found out in the background.
@@ -496,13 +509,13 @@ impl Engine {
 
 /// Waits for a session's task and ends its servers.
 async fn end_session(open: OpenSession) {
-    let OpenSession { mcp, task, .. } = open;
+    let OpenSession { mcp, is_mcp_lent, task, .. } = open;
     if let Some(Task { inbox, join }) = task {
         // Without senders the task ends when its inbox is empty.
         drop(inbox);
         let _ = join.await;
     }
-    if let Some(mcp) = mcp {
+    if let Some(mcp) = mcp.filter(|_| !is_mcp_lent) {
         mcp.close().await;
     }
 }

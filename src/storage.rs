@@ -2,7 +2,7 @@
 //!
 //! A write is answered when it has reached the operating system: what was shown after it survives `kill -9`.
 
-use std::path::PathBuf;
+use std::{collections::HashMap, path::PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use windlass_protocol::opencode::{
@@ -167,6 +167,25 @@ impl Storage {
                     messages: messages(connection, &id)?,
                     todos: todos(connection, &id)?,
                 }))
+            })
+            .await
+    }
+
+    /// The messages of a session's subagents, and of theirs.
+    pub async fn descendants(
+        &self,
+        id: SessionId,
+    ) -> Result<HashMap<SessionId, Vec<MessageWithParts>>, StorageError> {
+        self.reader
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "WITH RECURSIVE tree(id) AS (SELECT id FROM session WHERE parent_id = ?1 UNION \
+                     SELECT session.id FROM session JOIN tree ON session.parent_id = tree.id) SELECT id FROM tree",
+                )?;
+                let ids = statement.query_map([id.as_str()], |row| row.get::<_, String>(0))?;
+                let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
+                let ids = ids.into_iter().map(SessionId::from_trusted);
+                ids.map(|id| Ok((id.clone(), messages(connection, &id)?))).collect()
             })
             .await
     }

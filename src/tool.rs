@@ -27,6 +27,7 @@ pub mod list;
 pub mod mcp;
 mod path;
 pub mod read;
+pub mod task;
 pub mod todowrite;
 mod truncate;
 mod walk;
@@ -83,6 +84,12 @@ pub static BUILTIN: &[Tool] = &[
         text: include_str!("tool/write.txt"),
         schema: schema_of::<write::Args>,
         run: |cx, input| Box::pin(write::run(cx, input)),
+    },
+    Tool {
+        name: "task",
+        text: include_str!("tool/task.txt"),
+        schema: schema_of::<task::Args>,
+        run: |cx, input| Box::pin(task::run(cx, input)),
     },
     Tool {
         name: "todowrite",
@@ -148,8 +155,22 @@ pub trait Host: Send + Sync {
     fn progress(&self, title: Option<String>, metadata: Map<String, Value>);
     /// Replaces the session's todo list.
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;
+    /// Runs a subagent and ends with its answer.
+    fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
     /// Tells everyone that a file was changed.
     fn edited(&self, path: &Path);
+}
+
+/// Work for a subagent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subtask {
+    /// A few words for the user.
+    pub description: String,
+    pub prompt: String,
+    /// Which agent works on it.
+    pub agent: String,
+    /// The session of an earlier task to go on with.
+    pub task_id: Option<String>,
 }
 
 /// What a tool answers.

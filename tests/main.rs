@@ -23,5 +23,6 @@ mod retry;
 mod rust_sdk;
 mod session;
 mod store;
+mod subagents;
 mod tidy;
 mod tools;

@@ -284,6 +284,11 @@ const TOOLS: &[(&str, &[&str], &[&str])] = &[
     ("glob", &["pattern", "path"], &["pattern"]),
     ("grep", &["pattern", "path", "include"], &["pattern"]),
     ("read", &["filePath", "offset", "limit"], &["filePath"]),
+    (
+        "task",
+        &["description", "prompt", "subagent_type", "task_id", "command"],
+        &["description", "prompt", "subagent_type"],
+    ),
     ("todowrite", &["todos"], &["todos"]),
     ("write", &["content", "filePath"], &["content", "filePath"]),
 ];

@@ -19,7 +19,7 @@ use windlass_protocol::{
     opencode::{
         event::{Event, EventPayload, SessionInfo},
         id::{MessageId, PartId, PermissionId, SessionId},
-        message::{Message, ModelRef},
+        message::{Message, MessageWithParts, ModelRef},
         part::{Part, PartKind, ToolPart, ToolState},
         permission::{PermissionRequest, Reply},
         session::{SessionStatus, Todo},
@@ -46,6 +46,8 @@ pub struct Encoder {
     permissions: Arc<Permissions>,
     client: ClientCapabilities,
     sessions: HashMap<SessionId, Shown>,
+    /// Sessions of subagents, and the session the client knows that they work for.
+    roots: HashMap<SessionId, SessionId>,
     /// Events that wait behind a replay.
     held: HashMap<SessionId, Vec<Arc<Event>>>,
     /// `session.created` of sessions that are not attached yet.
@@ -91,6 +93,7 @@ impl Encoder {
             permissions,
             client: ClientCapabilities::default(),
             sessions: HashMap::new(),
+            roots: HashMap::new(),
             held: HashMap::new(),
             created: VecDeque::new(),
         }
@@ -172,16 +175,61 @@ impl Encoder {
     fn event(&mut self, event: &Arc<Event>, out: &mut Vec<u8>) {
         let session_id = event.payload.session_id();
         let Some(id) = session_id else { return self.raw_event(event, out) };
+        self.note_child(&event.payload);
+        if let Some(root) = self.roots.get(id).cloned() {
+            return self.child_event(&root, event, out);
+        }
         if let Some(held) = self.held.get_mut(id) {
             held.push(event.clone());
         } else if self.sessions.contains_key(id) {
             self.update(id, &event.payload, false, out);
             self.raw_event(event, out);
-        } else if let EventPayload::PermissionReplied { session_id, request_id, .. } = &event.payload {
+        } else if let EventPayload::PermissionReplied { request_id, .. } = &event.payload {
             // Also for a session that is closed by now: its question must not stay open.
-            self.settle(session_id, request_id, out);
+            self.settle(request_id, out);
         } else {
             self.remember(event);
+        }
+    }
+
+    /// Learns of a subagent's session by the parent it names.
+    fn note_child(&mut self, payload: &EventPayload) {
+        let (EventPayload::SessionCreated(info) | EventPayload::SessionUpdated(info)) = payload else {
+            return;
+        };
+        let Some(parent) = &info.info.parent_id else { return };
+        let root = self.roots.get(parent).unwrap_or(parent).clone();
+        if self.sessions.contains_key(&root) || self.held.contains_key(&root) {
+            self.roots.insert(info.session_id.clone(), root);
+        }
+    }
+
+    /// What a subagent does is shown in the session it works for: its calls, its questions and what it costs.
+    fn child_event(&mut self, root: &SessionId, event: &Arc<Event>, out: &mut Vec<u8>) {
+        if let Some(held) = self.held.get_mut(root) {
+            return held.push(event.clone());
+        }
+        if let EventPayload::PartUpdated { part, .. } = &event.payload {
+            self.child_part(root, part, out);
+        } else if let EventPayload::PermissionAsked(request) = &event.payload {
+            self.ask(root, request, out);
+        } else if let EventPayload::PermissionReplied { request_id, .. } = &event.payload {
+            self.settle(request_id, out);
+        } else if let EventPayload::SessionDeleted(info) = &event.payload {
+            self.roots.remove(&info.session_id);
+        }
+        self.raw_event(event, out);
+    }
+
+    fn child_part(&mut self, root: &SessionId, part: &Part, out: &mut Vec<u8>) {
+        if let PartKind::Tool(tool) = &part.kind {
+            let call_id = to_proto::child_call_id(&part.session_id, &tool.call_id);
+            self.tool(root, &part.id, &ToolPart { call_id, ..(**tool).clone() }, false, out);
+        } else if let PartKind::StepFinish { cost, .. } = &part.kind
+            && let Some(shown) = self.sessions.get_mut(root)
+        {
+            // The window it fills is the subagent's own; what it costs is the user's.
+            shown.cost += cost;
         }
     }
 
@@ -203,12 +251,13 @@ impl Encoder {
     }
 
     fn replay(&mut self, replay: Replay, out: &mut Vec<u8>) {
-        let Replay { session_id, messages, todos } = replay;
+        let Replay { session_id, messages, todos, children } = replay;
         for message in messages {
             let info = EventPayload::MessageUpdated { session_id: session_id.clone(), info: message.info };
             self.update(&session_id, &info, true, out);
             for part in message.parts {
                 self.part(&session_id, &part, true, out);
+                self.replay_child(&session_id, &part, &children, out);
             }
         }
         let is_shown = self.sessions.get(&session_id).is_some_and(|shown| shown.todos == todos);
@@ -216,6 +265,21 @@ impl Encoder {
             self.plan(&session_id, &todos, out);
         }
         self.release(&session_id, out);
+    }
+
+    /// Shows the calls of the subagent that a `task` call started.
+    fn replay_child(
+        &mut self,
+        root: &SessionId,
+        part: &Part,
+        children: &HashMap<SessionId, Vec<MessageWithParts>>,
+        out: &mut Vec<u8>,
+    ) {
+        let child = task_session(part).and_then(|id| children.get(&id));
+        for part in child.into_iter().flatten().flat_map(|message| &message.parts) {
+            self.child_part(root, part, out);
+            self.replay_child(root, part, children, out);
+        }
     }
 
     /// Shows what was held back.
@@ -240,6 +304,8 @@ impl Encoder {
                     shown.progress.clear();
                     shown.user_messages.clear();
                 }
+                // What a subagent says now belongs to no turn.
+                self.roots.retain(|_, root| root != id);
             }
             EventPayload::SessionDeleted(_) => {
                 self.sessions.remove(id);
@@ -249,9 +315,9 @@ impl Encoder {
             EventPayload::PartDelta { message_id, part_id, delta, offset, .. } => {
                 self.delta(id, message_id, part_id, delta, *offset, out);
             }
-            EventPayload::PermissionAsked(request) => self.ask(request, out),
-            EventPayload::PermissionReplied { session_id, request_id, .. } => {
-                self.settle(session_id, request_id, out);
+            EventPayload::PermissionAsked(request) => self.ask(id, request, out),
+            EventPayload::PermissionReplied { request_id, .. } => {
+                self.settle(request_id, out);
             }
             EventPayload::TodoUpdated { todos, .. } => self.plan(id, todos, out),
             EventPayload::SessionError { .. }
@@ -409,7 +475,7 @@ impl Encoder {
         send(id, SessionUpdate::Plan(to_proto::plan(todos)), out);
     }
 
-    fn ask(&mut self, request: &PermissionRequest, out: &mut Vec<u8>) {
+    fn ask(&mut self, root: &SessionId, request: &PermissionRequest, out: &mut Vec<u8>) {
         if self.permissions.is_unanswerable() {
             tracing::warn!(
                 permission = %request.permission,
@@ -419,14 +485,14 @@ impl Encoder {
             self.engine.reply_permission(&request.id, Reply::Reject, None);
             return;
         }
-        if let Some(request) = self.permissions.ask(request.clone()) {
-            self.show_ask(&request, out);
+        if let Some(request) = self.permissions.ask(root, request.clone()) {
+            self.show_ask(root, &request, out);
         }
     }
 
     /// Takes a settled question off the client's screen and shows the next one.
-    fn settle(&mut self, session_id: &SessionId, id: &PermissionId, out: &mut Vec<u8>) {
-        let settled = self.permissions.settle(session_id, id);
+    fn settle(&mut self, id: &PermissionId, out: &mut Vec<u8>) {
+        let settled = self.permissions.settle(id);
         if let Some(rpc_id) = settled.withdrawn {
             #[derive(Serialize)]
             #[serde(rename_all = "camelCase")]
@@ -435,17 +501,29 @@ impl Encoder {
             }
             write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out);
         }
-        if let Some(next) = settled.next {
-            self.show_ask(&next, out);
+        if let Some((session_id, next)) = settled.next {
+            self.show_ask(&session_id, &next, out);
         }
     }
 
-    fn show_ask(&self, request: &PermissionRequest, out: &mut Vec<u8>) {
-        let Some(shown) = self.sessions.get(&request.session_id) else { return };
-        let params = to_proto::permission(request, &shown.cwd);
+    fn show_ask(&self, root: &SessionId, request: &PermissionRequest, out: &mut Vec<u8>) {
+        let Some(shown) = self.sessions.get(root) else { return };
+        let params = to_proto::permission(root, request, &shown.cwd);
         let rpc_id = self.permissions.show(&request.id);
         write(&rpc::request(&rpc_id, "session/request_permission", params), out);
     }
+}
+
+/// The session of the subagent that a `task` call started.
+pub fn task_session(part: &Part) -> Option<SessionId> {
+    let PartKind::Tool(tool) = &part.kind else { return None };
+    let metadata = match &tool.state {
+        ToolState::Pending { .. } => None,
+        ToolState::Running { metadata, .. } | ToolState::Error { metadata, .. } => metadata.as_ref(),
+        ToolState::Completed { metadata, .. } => Some(metadata),
+    };
+    let id = (tool.tool == "task").then(|| metadata?.get("sessionId")?.as_str())??;
+    SessionId::parse(id).ok()
 }
 
 /// The list that a finished call wrote.

@@ -78,6 +78,8 @@ pub struct Replay {
     pub session_id: SessionId,
     pub messages: Vec<MessageWithParts>,
     pub todos: Vec<Todo>,
+    /// What its subagents did.
+    pub children: HashMap<SessionId, Vec<MessageWithParts>>,
 }
 
 /// See the module's comment.

@@ -37,15 +37,15 @@ struct State {
 pub struct Settled {
     /// Our request that is taken back, when the client did not answer it itself.
     pub withdrawn: Option<Id>,
-    /// The session's next question.
-    pub next: Option<PermissionRequest>,
+    /// The next question of the same session, and that session as the client knows it.
+    pub next: Option<(SessionId, PermissionRequest)>,
 }
 
 impl Permissions {
-    /// Queues a question; returns it when it is to be shown now.
-    pub fn ask(&self, request: PermissionRequest) -> Option<PermissionRequest> {
+    /// Queues a question of a session the client knows, its own or a subagent's; returns it when it is to be shown now.
+    pub fn ask(&self, session_id: &SessionId, request: PermissionRequest) -> Option<PermissionRequest> {
         let mut state = self.lock();
-        let queue = state.queues.entry(request.session_id.clone()).or_default();
+        let queue = state.queues.entry(session_id.clone()).or_default();
         queue.push_back(request.clone());
         (queue.len() == 1).then_some(request)
     }
@@ -63,20 +63,22 @@ impl Permissions {
     }
 
     /// Notes that a question is settled, by whomever.
-    pub fn settle(&self, session_id: &SessionId, id: &PermissionId) -> Settled {
+    pub fn settle(&self, id: &PermissionId) -> Settled {
         let mut state = self.lock();
         let withdrawn = state.outstanding.iter().find(|(_, it)| *it == id).map(|(rpc_id, _)| rpc_id.clone());
         if let Some(rpc_id) = &withdrawn {
             state.outstanding.remove(rpc_id);
         }
-        let Some(queue) = state.queues.get_mut(session_id) else { return Settled { withdrawn, next: None } };
+        let found = state.queues.iter_mut().find(|(_, queue)| queue.iter().any(|request| request.id == *id));
+        let Some((session_id, queue)) = found else { return Settled { withdrawn, next: None } };
+        let session_id = session_id.clone();
         let was_shown = queue.front().is_some_and(|front| front.id == *id);
         queue.retain(|request| request.id != *id);
         let next = if was_shown { queue.front().cloned() } else { None };
         if queue.is_empty() {
-            state.queues.remove(session_id);
+            state.queues.remove(&session_id);
         }
-        Settled { withdrawn, next }
+        Settled { withdrawn, next: next.map(|request| (session_id, request)) }
     }
 
     /// Every question that waits; from now on none can be answered.

@@ -88,11 +88,16 @@ pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
             let response = LoadSessionResponse::new()
                 .modes(options::modes(&loaded, &front))
                 .config_options(options::config_options(&loaded, &front));
-            let Opened { info, messages, todos, .. } = opened;
+            let Opened { info, messages, todos, children, .. } = opened;
             let outbox = &connection.outbox;
             let workspace = front.workspace.clone();
             outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, title: info.title, cost: 0.0 });
-            outbox.push(Outgoing::Replay(Box::new(Replay { session_id: id.clone(), messages, todos })));
+            outbox.push(Outgoing::Replay(Box::new(Replay {
+                session_id: id.clone(),
+                messages,
+                todos,
+                children,
+            })));
             drop(hold);
             responder.succeed(&response);
             announce(&connection, id, front, &skipped);

@@ -11,6 +11,7 @@ use windlass_protocol::{
         ToolKind, Usage,
     },
     opencode::{
+        id::SessionId,
         message::Tokens,
         part::{Attachment, ToolPart, ToolState},
         permission::PermissionRequest,
@@ -211,7 +212,9 @@ fn without_texts(metadata: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// A permission question with its full story: what exactly, where, and the whole change.
-pub fn permission(request: &PermissionRequest, cwd: &Path) -> RequestPermissionRequest {
+///
+/// `root` is the session the client knows: the request's own, or the one its subagent works for.
+pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> RequestPermissionRequest {
     let metadata = &request.metadata;
     let text = |key: &str| metadata.get(key).and_then(Value::as_str);
     let exact = text("command").or(text("filepath")).or(text("url")).or(text("pattern")).or(text("query"));
@@ -233,7 +236,8 @@ pub fn permission(request: &PermissionRequest, cwd: &Path) -> RequestPermissionR
         raw_input.insert("patterns".to_owned(), json!(request.patterns));
     }
     let call_id = match &request.tool {
-        Some(tool) => tool.call_id.clone(),
+        Some(tool) if request.session_id == *root => tool.call_id.clone(),
+        Some(tool) => child_call_id(&request.session_id, &tool.call_id),
         None => request.id.to_string(),
     };
     let fields = ToolCallUpdateFields::new()
@@ -248,7 +252,12 @@ pub fn permission(request: &PermissionRequest, cwd: &Path) -> RequestPermissionR
         options.push(PermissionOption::new("always", "Always allow", PermissionOptionKind::AllowAlways));
     }
     options.push(PermissionOption::new("reject", "Reject", PermissionOptionKind::RejectOnce));
-    RequestPermissionRequest::new(request.session_id.shared(), ToolCallUpdate::new(call_id, fields), options)
+    RequestPermissionRequest::new(root.shared(), ToolCallUpdate::new(call_id, fields), options)
+}
+
+/// A subagent's call among those of the session it works for: ids are unique within a session the client knows.
+pub fn child_call_id(child: &SessionId, call_id: &str) -> String {
+    format!("{child}/{call_id}")
 }
 
 /// The todo list as a plan. ACP has no word for a cancelled entry, so those are left out.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     permission::Ask,
-    tool::{self, Host, ToolCx, ToolError},
+    tool::{self, Host, Subtask, ToolCx, ToolError, ToolOutput},
 };
 
 /// Bytes of a file that is sent inline as media.
@@ -136,6 +136,10 @@ impl Host for UserGave {
 
     fn set_todos(&self, _todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn subtask(&self, _subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::Internal("an attachment starts no subagent".to_owned()))))
     }
 
     fn edited(&self, _path: &Path) {}

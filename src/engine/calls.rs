@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{MessageId, SessionId},
+    message::Tokens,
     part::{Attachment, FileTag, PartKind, PartTime, ToolState, ToolTime},
     permission::{Rule, ToolRef},
     session::Todo,
@@ -26,6 +27,7 @@ use super::{
     answer::Call,
     asks::{Approvals, Asker},
     state::{Journal, SessionState},
+    subtask,
     turn::TurnCx,
 };
 use crate::{
@@ -33,11 +35,13 @@ use crate::{
     mcp,
     permission::{self, Ask},
     provider::ToolSpec,
-    tool::{self, Host, Tool, ToolCx, ToolError, ToolOutput},
+    tool::{self, Host, Subtask, Tool, ToolCx, ToolError, ToolOutput},
 };
 
 /// How long tools may take to end by themselves after a cancel; then they are dropped.
 const SETTLE: Duration = Duration::from_millis(250);
+/// The same where subagents may be among them, which let their own tools settle first.
+const SETTLE_WITH_SUBAGENTS: Duration = Duration::from_millis(600);
 /// The id that unknown and malformed calls are sent to.
 const INVALID: &str = "invalid";
 
@@ -56,6 +60,8 @@ pub enum CallsEnd {
 pub struct Toolbox {
     tools: BTreeMap<String, Entry>,
     rules: Vec<Rule>,
+    /// The subagents the `task` tool may start, as the model reads of them.
+    subagents: String,
 }
 
 #[derive(Clone)]
@@ -82,7 +88,11 @@ impl Toolbox {
         tools.retain(|name, _| {
             name == INVALID || !permission::is_tool_hidden(tool::permission_name(name), &rules)
         });
-        Self { tools, rules }
+        let subagents = subtask::offered(&cx.loaded, &rules);
+        if subagents.is_empty() {
+            tools.remove("task");
+        }
+        Self { tools, rules, subagents }
     }
 
     /// What the model is told of the tools, sorted by name so that the provider's cache holds.
@@ -92,7 +102,10 @@ impl Toolbox {
             .map(|(name, entry)| match entry {
                 Entry::Builtin(tool) => ToolSpec {
                     name: Cow::Borrowed(name),
-                    description: Cow::Borrowed(tool.text),
+                    description: match name.as_str() {
+                        "task" => Cow::Owned(format!("{}\n{}", tool.text, self.subagents)),
+                        _ => Cow::Borrowed(tool.text),
+                    },
                     schema: Cow::Owned((tool.schema)()),
                 },
                 Entry::Mcp { tool, .. } => ToolSpec {
@@ -146,6 +159,9 @@ struct Changes {
     /// Newest title and metadata of each call, by part index.
     progress: BTreeMap<usize, (Option<String>, Map<String, Value>)>,
     todos: Option<Vec<Todo>>,
+    /// What subagents used, in US dollars and tokens.
+    cost: f64,
+    tokens: Tokens,
 }
 
 /// A call's way up to the engine.
@@ -158,6 +174,7 @@ struct CallHost {
     call_id: String,
     rules: Arc<[Rule]>,
     approvals: Approvals,
+    parent: Arc<subtask::Parent>,
 }
 
 impl Host for CallHost {
@@ -184,6 +201,17 @@ impl Host for CallHost {
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
         self.report(|changes| changes.todos = Some(todos));
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn subtask(&self, request: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let ended = subtask::run(&self.parent, request, |metadata| self.progress(None, metadata)).await?;
+            self.report(|changes| {
+                changes.cost += ended.cost;
+                changes.tokens.add(&ended.tokens);
+            });
+            ended.result
+        })
     }
 
     fn edited(&self, path: &Path) {
@@ -226,13 +254,14 @@ pub async fn run(
     if !cx.cancel.is_cancelled() {
         return Ok(if is_rejected { CallsEnd::Rejected } else { CallsEnd::Ran });
     }
+    let limit = if state.info.parent_id.is_some() { SETTLE } else { SETTLE_WITH_SUBAGENTS };
     let settled = async {
         while let Some((part, result)) = running.next().await {
             finish(cx, state, &reports, part, result).await?;
         }
         Ok::<(), EngineError>(())
     };
-    match tokio::time::timeout(SETTLE, settled).await {
+    match tokio::time::timeout(limit, settled).await {
         Ok(result) => result?,
         // Dropping the futures kills what they started.
         Err(_) => drop(running),
@@ -251,6 +280,16 @@ async fn start(
 ) -> Result<Running, EngineError> {
     let running = Running::new();
     let rules: Arc<[Rule]> = toolbox.rules.clone().into();
+    let parent = Arc::new(subtask::Parent {
+        engine: cx.session.engine.clone(),
+        info: state.info.clone(),
+        rules: rules.clone(),
+        model: cx.model.reference(),
+        loaded: cx.loaded.clone(),
+        workspace: cx.session.workspace.clone(),
+        mcp: cx.session.mcp.clone(),
+        cancel: cx.cancel.clone(),
+    });
     let mut journal = Journal::default();
     let message_id = state.answer_mut().map(|answer| answer.id.clone());
     let Some(message_id) = message_id else { return Ok(running) };
@@ -277,6 +316,7 @@ async fn start(
             call_id: call.call_id.clone(),
             rules: rules.clone(),
             approvals: cx.session.workspace.approvals.clone(),
+            parent: parent.clone(),
         };
         let job = Job {
             loaded: cx.loaded.clone(),
@@ -343,6 +383,11 @@ async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> R
     if let Some(todos) = changes.todos {
         journal.todos(&state.info, &todos);
         state.todos = todos;
+    }
+    if changes.tokens != Tokens::default() {
+        state.info.cost += changes.cost;
+        state.info.tokens.add(&changes.tokens);
+        journal.session(&state.info);
     }
     for (index, (new_title, new_metadata)) in changes.progress {
         let Some(part) = state.part_mut(index) else { continue };

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::session::Todo;
 
-use super::{Host, ToolCx, ToolError, ToolOutput, execute, find};
+use super::{Host, Subtask, ToolCx, ToolError, ToolOutput, execute, find};
 use crate::{
     base::ids,
     config::{Config, Environment, ToolOutputLimits, paths::Paths},
@@ -45,6 +45,12 @@ impl Host for FakeHost {
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
         *self.todos.lock().expect("not poisoned") = todos;
         Box::pin(async { Ok(()) })
+    }
+
+    fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        let output =
+            ToolOutput { title: subtask.description, output: subtask.prompt, ..ToolOutput::default() };
+        Box::pin(async { Ok(output) })
     }
 
     fn edited(&self, path: &Path) {

@@ -103,6 +103,7 @@ impl Scene {
             session_id: session_id(),
             messages,
             todos: Vec::new(),
+            children: Default::default(),
         })))
     }
 }

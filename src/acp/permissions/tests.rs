@@ -29,13 +29,13 @@ fn ask(permissions: &Permissions, session_id: &str, name: &str) -> Option<Permis
         always: Vec::new(),
         tool: None,
     };
-    permissions.ask(request).map(|request| request.id)
+    permissions.ask(&request.session_id.clone(), request).map(|request| request.id)
 }
 
 /// What settling a question means: the request taken back, and the next question.
-fn settle(permissions: &Permissions, session_id: &str, name: &str) -> (Option<Id>, Option<PermissionId>) {
-    let settled = permissions.settle(&session(session_id), &id(name));
-    (settled.withdrawn, settled.next.map(|request| request.id))
+fn settle(permissions: &Permissions, name: &str) -> (Option<Id>, Option<PermissionId>) {
+    let settled = permissions.settle(&id(name));
+    (settled.withdrawn, settled.next.map(|(_, request)| request.id))
 }
 
 #[test]
@@ -44,9 +44,9 @@ fn questions_of_a_session_are_shown_one_after_another() {
     assert_eq!(ask(&permissions, "ses_1", "per_a"), Some(id("per_a")));
     assert_eq!(ask(&permissions, "ses_1", "per_b"), None);
     assert_eq!(ask(&permissions, "ses_1", "per_c"), None);
-    assert_eq!(settle(&permissions, "ses_1", "per_a"), (None, Some(id("per_b"))));
-    assert_eq!(settle(&permissions, "ses_1", "per_b"), (None, Some(id("per_c"))));
-    assert_eq!(settle(&permissions, "ses_1", "per_c"), (None, None));
+    assert_eq!(settle(&permissions, "per_a"), (None, Some(id("per_b"))));
+    assert_eq!(settle(&permissions, "per_b"), (None, Some(id("per_c"))));
+    assert_eq!(settle(&permissions, "per_c"), (None, None));
     assert_eq!(ask(&permissions, "ses_1", "per_d"), Some(id("per_d")));
 }
 
@@ -55,7 +55,7 @@ fn sessions_do_not_wait_for_each_other() {
     let permissions = Permissions::default();
     assert_eq!(ask(&permissions, "ses_1", "per_a"), Some(id("per_a")));
     assert_eq!(ask(&permissions, "ses_2", "per_b"), Some(id("per_b")));
-    assert_eq!(settle(&permissions, "ses_2", "per_b"), (None, None));
+    assert_eq!(settle(&permissions, "per_b"), (None, None));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_question_the_client_answered_is_not_taken_back() {
     let shown = permissions.show(&id("per_a"));
     assert_eq!(permissions.answered(&shown), Some(id("per_a")));
     assert_eq!(permissions.answered(&shown), None);
-    assert_eq!(settle(&permissions, "ses_1", "per_a"), (None, None));
+    assert_eq!(settle(&permissions, "per_a"), (None, None));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_question_settled_elsewhere_is_taken_back_and_its_late_answer_is_about_nothi
     ask(&permissions, "ses_1", "per_a");
     ask(&permissions, "ses_1", "per_b");
     let shown = permissions.show(&id("per_a"));
-    assert_eq!(settle(&permissions, "ses_1", "per_a"), (Some(shown.clone()), Some(id("per_b"))));
+    assert_eq!(settle(&permissions, "per_a"), (Some(shown.clone()), Some(id("per_b"))));
     assert_eq!(permissions.answered(&shown), None);
     assert_ne!(permissions.show(&id("per_b")), shown);
 }
@@ -84,17 +84,17 @@ fn settling_a_question_that_waits_shows_nothing_new() {
     let permissions = Permissions::default();
     ask(&permissions, "ses_1", "per_a");
     ask(&permissions, "ses_1", "per_b");
-    assert_eq!(settle(&permissions, "ses_1", "per_b"), (None, None));
-    assert_eq!(settle(&permissions, "ses_1", "per_a"), (None, None));
+    assert_eq!(settle(&permissions, "per_b"), (None, None));
+    assert_eq!(settle(&permissions, "per_a"), (None, None));
 }
 
 #[test]
 fn settling_what_was_never_asked_is_nothing() {
     let permissions = Permissions::default();
     ask(&permissions, "ses_1", "per_a");
-    assert_eq!(settle(&permissions, "ses_1", "per_x"), (None, None));
-    assert_eq!(settle(&permissions, "ses_2", "per_a"), (None, None));
-    assert_eq!(settle(&permissions, "ses_1", "per_a"), (None, None));
+    assert_eq!(settle(&permissions, "per_x"), (None, None));
+    assert_eq!(settle(&permissions, "per_a"), (None, None));
+    assert_eq!(settle(&permissions, "per_a"), (None, None));
 }
 
 #[test]

@@ -248,7 +248,7 @@ fn question(permission: &str, patterns: &[&str], metadata: Value, always: &[&str
 }
 
 fn asked(request: &PermissionRequest) -> Value {
-    serde_json::to_value(permission(request, Path::new(CWD))).unwrap()
+    serde_json::to_value(permission(&request.session_id, request, Path::new(CWD))).unwrap()
 }
 
 #[track_caller]

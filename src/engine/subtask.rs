@@ -1,0 +1,264 @@
+//! A subagent's work: a child session under its parent's tool call, with the parent's limits and its own agent.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::{
+    config::AgentMode,
+    event::{EventPayload, SessionInfo},
+    id::SessionId,
+    message::{Message, MessageWithParts, ModelRef, Tokens},
+    part::{PartKind, ToolState},
+    permission::{Action, Rule},
+    session::{Session, SessionTime},
+};
+
+use super::{
+    Engine, EngineError, PromptInput, PromptPart, StopReason, TurnOutcome, project,
+    workspace::{Loaded, Workspace},
+};
+use crate::{
+    base::{clock, ids},
+    library::Agent,
+    mcp, permission,
+    tool::{Subtask, ToolError, ToolOutput},
+};
+
+/// How deep subagents may start subagents, unless `subagent_depth` says otherwise.
+const DEFAULT_DEPTH: u64 = 1;
+
+/// The session that gives the task.
+pub struct Parent {
+    pub engine: Engine,
+    pub info: Session,
+    /// Its agent's rules, then its own.
+    pub rules: Arc<[Rule]>,
+    pub model: ModelRef,
+    pub loaded: Arc<Loaded>,
+    pub workspace: Arc<Workspace>,
+    pub mcp: Option<Arc<mcp::Servers>>,
+    /// Cancelled with the turn that gave the task.
+    pub cancel: CancellationToken,
+}
+
+/// A subagent that is done.
+pub struct Ended {
+    pub result: Result<ToolOutput, ToolError>,
+    /// US dollars this task used.
+    pub cost: f64,
+    pub tokens: Tokens,
+}
+
+/// The subagents that a session's rules let it start, a line each; empty when there are none.
+pub fn offered(loaded: &Loaded, rules: &[Rule]) -> String {
+    let agents = loaded.agents.iter().filter(|agent| is_subagent(agent));
+    let agents = agents.filter(|agent| permission::evaluate("task", &agent.name, rules) != Action::Deny);
+    let lines = agents.map(|agent| {
+        let description = agent.description.as_deref().unwrap_or("Use it when the user names it.");
+        format!("- {}: {description}", agent.name)
+    });
+    let lines: Vec<String> = lines.collect();
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!("Subagents:\n{}", lines.join("\n")),
+    }
+}
+
+fn is_subagent(agent: &Agent) -> bool {
+    agent.mode != AgentMode::Primary && !agent.hidden
+}
+
+/// Runs a task to its end. `show` is given the call's metadata as soon as the child session is known.
+///
+/// Dropping the future cancels the subagent.
+pub async fn run(
+    parent: &Parent,
+    request: Subtask,
+    show: impl Fn(Map<String, Value>),
+) -> Result<Ended, ToolError> {
+    let agent = parent.loaded.agent(&request.agent).filter(|agent| is_subagent(agent));
+    let agent = agent.ok_or_else(|| {
+        ToolError::Model(format!("Unknown agent type: {} is not a valid agent type", request.agent))
+    })?;
+    check_depth(parent).await?;
+    let model = agent.model.clone().unwrap_or_else(|| parent.model.clone());
+    let child = open(parent, agent, &request).await.map_err(internal)?;
+    let cancel = CancelOnDrop { engine: parent.engine.clone(), id: child.id.clone() };
+    let metadata = json!({
+        "parentSessionId": parent.info.id, "sessionId": child.id,
+        "model": { "modelID": model.model_id, "providerID": model.provider_id },
+    });
+    let metadata = metadata.as_object().cloned().unwrap_or_default();
+    show(metadata.clone());
+
+    let (sender, mut ended) = oneshot::channel();
+    let part = PromptPart::Text { text: request.prompt, is_synthetic: false, is_ignored: false };
+    let input = PromptInput { parts: vec![part], agent: Some(agent.name.clone()), model: Some(model) };
+    // The parent may have been cancelled and not wait any more.
+    parent.engine.prompt(&child.id, input, Box::new(move |outcome| _ = sender.send(outcome)));
+    let outcome = tokio::select! {
+        outcome = &mut ended => outcome,
+        () = parent.cancel.cancelled() => {
+            // What the subagent still has to say must come before its parent's turn ends.
+            parent.engine.cancel(&child.id);
+            ended.await
+        }
+    };
+    let outcome = outcome.map_err(|_| ToolError::Cancelled { partial: None })?;
+    let stored =
+        parent.engine.storage().load(child.id.clone()).await.map_err(|error| internal(error.into()))?;
+    let (info, messages) = match stored {
+        Some(stored) => (stored.info, stored.messages),
+        None => (child.clone(), Vec::new()),
+    };
+    parent.engine.close_session(&child.id).await;
+    drop(cancel);
+    Ok(Ended {
+        result: answer(&child.id, outcome, &messages, request.description, metadata),
+        cost: info.cost - child.cost,
+        tokens: difference(&info.tokens, &child.tokens),
+    })
+}
+
+/// What the model reads of a subagent's end.
+fn answer(
+    id: &SessionId,
+    outcome: Result<TurnOutcome, EngineError>,
+    messages: &[MessageWithParts],
+    title: String,
+    metadata: Map<String, Value>,
+) -> Result<ToolOutput, ToolError> {
+    let failed = |reason: &str| ToolError::Model(format!("Subagent failed (task_id: {id}): {reason}"));
+    let outcome = outcome.map_err(|error| failed(&error.message))?;
+    if outcome.stop == StopReason::Cancelled {
+        return Err(ToolError::Cancelled { partial: None });
+    }
+    let last = messages.iter().rev().find(|message| matches!(message.info, Message::Assistant(_)));
+    let parts = last.map(|message| message.parts.as_slice()).unwrap_or_default();
+    let refused = parts.iter().find_map(|part| match &part.kind {
+        PartKind::Tool(tool) => match &tool.state {
+            ToolState::Error { error, .. } => Some(error.as_str()),
+            ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Completed { .. } => None,
+        },
+        _ => None,
+    });
+    if let Some(reason) = refused {
+        return Err(failed(reason));
+    }
+    let text = parts.iter().rev().find_map(|part| match &part.kind {
+        PartKind::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    });
+    let text = text.unwrap_or_default();
+    let output =
+        format!("<task id=\"{id}\" state=\"completed\">\n<task_result>\n{text}\n</task_result>\n</task>");
+    Ok(ToolOutput { title, output, metadata, attachments: Vec::new() })
+}
+
+/// Counts how many sessions stand above the new one.
+async fn check_depth(parent: &Parent) -> Result<(), ToolError> {
+    let limit =
+        parent.loaded.config.raw.get("subagent_depth").and_then(Value::as_u64).unwrap_or(DEFAULT_DEPTH);
+    let mut depth = 1;
+    let mut above = parent.info.parent_id.clone();
+    while let Some(id) = above {
+        depth += 1;
+        let stored = parent.engine.storage().session(id).await.map_err(|error| internal(error.into()))?;
+        above = stored.and_then(|session| session.parent_id);
+    }
+    match depth > limit {
+        true => Err(ToolError::Model(format!(
+            "Subagent depth limit reached ({limit}). Increase \"subagent_depth\" to allow nested subagents."
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// The child session: the one of an earlier task of this parent, or a new one.
+async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Session, EngineError> {
+    let engine = &parent.engine;
+    let earlier = match request.task_id.as_deref().and_then(|id| SessionId::parse(id).ok()) {
+        Some(id) => engine.storage().session(id).await?,
+        None => None,
+    };
+    let earlier = earlier.filter(|session| session.parent_id.as_ref() == Some(&parent.info.id));
+    let (info, event): (Session, fn(SessionInfo) -> EventPayload) = match earlier {
+        Some(session) => (session, EventPayload::SessionUpdated),
+        None => {
+            let session = new_session(parent, agent, &request.description);
+            engine.storage().create_session(session.clone()).await?;
+            (session, EventPayload::SessionCreated)
+        }
+    };
+    engine.register_child(&info.id, parent.workspace.clone(), parent.mcp.clone());
+    engine.bus().publish(event(SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) }));
+    Ok(info)
+}
+
+fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
+    let now = clock::now_ms();
+    Session {
+        id: ids::session(),
+        slug: project::slug(),
+        parent_id: Some(parent.info.id.clone()),
+        title: format!("{description} (@{} subagent)", agent.name),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        agent: Some(agent.name.clone()),
+        model: None,
+        cost: 0.0,
+        tokens: Tokens::default(),
+        summary: None,
+        permission: Some(inherited(&parent.rules, agent)),
+        revert: None,
+        time: SessionTime { created: now, updated: now, compacting: None, archived: None },
+        ..parent.info.clone()
+    }
+}
+
+/// What the parent may not do, its child may not either; lists and further subagents only where its agent says so.
+fn inherited(parent: &[Rule], agent: &Agent) -> Vec<Rule> {
+    let holds = |rule: &Rule| permission::evaluate(&rule.permission, &rule.pattern, parent) == rule.action;
+    let limits = parent.iter().filter(|rule| {
+        let is_deny = rule.action == Action::Deny && rule.permission != "*";
+        (is_deny || rule.permission == "external_directory") && holds(rule)
+    });
+    let mut rules: Vec<Rule> = limits.cloned().collect();
+    for name in ["todowrite", "task"] {
+        if !agent.permission.iter().any(|rule| rule.permission == name) {
+            rules.push(Rule { permission: name.to_owned(), pattern: "*".to_owned(), action: Action::Deny });
+        }
+    }
+    rules
+}
+
+fn difference(after: &Tokens, before: &Tokens) -> Tokens {
+    let mut tokens = *after;
+    tokens.total = None;
+    tokens.input -= before.input.min(tokens.input);
+    tokens.output -= before.output.min(tokens.output);
+    tokens.reasoning -= before.reasoning.min(tokens.reasoning);
+    tokens.cache.read -= before.cache.read.min(tokens.cache.read);
+    tokens.cache.write -= before.cache.write.min(tokens.cache.write);
+    tokens
+}
+
+fn internal(error: EngineError) -> ToolError {
+    ToolError::Internal(error.message)
+}
+
+/// A cancelled parent takes its subagents along.
+struct CancelOnDrop {
+    engine: Engine,
+    id: SessionId,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let (engine, id) = (self.engine.clone(), self.id.clone());
+        engine.cancel(&id);
+        // Nobody waits for a cancelled subagent; its session is closed all the same.
+        tokio::spawn(async move { engine.close_session(&id).await });
+    }
+}

@@ -1,0 +1,42 @@
+//! Gives a task to a subagent, which works in a session of its own and answers with its last words.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Subtask, ToolCx, ToolError, ToolOutput, arguments::arguments, object};
+use crate::permission::Ask;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    /// What the task is, in three to five words.
+    pub description: String,
+    /// Everything the subagent must know and do; it sees nothing else of the conversation.
+    pub prompt: String,
+    /// Which subagent works on it.
+    pub subagent_type: String,
+    /// The id of an earlier task to go on with, instead of beginning afresh.
+    pub task_id: Option<String>,
+    /// The command that asked for the task.
+    #[expect(dead_code, reason = "models send it; it only tells people where the task came from")]
+    pub command: Option<String>,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("task", input)?;
+    let ask = Ask {
+        permission: "task".to_owned(),
+        patterns: vec![args.subagent_type.clone()],
+        always: vec!["*".to_owned()],
+        metadata: object(json!({ "description": args.description, "subagent_type": args.subagent_type })),
+    };
+    cx.host.ask(ask).await?;
+    let subtask = Subtask {
+        description: args.description,
+        prompt: args.prompt,
+        agent: args.subagent_type,
+        task_id: args.task_id,
+    };
+    cx.host.subtask(subtask).await
+}
