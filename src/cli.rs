@@ -1,6 +1,6 @@
 //! The command line: one file per command.
 
-use std::process::ExitCode;
+use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -8,13 +8,28 @@ mod acp;
 mod auth;
 mod environment;
 mod logging;
+mod models;
+mod output;
+mod run;
+mod runtime;
+mod session;
 
 /// A coding agent for editors, pipelines and programs.
 #[derive(Debug, Parser)]
-#[command(name = "windlass", version, about, disable_help_subcommand = true)]
+#[command(
+    name = "windlass",
+    version,
+    about,
+    after_help = "Without a command and with piped standard input windlass behaves as `windlass acp`.",
+    disable_help_subcommand = true,
+    disable_version_flag = true
+)]
 struct Cli {
     #[command(flatten)]
     global: Global,
+    /// Print the version.
+    #[arg(long, short = 'v', short_alias = 'V', action = clap::ArgAction::Version)]
+    version: Option<bool>,
     /// Log in with a provider key (what editors start for the login in a terminal).
     #[arg(long)]
     login: bool,
@@ -49,6 +64,12 @@ enum LogLevel {
 enum Command {
     /// Speak the Agent Client Protocol on standard input and output.
     Acp(acp::AcpArgs),
+    /// Have one prompt answered, from a shell or a pipe.
+    Run(run::RunArgs),
+    /// List the models that can be used here.
+    Models(models::ModelsArgs),
+    /// List and delete sessions.
+    Session(session::SessionArgs),
     /// Manage provider keys.
     Auth(auth::AuthArgs),
 }
@@ -70,14 +91,14 @@ pub fn run() -> ExitCode {
         Some(Command::Acp(args)) if args.login => auth::login(&environment, None),
         Some(Command::Acp(args)) => acp::run(environment, args),
         Some(Command::Auth(args)) => auth::run(&environment, args),
+        Some(Command::Run(args)) => run::run(environment, args),
+        Some(Command::Models(args)) => models::run(environment, args),
+        Some(Command::Session(args)) => session::run(environment, args),
+        // Whoever spawned a bare call with a pipe speaks JSON-RPC.
+        None if !std::io::stdin().is_terminal() => acp::run(environment, acp::AcpArgs::default()),
         None => {
-            // A bare call must never open anything that waits: whoever spawned it may speak JSON-RPC.
             let mut command = <Cli as clap::CommandFactory>::command();
-            let _ = std::io::Write::write_all(
-                &mut std::io::stderr(),
-                command.render_help().to_string().as_bytes(),
-            );
-            ExitCode::from(2)
+            output::misuse(command.render_help().to_string().trim_end())
         }
     }
 }

@@ -94,6 +94,8 @@ pub struct NewSession {
     pub directory: PathBuf,
     /// The id the client wants; refused when taken.
     pub id: Option<SessionId>,
+    /// A title the user chose; one is made from the first prompt when there is none.
+    pub title: Option<String>,
     /// Servers for this session only.
     pub servers: Vec<ClientServer>,
 }
@@ -170,8 +172,8 @@ impl Engine {
         &self.0.asks
     }
 
-    /// The services of a directory, with its files read afresh.
-    pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
+    /// What a directory's files say now, without starting its services.
+    pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
         let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let directory = directory.to_owned();
@@ -187,6 +189,12 @@ impl Engine {
         for warning in &loaded.warnings {
             tracing::warn!("{warning}");
         }
+        Ok(loaded)
+    }
+
+    /// The services of a directory, with its files read afresh.
+    pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
+        let loaded = self.read_files(directory).await?;
         let mut workspaces = lock(&self.0.workspaces);
         match workspaces.get(&loaded.config.directory) {
             Some(workspace) => {
@@ -215,7 +223,7 @@ impl Engine {
             directory: new.directory.display().to_string(),
             path: path.map(|path| path.display().to_string()),
             parent_id: None,
-            title: title::default(now),
+            title: new.title.unwrap_or_else(|| title::default(now)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             agent: None,
             model: None,
@@ -321,6 +329,12 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<Session>, EngineError> {
         Ok(self.0.storage.list(SessionQuery { directory, after, limit }).await?)
+    }
+
+    /// A stored session.
+    pub async fn session(&self, id: &SessionId) -> Result<Session, EngineError> {
+        let stored = self.0.storage.session(id.clone()).await?;
+        stored.ok_or_else(|| EngineError::session_not_found(id))
     }
 
     /// Gives a prompt to an open session; never waits. `on_end` is called behind the turn's last event.

@@ -10,6 +10,7 @@
 mod support;
 
 mod cancel;
+mod cli;
 mod config;
 mod demo;
 mod envelope;

@@ -149,7 +149,7 @@ fn conversation(scratch: &Scratch) -> String {
 
 #[tokio::test]
 async fn a_file_of_requests_can_be_piped_through() {
-    for arguments in [&["acp"][..], &["acp", "--pure"]] {
+    for arguments in [&[][..], &["acp"], &["acp", "--pure"]] {
         let (scratch, llm) = (Scratch::new(), Llm::start().await);
         let path = scratch.path("a.txt");
         llm.reply(Reply::call(

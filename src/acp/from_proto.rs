@@ -6,7 +6,7 @@ use windlass_protocol::{
     opencode::part::FilePart,
 };
 
-use crate::engine::PromptPart;
+use crate::{base::mime, engine::PromptPart};
 
 /// The parts of a prompt; blocks that cannot be used are named in the second list.
 pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>) {
@@ -94,14 +94,7 @@ fn zed_path(uri: &str) -> Option<String> {
 /// The type of an image or document, by its name's ending.
 fn media_type(url: &str) -> Option<&'static str> {
     let path = url.split(['?', '#']).next().unwrap_or(url);
-    match path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).as_deref() {
-        Some("png") => Some("image/png"),
-        Some("jpg" | "jpeg") => Some("image/jpeg"),
-        Some("gif") => Some("image/gif"),
-        Some("webp") => Some("image/webp"),
-        Some("pdf") => Some("application/pdf"),
-        Some(_) | None => None,
-    }
+    mime::of_path(path)
 }
 
 /// `path` or `path:line` of a `file://` URI with an `#L<n>` fragment; any other URI as it is.

@@ -54,8 +54,8 @@ pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let connection = call.connection.clone();
     call.spawn(request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
-        let new =
-            NewSession { directory: PathBuf::from(cwd), id: chosen, servers: client_servers(mcp_servers) };
+        let (directory, servers) = (PathBuf::from(cwd), client_servers(mcp_servers));
+        let new = NewSession { directory, id: chosen, title: None, servers };
         let opened = connection.engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);

@@ -3,20 +3,17 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::runtime;
 use crate::{
     acp,
     config::{Environment, paths::Paths},
     engine::Engine,
 };
 
-/// Threads for file work, the store and the pipes.
-const BLOCKING_THREADS: usize = 32;
-
 /// Flags of `windlass acp`; those of `opencode acp` that concern its HTTP server are accepted and have no effect.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct AcpArgs {
     /// Working directory of the process; sessions name their own.
     #[arg(long, value_name = "DIR")]
@@ -46,27 +43,15 @@ pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
         tracing::error!(%error, "--cwd {} cannot be used", cwd.display());
         return ExitCode::from(2);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            tracing::error!(%error, "the runtime cannot be started");
-            return ExitCode::FAILURE;
+    runtime::block_on(async move {
+        match serve(environment, args).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                tracing::error!(%error, "windlass acp failed");
+                ExitCode::FAILURE
+            }
         }
-    };
-    let result = runtime.block_on(serve(environment, args));
-    // A thread may still wait for input that never comes; the process ends without it.
-    runtime.shutdown_background();
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!(%error, "windlass acp failed");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
@@ -90,15 +75,6 @@ fn login_command() -> Vec<String> {
 }
 
 async fn stop_on_signal(stop: CancellationToken) {
-    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()))
-    else {
-        return;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        _ = hangup.recv() => {}
-    }
+    runtime::signalled().await;
     stop.cancel();
 }

@@ -7,6 +7,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 
+use super::output::{fail, say};
 use crate::{
     config::{Environment, paths::Paths},
     engine::keys,
@@ -95,17 +96,4 @@ fn logout(environment: &Environment, provider: &str) -> ExitCode {
         Ok(false) => fail(&format!("windlass has no key stored for {provider}.")),
         Err(error) => fail(&format!("The key was not removed: {error}.")),
     }
-}
-
-fn say(text: &str) -> ExitCode {
-    match writeln!(io::stdout(), "{text}") {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
-}
-
-fn fail(text: &str) -> ExitCode {
-    // Where nobody reads standard error the exit code says it.
-    let _ = writeln!(io::stderr(), "{text}");
-    ExitCode::FAILURE
 }

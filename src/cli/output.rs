@@ -1,0 +1,104 @@
+//! What commands say: one text and an exit code, or a stream on both outputs in order.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncWriteExt, Stderr, Stdout};
+
+/// Says a whole answer on standard output.
+pub fn say(text: &str) -> ExitCode {
+    let mut stdout = io::stdout();
+    match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read, such as `head`, has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => fail(&format!("The output was not written: {error}.")),
+    }
+}
+
+/// Says on standard error what went wrong.
+pub fn fail(text: &str) -> ExitCode {
+    note(text);
+    ExitCode::FAILURE
+}
+
+/// Says on standard error what is wrong with the call.
+pub fn misuse(text: &str) -> ExitCode {
+    note(text);
+    ExitCode::from(2)
+}
+
+/// Says something on standard error.
+pub fn note(text: &str) {
+    // Where nobody reads standard error the exit code says it.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// One line of a text that models and users wrote, without what would steer a terminal.
+pub fn plain(text: &str) -> String {
+    let mut lines = text.trim().lines();
+    let first = lines.next().unwrap_or_default();
+    let shown = first.chars().map(|char| if char.is_control() { ' ' } else { char });
+    let more = lines.next().map(|_| " …").unwrap_or_default();
+    shown.chain(more.chars()).collect()
+}
+
+/// Where a text goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    Out,
+    Err,
+}
+
+/// Text on both outputs, in the order it was said: on a terminal they are one.
+pub struct Output {
+    stdout: Stdout,
+    stderr: Stderr,
+    pending: VecDeque<(Stream, BytesMut)>,
+}
+
+impl Output {
+    pub fn new() -> Self {
+        Self { stdout: tokio::io::stdout(), stderr: tokio::io::stderr(), pending: VecDeque::new() }
+    }
+
+    /// Notes a text; never waits.
+    pub fn push(&mut self, stream: Stream, text: &str) {
+        match self.pending.back_mut() {
+            Some((last, bytes)) if *last == stream => bytes.extend_from_slice(text.as_bytes()),
+            Some(_) | None => self.pending.push_back((stream, BytesMut::from(text.as_bytes()))),
+        }
+    }
+
+    /// Writes what was noted. Dropping this at a wait loses nothing: the next call goes on there.
+    pub async fn flush(&mut self) -> io::Result<()> {
+        while let Some((stream, bytes)) = self.pending.front_mut() {
+            match stream {
+                Stream::Out => {
+                    while !bytes.is_empty() {
+                        self.stdout.write_buf(bytes).await?;
+                    }
+                    self.stdout.flush().await?;
+                }
+                Stream::Err => {
+                    // Losing remarks is no reason to stop the work.
+                    while !bytes.is_empty() && self.stderr.write_buf(bytes).await.is_ok() {}
+                    let _ = self.stderr.flush().await;
+                }
+            }
+            self.pending.pop_front();
+        }
+        Ok(())
+    }
+
+    /// What waits to be written.
+    #[cfg(test)]
+    pub fn pending(&self) -> Vec<(Stream, String)> {
+        let text = |bytes: &BytesMut| String::from_utf8_lossy(bytes).into_owned();
+        self.pending.iter().map(|(stream, bytes)| (*stream, text(bytes))).collect()
+    }
+}

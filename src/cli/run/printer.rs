@@ -1,0 +1,280 @@
+//! What a turn's events look like: the answer's text as it comes, or OpenCode's JSON lines.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Value, json};
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    id::{MessageId, PartId, SessionId},
+    message::{Message, MessageError},
+    part::{Part, PartKind, ToolPart, ToolState},
+    session::SessionStatus,
+};
+
+use super::{
+    super::output::{self, Output, Stream},
+    Format,
+};
+use crate::base::{clock, text};
+
+/// Bytes of what a line says about a tool call.
+const MAX_SUBJECT: usize = 200;
+
+/// Turns the events of one session into text.
+pub struct Printer {
+    format: Format,
+    shows_thoughts: bool,
+    session_id: Option<SessionId>,
+    /// Messages of the model; what the user said is not repeated.
+    answers: HashSet<MessageId>,
+    /// Bytes shown of each text that is still being written.
+    open_texts: HashMap<PartId, usize>,
+    /// Parts that were shown to their end.
+    done: HashSet<PartId>,
+    /// The newest message's error, which says more than the session's.
+    message_error: Option<MessageError>,
+    has_failed: bool,
+    is_mid_line: bool,
+}
+
+impl Printer {
+    pub fn new(format: Format, shows_thoughts: bool) -> Self {
+        Self {
+            format,
+            shows_thoughts,
+            session_id: None,
+            answers: HashSet::new(),
+            open_texts: HashMap::new(),
+            done: HashSet::new(),
+            message_error: None,
+            has_failed: false,
+            is_mid_line: false,
+        }
+    }
+
+    /// Shows this session's events from now on.
+    pub fn begin(&mut self, session_id: &SessionId) {
+        self.session_id = Some(session_id.clone());
+    }
+
+    pub fn event(&mut self, payload: &EventPayload, output: &mut Output) {
+        if self.session_id.is_none() || payload.session_id() != self.session_id.as_ref() {
+            return;
+        }
+        match payload {
+            EventPayload::MessageUpdated { info: Message::Assistant(message), .. } => {
+                self.answers.insert(message.id.clone());
+                self.message_error = message.error.clone();
+            }
+            EventPayload::PartUpdated { part, .. } if self.answers.contains(&part.message_id) => {
+                match self.format {
+                    Format::Default => self.part(part, output),
+                    Format::Json => self.part_line(part, output),
+                }
+            }
+            EventPayload::PartDelta { part_id, delta, .. } => {
+                if let Some(n_shown) = self.open_texts.get_mut(part_id) {
+                    *n_shown += delta.len();
+                    self.text(delta, output);
+                }
+            }
+            EventPayload::SessionError { error, .. } => {
+                let message = error.as_ref().map(message_of).unwrap_or_default();
+                self.fail(&message, output);
+            }
+            EventPayload::SessionStatus { status: SessionStatus::Retry { attempt, message, .. }, .. }
+                if self.format == Format::Default =>
+            {
+                self.remark(&format!("Attempt {attempt} failed, trying again: {message}"), output);
+            }
+            EventPayload::SessionCreated(_)
+            | EventPayload::SessionUpdated(_)
+            | EventPayload::SessionDeleted(_)
+            | EventPayload::SessionStatus { .. }
+            | EventPayload::SessionIdle { .. }
+            | EventPayload::MessageUpdated { .. }
+            | EventPayload::MessageRemoved { .. }
+            | EventPayload::PartUpdated { .. }
+            | EventPayload::PartRemoved { .. }
+            | EventPayload::PermissionAsked(_)
+            | EventPayload::PermissionReplied { .. }
+            | EventPayload::TodoUpdated { .. }
+            | EventPayload::FileEdited { .. }
+            | EventPayload::McpToolsChanged { .. } => {}
+        }
+    }
+
+    /// Shows that the turn failed, once.
+    pub fn fail(&mut self, message: &str, output: &mut Output) {
+        if std::mem::replace(&mut self.has_failed, true) {
+            return;
+        }
+        let unknown = || MessageError::UnknownError { message: message.to_owned() };
+        let error = self.message_error.take().unwrap_or_else(unknown);
+        match self.format {
+            Format::Default => self.remark(&format!("Error: {}", message_of(&error)), output),
+            Format::Json => self.line("error", "error", json!(error), output),
+        }
+    }
+
+    /// Ends the text, and says what is to be known of the end.
+    pub fn end(&mut self, remark: Option<&str>, output: &mut Output) {
+        // A refusal ends the turn without an error of the session.
+        if let Some(error) = self.message_error.clone() {
+            self.fail(&message_of(&error), output);
+        }
+        self.end_line(output);
+        if let Some(remark) = remark {
+            self.remark(remark, output);
+        }
+    }
+
+    fn part(&mut self, part: &Part, output: &mut Output) {
+        if self.done.contains(&part.id) {
+            return;
+        }
+        match &part.kind {
+            PartKind::Text(text_part) => {
+                let n_shown = self.open_texts.get(&part.id).copied().unwrap_or_default();
+                self.text(text_part.text.get(n_shown..).unwrap_or_default(), output);
+                if is_ended(part) {
+                    self.open_texts.remove(&part.id);
+                    self.end_line(output);
+                } else {
+                    self.open_texts.insert(part.id.clone(), n_shown.max(text_part.text.len()));
+                }
+            }
+            PartKind::Reasoning(reasoning) if is_ended(part) && self.shows_thoughts => {
+                self.remark(&format!("Thinking: {}", reasoning.text.trim()), output);
+            }
+            PartKind::Tool(tool) if is_ended(part) => self.remark(&tool_line(tool), output),
+            PartKind::Reasoning(_)
+            | PartKind::Tool(_)
+            | PartKind::File(_)
+            | PartKind::StepStart { .. }
+            | PartKind::StepFinish { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Subtask { .. }
+            | PartKind::Retry { .. }
+            | PartKind::Compaction { .. } => {}
+        }
+        if is_ended(part) {
+            self.done.insert(part.id.clone());
+        }
+    }
+
+    fn part_line(&mut self, part: &Part, output: &mut Output) {
+        let kind = match &part.kind {
+            PartKind::Text(_) => "text",
+            PartKind::Reasoning(_) if self.shows_thoughts => "reasoning",
+            PartKind::Tool(_) => "tool_use",
+            PartKind::StepStart { .. } => "step_start",
+            PartKind::StepFinish { .. } => "step_finish",
+            PartKind::Reasoning(_)
+            | PartKind::File(_)
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Subtask { .. }
+            | PartKind::Retry { .. }
+            | PartKind::Compaction { .. } => return,
+        };
+        if is_ended(part) && self.done.insert(part.id.clone()) {
+            self.line(kind, "part", json!(part), output);
+        }
+    }
+
+    fn line(&self, kind: &str, field: &str, value: Value, output: &mut Output) {
+        let mut line = json!({"type": kind, "timestamp": clock::now_ms(), "sessionID": self.session_id});
+        line[field] = value;
+        output.push(Stream::Out, &format!("{line}\n"));
+    }
+
+    fn text(&mut self, text: &str, output: &mut Output) {
+        if self.format == Format::Default && !text.is_empty() {
+            output.push(Stream::Out, text);
+            self.is_mid_line = !text.ends_with('\n');
+        }
+    }
+
+    fn end_line(&mut self, output: &mut Output) {
+        if std::mem::take(&mut self.is_mid_line) {
+            output.push(Stream::Out, "\n");
+        }
+    }
+
+    /// A line on standard error, which on a terminal must not stand within the text.
+    pub fn remark(&mut self, text: &str, output: &mut Output) {
+        self.end_line(output);
+        output.push(Stream::Err, &format!("{text}\n"));
+    }
+}
+
+/// Whether nothing more comes of a part.
+fn is_ended(part: &Part) -> bool {
+    match &part.kind {
+        PartKind::Text(text) => text.time.is_some_and(|time| time.end.is_some()),
+        PartKind::Reasoning(reasoning) => reasoning.time.end.is_some(),
+        PartKind::Tool(tool) => match tool.state {
+            ToolState::Pending { .. } | ToolState::Running { .. } => false,
+            ToolState::Completed { .. } | ToolState::Error { .. } => true,
+        },
+        PartKind::File(_)
+        | PartKind::StepStart { .. }
+        | PartKind::StepFinish { .. }
+        | PartKind::Snapshot { .. }
+        | PartKind::Patch { .. }
+        | PartKind::Agent { .. }
+        | PartKind::Subtask { .. }
+        | PartKind::Retry { .. }
+        | PartKind::Compaction { .. } => true,
+    }
+}
+
+/// `| bash  echo hi`, and why it failed if it did.
+fn tool_line(tool: &ToolPart) -> String {
+    let subject = match &tool.state {
+        ToolState::Completed { title, .. } => short(title),
+        ToolState::Running { input, .. }
+        | ToolState::Pending { input, .. }
+        | ToolState::Error { input, .. } => {
+            // The first text of the input is what the call is about: a command, a path, a pattern.
+            let mut fields = input.as_object().into_iter().flat_map(|fields| fields.values());
+            short(fields.find_map(Value::as_str).unwrap_or_default())
+        }
+    };
+    match &tool.state {
+        ToolState::Error { error, .. } => format!("| {}  {subject}: {}", tool.tool, short(error)),
+        ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Completed { .. } => {
+            format!("| {}  {subject}", tool.tool)
+        }
+    }
+}
+
+fn short(text: &str) -> String {
+    let line = output::plain(text);
+    match text::head(&line, MAX_SUBJECT) {
+        head if head.len() < line.len() => format!("{head}…"),
+        whole => whole.to_owned(),
+    }
+}
+
+fn message_of(error: &MessageError) -> String {
+    match error {
+        MessageError::ProviderAuthError { message, .. }
+        | MessageError::UnknownError { message }
+        | MessageError::MessageAbortedError { message }
+        | MessageError::StructuredOutputError { message, .. }
+        | MessageError::ContextOverflowError { message, .. }
+        | MessageError::ContentFilterError { message } => message.clone(),
+        MessageError::Api(error) => error.message.clone(),
+        MessageError::MessageOutputLengthError {} => {
+            "The answer is longer than the model's output limit.".to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,516 @@
+//! The commands beside `acp`: `run`, `models`, `session`, and the bare call.
+
+use std::{
+    process::Stdio,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::{Child, Command},
+    time::timeout,
+};
+
+use crate::support::{
+    agent::{DEADLINE, Wire, binary, provider_config},
+    llm::{Finish, Gate, Llm, Reply, Request},
+    process,
+    scratch::Scratch,
+};
+
+/// How long a signalled command may take to end.
+const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
+
+/// A scratch machine with a scripted model, on which commands are run.
+struct Machine {
+    scratch: Arc<Scratch>,
+    llm: Llm,
+    config: Value,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ended {
+    /// The JSON objects of stdout.
+    fn lines(&self) -> Vec<Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn of_type(&self, wanted: &str) -> Vec<Value> {
+        self.lines().into_iter().filter(|line| line["type"] == wanted).collect()
+    }
+}
+
+impl Machine {
+    async fn new() -> Self {
+        let llm = Llm::start().await;
+        let config = provider_config(&llm, Wire::OpenAi);
+        Self { scratch: Scratch::new(), llm, config }
+    }
+
+    fn with(mut self, key: &str, value: Value) -> Self {
+        self.config[key] = value;
+        self
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command
+            .args(arguments)
+            .current_dir(&self.scratch.work)
+            .env_clear()
+            .env("PATH", std::env::var("PATH").unwrap())
+            .env("HOME", &self.scratch.home)
+            .env("SHELL", "/bin/bash")
+            .env("OPENCODE_CONFIG_CONTENT", self.config.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        command
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Ended {
+        ended(self.command(arguments).spawn().unwrap()).await
+    }
+
+    async fn pipe(&self, arguments: &[&str], input: &str) -> Ended {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
+        ended(child).await
+    }
+
+    /// Checks that the script was followed and nothing lives on.
+    async fn finish(self) {
+        assert_eq!(self.llm.problems(), Vec::<String>::new());
+        let left = process::gone(&self.scratch.home, SIGNAL_LIMIT).await;
+        assert!(left.is_empty(), "processes outlive the command: {}", process::describe(&left));
+    }
+
+    /// The sessions of every directory.
+    async fn sessions(&self) -> Vec<Value> {
+        let list = self.run(&["session", "list", "--all", "--format", "json"]).await;
+        assert_eq!(list.code, Some(0), "{list:?}");
+        serde_json::from_str(&list.stdout).unwrap()
+    }
+}
+
+async fn ended(child: Child) -> Ended {
+    let output =
+        timeout(DEADLINE, child.wait_with_output()).await.expect("the command does not end").unwrap();
+    Ended {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    process::send(i32::try_from(child.id().unwrap()).unwrap(), signal);
+}
+
+/// Everything users and the model said before the last prompt, as the model was told.
+fn history(request: &Request) -> String {
+    json!(request.messages()).to_string()
+}
+
+#[tokio::test]
+async fn run_writes_the_text_to_stdout_and_the_calls_to_stderr() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::text("I look. ").and_call("call_1", "bash", json!({"command": "echo hi"})));
+    machine.llm.reply(Reply::deltas(["All ", "is ", "well."]));
+    let ended = machine.run(&["run", "look", "around"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "I look. \nAll is well.\n"));
+    assert_eq!(ended.stderr, "| bash  echo hi\n");
+    assert_eq!(machine.llm.last_request().last_user(), "look around");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn the_text_comes_while_the_model_speaks() {
+    let machine = Machine::new().await;
+    let gate = Gate::new();
+    machine.llm.reply(Reply::text("begun").and_gate(&gate).and_text(" and done"));
+    let mut child = machine.command(&["run", "go"]).spawn().unwrap();
+    let mut begun = [0; 5];
+    let stdout = child.stdout.as_mut().unwrap();
+    timeout(DEADLINE, stdout.read_exact(&mut begun)).await.unwrap().unwrap();
+    assert_eq!(&begun, b"begun");
+    gate.open();
+    assert_eq!(ended(child).await.stdout, " and done\n");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn run_writes_opencodes_json_lines() {
+    let machine = Machine::new().await;
+    let call = Reply::reasoning("hm").and_text("I look.");
+    machine.llm.reply(call.and_call("call_1", "bash", json!({"command": "echo hi"})));
+    machine.llm.reply(Reply::deltas(["All ", "well."]));
+    let ended = machine.run(&["run", "--format", "json", "look"]).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let lines = ended.lines();
+    let kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["step_start", "text", "tool_use", "step_finish", "step_start", "text", "step_finish"]);
+    let session = &lines[0]["sessionID"];
+    for line in &lines {
+        assert!(line["timestamp"].is_i64() && line["sessionID"] == *session, "{line}");
+        assert!(session.as_str().is_some_and(|id| id.starts_with("ses_")));
+        assert_eq!(line["part"]["sessionID"], *session);
+    }
+    assert_eq!(lines[1]["part"]["text"], "I look.");
+    assert_eq!(lines[2]["part"]["state"]["output"], "hi\n");
+    assert_eq!(lines[5]["part"]["text"], "All well.");
+    assert_eq!(lines[6]["part"]["reason"], "stop");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn thoughts_are_shown_on_request() {
+    let machine = Machine::new().await;
+    for _ in 0..2 {
+        machine.llm.reply(Reply::reasoning("hm").and_text("42"));
+    }
+    let ended = machine.run(&["run", "--thinking", "why"]).await;
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("42\n", "Thinking: hm\n"));
+    let ended = machine.run(&["run", "--thinking", "--format", "json", "why"]).await;
+    assert_eq!(ended.of_type("reasoning")[0]["part"]["text"], "hm");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_piped_belongs_to_the_prompt() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::text("ok"));
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.pipe(&["run", "explain", "this"], "a log\n  of two lines\n").await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(machine.llm.last_request().last_user(), "explain this\n\na log\n  of two lines");
+    machine.pipe(&["run"], "only this\n").await;
+    assert_eq!(machine.llm.last_request().last_user(), "only this");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_to_say_is_a_mistake_of_the_call() {
+    let machine = Machine::new().await;
+    let ended = machine.pipe(&["run"], " \n").await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+    assert!(ended.stderr.contains("nothing to say"), "{ended:?}");
+    assert_eq!(machine.sessions().await, Vec::<Value>::new());
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn model_and_agent_can_be_chosen() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "-m", "mock/other", "--agent", "plan", "go"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let request = machine.llm.last_request();
+    assert_eq!(request.body["model"], "other");
+    assert!(history(&request).contains("Plan mode"), "{:#}", request.body["messages"]);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn an_unknown_model_agent_or_session_is_told_before_anything_is_made() {
+    let machine = Machine::new().await;
+    for (arguments, hint) in [
+        (&["run", "--model", "mock/othr", "go"][..], "Did you mean mock/other"),
+        (&["run", "--model", "other", "go"], "provider/model"),
+        (&["run", "--agent", "pln", "go"], "build, plan"),
+        (&["run", "--session", "ses_none", "go"], "windlass session list"),
+        (&["run", "--session", "none", "go"], "windlass session list"),
+        (&["run", "--file", "none.txt", "go"], "none.txt cannot be attached"),
+        (&["run", "--dir", "none", "go"], "none cannot be used"),
+    ] {
+        let ended = machine.run(arguments).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(ended.stderr.contains(hint), "{arguments:?}: {}", ended.stderr);
+    }
+    assert_eq!(machine.sessions().await, Vec::<Value>::new());
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_can_be_continued() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::text("Hello Ada"));
+    machine.run(&["run", "-m", "mock/other", "--continue", "I am Ada"]).await;
+    machine.llm.reply(Reply::text("You are Ada"));
+    let ended = machine.run(&["run", "-c", "--format", "json", "who am I"]).await;
+    let request = machine.llm.last_request();
+    assert!(history(&request).contains("I am Ada") && history(&request).contains("Hello Ada"));
+    assert_eq!(request.body["model"], "other", "a session keeps its model");
+    let id = ended.lines()[0]["sessionID"].as_str().unwrap().to_owned();
+
+    // Another session is newer now; the first is still reached by its id.
+    machine.llm.reply(Reply::text("ok"));
+    machine.run(&["run", "something else"]).await;
+    assert!(!history(&machine.llm.last_request()).contains("Ada"));
+    machine.llm.reply(Reply::text("Ada again"));
+    machine.run(&["run", "-s", &id, "-m", "mock/mock", "and now"]).await;
+    let request = machine.llm.last_request();
+    assert!(history(&request).contains("You are Ada") && request.body["model"] == "mock");
+    assert_eq!(machine.sessions().await.len(), 2);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_title_can_be_given_or_taken_from_the_prompt() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::text("ok"));
+    machine.run(&["run", "--title", "Nightly", "go"]).await;
+    machine.llm.reply(Reply::text("ok"));
+    machine.run(&["run", "--title", "", "fix the parser"]).await;
+    machine.llm.reply(Reply::text("ok"));
+    machine.run(&["run", "go"]).await;
+    let sessions = machine.sessions().await;
+    let titles: Vec<&str> = sessions.iter().map(|session| session["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["Scripted title", "fix the parser", "Nightly"]);
+    assert_eq!(machine.llm.title_requests().len(), 1);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn files_are_attached() {
+    let machine = Machine::new().await;
+    machine.scratch.write("sub dir/b?.txt", "content of b");
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "-f", "a.txt", "--file", "sub dir/b?.txt", "compare"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let said = history(&machine.llm.last_request());
+    assert!(said.contains("three") && said.contains("content of b") && said.contains("compare"), "{said}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn the_directory_can_be_chosen() {
+    let machine = Machine::new().await;
+    machine.scratch.write("sub/c.txt", "");
+    machine.llm.reply(Reply::call("call_1", "bash", json!({"command": "pwd"})));
+    machine.llm.reply(Reply::text("ok"));
+    machine.run(&["run", "--dir", "sub", "where"]).await;
+    assert_eq!(machine.llm.last_request().tool_result("call_1").trim(), machine.scratch.path("sub"));
+    assert_eq!(machine.sessions().await[0]["directory"], machine.scratch.path("sub"));
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn what_would_have_to_be_asked_is_rejected() {
+    let machine = Machine::new().await.with("permission", json!({"bash": "ask"}));
+    for arguments in [&["run", "go"][..], &["run", "--format", "json", "go"]] {
+        machine.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
+        let ended = machine.run(arguments).await;
+        assert_eq!(ended.code, Some(0), "only an error of the session is a failure: {ended:?}");
+        let asked = ended.stderr.lines().next().unwrap();
+        assert!(asked.contains("bash (touch made)") && asked.contains("--auto"), "{asked}");
+        assert!(asked.contains("opencode.json"), "{asked}");
+        assert!(!machine.scratch.exists("made"));
+    }
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn auto_allows_what_is_not_denied() {
+    let rules = json!({"bash": {"*": "ask", "rm *": "deny"}});
+    let machine = Machine::new().await.with("permission", rules);
+    machine.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})).and_call(
+        "call_2",
+        "bash",
+        json!({"command": "rm a.txt"}),
+    ));
+    machine.llm.reply(Reply::text("done"));
+    let ended = machine.run(&["run", "--auto", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "done\n"), "{ended:?}");
+    assert!(machine.scratch.exists("made") && machine.scratch.exists("a.txt"));
+    assert!(!ended.stderr.contains("rejected"), "{}", ended.stderr);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_failure_of_the_provider_is_a_failure_of_the_command() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::status(400));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert!(
+        ended.stderr.starts_with("Error: ") && ended.stderr.contains("scripted failure 400"),
+        "{ended:?}"
+    );
+
+    machine.llm.reply(Reply::text("half").and_cut());
+    let ended = machine.run(&["run", "--format", "json", "go"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let error = &ended.of_type("error")[..];
+    assert_eq!(error.len(), 1, "{}", ended.stdout);
+    assert_eq!(error[0]["error"]["name"], "APIError");
+    assert!(error[0]["error"]["data"]["message"].is_string());
+    assert_eq!(ended.of_type("text")[0]["part"]["text"], "half");
+
+    machine.llm.reply(Reply::text("no").finish(Finish::Filter));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), "no\n"));
+    assert!(ended.stderr.contains("refused"), "{ended:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_command_and_what_it_started() {
+    for (number, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
+        let machine = Machine::new().await;
+        let fifo = machine.scratch.path("begun");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let command = format!("sleep 600 & echo begun > {fifo}; sleep 600");
+        machine.llm.reply(Reply::text("I start").and_call("call_1", "bash", json!({"command": command})));
+        let child = machine.command(&["run", "--format", "json", "go"]).spawn().unwrap();
+        let begun = timeout(DEADLINE, tokio::fs::read(&fifo)).await.unwrap().unwrap();
+        assert_eq!(begun, b"begun\n");
+        let start = Instant::now();
+        signal(&child, number);
+        let ended = ended(child).await;
+        assert!(start.elapsed() < SIGNAL_LIMIT, "{:?}", start.elapsed());
+        assert_eq!(ended.code, Some(code));
+        assert_eq!(ended.of_type("text")[0]["part"]["text"], "I start");
+        assert_eq!(ended.of_type("tool_use")[0]["part"]["state"]["status"], "error");
+        machine.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_signal_ends_a_command_that_waits() {
+    let machine = Machine::new().await;
+    // For the rest of its input,
+    let mut child = machine.command(&["run"]).stdin(Stdio::piped()).spawn().unwrap();
+    let input = child.stdin.take();
+    // for the model,
+    let gate = Gate::new();
+    machine.llm.reply(Reply::hang(&gate));
+    let asking = machine.command(&["run", "go"]).spawn().unwrap();
+    gate.reached().await;
+    // or for a reader.
+    let spoken = Gate::new();
+    machine.llm.reply(Reply::deltas((0..20_000).map(|n| format!("delta {n} "))).and_gate(&spoken));
+    let mut unread = machine.command(&["run", "go"]).spawn().unwrap();
+    spoken.reached().await;
+    for child in [&mut child, &mut unread] {
+        let start = Instant::now();
+        signal(child, Signal::SIGTERM);
+        assert_eq!(timeout(DEADLINE, child.wait()).await.unwrap().unwrap().code(), Some(143));
+        assert!(start.elapsed() < SIGNAL_LIMIT, "{:?}", start.elapsed());
+    }
+    signal(&asking, Signal::SIGTERM);
+    assert_eq!(ended(asking).await.code, Some(143));
+    drop(input);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_closed_stdout_ends_the_command_quietly() {
+    let machine = Machine::new().await;
+    let gate = Gate::new();
+    machine.llm.reply(Reply::text("x").and_gate(&gate).and_text("y").and_call(
+        "call_1",
+        "bash",
+        json!({"command": "sleep 600"}),
+    ));
+    let mut child = machine.command(&["run", "go"]).spawn().unwrap();
+    gate.reached().await;
+    drop(child.stdout.take());
+    gate.open();
+    let ended = ended(child).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(141), ""));
+
+    let mut child = machine.command(&["models"]).spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = self::ended(child).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn models_are_listed() {
+    let machine = Machine::new().await;
+    let ended = machine.run(&["models"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "mock/other\nmock/mock\nwindlass/demo\n"));
+    let ended = machine.run(&["models", "windlass"]).await;
+    assert_eq!(ended.stdout, "windlass/demo\n");
+    let ended = machine.run(&["models", "mock", "--verbose"]).await;
+    let (first, details) = ended.stdout.split_once('\n').unwrap();
+    let details = serde_json::Deserializer::from_str(details).into_iter::<Value>().next().unwrap().unwrap();
+    assert_eq!((first, &details["limit"]), ("mock/other", &json!({"context": 100_000, "output": 4096})));
+    assert_eq!(details["cost"]["input"], 0.0);
+    let ended = machine.run(&["models", "none"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert!(ended.stderr.contains("mock, windlass"), "{ended:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn sessions_are_listed_and_deleted() {
+    let machine = Machine::new().await;
+    std::fs::create_dir(machine.scratch.root().join("elsewhere")).unwrap();
+    machine.scratch.write("sub/c.txt", "");
+    let ended = machine.run(&["session", "list"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""));
+    for (title, dir) in [("first", "."), ("second", "sub"), ("third", "../elsewhere")] {
+        machine.llm.reply(Reply::text("ok"));
+        machine.run(&["run", "--title", title, "--dir", dir, "go"]).await;
+    }
+    let titles = async |arguments: &[&str]| {
+        let arguments = [&["session", "list", "--format", "json"], arguments].concat();
+        let rows: Vec<Value> = serde_json::from_str(&machine.run(&arguments).await.stdout).unwrap();
+        rows.iter().map(|row| row["title"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(titles(&[]).await, ["second", "first"]);
+    assert_eq!(titles(&["-n", "1"]).await, ["second"]);
+    assert_eq!(titles(&["--all"]).await, ["third", "second", "first"]);
+
+    let rows = machine.sessions().await;
+    let id = rows[1]["id"].as_str().unwrap();
+    let table = machine.run(&["session", "list"]).await.stdout;
+    assert!(table.lines().count() == 3 && table.contains(id), "{table}");
+    let ended = machine.run(&["session", "delete", id]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(titles(&["--all"]).await, ["third", "first"]);
+    for unknown in [id, "none"] {
+        let ended = machine.run(&["session", "delete", unknown]).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+        assert!(ended.stderr.contains("not deleted"), "{ended:?}");
+    }
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn help_and_version_are_told() {
+    let machine = Machine::new().await;
+    for flag in ["--version", "-v"] {
+        let ended = machine.run(&[flag]).await;
+        let version = format!("windlass {}\n", env!("CARGO_PKG_VERSION"));
+        assert_eq!((ended.code, ended.stdout), (Some(0), version));
+    }
+    let ended = machine.run(&["--help"]).await;
+    assert_eq!(ended.code, Some(0));
+    for command in ["acp", "run", "models", "session", "auth"] {
+        assert!(ended.stdout.contains(command), "{}", ended.stdout);
+    }
+    let ended = machine.run(&["run", "--help"]).await;
+    for option in ["--format", "--model", "--agent", "--continue", "--session", "--auto", "--file"] {
+        assert!(ended.stdout.contains(option), "{}", ended.stdout);
+    }
+    let ended = machine.run(&["nonsense"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+    assert!(ended.stderr.contains("nonsense"), "{ended:?}");
+    machine.finish().await;
+}
