@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod diff;
 pub mod ids;
+pub mod lock;
 pub mod mime;
 pub mod process;
 pub mod queue;

@@ -4,13 +4,14 @@ use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::task::TaskTracker;
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::{PermissionId, SessionId},
@@ -20,7 +21,7 @@ use windlass_protocol::opencode::{
 };
 
 use crate::{
-    base::{clock, ids},
+    base::{clock, ids, lock::lock},
     bus::Bus,
     config::{Environment, paths::Paths},
     mcp,
@@ -68,6 +69,11 @@ struct Inner {
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
     next_ticket: AtomicU64,
+    /// Every session's task, whether its session is still open or not.
+    tasks: TaskTracker,
+    /// Prompts of sessions that [`Engine::finish`] has taken out, for [`Engine::abort`] to reach.
+    finishing: Mutex<Vec<Arc<Tickets>>>,
+    is_finishing: AtomicBool,
     /// False after `logout`: stored keys are not used until the user authenticates again.
     use_stored_keys: AtomicBool,
 }
@@ -151,6 +157,9 @@ impl Engine {
             workspaces: Mutex::default(),
             sessions: Mutex::default(),
             next_ticket: AtomicU64::new(1),
+            tasks: TaskTracker::new(),
+            finishing: Mutex::default(),
+            is_finishing: AtomicBool::new(false),
             use_stored_keys: AtomicBool::new(true),
         }))
     }
@@ -251,7 +260,7 @@ impl Engine {
         directory: &Path,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
-        let is_running = lock(&self.0.sessions).get(id).is_some_and(|open| open.task.is_some());
+        let is_running = !self.rest(id).await;
         let stored = self.0.storage.load(id.clone()).await?;
         let mut stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         let workspace = self.workspace(directory).await?;
@@ -274,24 +283,34 @@ impl Engine {
         Ok(Opened { info: stored.info, workspace, messages: stored.messages, todos: stored.todos, children })
     }
 
+    /// Ends the task of a session that has nothing to do, so that it can be opened afresh. False when it works.
+    async fn rest(&self, id: &SessionId) -> bool {
+        let task = match lock(&self.0.sessions).get_mut(id) {
+            Some(open) if !open.tickets.is_empty() => return false,
+            Some(open) => open.task.take(),
+            None => None,
+        };
+        if let Some(Task { inbox, join }) = task {
+            drop(inbox);
+            // A task that panicked has ended as well.
+            let _ = join.await;
+        }
+        true
+    }
+
     fn register(&self, id: &SessionId, workspace: Arc<Workspace>, servers: Vec<ClientServer>) {
+        // A running turn keeps the workspace and servers it began with.
+        if lock(&self.0.sessions).get(id).is_some_and(|open| !open.tickets.is_empty()) {
+            return;
+        }
         let start = |servers: Vec<ClientServer>| {
             let specs = servers.into_iter().map(mcp::ServerSpec::from).collect();
             let directory = workspace.directory().to_owned();
             Arc::new(mcp::Servers::start(specs, directory, self.0.bus.clone()))
         };
         let mcp = (!servers.is_empty()).then(|| start(servers));
-        let mut sessions = lock(&self.0.sessions);
-        match sessions.get_mut(id) {
-            // A running task keeps the workspace and servers it began with.
-            Some(open) if open.task.is_some() => {}
-            Some(open) => (open.workspace, open.mcp) = (workspace, mcp),
-            None => {
-                let open =
-                    OpenSession { workspace, mcp, is_mcp_lent: false, tickets: Arc::default(), task: None };
-                sessions.insert(id.clone(), open);
-            }
-        }
+        let open = OpenSession { workspace, mcp, is_mcp_lent: false, tickets: Arc::default(), task: None };
+        lock(&self.0.sessions).insert(id.clone(), open);
     }
 
     /// Opens a subagent's session with what its parent uses.
@@ -390,7 +409,7 @@ impl Engine {
                     tickets: open.tickets.clone(),
                     own_inbox: inbox.downgrade(),
                 };
-                let join = tokio::spawn(session::run(cx, Inbox::new(receiver)));
+                let join = self.0.tasks.spawn(session::run(cx, Inbox::new(receiver)));
                 open.task = Some(Task { inbox: inbox.clone(), join });
                 inbox
             }
@@ -436,8 +455,20 @@ impl Engine {
     pub async fn close_session(&self, id: &SessionId) -> bool {
         let Some(open) = lock(&self.0.sessions).remove(id) else { return false };
         open.tickets.cancel_all();
+        let workspace = open.workspace.clone();
         end_session(open).await;
+        self.leave(workspace).await;
         true
+    }
+
+    /// Ends a directory's services with its last session.
+    async fn leave(&self, workspace: Arc<Workspace>) {
+        let is_used = lock(&self.0.sessions).values().any(|open| Arc::ptr_eq(&open.workspace, &workspace));
+        if is_used {
+            return;
+        }
+        lock(&self.0.workspaces).retain(|_, other| !Arc::ptr_eq(other, &workspace));
+        workspace.mcp().close().await;
     }
 
     /// Deletes a session and everything in it. Deleting what is not there succeeds.
@@ -451,6 +482,11 @@ impl Engine {
             self.0.bus.publish(EventPayload::SessionDeleted(event));
         }
         Ok(())
+    }
+
+    /// Whether the engine is told to end once everything is done.
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.0.is_finishing.load(Ordering::Relaxed)
     }
 
     /// Answers a pending permission request. False when none with this id waits.
@@ -489,14 +525,18 @@ impl Engine {
     async fn reload_workspaces(&self) -> Result<(), EngineError> {
         let directories: Vec<PathBuf> = lock(&self.0.workspaces).keys().cloned().collect();
         for directory in directories {
-            self.workspace(&directory).await?;
+            if let Err(error) = self.workspace(&directory).await {
+                tracing::warn!(%error, "the configuration of a directory was not read again");
+            }
         }
         Ok(())
     }
 
     /// Ends the engine: running and waiting turns finish first, then everything that was started is ended.
     pub async fn finish(&self) {
+        self.0.is_finishing.store(true, Ordering::Relaxed);
         let sessions = std::mem::take(&mut *lock(&self.0.sessions));
+        lock(&self.0.finishing).extend(sessions.values().map(|open| open.tickets.clone()));
         futures_util::future::join_all(sessions.into_values().map(end_session)).await;
         self.close_workspaces().await;
     }
@@ -504,11 +544,14 @@ impl Engine {
     /// Ends the engine now: turns are cancelled and get a moment to say so.
     pub async fn abort(&self) {
         let sessions = std::mem::take(&mut *lock(&self.0.sessions));
-        for open in sessions.values() {
-            open.tickets.cancel_all();
+        let finishing = std::mem::take(&mut *lock(&self.0.finishing));
+        for tickets in finishing.iter().chain(sessions.values().map(|open| &open.tickets)) {
+            tickets.cancel_all();
         }
         let ends = futures_util::future::join_all(sessions.into_values().map(end_session));
-        if tokio::time::timeout(ABORT_LIMIT, ends).await.is_err() {
+        self.0.tasks.close();
+        let all = async { tokio::join!(ends, self.0.tasks.wait()) };
+        if tokio::time::timeout(ABORT_LIMIT, all).await.is_err() {
             tracing::warn!("some turns did not end in time");
         }
         // What is left is killed with its owner when the process ends.
@@ -532,10 +575,6 @@ async fn end_session(open: OpenSession) {
     if let Some(mcp) = mcp.filter(|_| !is_mcp_lent) {
         mcp.close().await;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -345,16 +345,16 @@ fn append_unfinished_text(
     id: &SessionId,
     messages: &mut [MessageWithParts],
 ) -> Result<(), StorageError> {
+    let parts = messages.iter_mut().flat_map(|message| message.parts.iter_mut());
+    let mut parts: HashMap<PartId, &mut Part> = parts.map(|part| (part.id.clone(), part)).collect();
     let mut statement = connection
         .prepare_cached("SELECT part_id, text FROM part_text WHERE session_id = ?1 ORDER BY seq")?;
     let mut rows = statement.query([id.as_str()])?;
     while let Some(row) = rows.next()? {
         let (part_id, text): (String, String) = (row.get(0)?, row.get(1)?);
-        let parts = messages.iter_mut().rev().flat_map(|message| message.parts.iter_mut());
-        for part in parts.filter(|part| part.id.as_str() == part_id) {
-            if let Some(whole) = part.kind.text_mut() {
-                whole.push_str(&text);
-            }
+        let part = parts.get_mut(&PartId::from_trusted(part_id));
+        if let Some(whole) = part.and_then(|part| part.kind.text_mut()) {
+            whole.push_str(&text);
         }
     }
     Ok(())

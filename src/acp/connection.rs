@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     io,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -25,6 +25,7 @@ use super::{
     trace::Trace,
 };
 use crate::{
+    base::lock::lock,
     bus::{Filter, Subscriber},
     engine::Engine,
 };
@@ -265,8 +266,4 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         }
         Ok(())
     }
-}
-
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,7 @@
 //! Handlers run on the reader's task in the order of the lines and never wait. What may take long is spawned by
 //! its handler; until it has answered, later lines that name the same session wait behind it.
 
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
+use std::{collections::VecDeque, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
 use jsonrpsee::{
@@ -18,18 +18,25 @@ use windlass_protocol::{
     acp::{
         decode::{self, InvalidParams},
         ext,
+        schema::{PromptResponse, StopReason},
     },
     opencode::id::SessionId,
     rpc::{self, Id, Incoming, Malformed, code},
 };
 
 use super::{
-    connection::{Connection, lock},
+    connection::Connection,
     initialize,
     outbox::{Cancel, Responder},
     prompt, session, settings,
 };
-use crate::engine::{EngineError, EngineErrorKind};
+use crate::{
+    base::lock::lock,
+    engine::{EngineError, EngineErrorKind},
+};
+
+/// Lines that may wait for one session to open.
+const MAX_PARKED: usize = 256;
 
 /// A request on its way: who sent it, and the duty to answer it.
 pub struct Call {
@@ -112,15 +119,26 @@ impl Call {
                     Err(error(code::INTERNAL_ERROR, "The request failed by a fault in windlass."))
                 }),
             };
+            // Dropped last, also when answering fails: what waits must go on.
+            let _gate = session.map(|session| Gate { connection, session });
             match outcome {
                 Ok(reply) => reply(responder),
                 Err(error) => responder.fail(&error),
             }
-            if let Some(session) = session {
-                open_gate(&connection, &session);
-            }
         });
         Ok(())
+    }
+}
+
+/// A closed gate; opens when it is dropped.
+struct Gate {
+    connection: Arc<Connection>,
+    session: String,
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        open_gate(&self.connection, &self.session);
     }
 }
 
@@ -135,18 +153,22 @@ pub fn line(connection: &Arc<Connection>, line: &[u8]) {
         Some(Ok(Incoming::Response { id, result })) => prompt::answered(connection, &id, result),
         Some(Ok(Incoming::Call { id, method, params })) => {
             let params = params.map(RawValue::get);
-            if !wait_behind_gate(connection, params, line) {
-                call(connection, id, &method, params);
+            match wait_behind_gate(connection, params, line) {
+                Ok(true) => {}
+                Ok(false) => call(connection, id, &method, params),
+                Err(error) => connection.outbox.responder(id).fail(&error),
             }
         }
         Some(Ok(Incoming::Notification { method, params })) => {
             let params = params.map(RawValue::get);
             match method.as_ref() {
                 "$/cancel_request" => cancel_request(connection, params),
-                "session/cancel" if !wait_behind_gate(connection, params, line) => {
-                    let id = decode::session_id(params).ok().and_then(|id| SessionId::parse(&id).ok());
-                    if let Some(id) = id {
-                        connection.engine.cancel(&id);
+                "session/cancel" => {
+                    if let Ok(id) = decode::session_id(params) {
+                        cancel_parked(connection, |line| is_prompt_of(line, &id));
+                        if let Ok(id) = SessionId::parse(&id) {
+                            connection.engine.cancel(&id);
+                        }
                     }
                 }
                 // Unknown notifications are ignored (facts: ACP §1.4.4).
@@ -157,18 +179,26 @@ pub fn line(connection: &Arc<Connection>, line: &[u8]) {
 }
 
 /// Parks a line that names a session whose opening is under way.
-fn wait_behind_gate(connection: &Connection, params: Option<&str>, line: &[u8]) -> bool {
+fn wait_behind_gate(
+    connection: &Connection,
+    params: Option<&str>,
+    line: &[u8],
+) -> Result<bool, ErrorObjectOwned> {
     let mut gates = lock(&connection.gates);
     if gates.is_empty() {
-        return false;
+        return Ok(false);
     }
-    let Some(session) = decode::named_session(params) else { return false };
+    let Some(session) = decode::named_session(params) else { return Ok(false) };
     match gates.get_mut(&session) {
-        Some(parked) => {
+        Some(parked) if parked.len() < MAX_PARKED => {
             parked.push_back(line.to_vec());
-            true
+            Ok(true)
         }
-        None => false,
+        Some(_) => {
+            let message = format!("{MAX_PARKED} requests wait for this session to open already");
+            Err(error(code::INVALID_REQUEST, &message))
+        }
+        None => Ok(false),
     }
 }
 
@@ -223,23 +253,38 @@ fn cancel_request(connection: &Connection, params: Option<&str>) {
         Some(Cancel::Task(token)) => token.cancel(),
         Some(Cancel::Prompt { session_id, ticket }) => connection.engine.cancel_prompt(&session_id, ticket),
         Some(Cancel::No) => {}
-        None => cancel_parked(connection, &id),
+        None => cancel_parked(
+            connection,
+            |line| matches!(rpc::parse(line), Some(Ok(Incoming::Call { id: parked, .. })) if parked == id),
+        ),
     }
 }
 
-/// Cancels a request that still waits for its session to open.
-fn cancel_parked(connection: &Connection, wanted: &Id) {
-    let names_it =
-        |line: &[u8]| matches!(rpc::parse(line), Some(Ok(Incoming::Call { id, .. })) if id == *wanted);
-    let mut is_found = false;
+/// Cancels requests that still wait for their session to open; a prompt ends as a cancelled turn does.
+fn cancel_parked(connection: &Connection, is_meant: impl Fn(&[u8]) -> bool) {
+    let mut cancelled = Vec::new();
     for parked in lock(&connection.gates).values_mut() {
-        let before = parked.len();
-        parked.retain(|line| !names_it(line));
-        is_found |= parked.len() < before;
+        let (meant, others) = std::mem::take(parked).into_iter().partition(|line| is_meant(line));
+        *parked = others;
+        cancelled.extend::<VecDeque<Vec<u8>>>(meant);
     }
-    if is_found {
-        let responder = connection.outbox.responder(wanted.clone());
-        responder.fail(&error(code::REQUEST_CANCELLED, "The request was cancelled."));
+    for line in &cancelled {
+        let Some(Ok(Incoming::Call { id, method, .. })) = rpc::parse(line) else { continue };
+        let responder = connection.outbox.responder(id);
+        match method.as_ref() {
+            "session/prompt" => responder.succeed(&PromptResponse::new(StopReason::Cancelled)),
+            _ => responder.fail(&error(code::REQUEST_CANCELLED, "The request was cancelled.")),
+        }
+    }
+}
+
+fn is_prompt_of(line: &[u8], session: &str) -> bool {
+    match rpc::parse(line) {
+        Some(Ok(Incoming::Call { method, params, .. })) => {
+            let named = decode::named_session(params.map(RawValue::get));
+            method == "session/prompt" && named.as_deref() == Some(session)
+        }
+        Some(Ok(Incoming::Notification { .. } | Incoming::Response { .. }) | Err(_)) | None => false,
     }
 }
 

@@ -390,6 +390,11 @@ impl Encoder {
                     send(id, SessionUpdate::UsageUpdate(update), out);
                 }
             }
+            PartKind::File(file) if is_users && is_replay => {
+                let chunk = ContentChunk::new(to_proto::file_block(file))
+                    .message_id(windlass_protocol::acp::schema::MessageId::new(part.message_id.shared()));
+                send(id, SessionUpdate::UserMessageChunk(chunk), out);
+            }
             PartKind::File(_)
             | PartKind::StepStart { .. }
             | PartKind::Snapshot { .. }

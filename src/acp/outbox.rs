@@ -27,6 +27,8 @@ use crate::{base::queue::Queue, bus::Subscriber, engine::Workspace};
 const HIGH_WATER: usize = 256 * 1024;
 /// Bytes of an envelope and ids, roughly.
 const ENVELOPE: usize = 200;
+/// Bytes of a running call, at most roughly: the tail of its output.
+const RUNNING: usize = 30_000;
 
 /// Something for the writer.
 pub enum Outgoing {
@@ -65,9 +67,13 @@ fn event_weight(payload: &EventPayload) -> usize {
         delta.len()
     } else if let EventPayload::PartUpdated { part, .. } = payload
         && let PartKind::Tool(tool) = &part.kind
-        && let ToolState::Completed { output, .. } = &tool.state
     {
-        2 * output.len()
+        match &tool.state {
+            ToolState::Completed { output, .. } => 2 * output.len(),
+            // What a running command printed last is of bounded size.
+            ToolState::Running { .. } => RUNNING,
+            ToolState::Pending { .. } | ToolState::Error { .. } => 0,
+        }
     } else {
         0
     }

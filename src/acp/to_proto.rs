@@ -5,15 +5,16 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use windlass_protocol::{
     acp::schema::{
-        ContentBlock, Diff, ImageContent, PermissionOption, PermissionOptionKind, Plan, PlanEntry,
-        PlanEntryPriority, PlanEntryStatus, RequestPermissionRequest, SessionInfo, StopReason, TextContent,
-        ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
-        ToolKind, Usage,
+        BlobResourceContents, ContentBlock, Diff, EmbeddedResource, EmbeddedResourceResource, ImageContent,
+        PermissionOption, PermissionOptionKind, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus,
+        RequestPermissionRequest, ResourceLink, SessionInfo, StopReason, TextContent, ToolCall,
+        ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
+        Usage,
     },
     opencode::{
         id::SessionId,
         message::Tokens,
-        part::{Attachment, ToolPart, ToolState},
+        part::{Attachment, FilePart, ToolPart, ToolState},
         permission::PermissionRequest,
         session::{Session, Todo, TodoPriority, TodoStatus},
     },
@@ -26,6 +27,8 @@ use crate::{
 
 /// Bytes of a running command's output that are shown; the whole of it comes when it ends.
 const LIVE_TAIL: usize = 4096;
+/// Bytes of a patch that is shown in place of two whole texts.
+const MAX_PATCH: usize = 256 * 1024;
 
 /// The category of a tool, by its id or permission name (facts: OpenCode §11.6).
 pub fn kind(tool: &str) -> ToolKind {
@@ -211,13 +214,35 @@ fn without_texts(metadata: &Map<String, Value>) -> Map<String, Value> {
     metadata
 }
 
+/// A file that the user gave, as they gave it: an image as such, anything else as a link.
+pub fn file_block(file: &FilePart) -> ContentBlock {
+    let data = file.url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    let name = file.filename.clone().unwrap_or_else(|| "attachment".to_owned());
+    match data {
+        Some((_, data)) if file.mime.starts_with("image/") => {
+            ContentBlock::Image(ImageContent::new(data, file.mime.clone()))
+        }
+        Some((_, data)) => {
+            let blob =
+                BlobResourceContents::new(data, format!("attachment:{name}")).mime_type(file.mime.clone());
+            ContentBlock::Resource(EmbeddedResource::new(EmbeddedResourceResource::BlobResourceContents(
+                blob,
+            )))
+        }
+        None => {
+            ContentBlock::ResourceLink(ResourceLink::new(name, file.url.clone()).mime_type(file.mime.clone()))
+        }
+    }
+}
+
 /// A permission question with its full story: what exactly, where, and the whole change.
 ///
 /// `root` is the session the client knows: the request's own, or the one its subagent works for.
 pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> RequestPermissionRequest {
     let metadata = &request.metadata;
-    let text = |key: &str| metadata.get(key).and_then(Value::as_str);
-    let exact = text("command").or(text("filepath")).or(text("url")).or(text("pattern")).or(text("query"));
+    let field = |key: &str| metadata.get(key).and_then(Value::as_str);
+    let exact =
+        field("command").or(field("filepath")).or(field("url")).or(field("pattern")).or(field("query"));
     let patterns = request.patterns.join(", ");
     let title = match (request.permission.as_str(), exact) {
         ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
@@ -226,10 +251,14 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         (permission, None) if patterns == "*" || patterns.is_empty() => permission.to_owned(),
         (_, None) => patterns,
     };
-    let path = text("filepath").map(Path::new);
+    let path = field("filepath").map(Path::new);
     let line = first_changed_line(metadata).and_then(|line| u32::try_from(line).ok());
     let locations = path.map(|path| vec![ToolCallLocation::new(cwd.join(path)).line(line)]);
-    let content = diff(metadata, cwd).map(|diff| vec![ToolCallContent::Diff(diff)]);
+    let content = match diff(metadata, cwd) {
+        Some(diff) => Some(vec![ToolCallContent::Diff(diff)]),
+        // The whole texts were too large to keep; the change itself is shown all the same.
+        None => field("diff").map(|patch| vec![text_content(text::head(patch, MAX_PATCH))]),
+    };
     let mut raw_input = without_texts(metadata);
     if raw_input.is_empty() {
         raw_input.insert("permission".to_owned(), request.permission.clone().into());

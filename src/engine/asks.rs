@@ -1,6 +1,6 @@
 //! Permission requests that wait for an answer, by id; any front end may give it, the first wins.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
@@ -10,7 +10,7 @@ use windlass_protocol::opencode::{
 };
 
 use crate::{
-    base::ids,
+    base::{ids, lock::lock},
     bus::Bus,
     permission::{self, Ask, Verdict},
     tool::ToolError,
@@ -145,10 +145,6 @@ impl Drop for Withdrawal<'_> {
             self.asks.settle(pending, Reply::Reject, Err(ToolError::Cancelled { partial: None }));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
+use tokio::io::AsyncReadExt;
 use windlass_protocol::opencode::{
     id::MessageId,
     part::{FilePart, PartKind},
@@ -44,6 +45,17 @@ pub async fn resolve(cx: &TurnCx<'_>, message_id: &MessageId, parts: Vec<PromptP
 struct Lines {
     start: u64,
     end: Option<u64>,
+}
+
+/// The texts among what a user said.
+pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
+    let texts = parts.iter().filter_map(|part| match part {
+        PromptPart::Text { text, is_synthetic, is_ignored } => {
+            Some(text_part(text.clone(), *is_synthetic, *is_ignored))
+        }
+        PromptPart::File(_) => None,
+    });
+    texts.collect()
 }
 
 /// The path of a `file:` URL and its `?start=&end=` lines.
@@ -109,11 +121,17 @@ async fn read_file(
 
 async fn inline(file: FilePart, path: &Path) -> PartKind {
     let read = async {
-        let size = tokio::fs::metadata(path).await?.len();
-        if size > MAX_MEDIA {
-            return Err(std::io::Error::other(format!("it is larger than {} MiB", MAX_MEDIA >> 20)));
+        // A pipe or device would have no end.
+        if !tokio::fs::metadata(path).await?.is_file() {
+            return Err(std::io::Error::other("it is no regular file"));
         }
-        tokio::fs::read(path).await
+        let mut bytes = Vec::new();
+        let file = tokio::fs::File::open(path).await?;
+        file.take(MAX_MEDIA + 1).read_to_end(&mut bytes).await?;
+        match bytes.len() as u64 > MAX_MEDIA {
+            true => Err(std::io::Error::other(format!("it is larger than {} MiB", MAX_MEDIA >> 20))),
+            false => Ok(bytes),
+        }
     };
     match read.await {
         Ok(bytes) => {

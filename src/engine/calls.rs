@@ -186,7 +186,14 @@ impl Host for CallHost {
                 rules: &self.rules,
                 approvals: &self.approvals,
             };
-            self.engine.asks().ask(asker, ask).await
+            // Nothing begins after a cancel, also not what was allowed just before it.
+            let check = || match self.parent.cancel.is_cancelled() {
+                true => Err(ToolError::Cancelled { partial: None }),
+                false => Ok(()),
+            };
+            check()?;
+            self.engine.asks().ask(asker, ask).await?;
+            check()
         })
     }
 
@@ -249,6 +256,12 @@ pub async fn run(
                 finish(cx, state, &reports, part, result).await?;
             }
             () = reports.arrived.notified() => show(cx, state, &reports).await?,
+        }
+        // What tools print waits for a client that does not read; their pipes fill, and they wait too.
+        tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => {}
+            () = cx.session.engine.bus().room() => {}
         }
     }
     if !cx.cancel.is_cancelled() {

@@ -121,6 +121,11 @@ impl Tickets {
         Some(ticket.cancel.clone())
     }
 
+    /// Whether every prompt is answered.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// Answers a ticket.
     pub fn end(&self, ticket: u64, result: Result<TurnOutcome, EngineError>) {
         let ended = self.lock().remove(&ticket);
@@ -198,7 +203,14 @@ impl Inbox {
         while let Ok(command) = self.receiver.try_recv() {
             match command {
                 Command::Prompt { ticket, input } => self.waiting.push_back((ticket, input)),
-                Command::Select { agent, model } => select(cx, state, agent, model).await,
+                Command::Select { agent, model } => {
+                    // The user has changed their mind about what is still to come as well.
+                    for (_, input) in &mut self.waiting {
+                        input.agent = agent.clone().or(input.agent.take());
+                        input.model = model.clone().or(input.model.take());
+                    }
+                    select(cx, state, agent, model).await;
+                }
                 Command::Title(text) => retitle(cx, state, text).await,
             }
         }
@@ -236,26 +248,34 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
             None => break,
             Some(Command::Prompt { ticket, input }) => {
                 let turn = turn::run(&cx, &mut state, &mut inbox, &mut title, ticket, input);
-                match AssertUnwindSafe(turn).catch_unwind().await {
-                    Ok(true) => {}
-                    // What could not be stored did not happen.
-                    Ok(false) => match load(&cx).await {
-                        Ok(stored) => state = stored,
-                        Err(error) => return fail(&cx, error),
-                    },
+                let result = match AssertUnwindSafe(turn).catch_unwind().await {
+                    Ok(None) => continue,
+                    Ok(Some(result)) => result,
                     Err(_) => {
                         tracing::error!(session = %cx.id, "a turn panicked");
+                        show_status(&cx, &state, SessionStatus::Idle).await;
                         let message = "The turn failed by a fault in windlass; the log has the details. \
                                        The session can go on.";
                         return fail(&cx, EngineError::new(EngineErrorKind::Internal, message));
                     }
+                };
+                if matches!(&result, Err(error) if error.kind == EngineErrorKind::Store) {
+                    // What could not be stored did not happen.
+                    match load(&cx).await {
+                        Ok(stored) => state = stored,
+                        Err(error) => return fail(&cx, error),
+                    }
                 }
+                show_status(&cx, &state, SessionStatus::Idle).await;
+                cx.tickets.end(ticket, result);
             }
             Some(Command::Select { agent, model }) => select(&cx, &mut state, agent, model).await,
             Some(Command::Title(text)) => retitle(&cx, &mut state, text).await,
         }
     }
-    if let Ok(Some(text)) = tokio::time::timeout(TITLE_GRACE, title.finish()).await {
+    if cx.engine.is_finishing()
+        && let Ok(Some(text)) = tokio::time::timeout(TITLE_GRACE, title.finish()).await
+    {
         retitle(&cx, &mut state, text).await;
     }
 }

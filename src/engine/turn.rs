@@ -41,7 +41,10 @@ pub struct TitleTask(Option<JoinHandle<Option<String>>>);
 impl TitleTask {
     /// The title, when it was not delivered to the inbox.
     pub async fn finish(&mut self) -> Option<String> {
-        self.0.take()?.await.ok().flatten()
+        // The handle stays until the title is made, so that giving up ends the request.
+        let made = self.0.as_mut()?.await;
+        self.0 = None;
+        made.ok().flatten()
     }
 }
 
@@ -53,7 +56,7 @@ impl Drop for TitleTask {
     }
 }
 
-/// Runs a prompt's turn and answers it. False when the store failed, so that the state may be ahead of it.
+/// Runs a prompt's turn; `None` when the prompt was cancelled while it waited and is answered already.
 pub async fn run(
     cx: &SessionCx,
     state: &mut SessionState,
@@ -61,10 +64,19 @@ pub async fn run(
     title: &mut TitleTask,
     ticket: u64,
     input: PromptInput,
-) -> bool {
-    let Some(cancel) = cx.tickets.begin(ticket) else { return true };
+) -> Option<Result<TurnOutcome, EngineError>> {
+    let cancel = cx.tickets.begin(ticket)?;
     session::show_status(cx, state, SessionStatus::Busy).await;
-    let result = drive(cx, state, inbox, title, &cancel, input).await;
+    let mut result = drive(cx, state, inbox, title, &cancel, input).await;
+    let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
+    if cancel.is_cancelled() && !is_store {
+        // Whatever the cancel met, the answer to it is `cancelled` (facts: ACP §1.4.3).
+        let (tokens, message_id) = match result {
+            Ok(outcome) => (outcome.tokens, outcome.message_id),
+            Err(_) => (None, None),
+        };
+        result = Ok(TurnOutcome { stop: StopReason::Cancelled, tokens, message_id });
+    }
     if let Err(error) = &result {
         let mut journal = Journal::default();
         journal.error(&state.info, MessageError::UnknownError { message: error.message.clone() });
@@ -72,10 +84,7 @@ pub async fn run(
         let _ = journal.commit(cx.engine.storage(), cx.engine.bus()).await;
     }
     inbox.apply_settings(cx, state).await;
-    session::show_status(cx, state, SessionStatus::Idle).await;
-    let is_stored = !matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
-    cx.tickets.end(ticket, result);
-    is_stored
+    Some(result)
 }
 
 async fn drive(
@@ -88,7 +97,11 @@ async fn drive(
 ) -> Result<TurnOutcome, EngineError> {
     let loaded = session.workspace.loaded();
     let (agent, model) = choose(&loaded, state, &input)?;
-    let instructions = read_instructions(&loaded).await;
+    let instructions = tokio::select! {
+        biased;
+        () = cancel.cancelled() => Vec::new(),
+        instructions = read_instructions(&loaded) => instructions,
+    };
     let mut cx = TurnCx { session, loaded, agent, model, instructions, cancel: cancel.clone() };
     accept(&cx, state, input).await?;
     start_title(&cx, state, title);
@@ -177,7 +190,14 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     });
     let message_id = message.id().clone();
     state.push_message(message, &mut journal);
-    for kind in attach::resolve(cx, &message_id, input.parts).await {
+    let words = attach::words(&input.parts);
+    let kinds = tokio::select! {
+        biased;
+        // What was said is kept, what was still being read is not.
+        () = cx.cancel.cancelled() => words,
+        kinds = attach::resolve(cx, &message_id, input.parts) => kinds,
+    };
+    for kind in kinds {
         state.push_part(kind, &mut journal);
     }
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await

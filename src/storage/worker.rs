@@ -2,7 +2,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -10,6 +13,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{StorageError, migrations};
+use crate::base::lock::lock;
 
 /// Jobs that may wait before senders do.
 const QUEUE: usize = 256;
@@ -22,6 +26,8 @@ pub struct Worker {
     name: &'static str,
     path: PathBuf,
     jobs: Arc<Mutex<Option<mpsc::Sender<Job>>>>,
+    /// The file turned out to be damaged: it is opened afresh, for it may have been moved out of the way.
+    is_damaged: Arc<AtomicBool>,
 }
 
 enum Job {
@@ -39,7 +45,7 @@ type Answer = Box<dyn FnOnce(Result<(), StorageError>) + Send>;
 
 impl Worker {
     pub fn new(name: &'static str, path: PathBuf) -> Self {
-        Self { name, path, jobs: Arc::default() }
+        Self { name, path, jobs: Arc::default(), is_damaged: Arc::default() }
     }
 
     /// Runs a job that only reads.
@@ -48,9 +54,12 @@ impl Worker {
         job: impl FnOnce(&mut Connection) -> Result<T, StorageError> + Send + 'static,
     ) -> Result<T, StorageError> {
         let (answer, answered) = oneshot::channel();
+        let is_damaged = self.is_damaged.clone();
         let job = Job::Read(Box::new(move |connection| {
+            let result = connection.and_then(job);
+            note_damage(&result, &is_damaged);
             // The asker may be gone; nobody else wants the answer.
-            let _ = answer.send(connection.and_then(job));
+            let _ = answer.send(result);
         }));
         self.send(job).await?;
         answered.await.map_err(|_| StorageError::Gone)?
@@ -62,8 +71,10 @@ impl Worker {
         job: impl FnOnce(&Connection) -> Result<T, StorageError> + Send + 'static,
     ) -> Result<T, StorageError> {
         let (answer, answered) = oneshot::channel();
+        let is_damaged = self.is_damaged.clone();
         let job = Job::Write(Box::new(move |connection| {
             let result = connection.and_then(|connection| in_savepoint(connection, job));
+            note_damage(&result, &is_damaged);
             Box::new(move |committed: Result<(), StorageError>| {
                 let _ = answer.send(committed.and(result));
             })
@@ -78,25 +89,29 @@ impl Worker {
     }
 
     fn started(&self) -> Result<mpsc::Sender<Job>, StorageError> {
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(jobs) = &*jobs {
+        let mut jobs = lock(&self.jobs);
+        // A thread that a fault ended is followed by another.
+        if let Some(jobs) = jobs.as_ref().filter(|jobs| !jobs.is_closed()) {
             return Ok(jobs.clone());
         }
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let path = self.path.clone();
+        let (path, is_damaged) = (self.path.clone(), self.is_damaged.clone());
         std::thread::Builder::new()
             .name(self.name.to_owned())
             .stack_size(512 * 1024)
-            .spawn(move || run(&path, receiver))
+            .spawn(move || run(&path, &is_damaged, receiver))
             .map_err(|error| open_error(&self.path, &error))?;
         *jobs = Some(sender.clone());
         Ok(sender)
     }
 }
 
-fn run(path: &Path, mut jobs: mpsc::Receiver<Job>) {
+fn run(path: &Path, is_damaged: &AtomicBool, mut jobs: mpsc::Receiver<Job>) {
     let mut connection = None;
     while let Some(job) = jobs.blocking_recv() {
+        if is_damaged.swap(false, Ordering::Relaxed) {
+            connection = None;
+        }
         let opened = match &mut connection {
             Some(connection) => Ok(connection),
             // A store that could not be opened is tried again by the next job: the user may have mended it.
@@ -107,6 +122,12 @@ fn run(path: &Path, mut jobs: mpsc::Receiver<Job>) {
             (Job::Write(job), Ok(connection)) => write_group(connection, job, &mut jobs),
             (Job::Write(job), Err(error)) => job(Err(error))(Ok(())),
         }
+    }
+}
+
+fn note_damage<T>(result: &Result<T, StorageError>, is_damaged: &AtomicBool) {
+    if let Err(StorageError::Damaged(_)) = result {
+        is_damaged.store(true, Ordering::Relaxed);
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     config::ToolOutputLimits,
@@ -33,7 +33,7 @@ pub(super) struct Output {
 /// The thread that writes the file.
 struct Saving {
     sender: mpsc::Sender<Vec<u8>>,
-    task: JoinHandle<io::Result<PathBuf>>,
+    task: oneshot::Receiver<io::Result<PathBuf>>,
 }
 
 /// What remains once the command has ended.
@@ -137,14 +137,19 @@ impl Output {
     fn start_saving(&mut self) {
         let (sender, mut chunks) = mpsc::channel::<Vec<u8>>(N_CHUNKS_AHEAD);
         let directory = self.directory.clone();
-        let task = tokio::task::spawn_blocking(move || {
+        let (ended, task) = oneshot::channel();
+        // A thread of its own: the command may go on for long, and the pool serves everybody's files and pipes.
+        let mut saving = move || {
             let (path, mut file) = truncate::create(&directory)?;
             let mut n_left = MAX_SAVED_BYTES;
             while let Some(chunk) = chunks.blocking_recv() {
                 append(&mut file, &chunk, &mut n_left)?;
             }
             Ok(path)
-        });
+        };
+        // Without a thread the receiver sees the channel closed, which is reported with the output.
+        let _ =
+            std::thread::Builder::new().name("save-output".to_owned()).spawn(move || ended.send(saving()));
         self.saving = Some(Saving { sender, task });
         self.unsaved = self.tail.clone();
     }
