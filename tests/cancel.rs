@@ -256,3 +256,24 @@ async fn a_hundred_cancels_wear_nothing_out() {
     works(&agent, &session).await;
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_prompt_that_waits_for_its_session_is_cancelled_at_once() {
+    let agent = Agent::builder().spawn().await.initialized().await;
+    // The store is held by somebody else, so the session cannot open for a while.
+    let other = agent.new_session().await;
+    let database = agent.scratch.home.join(".local/share/windlass/windlass.db");
+    let holder = rusqlite::Connection::open(database).unwrap();
+    holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let mut params = agent.session_params();
+    params["_meta"] = serde_json::json!({"windlass/sessionId": "ses_parked"});
+    let opening = agent.send_request("session/new", params);
+    let prompt = agent.send_prompt("ses_parked", "go");
+    agent.cancel("ses_parked");
+    assert_eq!(prompt.answer().await.unwrap()["stopReason"], "cancelled");
+    assert!(!opening.is_answered());
+    holder.execute_batch("ROLLBACK").unwrap();
+    opening.answer().await.unwrap();
+    works(&agent, &other).await;
+    agent.finish().await;
+}

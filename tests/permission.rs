@@ -388,3 +388,22 @@ async fn a_mode_chosen_during_a_turn_holds_for_its_next_step() {
     assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_mode_chosen_while_a_prompt_waits_holds_for_that_prompt() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("first ").and_gate(&gate).and_text("done"));
+    agent.llm.reply(Reply::call("call_1", "edit", edit(&agent)));
+    agent.llm.reply(Reply::text("planned"));
+    let first = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    let second = agent.send_prompt(&session, "edit it");
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await.unwrap();
+    gate.open();
+    first.turn().await;
+    assert_eq!(second.turn().await.tool("call_1")["status"], "failed");
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
+    agent.finish().await;
+}

@@ -366,3 +366,19 @@ async fn two_agents_share_one_store() {
     agent_1.finish_beside(&agent_2).await;
     agent_2.finish().await;
 }
+
+#[tokio::test]
+async fn a_signal_after_the_end_of_input_cancels_the_turn_that_still_runs() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::hang(&gate));
+    let prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    agent.close_stdin();
+    agent.input_written().await;
+    agent.signal(Signal::SIGTERM);
+    agent.wait_exit(SIGNAL_LIMIT).await;
+    assert_eq!(prompt.turn().await.stop, "cancelled");
+    agent.finish().await;
+}

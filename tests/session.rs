@@ -422,3 +422,38 @@ async fn an_edit_with_a_permission_looks_like_this_on_the_wire() {
     transcript::check("edit_turn", &agent.lines(), &agent.scratch);
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_load_shows_the_images_and_links_of_the_user_again() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("seen"));
+    let prompt = json!([
+        {"type": "text", "text": "look"},
+        {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+        {"type": "resource_link", "uri": format!("file://{}", agent.scratch.path("a.txt")), "name": "a.txt"},
+    ]);
+    agent.request("session/prompt", json!({"sessionId": session, "prompt": prompt})).await.unwrap();
+    let replayed = agent.load(&session).await;
+    let said = replayed.iter().filter(|update| tag(update) == "user_message_chunk");
+    let kinds: Vec<&str> = said.map(|update| update["content"]["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["text", "image", "resource_link"]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_idle_session_is_opened_again_where_the_client_says() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("here"));
+    agent.prompt(&session, "go").await;
+    std::fs::create_dir(agent.scratch.path("sub")).unwrap();
+    let params = json!({"sessionId": session, "cwd": agent.scratch.path("sub"), "mcpServers": []});
+    agent.request("session/resume", params).await.unwrap();
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "pwd"})));
+    agent.llm.reply(Reply::text("there"));
+    let turn = agent.prompt(&session, "where").await;
+    let shown = turn.tool("call_1")["rawOutput"]["output"].as_str().unwrap().trim().to_owned();
+    assert_eq!(shown, agent.scratch.path("sub"));
+    agent.finish().await;
+}
