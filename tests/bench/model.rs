@@ -25,19 +25,25 @@ const HEAD: &[u8] =
 
 pub struct Model {
     address: SocketAddr,
-    arrivals: Arc<Mutex<Vec<Instant>>>,
+    exchanges: Arc<Mutex<Vec<Exchange>>>,
+}
+
+/// A request with tools; the time in between is the model's own.
+pub struct Exchange {
+    pub received: Instant,
+    pub understood: Instant,
 }
 
 impl Model {
     pub fn start() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let model = Self { address: listener.local_addr()?, arrivals: Arc::default() };
-        let arrivals = model.arrivals.clone();
+        let model = Self { address: listener.local_addr()?, exchanges: Arc::default() };
+        let exchanges = model.exchanges.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let arrivals = arrivals.clone();
+                let exchanges = exchanges.clone();
                 // An agent that hangs up ends its connection's thread.
-                thread::spawn(move || serve(stream, &arrivals).ok());
+                thread::spawn(move || serve(stream, &exchanges).ok());
             }
         });
         Ok(model)
@@ -47,9 +53,9 @@ impl Model {
         format!("http://{}/v1", self.address)
     }
 
-    /// When the requests with tools arrived since the last call.
-    pub fn take_arrivals(&self) -> Vec<Instant> {
-        std::mem::take(&mut self.arrivals.lock().unwrap_or_else(PoisonError::into_inner))
+    /// What came since the last call.
+    pub fn take_exchanges(&self) -> Vec<Exchange> {
+        std::mem::take(&mut self.exchanges.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How long a bare request takes on a warm connection: to the first byte, and to the end of the answer.
@@ -70,7 +76,7 @@ impl Model {
             }
             times = (first, start.elapsed());
         }
-        self.take_arrivals();
+        self.take_exchanges();
         Ok(times)
     }
 }
@@ -90,15 +96,16 @@ struct Message<'a> {
     content: Option<&'a RawValue>,
 }
 
-fn serve(mut stream: TcpStream, arrivals: &Mutex<Vec<Instant>>) -> Result<()> {
+fn serve(mut stream: TcpStream, exchanges: &Mutex<Vec<Exchange>>) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::with_capacity(PIECE, stream.try_clone()?);
     let mut body = Vec::new();
     while read_request(&mut reader, &mut body)? {
-        let arrival = Instant::now();
+        let received = Instant::now();
         let request: Request = serde_json::from_slice(&body)?;
         if !request.tools.is_empty() {
-            arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
+            let exchange = Exchange { received, understood: Instant::now() };
+            exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
         }
         answer(&mut stream, &request)?;
     }

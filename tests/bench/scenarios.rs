@@ -241,17 +241,20 @@ fn check_stream(seen: &Seen, count: usize) -> Result<()> {
 
 fn steps(subject: &mut Subject, model: &Model) -> Result<()> {
     let (mut agent, session) = subject.warm(LIMIT)?;
-    model.take_arrivals();
+    model.take_exchanges();
     let (cpu, start) = (agent.cpu()?, Instant::now());
     // Every command differs: the same call over and over is asked about.
     let call = r#"{"command":"true %N","description":"Does nothing"}"#;
     agent.prompt(&session, &format!("TOOLS {N_STEPS} bash {call}"))?;
     let (elapsed, cpu) = (start.elapsed(), agent.cpu()? - cpu);
-    let arrivals = model.take_arrivals();
-    if arrivals.len() != N_STEPS + 1 {
-        return Err(format!("{} requests for {N_STEPS} steps", arrivals.len()).into());
+    let exchanges = model.take_exchanges();
+    if exchanges.len() != N_STEPS + 1 {
+        return Err(format!("{} requests for {N_STEPS} steps", exchanges.len()).into());
     }
-    let each = |from: usize, to: usize| milliseconds(arrivals[to] - arrivals[from]) / (to - from) as f64;
+    // Requests grow with the turn; reading them is not the agent's work.
+    let own: Vec<Duration> = exchanges.windows(2).map(|pair| pair[1].received - pair[0].understood).collect();
+    let each =
+        |from: usize, to: usize| milliseconds(own[from..to].iter().sum::<Duration>()) / (to - from) as f64;
     let (early, late) = (each(25, 50), each(N_STEPS - 25, N_STEPS));
     subject.add("a bash step of 200, ms", milliseconds(elapsed) / N_STEPS as f64);
     subject.add("a bash step of 200, CPU ms", milliseconds(cpu) / N_STEPS as f64);
