@@ -18,7 +18,7 @@ lint:
 
 bench:
 	$(CARGO) build --release
-	node tests/bench/run.mjs $(RELEASE) acp
+	$(CARGO) bench --package windlass-bench --bench acp -- $(ARGS) $(RELEASE) acp
 
 clients:
 	$(CARGO) build

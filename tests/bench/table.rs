@@ -1,0 +1,121 @@
+//! The figures beside their budgets.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Result,
+    scenarios::{Subject, median},
+};
+
+/// What a figure of windlass may be at most.
+const BUDGETS: &[(&str, f64)] = &[
+    ("binary, MB", 20.0),
+    ("spawn → initialize, ms", 10.0),
+    ("first session/new, ms", 8.0),
+    ("memory after 1 session, RSS MB", 14.0),
+    ("warm prompt over the model, ms", 2.0),
+    ("5000 deltas, CPU µs each", 8.0),
+    ("50000 deltas, CPU µs each", 8.0),
+    ("a bash step of 200, ms", 8.0),
+    // No dearer, and a tenth for the noise of two short measurements.
+    ("step 200 over step 50", 1.1),
+    ("memory after 100 sessions, RSS MB", 30.0),
+    ("50 parallel turns of 1 s, ms", 1300.0),
+    ("session/load of 221 turns, ms", 20.0),
+    ("head of a 1 GB file, ms", 300.0),
+    ("head of a 1 GB file, more MB", 2.0),
+];
+
+fn budget(row: &str) -> Option<f64> {
+    BUDGETS.iter().find(|(name, _)| *name == row).map(|(_, budget)| *budget)
+}
+
+struct Figure {
+    median: f64,
+    min: f64,
+    max: f64,
+    runs: usize,
+}
+
+fn figure(subject: &Subject, row: &str) -> Option<Figure> {
+    let (_, values) = subject.figures.iter().find(|(name, _)| name == row)?;
+    let mut values = values.clone();
+    // Sorts them as well.
+    let median = median(&mut values);
+    Some(Figure { median, min: *values.first()?, max: *values.last()?, runs: values.len() })
+}
+
+/// Every row that any subject has, in the order of the measures.
+fn rows(subjects: &[Subject]) -> Vec<&str> {
+    let mut rows: Vec<&str> = Vec::new();
+    for (name, _) in subjects.iter().flat_map(|subject| &subject.figures) {
+        if !rows.contains(&name.as_str()) {
+            rows.push(name);
+        }
+    }
+    rows
+}
+
+pub fn render(subjects: &[Subject]) -> String {
+    let mut out = format!("{:36}", "measure");
+    for subject in subjects {
+        let _ = write!(out, "{:>10}{:>19}", subject.name, "min–max");
+    }
+    let _ = writeln!(out, "{:>9}", "budget");
+    for row in rows(subjects) {
+        let _ = write!(out, "{row:36}");
+        for subject in subjects {
+            match figure(subject, row) {
+                Some(Figure { median, min, max, .. }) => {
+                    let _ =
+                        write!(out, "{:>10}{:>19}", short(median), format!("{}–{}", short(min), short(max)));
+                }
+                None => {
+                    let _ = write!(out, "{:>10}{:>19}", "-", "");
+                }
+            }
+        }
+        let own = subjects.first().and_then(|subject| figure(subject, row));
+        match (budget(row), own) {
+            (Some(budget), Some(own)) => {
+                let verdict = if own.median <= budget { "ok" } else { "OVER" };
+                let _ = writeln!(out, "{budget:>9}  {verdict}");
+            }
+            (Some(budget), None) => {
+                let _ = writeln!(out, "{budget:>9}  not measured");
+            }
+            (None, _) => out.push('\n'),
+        }
+    }
+    out
+}
+
+pub fn json(subjects: &[Subject]) -> Result<String> {
+    let mut table = Map::new();
+    for row in rows(subjects) {
+        let mut entry = Map::new();
+        for subject in subjects {
+            if let Some(Figure { median, min, max, runs }) = figure(subject, row) {
+                let figure = json!({"median": median, "min": min, "max": max, "runs": runs});
+                entry.insert(subject.name.to_owned(), figure);
+            }
+        }
+        if let Some(budget) = budget(row) {
+            entry.insert("budget".to_owned(), json!(budget));
+        }
+        table.insert(row.to_owned(), Value::Object(entry));
+    }
+    Ok(serde_json::to_string_pretty(&table)? + "\n")
+}
+
+fn short(value: f64) -> String {
+    if value.abs() < 10.0 {
+        format!("{value:.2}")
+    } else if value.abs() < 100.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
+}

@@ -1,0 +1,97 @@
+//! What a process and its descendants use, from the kernel's own accounts.
+
+use std::{fs, path::Path, time::Duration};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    time::{clock_getcpuclockid, clock_gettime},
+    unistd::Pid,
+};
+
+use crate::Result;
+
+/// Bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory {
+    pub rss: u64,
+    /// Pages shared with others count in part.
+    pub pss: u64,
+    pub peak: u64,
+}
+
+/// The memory of a process tree.
+pub fn memory(pid: u32) -> Result<Memory> {
+    let mut memory = Memory::default();
+    for pid in tree(pid) {
+        // A descendant may end while it is looked at.
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        memory.rss += kilobytes(&status, "VmRSS:");
+        memory.peak += kilobytes(&status, "VmHWM:");
+        memory.pss += kilobytes(&rollup, "Pss:");
+    }
+    if memory.rss == 0 { Err("the agent has no memory left to look at".into()) } else { Ok(memory) }
+}
+
+/// Makes the present memory of the process its peak.
+pub fn forget_peak(pid: u32) -> Result<()> {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5").map_err(|error| format!("reset the peak: {error}"))?;
+    Ok(())
+}
+
+/// Processor time of a process tree, ended threads and reaped children included; the latter in ticks of 10 ms.
+pub fn cpu(pid: u32) -> Result<Duration> {
+    let mut total = Duration::ZERO;
+    for pid in tree(pid) {
+        let Ok(clock) = clock_getcpuclockid(Pid::from_raw(pid as i32)) else { continue };
+        let Ok(own) = clock_gettime(clock) else { continue };
+        total += Duration::from(own);
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        // The name before the last parenthesis may hold blanks; `cutime` and `cstime` are fields 16 and 17.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let ticks: u64 =
+            fields.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        total += Duration::from_millis(10 * ticks);
+    }
+    Ok(total)
+}
+
+/// Kills every process that was started with this home, wherever it hangs in the process tree by now.
+pub fn kill_all(home: &Path) -> usize {
+    let marker = format!("HOME={}", home.display());
+    let mut killed = 0;
+    for pid in numbers("/proc") {
+        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
+        if environment.split(|byte| *byte == 0).any(|variable| variable == marker.as_bytes()) {
+            // One that has ended meanwhile is what we want.
+            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+            killed += 1;
+        }
+    }
+    killed
+}
+
+fn tree(pid: u32) -> Vec<u32> {
+    let mut pids = vec![pid];
+    let mut position = 0;
+    while let Some(&pid) = pids.get(position) {
+        position += 1;
+        for task in numbers(&format!("/proc/{pid}/task")) {
+            let children =
+                fs::read_to_string(format!("/proc/{pid}/task/{task}/children")).unwrap_or_default();
+            pids.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+    }
+    pids
+}
+
+fn numbers(directory: &str) -> Vec<u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn kilobytes(text: &str, field: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    number.unwrap_or(0) * 1024
+}
