@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     part::FilePart,
+    permission::Rule,
     session::Todo,
 };
 
@@ -15,6 +16,7 @@ use crate::{config::Config, permission::Ask};
 
 pub mod arguments;
 pub mod bash;
+pub mod codesearch;
 pub mod edit;
 pub mod edit_match;
 #[cfg(test)]
@@ -30,6 +32,9 @@ pub mod read;
 pub mod todowrite;
 mod truncate;
 mod walk;
+pub mod web;
+pub mod webfetch;
+pub mod websearch;
 pub mod write;
 
 use arguments::schema_of;
@@ -85,10 +90,28 @@ pub static BUILTIN: &[Tool] = &[
         run: |cx, input| Box::pin(write::run(cx, input)),
     },
     Tool {
+        name: "webfetch",
+        text: include_str!("tool/webfetch.txt"),
+        schema: schema_of::<webfetch::Args>,
+        run: |cx, input| Box::pin(webfetch::run(cx, input)),
+    },
+    Tool {
         name: "todowrite",
         text: include_str!("tool/todowrite.txt"),
         schema: schema_of::<todowrite::Args>,
         run: |cx, input| Box::pin(todowrite::run(cx, input)),
+    },
+    Tool {
+        name: "websearch",
+        text: include_str!("tool/websearch.txt"),
+        schema: schema_of::<websearch::Args>,
+        run: |cx, input| Box::pin(websearch::run(cx, input)),
+    },
+    Tool {
+        name: "codesearch",
+        text: include_str!("tool/codesearch.txt"),
+        schema: schema_of::<codesearch::Args>,
+        run: |cx, input| Box::pin(codesearch::run(cx, input)),
     },
 ];
 
@@ -148,6 +171,8 @@ pub trait Host: Send + Sync {
     fn progress(&self, title: Option<String>, metadata: Map<String, Value>);
     /// Replaces the session's todo list.
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;
+    /// The rules about a permission, the general ones too; the last that matches decides.
+    fn rules(&self, permission: &str) -> Vec<Rule>;
     /// Tells everyone that a file was changed.
     fn edited(&self, path: &Path);
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::{
     id::MessageId,
     part::{FilePart, PartKind},
+    permission::Rule,
     session::Todo,
 };
 
@@ -136,6 +137,10 @@ impl Host for UserGave {
 
     fn set_todos(&self, _todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn rules(&self, _permission: &str) -> Vec<Rule> {
+        Vec::new()
     }
 
     fn edited(&self, _path: &Path) {}
