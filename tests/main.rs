@@ -25,3 +25,4 @@ mod session;
 mod store;
 mod tidy;
 mod tools;
+mod web;
