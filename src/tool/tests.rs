@@ -8,7 +8,23 @@ use super::{BUILTIN, fake::Project, find, permission_name};
 fn names_are_unique_and_texts_end_in_a_newline() {
     let mut names: Vec<&str> = BUILTIN.iter().map(|tool| tool.name).collect();
     names.sort_unstable();
-    assert_eq!(names, ["bash", "edit", "glob", "grep", "invalid", "list", "read", "todowrite", "write"]);
+    assert_eq!(
+        names,
+        [
+            "bash",
+            "codesearch",
+            "edit",
+            "glob",
+            "grep",
+            "invalid",
+            "list",
+            "read",
+            "todowrite",
+            "webfetch",
+            "websearch",
+            "write"
+        ]
+    );
     assert!(BUILTIN.iter().all(|tool| tool.text.ends_with(".\n")));
     assert!(find("nosuch").is_none());
 }

@@ -12,11 +12,62 @@ use super::{super::read, Format};
 
 /// Pages nested deeper are given as text: the converter recurses, and a page must not be able to end the process.
 const MAX_DEPTH: usize = 256;
-/// The same for a count that knows no rules about which elements end others.
-const MAX_NESTING: usize = 1024;
+/// Pages with more tags are given as text.
+const MAX_TAGS: usize = 200_000;
+/// How many of [`FORMATTING`] may be open; more are left out.
+const MAX_FORMATTING: usize = 8;
 
-/// Elements whose content is not meant to be read.
-const UNREAD: [&str; 8] = ["script", "style", "noscript", "iframe", "object", "embed", "template", "svg"];
+/// Elements whose content is not meant to be read, and those whose content is no markup.
+const UNREAD: [&str; 14] = [
+    "script", "style", "noscript", "iframe", "object", "applet", "template", "svg", "math", "textarea",
+    "xmp", "noembed", "noframes", "frameset",
+];
+
+/// Elements without content.
+const VOID: [&str; 14] = [
+    "br", "img", "hr", "input", "meta", "link", "source", "wbr", "col", "area", "embed", "base", "track",
+    "param",
+];
+
+/// Tags that say nothing here.
+const DROPPED: [&str; 12] = [
+    "html",
+    "head",
+    "body",
+    "meta",
+    "link",
+    "base",
+    "source",
+    "track",
+    "param",
+    "embed",
+    "plaintext",
+    "frame",
+];
+
+/// Elements that HTML parsers open again in every block behind a missing end tag.
+const FORMATTING: [&str; 14] =
+    ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
+
+/// An element, and those that its start ends when they are open.
+const IMPLIED_ENDS: [(&str, &[&str]); 8] = [
+    ("p", &["p"]),
+    ("li", &["p", "li"]),
+    ("dt", &["p", "dt", "dd"]),
+    ("dd", &["p", "dt", "dd"]),
+    ("td", &["p", "td", "th"]),
+    ("th", &["p", "td", "th"]),
+    ("tr", &["p", "td", "th", "tr"]),
+    ("option", &["option"]),
+];
+
+/// Elements of a table that hold others of it, and those that hold content.
+const TABLE: [&str; 6] = ["table", "thead", "tbody", "tfoot", "tr", "colgroup"];
+const CELLS: [&str; 3] = ["td", "th", "caption"];
+
+/// The attributes that reach the reader.
+const ATTRIBUTES: [(&str, &[&str]); 4] =
+    [("a", &["href", "title"]), ("img", &["src", "alt", "title"]), ("code", &["class"]), ("ol", &["start"])];
 
 /// Elements that end a line.
 const BLOCKS: [&str; 24] = [
@@ -93,11 +144,8 @@ fn decode(body: &[u8], content_type: &str) -> String {
     encoding.unwrap_or(encoding_rs::UTF_8).decode(body).0.into_owned()
 }
 
-/// None when the page is nested too deeply.
+/// None when the page is nested too deeply or too large.
 fn markdown(html: &str) -> Option<String> {
-    if nesting(html) > MAX_NESTING {
-        return None;
-    }
     let options = Options {
         bullet_list_marker: BulletListMarker::Dash,
         hr_style: HrStyle::Dashes,
@@ -105,12 +153,94 @@ fn markdown(html: &str) -> Option<String> {
         ol_number_spacing: 1,
         ..Options::default()
     };
-    let converter = HtmlToMarkdown::builder()
-        .options(options)
-        .skip_tags([&UNREAD[..], &["meta", "link"]].concat())
-        .build();
-    let tree = converter.html_to_tree(html).ok()?;
+    let converter = HtmlToMarkdown::builder().options(options).build();
+    let tree = converter.html_to_tree(&balanced(html)?).ok()?;
     (depth(&tree) <= MAX_DEPTH).then(|| converter.tree_to_markdown(&tree))
+}
+
+/// The page with an end tag for every start tag, in order, and without what nobody reads.
+///
+/// HTML's rules for missing and crossed end tags let a small page become a tree of any size: each formatting element
+/// that was left open is made again in every block that follows.
+fn balanced(html: &str) -> Option<String> {
+    let mut out = String::with_capacity(html.len());
+    let mut open: Vec<String> = Vec::new();
+    let mut n_tags = 0;
+    let close = |out: &mut String, open: &mut Vec<String>, n_kept: usize| {
+        for name in open.drain(n_kept..).rev() {
+            out.extend(["</", &name, ">"]);
+        }
+    };
+    let mut rest = html;
+    while let Some(start) = rest.find('<') {
+        out.push_str(&rest[..start]);
+        rest = &rest[start..];
+        if let Some(comment) = rest.strip_prefix("<!--") {
+            rest = comment.find("-->").map_or("", |end| &comment[end + 3..]);
+            continue;
+        }
+        let Some(tag) = Tag::read(rest) else {
+            out.push_str("&lt;");
+            rest = &rest[1..];
+            continue;
+        };
+        rest = &rest[tag.n_bytes..];
+        n_tags += 1;
+        if n_tags > MAX_TAGS {
+            return None;
+        }
+        let name = tag.name.to_ascii_lowercase();
+        // The title would be hidden with the head.
+        let name = if name == "title" { "p".to_owned() } else { name };
+        let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_word || tag.is_one_of(&DROPPED) {
+            continue;
+        }
+        if tag.is_end {
+            if let Some(idx) = open.iter().rposition(|it| *it == name) {
+                close(&mut out, &mut open, idx);
+            }
+            continue;
+        }
+        if tag.is_one_of(&UNREAD) {
+            rest = after_end(rest, tag.name);
+            continue;
+        }
+        if let Some((_, ended)) = IMPLIED_ENDS.iter().find(|(it, _)| *it == name) {
+            while open.last().is_some_and(|it| ended.contains(&it.as_str())) {
+                let n_kept = open.len() - 1;
+                close(&mut out, &mut open, n_kept);
+            }
+        }
+        // What stands between cells is moved before the table, with all that is still open, each time anew.
+        let is_part = |name: &str| TABLE.contains(&name) || CELLS.contains(&name);
+        let around = open.iter().rev().find(|it| is_part(it));
+        let is_between_cells = around.is_some_and(|it| TABLE.contains(&it.as_str()));
+        if is_between_cells && (name == "table" || !is_part(&name)) {
+            continue;
+        }
+        let is_formatting = |name: &str| FORMATTING.contains(&name);
+        if is_formatting(&name) && open.iter().filter(|it| is_formatting(it)).count() >= MAX_FORMATTING {
+            continue;
+        }
+        out.extend(["<", &name]);
+        let wanted = ATTRIBUTES.iter().find(|(it, _)| *it == name).map_or(&[][..], |(_, wanted)| wanted);
+        for (attribute, value) in &tag.attributes {
+            if let Some(wanted) = wanted.iter().find(|it| it.eq_ignore_ascii_case(attribute)) {
+                out.extend([" ", wanted, "=\"", &value.replace('"', "&quot;"), "\""]);
+            }
+        }
+        out.push('>');
+        if !tag.is_one_of(&VOID) {
+            open.push(name);
+        }
+        if open.len() > MAX_DEPTH {
+            return None;
+        }
+    }
+    out.push_str(rest);
+    close(&mut out, &mut open, 0);
+    Some(out)
 }
 
 fn depth(root: &Rc<Node>) -> usize {
@@ -151,46 +281,10 @@ fn strip(html: &str) -> String {
     text.trim().to_owned()
 }
 
-/// How deep elements stand in each other at most, as far as tags alone tell; rather too deep than not deep enough.
-///
-/// The parser's time grows with the square of the depth, so it is not given what would only be thrown away.
-fn nesting(html: &str) -> usize {
-    // They stand alone or are ended by the next one like them.
-    const FLAT: [&str; 18] = [
-        "br", "img", "hr", "input", "meta", "link", "p", "li", "dt", "dd", "td", "th", "tr", "option",
-        "source", "wbr", "col", "area",
-    ];
-    const N_MISNESTED: usize = 16;
-    let mut open: Vec<&str> = Vec::new();
-    let mut deepest = 0;
-    let mut rest = html;
-    while let Some(start) = rest.find('<') {
-        rest = &rest[start..];
-        let Some(tag) = Tag::read(rest) else {
-            rest = &rest[1..];
-            continue;
-        };
-        rest = &rest[tag.n_bytes..];
-        if tag.is_end {
-            let near = open.len().saturating_sub(N_MISNESTED);
-            let begun = open[near..].iter().rposition(|name| tag.is_one_of(&[name]));
-            open.truncate(begun.map_or(open.len(), |idx| near + idx));
-        } else if tag.is_one_of(&["script", "style"]) {
-            rest = after_end(rest, tag.name);
-        } else if !tag.is_one_of(&FLAT) && !tag.name.starts_with(['!', '?']) {
-            open.push(tag.name);
-        }
-        deepest = deepest.max(open.len());
-        if deepest > MAX_NESTING {
-            break;
-        }
-    }
-    deepest
-}
-
 struct Tag<'a> {
     name: &'a str,
     is_end: bool,
+    attributes: Vec<(&'a str, &'a str)>,
     /// From `<` to behind `>`.
     n_bytes: usize,
 }
@@ -204,27 +298,47 @@ impl<'a> Tag<'a> {
         if !inner.starts_with(|first: char| first.is_ascii_alphabetic() || matches!(first, '!' | '?')) {
             return None;
         }
-        let name_end = inner.find(|it: char| it.is_ascii_whitespace() || matches!(it, '>' | '/'));
-        let name = &inner[..name_end.unwrap_or(inner.len())];
-        let mut quote = None;
-        let end = text.bytes().position(|byte| match (quote, byte) {
-            (None, b'>') => true,
-            (None, b'"' | b'\'') => {
-                quote = Some(byte);
-                false
+        let blank = |it: char| it.is_ascii_whitespace();
+        let (name, mut rest) = split(inner, |it| blank(it) || matches!(it, '>' | '/'));
+        let mut attributes = Vec::new();
+        loop {
+            rest = rest.trim_start_matches(|it| blank(it) || it == '/');
+            if rest.is_empty() || rest.starts_with('>') {
+                break;
             }
-            (Some(open), byte) if open == byte => {
-                quote = None;
-                false
-            }
-            _other => false,
-        });
-        Some(Self { name, is_end, n_bytes: end.map_or(text.len(), |end| end + 1) })
+            // A `=` here is the name's first character.
+            let n_first = rest.chars().next().map_or(0, char::len_utf8);
+            let (tail, _) = split(&rest[n_first..], |it| blank(it) || matches!(it, '=' | '>' | '/'));
+            let (attribute, behind) = rest.split_at(n_first + tail.len());
+            let Some(value) = behind.trim_start_matches(blank).strip_prefix('=') else {
+                attributes.push((attribute, ""));
+                rest = behind;
+                continue;
+            };
+            let value = value.trim_start_matches(blank);
+            let quote = value.chars().next().filter(|it| matches!(it, '"' | '\''));
+            let (value, behind) = match quote {
+                Some(quote) => {
+                    let (value, behind) = split(&value[1..], |it| it == quote);
+                    (value, behind.get(1..).unwrap_or_default())
+                }
+                None => split(value, |it| blank(it) || it == '>'),
+            };
+            attributes.push((attribute, value));
+            rest = behind;
+        }
+        let rest = rest.strip_prefix('>').unwrap_or(rest);
+        Some(Self { name, is_end, attributes, n_bytes: text.len() - rest.len() })
     }
 
     fn is_one_of(&self, names: &[&str]) -> bool {
         names.iter().any(|name| name.eq_ignore_ascii_case(self.name))
     }
+}
+
+/// The text up to the first character that ends it, and the rest from there on.
+fn split(text: &str, is_end: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(is_end).unwrap_or(text.len()))
 }
 
 /// What stands behind the end tag of an element; nothing when it is not ended.
