@@ -78,6 +78,11 @@ pub fn is_tool_hidden(permission: &str, rules: &[Rule]) -> bool {
     last.is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
 }
 
+/// The rules that speak of this permission, the general ones too, in order.
+pub fn about(permission: &str, rules: &[Rule]) -> Vec<Rule> {
+    rules.iter().filter(|rule| wildcard(&rule.permission, permission)).cloned().collect()
+}
+
 /// The permission that a tool asks for.
 pub fn of_tool(tool: &str) -> &str {
     match tool {

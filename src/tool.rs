@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     part::FilePart,
+    permission::Rule,
     session::Todo,
 };
 
@@ -15,6 +16,7 @@ use crate::{config::Config, permission::Ask};
 
 pub mod arguments;
 pub mod bash;
+pub mod codesearch;
 pub mod edit;
 pub mod edit_match;
 #[cfg(test)]
@@ -31,6 +33,9 @@ pub mod task;
 pub mod todowrite;
 mod truncate;
 mod walk;
+pub mod web;
+pub mod webfetch;
+pub mod websearch;
 pub mod write;
 
 use arguments::schema_of;
@@ -92,10 +97,28 @@ pub static BUILTIN: &[Tool] = &[
         run: |cx, input| Box::pin(task::run(cx, input)),
     },
     Tool {
+        name: "webfetch",
+        text: include_str!("tool/webfetch.txt"),
+        schema: schema_of::<webfetch::Args>,
+        run: |cx, input| Box::pin(webfetch::run(cx, input)),
+    },
+    Tool {
         name: "todowrite",
         text: include_str!("tool/todowrite.txt"),
         schema: schema_of::<todowrite::Args>,
         run: |cx, input| Box::pin(todowrite::run(cx, input)),
+    },
+    Tool {
+        name: "websearch",
+        text: include_str!("tool/websearch.txt"),
+        schema: schema_of::<websearch::Args>,
+        run: |cx, input| Box::pin(websearch::run(cx, input)),
+    },
+    Tool {
+        name: "codesearch",
+        text: include_str!("tool/codesearch.txt"),
+        schema: schema_of::<codesearch::Args>,
+        run: |cx, input| Box::pin(codesearch::run(cx, input)),
     },
 ];
 
@@ -157,6 +180,8 @@ pub trait Host: Send + Sync {
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Runs a subagent and ends with its answer.
     fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
+    /// The rules about a permission, the general ones too; the last that matches decides.
+    fn rules(&self, permission: &str) -> Vec<Rule>;
     /// Tells everyone that a file was changed.
     fn edited(&self, path: &Path);
 }

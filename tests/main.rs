@@ -27,3 +27,4 @@ mod store;
 mod subagents;
 mod tidy;
 mod tools;
+mod web;

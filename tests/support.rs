@@ -1,4 +1,4 @@
-//! What the end-to-end tests stand on: a scratch machine, a scripted model, a strict client, a schema check.
+//! What the end-to-end tests stand on: a scratch machine, a scripted model, a web server, a strict client, a schema check.
 
 pub mod agent;
 pub mod llm;
@@ -7,3 +7,4 @@ pub mod process;
 pub mod schema;
 pub mod scratch;
 pub mod transcript;
+pub mod web;

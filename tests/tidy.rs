@@ -280,6 +280,7 @@ fn the_binary_is_thin() {
 /// an earlier version and still accepted.
 const TOOLS: &[(&str, &[&str], &[&str])] = &[
     ("bash", &["command", "description", "timeout", "workdir"], &["command"]),
+    ("codesearch", &["query", "tokensNum"], &["query"]),
     ("edit", &["filePath", "oldString", "newString", "replaceAll"], &["filePath", "oldString", "newString"]),
     ("glob", &["pattern", "path"], &["pattern"]),
     ("grep", &["pattern", "path", "include"], &["pattern"]),
@@ -290,6 +291,8 @@ const TOOLS: &[(&str, &[&str], &[&str])] = &[
         &["description", "prompt", "subagent_type"],
     ),
     ("todowrite", &["todos"], &["todos"]),
+    ("webfetch", &["url", "format", "timeout"], &["url"]),
+    ("websearch", &["query", "numResults", "livecrawl", "type", "contextMaxCharacters"], &["query"]),
     ("write", &["content", "filePath"], &["content", "filePath"]),
 ];
 

@@ -24,7 +24,7 @@ use windlass_protocol::{
 use crate::{base::queue::Queue, bus::Subscriber, engine::Workspace};
 
 /// Bytes the client may be behind before sessions that stream wait for it.
-const HIGH_WATER: usize = 256 * 1024;
+const HIGH_WATER: usize = 64 * 1024;
 /// Bytes of an envelope and ids, roughly.
 const ENVELOPE: usize = 200;
 /// Bytes of a running call, at most roughly: the tail of its output.

@@ -9,6 +9,7 @@ use tokio::io::AsyncReadExt;
 use windlass_protocol::opencode::{
     id::MessageId,
     part::{FilePart, PartKind},
+    permission::Rule,
     session::Todo,
 };
 
@@ -158,6 +159,10 @@ impl Host for UserGave {
 
     fn subtask(&self, _subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         Box::pin(std::future::ready(Err(ToolError::Internal("an attachment starts no subagent".to_owned()))))
+    }
+
+    fn rules(&self, _permission: &str) -> Vec<Rule> {
+        Vec::new()
     }
 
     fn edited(&self, _path: &Path) {}

@@ -79,6 +79,7 @@ impl Toolbox {
         for tool in tool::BUILTIN {
             tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
         }
+        tools.retain(|name, _| tool::web::is_available(name, &cx.loaded.config, &cx.model.provider_id));
         for tool in cx.session.workspace.mcp().tools() {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: false });
         }
@@ -219,6 +220,10 @@ impl Host for CallHost {
             });
             ended.result
         })
+    }
+
+    fn rules(&self, permission: &str) -> Vec<Rule> {
+        permission::about(permission, &self.rules)
     }
 
     fn edited(&self, path: &Path) {

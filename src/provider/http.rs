@@ -2,13 +2,15 @@
 
 use std::{
     error::Error,
+    net::SocketAddr,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use bytes::Bytes;
 use reqwest::{
-    Response,
+    ClientBuilder, Response,
+    dns::{Addrs, Name, Resolve, Resolving},
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION},
 };
 use serde_json::Value;
@@ -44,22 +46,44 @@ impl Client {
         if let Some(client) = self.built.get() {
             return Ok(client.clone());
         }
-        // It fails when another part of the process has installed one, which serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let builder = || {
-            reqwest::Client::builder()
-                .connect_timeout(CONNECT_TIMEOUT)
-                // A redirected POST loses its body and would carry the key to another host.
-                .redirect(reqwest::redirect::Policy::none())
-                .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
-        };
-        // Without root certificates on the system plain HTTP to a local server has to work still.
-        let built = builder().build().or_else(|_| builder().tls_certs_only([]).build());
-        let client = built.map_err(|error| ProviderError::Transport {
-            message: format!("the HTTP client cannot be set up ({})", causes(error)),
-        })?;
+        let client = build(|builder| builder)?;
         Ok(self.built.get_or_init(|| client).clone())
     }
+}
+
+/// A client that connects to these addresses only, whatever name the URL has, and never through a proxy.
+///
+/// Reads the system's certificates; call it on a blocking thread.
+pub fn pinned(addresses: &[SocketAddr]) -> Result<reqwest::Client, ProviderError> {
+    let resolver = Arc::new(Pinned(addresses.to_vec()));
+    build(|builder| builder.no_proxy().dns_resolver(resolver.clone()))
+}
+
+struct Pinned(Vec<SocketAddr>);
+
+impl Resolve for Pinned {
+    fn resolve(&self, _name: Name) -> Resolving {
+        let addresses: Addrs = Box::new(self.0.clone().into_iter());
+        Box::pin(std::future::ready(Ok(addresses)))
+    }
+}
+
+fn build(adapt: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<reqwest::Client, ProviderError> {
+    // It fails when another part of the process has installed one, which serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = || {
+        let builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            // A redirected POST loses its body and would carry the key to another host.
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")));
+        adapt(builder)
+    };
+    // Without root certificates on the system plain HTTP to a local server has to work still.
+    let built = builder().build().or_else(|_| builder().tls_certs_only([]).build());
+    built.map_err(|error| ProviderError::Transport {
+        message: format!("the HTTP client cannot be set up ({})", causes(error)),
+    })
 }
 
 /// An answer being received over HTTP. Dropping it closes the connection.
@@ -310,7 +334,7 @@ fn transport(error: reqwest::Error) -> ProviderError {
 }
 
 /// The error and what lies beneath it, without the URL, which may hold a key.
-fn causes(error: reqwest::Error) -> String {
+pub fn causes(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut res = error.to_string();
     let mut source = error.source();

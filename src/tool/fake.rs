@@ -11,13 +11,13 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use windlass_protocol::opencode::session::Todo;
+use windlass_protocol::opencode::{permission::Rule, session::Todo};
 
 use super::{Host, Subtask, ToolCx, ToolError, ToolOutput, execute, find};
 use crate::{
     base::ids,
     config::{Config, Environment, ToolOutputLimits, paths::Paths},
-    permission::Ask,
+    permission::{Ask, about},
 };
 
 type Answer = Box<dyn Fn(&Ask) -> Result<(), ToolError> + Send + Sync>;
@@ -29,6 +29,7 @@ pub(crate) struct FakeHost {
     pub progress: Mutex<Vec<Map<String, Value>>>,
     pub todos: Mutex<Vec<Todo>>,
     pub edited: Mutex<Vec<PathBuf>>,
+    pub rules: Vec<Rule>,
 }
 
 impl Host for FakeHost {
@@ -51,6 +52,10 @@ impl Host for FakeHost {
         let output =
             ToolOutput { title: subtask.description, output: subtask.prompt, ..ToolOutput::default() };
         Box::pin(async { Ok(output) })
+    }
+
+    fn rules(&self, permission: &str) -> Vec<Rule> {
+        about(permission, &self.rules)
     }
 
     fn edited(&self, path: &Path) {
@@ -102,6 +107,7 @@ impl Project {
             progress: Mutex::default(),
             todos: Mutex::default(),
             edited: Mutex::default(),
+            rules: Vec::new(),
         };
         Self { temporary, config, host, cancel: CancellationToken::new() }
     }

@@ -193,7 +193,7 @@ fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)
 }
 
 /// The kind of image or document that providers take as such, by its first bytes.
-fn media_type(sample: &[u8]) -> Option<&'static str> {
+pub(super) fn media_type(sample: &[u8]) -> Option<&'static str> {
     match sample {
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
         [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),

@@ -10,7 +10,21 @@ fn names_are_unique_and_texts_end_in_a_newline() {
     names.sort_unstable();
     assert_eq!(
         names,
-        ["bash", "edit", "glob", "grep", "invalid", "list", "read", "task", "todowrite", "write"]
+        [
+            "bash",
+            "codesearch",
+            "edit",
+            "glob",
+            "grep",
+            "invalid",
+            "list",
+            "read",
+            "task",
+            "todowrite",
+            "webfetch",
+            "websearch",
+            "write"
+        ]
     );
     assert!(BUILTIN.iter().all(|tool| tool.text.ends_with(".\n")));
     assert!(find("nosuch").is_none());

@@ -1,0 +1,62 @@
+//! Searches public documentation and code with Exa.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::arguments,
+    object,
+    web::{self, Request, Service},
+};
+use crate::permission::Ask;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_TOKENS: u32 = 5000;
+const NOTHING: &str = "No code snippets or documentation found. Please try a different query, be more specific about the library or programming concept, or check the spelling of framework names.";
+
+/// What to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Args {
+    /// The library and what is to be done with it.
+    pub query: String,
+    /// How much to return, from 1000 to 50000; 5000 unless given.
+    pub tokens_num: Option<u32>,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("codesearch", input)?;
+    let n_tokens = args.tokens_num.unwrap_or(DEFAULT_TOKENS);
+    if !(1000..=50_000).contains(&n_tokens) {
+        return Err(ToolError::Model(format!(
+            "The codesearch tool was called with invalid arguments: tokensNum is {n_tokens}, it must be from 1000 to 50000.\nPlease rewrite the input so it satisfies the expected schema."
+        )));
+    }
+    let arguments = json!({ "query": args.query, "tokensNum": n_tokens });
+    cx.host
+        .ask(Ask {
+            permission: "codesearch".to_owned(),
+            patterns: vec![args.query.clone()],
+            always: vec!["*".to_owned()],
+            metadata: object(arguments.clone()),
+        })
+        .await?;
+    let request = Request {
+        service: Service::Exa,
+        tool: "get_code_context_exa",
+        arguments,
+        timeout: TIMEOUT,
+        what: "Code search",
+    };
+    let found = web::call(cx, request).await?;
+    Ok(ToolOutput {
+        title: format!("Code search: {}", args.query),
+        output: found.unwrap_or_else(|| NOTHING.to_owned()),
+        metadata: Map::new(),
+        attachments: Vec::new(),
+    })
+}

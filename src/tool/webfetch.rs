@@ -1,0 +1,237 @@
+//! Fetches a page or a file from the web.
+
+use std::time::{Duration, Instant};
+
+use reqwest::{
+    Response, Url,
+    header::{
+        ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_TYPE, LOCATION, USER_AGENT,
+    },
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::permission::{Action, Rule};
+
+use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, blocking, object};
+use crate::{
+    permission::{self, Ask},
+    provider::http,
+};
+
+mod address;
+mod page;
+
+use page::Page;
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_TIMEOUT: Duration = Duration::from_secs(120);
+const MAX_BODY_BYTES: usize = 5 << 20;
+const MAX_REDIRECTS: usize = 10;
+
+/// Many sites answer nothing but a refusal to what is not a browser.
+const BROWSER: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/143.0.0.0 Safari/537.36";
+/// Cloudflare challenges what looks like a browser and is none, and lets this name pass.
+const PLAIN: &str = "opencode";
+
+/// What to fetch.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The complete URL, beginning with http:// or https://.
+    pub url: String,
+    /// What a web page is turned into: markdown unless given.
+    #[serde(default)]
+    pub format: Format,
+    /// Seconds; 30 unless given, at most 120.
+    pub timeout: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    Text,
+    #[default]
+    Markdown,
+    Html,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("webfetch", input)?;
+    tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
+        output = fetch(cx, &args) => output,
+    }
+}
+
+/// What one request came to.
+enum Hop {
+    Redirect(String),
+    Document { content_type: String, body: Vec<u8> },
+}
+
+async fn fetch(cx: &ToolCx<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
+    let mut url = parse(&args.url)?;
+    let rules = cx.host.rules("webfetch");
+    ask(cx, args, &args.url, &url).await?;
+    let mut left = match args.timeout {
+        Some(seconds) if seconds > 0.0 => Duration::try_from_secs_f64(seconds).unwrap_or(MAX_TIMEOUT),
+        Some(_) | None => DEFAULT_TIMEOUT,
+    }
+    .min(MAX_TIMEOUT);
+    let mut user_agent = BROWSER;
+    for _ in 0..=MAX_REDIRECTS {
+        let start = Instant::now();
+        let hop = tokio::time::timeout(left, request(&url, args.format, &rules, &mut user_agent)).await;
+        left = left.saturating_sub(start.elapsed());
+        let target = match hop.unwrap_or_else(|_| Err(failed("Request timed out")))? {
+            Hop::Redirect(target) => target,
+            Hop::Document { content_type, body } => return output(args, &url, content_type, body).await,
+        };
+        let next = url.join(&target).map_err(|error| {
+            failed(format!("Cannot fetch {url}: it redirects to {target}, which is no URL ({error})."))
+        })?;
+        let next = check(next)?;
+        // The user agreed to the first host; what a rule denies is refused on every host.
+        let is_denied = permission::evaluate("webfetch", next.as_str(), &rules) == Action::Deny;
+        if is_denied || (next.host_str(), next.port()) != (url.host_str(), url.port()) {
+            ask(cx, args, next.as_str(), &next).await?;
+        }
+        url = next;
+    }
+    Err(failed(format!("Cannot fetch {}: more than {MAX_REDIRECTS} redirects.", args.url)))
+}
+
+fn failed(text: impl Into<String>) -> ToolError {
+    ToolError::Model(text.into())
+}
+
+fn parse(text: &str) -> Result<Url, ToolError> {
+    let is_web = |scheme: &str| text.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme));
+    if !is_web("http://") && !is_web("https://") {
+        return Err(failed("URL must start with http:// or https://"));
+    }
+    check(Url::parse(text).map_err(|error| failed(format!("Invalid URL {text}: {error}")))?)
+}
+
+fn check(url: Url) -> Result<Url, ToolError> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(failed(format!("Cannot fetch {url}: only http:// and https:// URLs can be fetched.")));
+    }
+    // `https://known.example@other.example` is a page of the latter that looks like one of the former.
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(failed("URL must not contain a user name or password"));
+    }
+    Ok(url)
+}
+
+/// Asks for the URL as it was written and, where reading it changed more than a slash, as it will be requested.
+async fn ask(cx: &ToolCx<'_>, args: &Args, written: &str, url: &Url) -> Result<(), ToolError> {
+    let mut patterns = vec![written.to_owned()];
+    if written.trim_end_matches('/') != url.as_str().trim_end_matches('/') {
+        patterns.push(url.as_str().to_owned());
+    }
+    let metadata = json!({ "url": written, "format": args.format, "timeout": args.timeout });
+    let mut metadata = object(metadata);
+    metadata.retain(|_, value| !value.is_null());
+    cx.host
+        .ask(Ask { permission: "webfetch".to_owned(), patterns, always: vec!["*".to_owned()], metadata })
+        .await
+}
+
+/// One request, made to the very addresses that were judged.
+async fn request(
+    url: &Url,
+    format: Format,
+    rules: &[Rule],
+    user_agent: &mut &'static str,
+) -> Result<Hop, ToolError> {
+    let addresses = address::judge(url, rules, address::system_lookup).await.map_err(failed)?;
+    let client =
+        blocking(move || http::pinned(&addresses).map_err(|error| failed(error.to_string()))).await?;
+    let cannot = |error: reqwest::Error| failed(format!("Cannot fetch {url}: {}", http::causes(error)));
+    let send = |user_agent: &'static str| {
+        client
+            .get(url.clone())
+            .header(USER_AGENT, user_agent)
+            .header(ACCEPT, accept(format))
+            .header(ACCEPT_LANGUAGE, "en-US,en;q=0.9")
+            .header(ACCEPT_ENCODING, "identity")
+            .send()
+    };
+    let mut response = send(user_agent).await.map_err(cannot)?;
+    let is_challenge = response.status().as_u16() == 403 && header(&response, "cf-mitigated") == "challenge";
+    if is_challenge && *user_agent == BROWSER {
+        *user_agent = PLAIN;
+        response = send(user_agent).await.map_err(cannot)?;
+    }
+    let target = header(&response, LOCATION.as_str());
+    if matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) && !target.is_empty() {
+        return Ok(Hop::Redirect(target));
+    }
+    if !response.status().is_success() {
+        return Err(failed(format!("Request failed with status code: {}", response.status().as_u16())));
+    }
+    let encoding = header(&response, CONTENT_ENCODING.as_str());
+    if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
+        return Err(failed(format!(
+            "Cannot fetch {url}: it is sent compressed ({encoding}) though not asked to."
+        )));
+    }
+    let content_type = header(&response, CONTENT_TYPE.as_str());
+    let too_large = || failed("Response too large (exceeds 5MB limit)");
+    if response.content_length().is_some_and(|n_bytes| n_bytes > MAX_BODY_BYTES as u64) {
+        return Err(too_large());
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(cannot)? {
+        if body.len() + chunk.len() > MAX_BODY_BYTES {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Hop::Document { content_type, body })
+}
+
+fn header(response: &Response, name: &str) -> String {
+    let value = response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    value.unwrap_or_default().trim().to_owned()
+}
+
+fn accept(format: Format) -> &'static str {
+    match format {
+        Format::Markdown => {
+            "text/markdown;q=1.0, text/x-markdown;q=0.9, text/plain;q=0.8, text/html;q=0.7, */*;q=0.1"
+        }
+        Format::Text => "text/plain;q=1.0, text/markdown;q=0.9, text/html;q=0.8, */*;q=0.1",
+        Format::Html => {
+            "text/html;q=1.0, application/xhtml+xml;q=0.9, text/plain;q=0.8, text/markdown;q=0.7, */*;q=0.1"
+        }
+    }
+}
+
+async fn output(
+    args: &Args,
+    url: &Url,
+    content_type: String,
+    body: Vec<u8>,
+) -> Result<ToolOutput, ToolError> {
+    let title = format!("{} ({content_type})", args.url);
+    let (format, name) = (args.format, args.url.clone());
+    let page = blocking(move || {
+        page::read(&body, &content_type, format).map_err(|why| failed(format!("Cannot show {name}: {why}.")))
+    })
+    .await?;
+    let mut metadata = Map::new();
+    if url.as_str().trim_end_matches('/') != args.url.trim_end_matches('/') {
+        metadata.insert("url".to_owned(), url.as_str().into());
+    }
+    let (output, attachments) = match page {
+        Page::Text(text) => (text, Vec::new()),
+        Page::Media { kind, file } => (format!("{kind} fetched successfully"), vec![file]),
+    };
+    Ok(ToolOutput { title, output, metadata, attachments })
+}
+
+#[cfg(test)]
+mod tests;

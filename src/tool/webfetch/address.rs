@@ -1,0 +1,150 @@
+//! Which addresses a URL may be fetched from: public ones, and others that a rule names.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+use futures_util::future::BoxFuture;
+use reqwest::Url;
+use windlass_protocol::opencode::permission::{Action, Rule};
+
+use crate::config::rules::wildcard;
+
+/// Finds the addresses of a host name.
+pub(crate) type Lookup = fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
+
+/// The addresses to connect to, after each was judged; else a sentence for the model.
+///
+/// One address that may not be reached refuses the name as a whole: which one a connection takes is chance.
+pub(crate) async fn judge(url: &Url, rules: &[Rule], lookup: Lookup) -> Result<Vec<SocketAddr>, String> {
+    let Some(host) = url.host_str() else { return Err(format!("Cannot fetch {url}: it names no host.")) };
+    let literal: Option<IpAddr> = literal(host);
+    let addresses = match literal {
+        Some(address) => vec![address],
+        None => match lookup(host.to_owned()).await {
+            Ok(addresses) => addresses,
+            Err(error) => return Err(format!("Cannot fetch {url}: {host} cannot be found ({error}).")),
+        },
+    };
+    if addresses.is_empty() {
+        return Err(format!("Cannot fetch {url}: {host} has no address."));
+    }
+    if !is_allowed(url, rules) {
+        for address in &addresses {
+            if let Some(kind) = special(*address) {
+                return Err(refusal(url, host, *address, kind));
+            }
+        }
+    }
+    // Port 0 stands for the URL's own.
+    Ok(addresses.into_iter().map(|address| SocketAddr::new(address, 0)).collect())
+}
+
+/// Asks the system.
+pub(crate) fn system_lookup(host: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+    Box::pin(async move {
+        let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
+        Ok(found.map(|address| address.ip()).collect())
+    })
+}
+
+/// What an address is when it is not a public one
+/// (<https://www.iana.org/assignments/iana-ipv4-special-registry>, `iana-ipv6-special-registry`).
+pub(crate) fn special(address: IpAddr) -> Option<&'static str> {
+    match address {
+        IpAddr::V4(address) => special_v4(address),
+        IpAddr::V6(address) => special_v6(address),
+    }
+}
+
+fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
+    Some(match address.octets() {
+        [0, ..] => "unspecified",
+        [127, ..] => "loopback",
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "private",
+        [169, 254, ..] => "link-local",
+        [100, 64..=127, ..] => "carrier-grade NAT",
+        [224..=239, ..] => "multicast",
+        [240..=255, ..] | [192, 0, 0 | 2, _] | [198, 18..=19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
+            "reserved"
+        }
+        _public => return None,
+    })
+}
+
+fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
+    let embedded = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        special_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0] => Some("unspecified"),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some("loopback"),
+        [0, 0, 0, 0, 0, 0xffff, ..] => Some("IPv4-mapped"),
+        [0xfc00..=0xfdff, ..] => Some("private"),
+        [0xfe80..=0xfebf, ..] => Some("link-local"),
+        [0xfec0..=0xfeff, ..] => Some("site-local"),
+        [0xff00..=0xffff, ..] => Some("multicast"),
+        // A translator sends these on to the IPv4 address inside.
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
+        // Teredo's inner address is hidden; the others are for protocols, tests and documents.
+        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some("reserved"),
+        [0x2000..=0x3fff, ..] => None,
+        _unassigned => Some("reserved"),
+    }
+}
+
+/// Whether a rule for `webfetch` allows this URL and says in its pattern which host it means.
+///
+/// `https://*` or `https://github.com*` were not written with the user's own network in mind, and the latter matches
+/// `https://github.com.evil.example` too.
+fn is_allowed(url: &Url, rules: &[Rule]) -> bool {
+    rules.iter().any(|rule| {
+        rule.permission == "webfetch"
+            && rule.action == Action::Allow
+            && wildcard(&rule.pattern, url.as_str())
+            && names_host(&rule.pattern, url)
+    })
+}
+
+fn names_host(pattern: &str, url: &Url) -> bool {
+    let (Some((_, rest)), Some(host)) = (pattern.split_once("://"), url.host_str()) else { return false };
+    let rest = rest.split(['/', '\\']).next().unwrap_or_default();
+    let named = match rest.find(']') {
+        Some(end) => &rest[..=end],
+        None => rest.split(':').next().unwrap_or_default(),
+    };
+    if named.trim_end_matches('*').eq_ignore_ascii_case(host) {
+        return true;
+    }
+    match literal(host) {
+        Some(_) => !named.starts_with(['*', '?']) && wildcard(named, host),
+        None => named.strip_prefix("*.").is_some_and(|parent| {
+            !parent.is_empty()
+                && !parent.contains(['*', '?'])
+                && host.strip_suffix(&parent.to_ascii_lowercase()).is_some_and(|before| before.ends_with('.'))
+        }),
+    }
+}
+
+/// The address that a host is, as [`Url`] writes it: it has already read `0x7f.1` and `2130706433`.
+fn literal(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+fn refusal(url: &Url, host: &str, address: IpAddr, kind: &str) -> String {
+    let place = match literal(host) {
+        Some(_) => format!("{host} is a {kind} address"),
+        None => format!("{host} is at {address}, a {kind} address"),
+    };
+    let port = url.port().map_or(String::new(), |port| format!(":{port}"));
+    let pattern = format!("{}://{host}{port}/*", url.scheme());
+    format!(
+        "Cannot fetch {url}: {place}, and only public addresses are fetched. \
+         The user can allow it by a rule: \"permission\": {{\"webfetch\": {{\"{pattern}\": \"allow\"}}}}"
+    )
+}
+
+#[cfg(test)]
+mod tests;

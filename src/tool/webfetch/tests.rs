@@ -1,0 +1,133 @@
+//! Tests of [`super`].
+
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+use windlass_protocol::opencode::permission::Action;
+
+use crate::{
+    config::rules::rule,
+    tool::fake::{Project, one},
+};
+
+/// Serves `/1` by a redirect to `/2` and so on down to `/0`, and `/to/X` by a redirect to `X`.
+async fn redirecting() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let base = format!("http://{}", listener.local_addr().expect("bound"));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 4096];
+            let n_bytes = stream.read(&mut request).await.unwrap_or_default();
+            let request = String::from_utf8_lossy(&request[..n_bytes]).into_owned();
+            let path = request.split(' ').nth(1).unwrap_or_default();
+            let answer = match (path.strip_prefix("/to/"), path[1..].parse::<u32>()) {
+                (Some(target), _) => format!("302 Found\r\nLocation: {target}\r\nContent-Length: 0"),
+                (None, Ok(n @ 1..)) => format!("301 Moved\r\nLocation: /{}\r\nContent-Length: 0", n - 1),
+                (None, _) => "200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nend".to_owned(),
+            };
+            let close = if answer.contains("\r\n\r\n") { "" } else { "\r\n\r\n" };
+            let _ = stream.write_all(format!("HTTP/1.1 {answer}{close}").as_bytes()).await;
+        }
+    });
+    base
+}
+
+fn project(pattern: &str) -> Project {
+    let mut project = Project::new();
+    project.host.rules = vec![rule("webfetch", "*", Action::Allow), rule("webfetch", pattern, Action::Allow)];
+    project
+}
+
+#[tokio::test]
+async fn ten_redirects_are_followed_and_asked_for_once() {
+    let base = redirecting().await;
+    let project = project("http://127.0.0.1:*");
+    let output = project.output("webfetch", json!({"url": format!("{base}/10")})).await;
+    assert_eq!((output.output.as_str(), output.title), ("end", format!("{base}/10 (text/plain)")));
+    assert_eq!(output.metadata["url"], format!("{base}/0"));
+    assert_eq!(project.asked(), [one("webfetch", format!("{base}/10"))]);
+    let error = project.error("webfetch", json!({"url": format!("{base}/11")})).await;
+    assert_eq!(error, format!("Cannot fetch {base}/11: more than 10 redirects."));
+}
+
+#[tokio::test]
+async fn each_hop_is_judged() {
+    let base = redirecting().await;
+    let project = project(&format!("{base}/*"));
+    for (target, expected) in [
+        ("http://127.0.0.1:1/", "127.0.0.1 is a loopback address"),
+        ("http://2130706433:1/", "127.0.0.1 is a loopback address"),
+        ("http://[::1]/", "[::1] is a loopback address"),
+        ("http://169.254.169.254/latest", "a link-local address"),
+        ("//localhost/x", "localhost is at"),
+        ("/to/http://10.0.0.1/", "10.0.0.1 is a private address"),
+        ("file:///etc/passwd", "only http:// and https:// URLs can be fetched"),
+        ("data:text/plain,x", "only http:// and https:// URLs can be fetched"),
+        ("http://user:pass@127.0.0.1/", "must not contain a user name"),
+        ("http://[/", "is no URL"),
+    ] {
+        let error = project.error("webfetch", json!({"url": format!("{base}/to/{target}")})).await;
+        assert!(error.contains(expected), "{target}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn another_host_is_asked_for_and_a_denied_page_of_the_same_refused() {
+    let (base, other) = (redirecting().await, redirecting().await);
+    let mut project = project("http://127.0.0.1:*");
+    project.output("webfetch", json!({"url": format!("{base}/to/{other}/0")})).await;
+    assert_eq!(
+        project.asked(),
+        [one("webfetch", format!("{base}/to/{other}/0")), one("webfetch", format!("{other}/0"))]
+    );
+    project.host.rules.push(rule("webfetch", "*/0", Action::Deny));
+    project.output("webfetch", json!({"url": format!("{base}/1")})).await;
+    // The fake host allows it; the real one answers with the rule.
+    assert_eq!(project.asked()[3], one("webfetch", format!("{base}/0")));
+}
+
+#[tokio::test]
+async fn the_question_names_what_will_be_requested() {
+    let base = redirecting().await;
+    let port = base.rsplit(':').next().expect("has a port").to_owned();
+    let project = project("http://127.0.0.1:*");
+    let written = format!("HTTP://0x7f.1:{port}/a/../0");
+    project.output("webfetch", json!({"url": written, "format": "text", "timeout": "5"})).await;
+    let ask = project.last_ask();
+    assert_eq!(ask.patterns, [written.clone(), format!("{base}/0")]);
+    assert_eq!(ask.always, ["*"]);
+    assert_eq!(json!(ask.metadata), json!({"url": written, "format": "text", "timeout": 5.0}));
+}
+
+#[tokio::test]
+async fn what_is_no_web_address_is_refused_before_anyone_is_asked() {
+    let project = Project::new();
+    for (url, expected) in [
+        ("ftp://x/", "URL must start with http:// or https://"),
+        ("x", "URL must start with http:// or https://"),
+        ("", "URL must start with http:// or https://"),
+        ("file:///etc/passwd", "URL must start with http:// or https://"),
+        (" http://x/", "URL must start with http:// or https://"),
+        ("http://", "Invalid URL http://: empty host"),
+        ("https://known.example@10.0.0.1/", "URL must not contain a user name or password"),
+    ] {
+        assert_eq!(project.error("webfetch", json!({"url": url})).await, expected, "{url}");
+    }
+    assert_eq!(project.asked(), []);
+}
+
+#[tokio::test]
+async fn a_cancelled_fetch_ends_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("bound"));
+    let project = project("http://127.0.0.1:*");
+    let fetch = project.run("webfetch", json!({"url": url}));
+    let cancel = async {
+        let _connection = listener.accept().await;
+        project.cancel.cancel();
+    };
+    let (result, ()) = tokio::join!(fetch, cancel);
+    assert_eq!(result, Err(crate::tool::ToolError::Cancelled { partial: None }));
+}

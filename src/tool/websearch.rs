@@ -1,0 +1,95 @@
+//! Searches the web with Exa or Parallel.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::arguments,
+    object,
+    web::{self, Request, Service},
+};
+use crate::permission::Ask;
+
+const TIMEOUT: Duration = Duration::from_secs(25);
+const DEFAULT_RESULTS: u32 = 8;
+const NOTHING: &str = "No search results found. Please try a different query.";
+
+/// What to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Args {
+    /// The query.
+    pub query: String,
+    /// How many pages to return; 8 unless given.
+    pub num_results: Option<u32>,
+    /// Whether pages are visited: only when there is no stored copy (fallback) or where possible (preferred).
+    #[serde(default)]
+    pub livecrawl: Livecrawl,
+    /// How thoroughly to search: auto unless given.
+    #[serde(default, rename = "type")]
+    pub kind: Kind,
+    /// The length of the whole answer in characters.
+    pub context_max_characters: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Livecrawl {
+    #[default]
+    Fallback,
+    Preferred,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    #[default]
+    Auto,
+    Fast,
+    Deep,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("websearch", input)?;
+    let service = Service::of_session(cx.config, cx.session_id.as_str());
+    let mut search = object(json!({
+        "query": args.query,
+        "type": args.kind,
+        "numResults": args.num_results.filter(|n_results| *n_results > 0).unwrap_or(DEFAULT_RESULTS),
+        "livecrawl": args.livecrawl,
+        "contextMaxCharacters": args.context_max_characters,
+    }));
+    search.retain(|_, value| !value.is_null());
+    let mut metadata = search.clone();
+    metadata.insert("provider".to_owned(), service.id().into());
+    cx.host
+        .ask(Ask {
+            permission: "websearch".to_owned(),
+            patterns: vec![args.query.clone()],
+            always: vec!["*".to_owned()],
+            metadata,
+        })
+        .await?;
+    let (tool, arguments) = match service {
+        Service::Exa => ("web_search_exa", Value::Object(search)),
+        Service::Parallel => {
+            let search = json!({
+                "objective": args.query,
+                "search_queries": [args.query],
+                "session_id": cx.session_id,
+            });
+            ("web_search", search)
+        }
+    };
+    let found = web::call(cx, Request { service, tool, arguments, timeout: TIMEOUT, what: "Search" }).await?;
+    Ok(ToolOutput {
+        title: format!("Web search: {}", args.query),
+        output: found.unwrap_or_else(|| NOTHING.to_owned()),
+        metadata: object(json!({ "provider": service.id() })),
+        attachments: Vec::new(),
+    })
+}

@@ -1,0 +1,174 @@
+//! A web server on loopback: answers each path as the test says and keeps what it was asked.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+/// One answer; the last for a path is repeated.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// Sends the body in chunks, without saying how long it is.
+    pub is_chunked: bool,
+    /// Never answers.
+    pub hangs: bool,
+}
+
+impl Page {
+    pub fn new(content_type: &str, body: impl AsRef<[u8]>) -> Self {
+        let page = Self { status: 200, body: body.as_ref().to_vec(), ..Self::default() };
+        page.header("content-type", content_type)
+    }
+
+    pub fn status(status: u16) -> Self {
+        Self { status, ..Self::default() }
+    }
+
+    pub fn redirect(target: &str) -> Self {
+        Self::status(302).header("location", target)
+    }
+
+    pub fn hanging() -> Self {
+        Self { hangs: true, ..Self::default() }
+    }
+
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub fn chunked(mut self) -> Self {
+        self.is_chunked = true;
+        self
+    }
+}
+
+/// What was asked.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Method and path.
+    pub line: String,
+    /// Names in lower case.
+    pub headers: HashMap<String, String>,
+    pub body: Value,
+}
+
+#[derive(Default)]
+struct State {
+    pages: HashMap<String, Vec<Page>>,
+    asked: Vec<Asked>,
+}
+
+#[derive(Clone)]
+pub struct Web {
+    pub port: u16,
+    state: Arc<Mutex<State>>,
+}
+
+impl Web {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let web = Self { port: listener.local_addr().unwrap().port(), state: Arc::default() };
+        let server = web.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(server.clone().serve(stream));
+            }
+        });
+        web
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Adds an answer for a path; several are given one after another.
+    pub fn page(&self, path: &str, page: Page) {
+        self.state.lock().unwrap().pages.entry(path.to_owned()).or_default().push(page);
+    }
+
+    pub fn asked(&self) -> Vec<Asked> {
+        self.state.lock().unwrap().asked.clone()
+    }
+
+    async fn serve(self, mut stream: TcpStream) {
+        while let Some(asked) = read(&mut stream).await {
+            let path = asked.line.split(' ').nth(1).unwrap().to_owned();
+            let page = {
+                let mut state = self.state.lock().unwrap();
+                state.asked.push(asked);
+                match state.pages.get_mut(&path) {
+                    Some(pages) if pages.len() > 1 => pages.remove(0),
+                    Some(pages) => pages[0].clone(),
+                    None => Page::status(404),
+                }
+            };
+            if page.hangs {
+                // Until the client hangs up.
+                let _ = stream.read(&mut [0]).await;
+                return;
+            }
+            // A client that has seen enough hangs up.
+            if write(&mut stream, page).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn read(stream: &mut TcpStream) -> Option<Asked> {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|it| it == b"\r\n\r\n") {
+            break end;
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+    let mut lines = head.lines();
+    let line = lines.next().unwrap().trim_end_matches(" HTTP/1.1").to_owned();
+    let headers: HashMap<String, String> = lines
+        .map(|line| line.split_once(": ").unwrap())
+        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+        .collect();
+    let n_bytes = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    while bytes.len() < end + 4 + n_bytes {
+        stream.read_buf(&mut bytes).await.ok()?;
+    }
+    let body = serde_json::from_slice(&bytes[end + 4..]).unwrap_or_default();
+    Some(Asked { line, headers, body })
+}
+
+async fn write(stream: &mut TcpStream, page: Page) -> std::io::Result<()> {
+    let mut head = format!("HTTP/1.1 {} Status\r\n", page.status);
+    for (name, value) in &page.headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    let has_length = page.headers.iter().any(|(name, _)| name == "content-length");
+    match page.is_chunked {
+        true => head += "transfer-encoding: chunked\r\n\r\n",
+        false if has_length => head += "\r\n",
+        false => head += &format!("content-length: {}\r\n\r\n", page.body.len()),
+    }
+    stream.write_all(head.as_bytes()).await?;
+    if !page.is_chunked {
+        return stream.write_all(&page.body).await;
+    }
+    for chunk in page.body.chunks(64 << 10) {
+        stream.write_all(format!("{:x}\r\n", chunk.len()).as_bytes()).await?;
+        stream.write_all(chunk).await?;
+        stream.write_all(b"\r\n").await?;
+    }
+    stream.write_all(b"0\r\n\r\n").await
+}
