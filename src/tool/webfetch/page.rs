@@ -1,11 +1,12 @@
 //! Turns what a server sent into what the model reads.
 
+use std::rc::Rc;
+
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use htmd::{
     HtmlToMarkdown, Node,
     options::{BulletListMarker, HrStyle, Options},
 };
-use std::rc::Rc;
 use windlass_protocol::opencode::part::FilePart;
 
 use super::{super::read, Format};
