@@ -183,3 +183,19 @@ async fn own_state_lives_where_the_variable_says() {
     assert!(own.join("windlass.db").exists());
     assert!(!scratch.home.join(".local/share/windlass").exists());
 }
+
+#[tokio::test]
+async fn what_is_ignored_is_told_once_to_a_user_whose_client_knows_no_notices() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", "{\n  \"permission\": {oops}\n}\n");
+    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("one"));
+    agent.llm.reply(Reply::text("two"));
+    let told = |updates: &[serde_json::Value]| {
+        updates.iter().filter(|update| update.to_string().contains("opencode.json:2:")).count()
+    };
+    assert_eq!(told(&agent.prompt(&session, "go").await.updates), 1);
+    assert_eq!(told(&agent.prompt(&session, "again").await.updates), 0);
+    agent.finish().await;
+}

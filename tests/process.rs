@@ -382,3 +382,17 @@ async fn a_signal_after_the_end_of_input_cancels_the_turn_that_still_runs() {
     assert_eq!(prompt.turn().await.stop, "cancelled");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_hangup_is_noticed_while_nothing_is_said() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::hang(&gate));
+    let _prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    agent.close_stdout().await;
+    agent.wait_exit(SIGNAL_LIMIT).await;
+    agent.allow_cut_output();
+    agent.finish().await;
+}

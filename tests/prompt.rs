@@ -252,3 +252,17 @@ async fn updates_of_two_sessions_do_not_mix() {
     assert!(agent.updates(&first).iter().all(|update| tag(update) != "tool_call"));
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_resource_given_as_data_reaches_the_model_as_text() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    let blob = json!({"uri": "file:///x.txt", "mimeType": "text/plain", "blob": "aGVsbG8gYmxvYg=="});
+    let prompt = json!([{"type": "resource", "resource": blob}]);
+    agent.request("session/prompt", json!({"sessionId": session, "prompt": prompt})).await.unwrap();
+    assert!(agent.llm.last_request().body["messages"].to_string().contains("hello blob"));
+    let empty = json!({"sessionId": session, "prompt": [{"type": "text", "text": " "}]});
+    assert_eq!(agent.request("session/prompt", empty).await.unwrap_err().code, -32602);
+    agent.finish().await;
+}

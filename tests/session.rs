@@ -457,3 +457,13 @@ async fn an_idle_session_is_opened_again_where_the_client_says() {
     assert_eq!(shown, agent.scratch.path("sub"));
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_list_asked_together_with_a_new_session_shows_it() {
+    let agent = Agent::start().await;
+    let new = agent.send_request("session/new", agent.session_params());
+    let list = agent.send_request("session/list", json!({"cwd": format!("{}/", agent.scratch.cwd())}));
+    let session = new.answer().await.unwrap()["sessionId"].clone();
+    assert_eq!(list.answer().await.unwrap()["sessions"][0]["sessionId"], session);
+    agent.finish().await;
+}

@@ -3,13 +3,16 @@
 use std::{
     collections::{HashMap, VecDeque},
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use jsonrpsee::Methods;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    sync::oneshot,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::{
     acp::decode::ClientCapabilities,
@@ -59,8 +62,10 @@ pub struct Connection {
     pub permissions: Arc<Permissions>,
     pub options: Options,
     pub methods: Methods,
-    /// Handlers that run beside the reader.
+    /// Handlers that run beside the reader, one after another in the order of their lines.
     pub tasks: TaskTracker,
+    /// Ends when the handler that was started last has ended.
+    pub last_handler: Mutex<Option<oneshot::Receiver<()>>>,
     client: Mutex<Option<ClientCapabilities>>,
     sessions: Mutex<HashMap<SessionId, FrontSession>>,
     /// Sessions whose opening is under way, and the lines that wait for it.
@@ -89,7 +94,11 @@ pub async fn serve(
     output: impl AsyncWrite + Unpin + Send + 'static,
     options: Options,
 ) -> io::Result<()> {
-    let trace = Arc::new(Trace::open(options.trace.as_deref())?);
+    let trace = Trace::open(options.trace.as_deref()).map_err(|error| {
+        let path = options.trace.as_deref().unwrap_or(Path::new(""));
+        io::Error::new(error.kind(), format!("the trace {} cannot be written: {error}", path.display()))
+    });
+    let trace = Arc::new(trace?);
     let outbox = Arc::new(Outbox::new());
     let subscriber: Arc<dyn Subscriber> = outbox.clone();
     engine.bus().subscribe(Filter::All, &subscriber);
@@ -100,6 +109,7 @@ pub async fn serve(
         permissions: permissions.clone(),
         methods: dispatch::methods().map_err(io::Error::other)?,
         tasks: TaskTracker::new(),
+        last_handler: Mutex::default(),
         client: Mutex::default(),
         sessions: Mutex::default(),
         gates: Mutex::default(),
@@ -131,6 +141,7 @@ pub async fn serve(
     if is_orderly {
         // Nobody is left to answer, so what would need an answer is refused.
         for id in permissions.give_up() {
+            tracing::warn!(request = %id, "the input ended before this question was answered, so it is refused; allow it by configuration");
             engine.reply_permission(&id, Reply::Reject, None);
         }
         let finished = async {

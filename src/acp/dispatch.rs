@@ -13,6 +13,7 @@ use jsonrpsee::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::{
     acp::{
@@ -111,7 +112,17 @@ impl Call {
         if let Some(session) = &session {
             lock(&connection.gates).entry(session.clone()).or_default();
         }
+        let (ended, is_ended) = oneshot::channel::<()>();
+        let before = lock(&connection.last_handler).replace(is_ended);
         self.connection.tasks.spawn(async move {
+            // Requests that arrive together are honoured in order: a list shows the session that was made before it.
+            let work = async move {
+                if let Some(before) = before {
+                    // The other end is dropped, never sent on.
+                    let _ = before.await;
+                }
+                work.await
+            };
             let outcome = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(error(code::REQUEST_CANCELLED, "The request was cancelled.")),
@@ -125,6 +136,7 @@ impl Call {
                 Ok(reply) => reply(responder),
                 Err(error) => responder.fail(&error),
             }
+            drop(ended);
         });
         Ok(())
     }

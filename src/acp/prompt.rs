@@ -5,9 +5,15 @@ use std::sync::Arc;
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{json, value::RawValue};
 use windlass_protocol::{
-    acp::{decode, schema::PromptResponse},
-    opencode::permission::Reply,
-    rpc::{ErrorBody, Id, code},
+    acp::{
+        decode,
+        schema::{
+            ContentBlock, ContentChunk, MessageId, PromptResponse, SessionNotification, SessionUpdate,
+            TextContent,
+        },
+    },
+    opencode::{id::SessionId, permission::Reply},
+    rpc::{self, ErrorBody, Id, code},
 };
 
 use super::{
@@ -17,7 +23,7 @@ use super::{
     outbox::Cancel,
     to_proto,
 };
-use crate::engine::{PromptInput, TurnEnd};
+use crate::engine::{PromptInput, PromptPart, TurnEnd};
 
 pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
@@ -26,16 +32,29 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
     for reason in request.skipped.iter().chain(&unused) {
         tracing::warn!(session = %id, "{reason}");
     }
-    if parts.is_empty() {
-        return Err(error(code::INVALID_PARAMS, "the prompt is empty: it has no block that can be used"));
-    }
-    let (agent, model) = {
-        let sessions = call.connection.sessions();
-        let front = sessions.get(&id).ok_or_else(|| no_session(id.as_str()))?;
+    let says_something = |part: &PromptPart| match part {
+        PromptPart::Text { text, .. } => !text.trim().is_empty(),
+        PromptPart::File(_) => true,
+    };
+    let wants_notices = call.connection.client().is_some_and(|client| client.notices);
+    let (agent, model, warnings) = {
+        let mut sessions = call.connection.sessions();
+        let front = sessions.get_mut(&id).ok_or_else(|| no_session(id.as_str()))?;
+        if !parts.iter().any(says_something) {
+            return Err(error(
+                code::INVALID_PARAMS,
+                "the `prompt` is empty: it has no block that can be used",
+            ));
+        }
+        let warnings = std::mem::take(&mut front.untold);
+        let front = &*front;
         let loaded = front.workspace.loaded();
         let agent = options::current_agent(&loaded, front).to_owned();
-        (agent, options::current_model(&loaded, front))
+        (agent, options::current_model(&loaded, front), warnings)
     };
+    if !wants_notices {
+        tell(&call.connection, &id, &warnings);
+    }
     let input = PromptInput { parts, agent: Some(agent), model: Some(model) };
     let responder = call.take_responder()?;
     let rpc_id = responder.id().clone();
@@ -50,6 +69,18 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
     let ticket = call.connection.engine.prompt(&id, input, on_end);
     call.connection.outbox.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
     Ok(())
+}
+
+/// Shows what the configuration got wrong to a user whose client knows no notices: once, as a thought.
+fn tell(connection: &Connection, id: &SessionId, warnings: &[String]) {
+    if warnings.is_empty() {
+        return;
+    }
+    let text = format!("Part of the configuration is ignored:\n- {}", warnings.join("\n- "));
+    let chunk = ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
+        .message_id(MessageId::new(format!("warnings_{id}")));
+    let update = SessionNotification::new(id.shared(), SessionUpdate::AgentThoughtChunk(chunk));
+    connection.outbox.send(&rpc::notification("session/update", update));
 }
 
 /// The client's answer to a request of ours.

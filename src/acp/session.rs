@@ -40,6 +40,8 @@ pub struct FrontSession {
     pub agent: Option<String>,
     /// The model the client chose, or the session had.
     pub model: Option<ModelRef>,
+    /// What was wrong in the configuration, until the user has been told.
+    pub untold: Vec<String>,
 }
 
 pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
@@ -170,6 +172,7 @@ fn front(opened: &Opened) -> FrontSession {
         workspace: opened.workspace.clone(),
         agent: opened.info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
         model: model.or_else(|| last.map(|(_, model)| model)),
+        untold: opened.workspace.loaded().warnings.iter().map(ToString::to_string).collect(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
     sync::{Mutex, PoisonError},
 };
@@ -13,7 +14,9 @@ pub struct Trace(Option<Mutex<File>>);
 impl Trace {
     /// Appends to `path`; no path, no trace.
     pub fn open(path: Option<&Path>) -> io::Result<Self> {
-        let file = path.map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
+        let file = path
+            .map(|path| OpenOptions::new().create(true).append(true).mode(0o600).open(path))
+            .transpose()?;
         Ok(Self(file.map(Mutex::new)))
     }
 

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
+use tokio::io::{Interest, unix::AsyncFd};
 use tokio_util::sync::CancellationToken;
 
 use super::runtime;
@@ -58,6 +59,7 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
     let paths = Paths::new(&environment);
     let stop = CancellationToken::new();
     let signals = tokio::spawn(stop_on_signal(stop.clone()));
+    let hangup = tokio::spawn(stop_on_broken_output(stop.clone()));
     let trace = args.trace.or_else(|| environment.get("WINDLASS_TRACE").map(PathBuf::from));
     let max_line = environment.get("WINDLASS_MAX_LINE_BYTES").and_then(|bytes| bytes.parse().ok());
     let max_line = max_line.unwrap_or(acp::MAX_LINE);
@@ -65,6 +67,7 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
     let engine = Engine::new(environment, paths);
     let result = acp::serve(engine, tokio::io::stdin(), tokio::io::stdout(), options).await;
     signals.abort();
+    hangup.abort();
     result
 }
 
@@ -77,4 +80,17 @@ fn login_command() -> Vec<String> {
 async fn stop_on_signal(stop: CancellationToken) {
     runtime::signalled().await;
     stop.cancel();
+}
+
+/// Asks the kernel for the moment the reader hangs up: without it a turn that says nothing would run on unseen.
+async fn stop_on_broken_output(stop: CancellationToken) {
+    #[expect(unsafe_code, reason = "registering a descriptor is unsafe; this one is never closed")]
+    // SAFETY: the descriptor is standard output's own, which stays open for as long as the process lives.
+    let output = unsafe { AsyncFd::register_with_interest(std::io::stdout(), Interest::ERROR) };
+    // A file or terminal cannot be watched, and does not hang up.
+    let Ok(output) = output else { return };
+    if output.ready(Interest::ERROR).await.is_ok() {
+        tracing::error!("the output is broken; everything is cancelled");
+        stop.cancel();
+    }
 }

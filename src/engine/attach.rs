@@ -35,11 +35,24 @@ pub async fn resolve(cx: &TurnCx<'_>, message_id: &MessageId, parts: Vec<PromptP
             }
             PromptPart::File(file) => match local_path(&file.url) {
                 Some((path, range)) => kinds.extend(read_file(cx, message_id, file, &path, range).await),
-                None => kinds.push(PartKind::File(file)),
+                None => kinds.extend(from_data(file)),
             },
         }
     }
     kinds
+}
+
+/// A file given as data: what no wire takes as media becomes text.
+fn from_data(file: FilePart) -> Vec<PartKind> {
+    let is_media = file.mime.starts_with("image/") || file.mime == "application/pdf";
+    let data = file.url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    let (false, Some((_, base64))) = (is_media, data) else { return vec![PartKind::File(file)] };
+    let name = file.filename.as_deref().unwrap_or("attachment");
+    let text = match BASE64_STANDARD.decode(base64).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
+        Some(text) => format!("[{name}]\n{text}"),
+        None => format!("[Binary attachment omitted: {name} ({})]", file.mime),
+    };
+    vec![text_part(text, true, false), PartKind::File(file)]
 }
 
 /// Lines of a file, counted from 1.

@@ -58,6 +58,20 @@ impl From<&ProviderError> for EngineError {
             | ProviderError::Api { .. }
             | ProviderError::Transport { .. } => EngineErrorKind::Provider,
         };
-        Self::new(kind, error.to_string())
+        let way_out = match error {
+            // Says by itself which key is wanted and where to put it.
+            ProviderError::Auth { .. } => "",
+            ProviderError::RateLimited { .. } | ProviderError::Overloaded { .. } => {
+                " Try again later, or choose another model."
+            }
+            ProviderError::Overflow { .. } => {
+                " Begin a new session, or choose a model with a larger context."
+            }
+            ProviderError::Api { .. } => " Check the model and the provider's settings.",
+            ProviderError::Transport { .. } => {
+                " Check the connection and the provider's base URL, and send the prompt again."
+            }
+        };
+        Self::new(kind, format!("{error}{way_out}"))
     }
 }

@@ -171,7 +171,7 @@ fn in_savepoint<T>(
 
 fn open(path: &Path) -> Result<Connection, StorageError> {
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(|error| open_error(path, &error))?;
+        make_private(parent, path).map_err(|error| open_error(path, &error))?;
     }
     let mut connection = Connection::open(path).map_err(|error| open_error(path, &error))?;
     set_up(&mut connection).map_err(|error| match error {
@@ -179,6 +179,15 @@ fn open(path: &Path) -> Result<Connection, StorageError> {
         other => other,
     })?;
     Ok(connection)
+}
+
+/// Conversations and file contents are the user's own: nobody else may read the directory or the file.
+fn make_private(directory: &Path, file: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(file)?;
+    Ok(())
 }
 
 fn set_up(connection: &mut Connection) -> Result<(), StorageError> {

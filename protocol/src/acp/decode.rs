@@ -100,6 +100,9 @@ impl EventChoice {
 /// Reads `initialize`, in its v1 form or the v2-shaped one (`info`, `capabilities`; facts: ACP §3).
 pub fn initialize(params: Option<&str>) -> Result<Initialize, InvalidParams> {
     let params = object(params)?;
+    if params.get("protocolVersion").is_some_and(|version| !version.is_u64()) {
+        return Err(invalid("`protocolVersion` must be a whole number"));
+    }
     let capabilities = params.get("clientCapabilities").or_else(|| params.get("capabilities"));
     let info = params.get("clientInfo").or_else(|| params.get("info"));
     let legacy_terminal_auth = has(capabilities, &["_meta", "terminal-auth"]);
@@ -170,6 +173,10 @@ fn open_session(
     if !cwd.starts_with('/') {
         return Err(invalid(format!("`cwd` must be an absolute path, not `{cwd}`")));
     }
+    if params.get("mcpServers").is_some_and(|servers| !servers.is_array() && !servers.is_null()) {
+        return Err(invalid("`mcpServers` must be a list"));
+    }
+    let cwd = directory(&cwd).to_owned();
     let mut mcp_servers = Vec::new();
     let mut skipped = Vec::new();
     for (index, server) in
@@ -181,6 +188,14 @@ fn open_session(
         }
     }
     Ok(OpenSession { session_id, cwd, mcp_servers, skipped })
+}
+
+/// A directory without the slashes at its end, so that it has one name.
+fn directory(path: &str) -> &str {
+    match path.trim_end_matches('/') {
+        "" => "/",
+        path => path,
+    }
 }
 
 fn mcp_server(server: &Value) -> Result<McpServer, String> {
@@ -245,7 +260,8 @@ pub fn prompt(params: Option<&str>) -> Result<Prompt, InvalidParams> {
         serde_json::from_str(params.unwrap_or("{}")).map_err(|error| invalid(format!("prompt: {error}")))?;
     let mut blocks = Vec::new();
     let mut skipped = Vec::new();
-    for (index, block) in raw.prompt.unwrap_or_default().into_iter().enumerate() {
+    let prompt = raw.prompt.ok_or_else(|| invalid("`prompt` is required"))?;
+    for (index, block) in prompt.into_iter().enumerate() {
         match serde_json::from_str(block.get()) {
             Ok(block) => blocks.push(block),
             Err(error) => skipped.push(format!("prompt[{index}] is ignored: {error}")),
@@ -264,7 +280,16 @@ pub struct ListSessions {
 /// Reads `session/list`.
 pub fn list_sessions(params: Option<&str>) -> Result<ListSessions, InvalidParams> {
     let params = object(params)?;
-    Ok(ListSessions { cwd: optional_text(&params, "cwd"), cursor: optional_text(&params, "cursor") })
+    let field = |key: &str| match params.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(_) => text(&params, key).map(Some),
+    };
+    let cwd = field("cwd")?;
+    if let Some(cwd) = cwd.as_deref().filter(|cwd| !cwd.starts_with('/')) {
+        return Err(invalid(format!("`cwd` must be an absolute path, not `{cwd}`")));
+    }
+    let cwd = cwd.map(|cwd| directory(&cwd).to_owned());
+    Ok(ListSessions { cwd, cursor: field("cursor")? })
 }
 
 /// Reads the `sessionId` of any request.
@@ -321,6 +346,10 @@ pub fn cancelled_request(params: Option<&str>) -> Option<crate::rpc::Id> {
 
 /// `_windlass/permission/reply`.
 pub fn permission_reply(params: Option<&str>) -> Result<ext::PermissionReply, InvalidParams> {
+    let reply = object(params)?.get("reply").cloned();
+    if !matches!(reply.as_ref().and_then(Value::as_str), Some("once" | "always" | "reject")) {
+        return Err(invalid("`reply` must be `once`, `always` or `reject`"));
+    }
     serde_json::from_str(params.unwrap_or("{}")).map_err(|error| invalid(error.to_string()))
 }
 

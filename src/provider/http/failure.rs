@@ -104,8 +104,9 @@ impl Origin {
             _ => "the provider's key variable",
         };
         format!(
-            " – set {variable} in the environment, or run `windlass auth login` and choose {}.",
-            self.provider_id
+            " – correct `provider.{id}.options.apiKey` if opencode.json sets it, else set {variable} in the environment or \
+             run `windlass auth login` and choose {id}.",
+            id = self.provider_id
         )
     }
 }

@@ -65,8 +65,9 @@ fn a_refused_key_comes_with_a_remedy() {
         respond(401, &[], body),
         ProviderError::Auth {
             message:
-                "Acme (api.acme.example): Incorrect API key provided. (HTTP 401) – set the provider's key \
-                variable in the environment, or run `windlass auth login` and choose acme."
+                "Acme (api.acme.example): Incorrect API key provided. (HTTP 401) – correct `provider.acme.options.apiKey` if \
+                 opencode.json sets it, else set the provider's key variable in the environment or run `windlass \
+                 auth login` and choose acme."
                     .to_owned()
         }
     );
