@@ -25,7 +25,7 @@ use super::{
     Engine, EngineError,
     answer::Call,
     asks::{Approvals, Asker},
-    state::{Journal, SessionState},
+    state::{Journal, NotedFiles, SessionState},
     turn::TurnCx,
 };
 use crate::{
@@ -33,7 +33,7 @@ use crate::{
     mcp,
     permission::{self, Ask},
     provider::ToolSpec,
-    tool::{self, Host, Tool, ToolCx, ToolError, ToolOutput},
+    tool::{self, FileStamp, Host, Tool, ToolCx, ToolError, ToolOutput},
 };
 
 /// How long tools may take to end by themselves after a cancel; then they are dropped.
@@ -70,7 +70,7 @@ impl Toolbox {
         let mut rules = cx.agent.permission.clone();
         rules.extend(state.info.permission.iter().flatten().cloned());
         let mut tools = BTreeMap::new();
-        for tool in tool::BUILTIN {
+        for tool in tool::BUILTIN.iter().filter(|it| tool::is_offered(it.name, &cx.model.api_id)) {
             tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
         }
         for tool in cx.session.workspace.mcp().tools() {
@@ -138,6 +138,8 @@ fn invalid(call: &Call, error: &str) -> (String, Entry, Value) {
 #[derive(Default)]
 struct Reports {
     changes: Mutex<Changes>,
+    /// The newest list, also while it waits to be stored.
+    todos: Mutex<Vec<Todo>>,
     arrived: Notify,
 }
 
@@ -158,6 +160,7 @@ struct CallHost {
     call_id: String,
     rules: Arc<[Rule]>,
     approvals: Approvals,
+    noted_files: NotedFiles,
 }
 
 impl Host for CallHost {
@@ -182,8 +185,21 @@ impl Host for CallHost {
     }
 
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.reports.todos.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&todos);
         self.report(|changes| changes.todos = Some(todos));
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn todos(&self) -> Vec<Todo> {
+        self.reports.todos.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn noted(&self, path: &Path) -> Option<FileStamp> {
+        self.noted_files.get(path)
+    }
+
+    fn note(&self, path: &Path, stamp: FileStamp) {
+        self.noted_files.insert(path, stamp);
     }
 
     fn edited(&self, path: &Path) {
@@ -208,7 +224,7 @@ pub async fn run(
     if calls.is_empty() {
         return Ok(CallsEnd::None);
     }
-    let reports = Arc::new(Reports::default());
+    let reports = Arc::new(Reports { todos: Mutex::new(state.todos.clone()), ..Reports::default() });
     let mut running = start(cx, state, toolbox, calls, &reports).await?;
     let mut is_rejected = false;
     loop {
@@ -277,6 +293,7 @@ async fn start(
             call_id: call.call_id.clone(),
             rules: rules.clone(),
             approvals: cx.session.workspace.approvals.clone(),
+            noted_files: state.noted_files.clone(),
         };
         let job = Job {
             loaded: cx.loaded.clone(),
@@ -415,8 +432,12 @@ async fn finish(
 fn forget_texts(part: &mut windlass_protocol::opencode::part::Part) {
     let PartKind::Tool(tool) = &mut part.kind else { return };
     let ToolState::Completed { metadata, .. } = &mut tool.state else { return };
-    if let Some(Value::Object(diff)) = metadata.get_mut("filediff") {
-        diff.remove("before");
-        diff.remove("after");
-    }
+    let mut forget = |diff: &mut Value| {
+        if let Value::Object(diff) = diff {
+            diff.remove("before");
+            diff.remove("after");
+        }
+    };
+    metadata.get_mut("filediff").into_iter().for_each(&mut forget);
+    metadata.get_mut("files").and_then(Value::as_array_mut).into_iter().flatten().for_each(&mut forget);
 }

@@ -177,7 +177,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     });
     let message_id = message.id().clone();
     state.push_message(message, &mut journal);
-    for kind in attach::resolve(cx, &message_id, input.parts).await {
+    for kind in attach::resolve(cx, &state.noted_files, &message_id, input.parts).await {
         state.push_part(kind, &mut journal);
     }
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::session::Todo;
 
-use super::{Host, ToolCx, ToolError, ToolOutput, execute, find};
+use super::{FileStamp, Host, ToolCx, ToolError, ToolOutput, execute, find};
 use crate::{
     base::ids,
     config::{Config, Environment, ToolOutputLimits, paths::Paths},
@@ -29,6 +29,7 @@ pub(crate) struct FakeHost {
     pub progress: Mutex<Vec<Map<String, Value>>>,
     pub todos: Mutex<Vec<Todo>>,
     pub edited: Mutex<Vec<PathBuf>>,
+    pub noted: Mutex<BTreeMap<PathBuf, FileStamp>>,
 }
 
 impl Host for FakeHost {
@@ -45,6 +46,18 @@ impl Host for FakeHost {
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
         *self.todos.lock().expect("not poisoned") = todos;
         Box::pin(async { Ok(()) })
+    }
+
+    fn todos(&self) -> Vec<Todo> {
+        self.todos.lock().expect("not poisoned").clone()
+    }
+
+    fn noted(&self, path: &Path) -> Option<FileStamp> {
+        self.noted.lock().expect("not poisoned").get(path).copied()
+    }
+
+    fn note(&self, path: &Path, stamp: FileStamp) {
+        self.noted.lock().expect("not poisoned").insert(path.to_owned(), stamp);
     }
 
     fn edited(&self, path: &Path) {
@@ -87,6 +100,7 @@ impl Project {
             instructions: Vec::new(),
             shell: None,
             tool_output: ToolOutputLimits::default(),
+            file_time: false,
             raw: Map::new(),
             warnings: Vec::new(),
         };
@@ -96,6 +110,7 @@ impl Project {
             progress: Mutex::default(),
             todos: Mutex::default(),
             edited: Mutex::default(),
+            noted: Mutex::default(),
         };
         Self { temporary, config, host, cancel: CancellationToken::new() }
     }

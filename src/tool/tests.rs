@@ -2,13 +2,30 @@
 
 use serde_json::{Value, json};
 
-use super::{BUILTIN, fake::Project, find, permission_name};
+use super::{BUILTIN, fake::Project, find, is_offered, permission_name};
 
 #[test]
 fn names_are_unique_and_texts_end_in_a_newline() {
     let mut names: Vec<&str> = BUILTIN.iter().map(|tool| tool.name).collect();
     names.sort_unstable();
-    assert_eq!(names, ["bash", "edit", "glob", "grep", "invalid", "list", "read", "todowrite", "write"]);
+    assert_eq!(
+        names,
+        [
+            "apply_patch",
+            "bash",
+            "edit",
+            "glob",
+            "grep",
+            "invalid",
+            "list",
+            "multiedit",
+            "patch",
+            "read",
+            "todoread",
+            "todowrite",
+            "write",
+        ]
+    );
     assert!(BUILTIN.iter().all(|tool| tool.text.ends_with(".\n")));
     assert!(find("nosuch").is_none());
 }
@@ -18,6 +35,19 @@ fn writing_tools_share_one_permission() {
     let names: Vec<&str> =
         ["edit", "write", "apply_patch", "patch", "multiedit", "read"].map(permission_name).into();
     assert_eq!(names, ["edit", "edit", "edit", "edit", "edit", "read"]);
+}
+
+#[test]
+fn models_that_learnt_to_write_patches_get_them_instead_of_edits() {
+    let changing = ["edit", "write", "multiedit", "apply_patch", "patch"];
+    let offered = |model: &str| changing.map(|tool| is_offered(tool, model));
+    for model in ["gpt-5", "openai/gpt-5.1-codex", "gpt-3.5-turbo"] {
+        assert_eq!(offered(model), [false, false, false, true, true], "{model}");
+    }
+    for model in ["gpt-4o", "gpt-4.1", "gpt-oss-120b", "claude-sonnet-4-5", "demo", "gpt5"] {
+        assert_eq!(offered(model), [true, true, true, false, false], "{model}");
+    }
+    assert!(is_offered("read", "gpt-5") && is_offered("todoread", "demo"));
 }
 
 #[test]
@@ -95,6 +125,9 @@ fn schemas_are_plain_objects() {
     );
     for (name, properties, required) in [
         ("write", ["content", "filePath"].as_slice(), ["content", "filePath"].as_slice()),
+        ("multiedit", &["filePath", "edits"], &["filePath", "edits"]),
+        ("apply_patch", &["patchText"], &["patchText"]),
+        ("patch", &["patchText"], &["patchText"]),
         ("glob", &["pattern", "path"], &["pattern"]),
         ("grep", &["pattern", "path", "include"], &["pattern"]),
         ("list", &["path", "ignore"], &[]),
