@@ -125,20 +125,19 @@ async fn only_a_file_that_was_read_is_changed() {
     let session = agent.new_session().await;
     let path = agent.scratch.path("a.txt");
     let edit = |old: &str, new: &str| json!({"filePath": path, "oldString": old, "newString": new});
-    let step = async |name: &str, arguments: Value| {
-        agent.llm.reply(Reply::call("call_1", name, arguments));
+    let step = async |id: &str, name: &str, arguments: Value| {
+        agent.llm.reply(Reply::call(id, name, arguments));
         agent.llm.reply(Reply::text("done"));
-        let turn = agent.prompt(&session, "go").await;
-        (turn.tools().last().unwrap()["status"].clone(), last_result(&agent))
+        agent.prompt(&session, "go").await;
+        agent.llm.last_request().tool_result(id)
     };
-    let (status, told) = step("edit", edit("two", "zwei")).await;
-    assert_eq!(status, "failed");
+    let told = step("call_1", "edit", edit("two", "zwei")).await;
     assert!(told.starts_with(&format!("You must read the file {path} before overwriting it.")), "{told}");
-    step("read", json!({"filePath": path})).await;
-    assert_eq!(step("edit", edit("two", "zwei")).await.1, "Edit applied successfully.");
-    assert_eq!(step("edit", edit("zwei", "deux")).await.1, "Edit applied successfully.");
+    step("call_2", "read", json!({"filePath": path})).await;
+    assert_eq!(step("call_3", "edit", edit("two", "zwei")).await, "Edit applied successfully.");
+    assert_eq!(step("call_4", "edit", edit("zwei", "deux")).await, "Edit applied successfully.");
     agent.scratch.write("a.txt", "someone else's\n");
-    let (_, told) = step("edit", edit("else", "new")).await;
+    let told = step("call_5", "edit", edit("else", "new")).await;
     assert!(told.starts_with(&format!("File {path} has been modified since it was last read.")), "{told}");
     assert_eq!(agent.scratch.read("a.txt"), "someone else's\n");
     agent.finish().await;

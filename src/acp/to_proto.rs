@@ -124,7 +124,7 @@ fn files(metadata: &Map<String, Value>) -> Option<&Vec<Value>> {
 }
 
 /// Where a file of a patch is afterwards.
-fn file_path<'a>(file: &'a Value) -> Option<&'a str> {
+fn file_path(file: &Value) -> Option<&str> {
     file.get("movePath").or(file.get("filePath")).and_then(Value::as_str)
 }
 
