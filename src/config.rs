@@ -63,6 +63,8 @@ pub struct Config {
     pub instructions: Vec<Instruction>,
     pub shell: Option<String>,
     pub tool_output: ToolOutputLimits,
+    /// `windlass.file_time`: an existing file is changed only when the session knows it as it is.
+    pub file_time: bool,
     /// The merged JSON, for keys that later features decode.
     pub raw: Map<String, Value>,
     /// What was wrong in the files, for the user to see.

@@ -1,6 +1,6 @@
 //! The tools: one table of rows, each a name, a text for the model, a schema and a function.
 
-use std::path::Path;
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -12,8 +12,9 @@ use windlass_protocol::opencode::{
     session::Todo,
 };
 
-use crate::{config::Config, permission::Ask};
+use crate::{base::clock, config::Config, permission::Ask};
 
+pub mod apply_patch;
 pub mod arguments;
 pub mod bash;
 pub mod codesearch;
@@ -27,9 +28,12 @@ pub mod grep;
 pub mod invalid;
 pub mod list;
 pub mod mcp;
+pub mod multiedit;
+pub mod patch_text;
 mod path;
 pub mod read;
 pub mod task;
+pub mod todoread;
 pub mod todowrite;
 mod truncate;
 mod walk;
@@ -103,6 +107,12 @@ pub static BUILTIN: &[Tool] = &[
         run: |cx, input| Box::pin(webfetch::run(cx, input)),
     },
     Tool {
+        name: "multiedit",
+        text: include_str!("tool/multiedit.txt"),
+        schema: schema_of::<multiedit::Args>,
+        run: |cx, input| Box::pin(multiedit::run(cx, input)),
+    },
+    Tool {
         name: "todowrite",
         text: include_str!("tool/todowrite.txt"),
         schema: schema_of::<todowrite::Args>,
@@ -120,11 +130,40 @@ pub static BUILTIN: &[Tool] = &[
         schema: schema_of::<codesearch::Args>,
         run: |cx, input| Box::pin(codesearch::run(cx, input)),
     },
+    Tool {
+        name: "todoread",
+        text: include_str!("tool/todoread.txt"),
+        schema: schema_of::<todoread::Args>,
+        run: |cx, input| Box::pin(todoread::run(cx, input)),
+    },
+    Tool {
+        name: "apply_patch",
+        text: include_str!("tool/apply_patch.txt"),
+        schema: schema_of::<apply_patch::Args>,
+        run: |cx, input| Box::pin(apply_patch::run(cx, input)),
+    },
+    Tool {
+        name: "patch",
+        text: include_str!("tool/patch.txt"),
+        schema: schema_of::<apply_patch::Args>,
+        run: |cx, input| Box::pin(apply_patch::run(cx, input)),
+    },
 ];
 
 /// The built-in tool of that name.
 pub fn find(name: &str) -> Option<&'static Tool> {
     BUILTIN.iter().find(|tool| tool.name == name)
+}
+
+/// Whether a model is given a tool: some have learnt to write patches, the others to replace text (facts: OpenCode §5.5).
+pub fn is_offered(tool: &str, model_id: &str) -> bool {
+    let writes_patches =
+        model_id.contains("gpt-") && !model_id.contains("oss") && !model_id.contains("gpt-4");
+    match tool {
+        "apply_patch" | "patch" => writes_patches,
+        "edit" | "write" | "multiedit" => !writes_patches,
+        _other => true,
+    }
 }
 
 /// The permission that decides whether a tool is shown and may run.
@@ -182,6 +221,12 @@ pub trait Host: Send + Sync {
     fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
     /// The rules about a permission, the general ones too; the last that matches decides.
     fn rules(&self, permission: &str) -> Vec<Rule>;
+    /// The session's todo list.
+    fn todos(&self) -> Vec<Todo>;
+    /// How a file was when the session last read or wrote it; `path` has its links followed.
+    fn noted(&self, path: &Path) -> Option<FileStamp>;
+    /// Remembers how a file is now that the model knows it.
+    fn note(&self, path: &Path, stamp: FileStamp);
     /// Tells everyone that a file was changed.
     fn edited(&self, path: &Path);
 }
@@ -196,6 +241,28 @@ pub struct Subtask {
     pub agent: String,
     /// The session of an earlier task to go on with.
     pub task_id: Option<String>,
+}
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileStamp {
+    /// Nanoseconds since the epoch.
+    pub modified_ns: i128,
+    pub n_bytes: u64,
+    /// When the session learnt it, in milliseconds since the epoch.
+    pub noted_ms: i64,
+}
+
+impl FileStamp {
+    pub fn of(metadata: &fs::Metadata) -> Self {
+        let modified_ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+        Self { modified_ns, n_bytes: metadata.len(), noted_ms: clock::now_ms() }
+    }
+
+    /// Whether both are of one state of the file.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.modified_ns, self.n_bytes) == (other.modified_ns, other.n_bytes)
+    }
 }
 
 /// What a tool answers.

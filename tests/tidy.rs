@@ -279,11 +279,14 @@ fn the_binary_is_thin() {
 /// OpenCode's parameter names and which of them are required, which models have learnt; `description` of `bash` is of
 /// an earlier version and still accepted.
 const TOOLS: &[(&str, &[&str], &[&str])] = &[
+    ("apply_patch", &["patchText"], &["patchText"]),
     ("bash", &["command", "description", "timeout", "workdir"], &["command"]),
     ("codesearch", &["query", "tokensNum"], &["query"]),
     ("edit", &["filePath", "oldString", "newString", "replaceAll"], &["filePath", "oldString", "newString"]),
     ("glob", &["pattern", "path"], &["pattern"]),
     ("grep", &["pattern", "path", "include"], &["pattern"]),
+    ("multiedit", &["filePath", "edits"], &["filePath", "edits"]),
+    ("patch", &["patchText"], &["patchText"]),
     ("read", &["filePath", "offset", "limit"], &["filePath"]),
     (
         "task",
@@ -334,7 +337,7 @@ fn every_tool_has_a_text_and_opencodes_parameters() {
             problems.push(format!("{name}: required are {found:?}, OpenCode's are {wanted:?}"));
         }
     }
-    for name in ["invalid", "list"] {
+    for name in ["invalid", "list", "todoread"] {
         if !windlass::tool::BUILTIN.iter().any(|tool| tool.name == name) {
             problems.push(format!("{name}: no such tool"));
         }

@@ -119,6 +119,65 @@ async fn a_written_file_is_a_diff_from_nothing() {
 }
 
 #[tokio::test]
+async fn only_a_file_that_was_read_is_changed() {
+    let config = json!({"windlass": {"file_time": true}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let path = agent.scratch.path("a.txt");
+    let edit = |old: &str, new: &str| json!({"filePath": path, "oldString": old, "newString": new});
+    let step = async |id: &str, name: &str, arguments: Value| {
+        agent.llm.reply(Reply::call(id, name, arguments));
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "go").await;
+        agent.llm.last_request().tool_result(id)
+    };
+    let told = step("call_1", "edit", edit("two", "zwei")).await;
+    assert!(told.starts_with(&format!("You must read the file {path} before overwriting it.")), "{told}");
+    step("call_2", "read", json!({"filePath": path})).await;
+    assert_eq!(step("call_3", "edit", edit("two", "zwei")).await, "Edit applied successfully.");
+    assert_eq!(step("call_4", "edit", edit("zwei", "deux")).await, "Edit applied successfully.");
+    agent.scratch.write("a.txt", "someone else's\n");
+    let told = step("call_5", "edit", edit("else", "new")).await;
+    assert!(told.starts_with(&format!("File {path} has been modified since it was last read.")), "{told}");
+    assert_eq!(agent.scratch.read("a.txt"), "someone else's\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn several_edits_of_a_file_are_one_change() {
+    let agent = Agent::start().await;
+    let path = agent.scratch.path("a.txt");
+    let edits = json!([{"oldString": "one", "newString": "eins"}, {"oldString": "two", "newString": "zwei"}]);
+    let (turn, told) = run(&agent, "multiedit", json!({"filePath": path, "edits": edits})).await;
+    assert_eq!(told, "Edit applied successfully.");
+    assert_eq!(diff(&turn.tool("call_1"))["newText"], "eins\nzwei\nthree\n");
+    assert_eq!(agent.scratch.read("a.txt"), "eins\nzwei\nthree\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_that_writes_patches_is_given_patches() {
+    let config = json!({"model": "mock/gpt-5", "provider": {"mock": {"models": {"gpt-5": {"name": "GPT"}}}}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let patch =
+        "*** Begin Patch\n*** Update File: a.txt\n@@\n-two\n+zwei\n*** Add File: b.txt\n+new\n*** End Patch";
+    let (turn, told) = run(&agent, "apply_patch", json!({"patchText": patch})).await;
+    assert_eq!(told, "Success. Updated the following files:\nM a.txt\nA b.txt");
+    assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\n");
+    assert_eq!(agent.scratch.read("b.txt"), "new\n");
+    let call = turn.tool("call_1");
+    assert_eq!((&call["kind"], &call["title"]), (&json!("edit"), &json!("a.txt, b.txt")));
+    let shown = call["content"].as_array().unwrap().iter().filter(|item| item["type"] == "diff");
+    let shown: Vec<&Value> = shown.map(|item| &item["newText"]).collect();
+    assert_eq!(shown, ["one\nzwei\nthree\n", "new\n"]);
+    assert_eq!(call["rawOutput"]["metadata"]["files"][0].get("after"), None);
+    let (_, told) =
+        run(&agent, "edit", json!({"filePath": "a.txt", "oldString": "one", "newString": "eins"})).await;
+    assert!(told.contains("unavailable tool 'edit'"), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_command_is_titled_by_itself_and_its_output_told_to_both() {
     let agent = Agent::start().await;
     let command = "echo out; echo err >&2; exit 3";

@@ -30,6 +30,9 @@ const LIVE_TAIL: usize = 4096;
 /// Bytes of a patch that is shown in place of two whole texts.
 const MAX_PATCH: usize = 256 * 1024;
 
+/// Bytes of a title that names the files of a patch.
+const MAX_FILES_TITLE: usize = 200;
+
 /// The category of a tool, by its id or permission name (facts: OpenCode §11.6).
 pub fn kind(tool: &str) -> ToolKind {
     match tool {
@@ -54,9 +57,19 @@ fn title(tool: &str, input: &Value) -> Option<String> {
         "webfetch" => "url",
         "websearch" | "codesearch" => "query",
         "task" => "description",
+        "apply_patch" | "patch" => return patched_files(input),
         _ => return None,
     };
     input.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The files that a patch names, as soon as they are known.
+fn patched_files(input: &Value) -> Option<String> {
+    let patch = input.get("patchText").or(input.get("patch")).or(input.get("input"))?.as_str()?;
+    let headers = patch.lines().filter(|line| line.starts_with("*** "));
+    let names = headers.filter_map(|line| line.split_once(" File: ")).map(|(_, name)| name.trim());
+    let names = names.collect::<Vec<&str>>().join(", ");
+    (!names.is_empty()).then(|| text::head(&names, MAX_FILES_TITLE).to_owned())
 }
 
 /// What a call did, in the tool's own words: a path relative to the project, the command, a count.
@@ -74,6 +87,9 @@ fn locations(
     metadata: Option<&Map<String, Value>>,
     cwd: &Path,
 ) -> Vec<ToolCallLocation> {
+    if let Some(files) = metadata.and_then(files) {
+        return files.iter().filter_map(|file| file_location(file, cwd)).collect();
+    }
     let path = match tool {
         "read" | "edit" | "write" | "multiedit" => input.get("filePath"),
         "grep" | "glob" | "list" => input.get("path"),
@@ -95,12 +111,31 @@ fn locations(
 
 /// The new file's first changed line: from the first hunk's header of the unified diff.
 fn first_changed_line(metadata: &Map<String, Value>) -> Option<u64> {
-    let diff = metadata.get("diff")?.as_str()?;
+    first_line_of(metadata.get("diff")?.as_str()?)
+}
+
+fn first_line_of(diff: &str) -> Option<u64> {
     let header = diff.lines().find(|line| line.starts_with("@@ "))?;
     let start: u64 = header.split('+').nth(1)?.split([',', ' ']).next()?.parse().ok()?;
     let body = diff.lines().skip_while(|line| !line.starts_with("@@ ")).skip(1);
     let n_context = body.take_while(|line| line.starts_with(' ')).count();
     Some((start + n_context as u64).max(1))
+}
+
+/// What a patch says of each of its files.
+fn files(metadata: &Map<String, Value>) -> Option<&Vec<Value>> {
+    metadata.get("files").and_then(Value::as_array)
+}
+
+/// Where a file of a patch is afterwards.
+fn file_path(file: &Value) -> Option<&str> {
+    file.get("movePath").or(file.get("filePath")).and_then(Value::as_str)
+}
+
+fn file_location(file: &Value, cwd: &Path) -> Option<ToolCallLocation> {
+    let line = file.get("patch").and_then(Value::as_str).and_then(first_line_of);
+    let line = line.and_then(|line| u32::try_from(line).ok());
+    Some(ToolCallLocation::new(cwd.join(file_path(file)?)).line(line))
 }
 
 /// What the client sees of a call for the first time.
@@ -142,7 +177,7 @@ pub fn tool_call_update(part: &ToolPart, cwd: &Path) -> ToolCallUpdate {
         ToolState::Completed { output, title: shown, metadata, attachments, .. } => {
             let title = final_title(&part.tool, input, shown);
             let mut content = vec![text_content(shown_output(output, metadata))];
-            content.extend(diff(metadata, cwd).map(ToolCallContent::Diff));
+            content.extend(diffs(metadata, cwd).into_iter().map(ToolCallContent::Diff));
             content.extend(attachments.iter().flatten().filter_map(image));
             fields
                 .status(ToolCallStatus::Completed)
@@ -177,12 +212,20 @@ fn shown_output<'a>(output: &'a str, metadata: &'a Map<String, Value>) -> &'a st
     display.unwrap_or(output)
 }
 
-/// The whole text before and after a change (kept in `filediff` while small enough).
-fn diff(metadata: &Map<String, Value>, cwd: &Path) -> Option<Diff> {
-    let filediff = metadata.get("filediff")?;
-    let path = filediff.get("file").and_then(Value::as_str)?;
-    let after = filediff.get("after").and_then(Value::as_str)?;
-    let before = filediff.get("before").and_then(Value::as_str);
+/// The whole texts before and after a change: of the one in `filediff`, or of each of `files`.
+fn diffs(metadata: &Map<String, Value>, cwd: &Path) -> Vec<Diff> {
+    let one = metadata.get("filediff").and_then(|it| diff(it, it.get("file")?.as_str()?, cwd));
+    let several = files(metadata).into_iter().flatten().filter_map(|it| diff(it, file_path(it)?, cwd));
+    one.into_iter().chain(several).collect()
+}
+
+/// Texts are there while they are small enough. A deleted file has none afterwards.
+fn diff(change: &Value, path: &str, cwd: &Path) -> Option<Diff> {
+    let after = match change.get("after")? {
+        Value::String(after) => after.as_str(),
+        _none => "",
+    };
+    let before = change.get("before").and_then(Value::as_str);
     Some(Diff::new(cwd.join(path), after).old_text(before.map(str::to_owned)))
 }
 
@@ -207,10 +250,14 @@ fn raw_output(output: &str, metadata: &Map<String, Value>, attachments: Option<&
 /// Metadata without the whole texts that the diff content already holds.
 fn without_texts(metadata: &Map<String, Value>) -> Map<String, Value> {
     let mut metadata = metadata.clone();
-    if let Some(Value::Object(filediff)) = metadata.get_mut("filediff") {
-        filediff.remove("before");
-        filediff.remove("after");
-    }
+    let strip = |change: &mut Value| {
+        if let Value::Object(change) = change {
+            change.remove("before");
+            change.remove("after");
+        }
+    };
+    metadata.get_mut("filediff").into_iter().for_each(strip);
+    metadata.get_mut("files").and_then(Value::as_array_mut).into_iter().flatten().for_each(strip);
     metadata
 }
 
@@ -253,11 +300,16 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
     };
     let path = field("filepath").map(Path::new);
     let line = first_changed_line(metadata).and_then(|line| u32::try_from(line).ok());
-    let locations = path.map(|path| vec![ToolCallLocation::new(cwd.join(path)).line(line)]);
-    let content = match diff(metadata, cwd) {
-        Some(diff) => Some(vec![ToolCallContent::Diff(diff)]),
+    let locations: Vec<ToolCallLocation> = match files(metadata) {
+        Some(files) => files.iter().filter_map(|file| file_location(file, cwd)).collect(),
+        None => path.map(|path| ToolCallLocation::new(cwd.join(path)).line(line)).into_iter().collect(),
+    };
+    let content: Vec<ToolCallContent> = diffs(metadata, cwd).into_iter().map(ToolCallContent::Diff).collect();
+    let content = match field("diff") {
+        _ if !content.is_empty() => Some(content),
         // The whole texts were too large to keep; the change itself is shown all the same.
-        None => field("diff").map(|patch| vec![text_content(text::head(patch, MAX_PATCH))]),
+        Some(patch) => Some(vec![text_content(text::head(patch, MAX_PATCH))]),
+        None => None,
     };
     let mut raw_input = without_texts(metadata);
     if raw_input.is_empty() {
@@ -273,7 +325,7 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         .title(title)
         .kind(kind(&request.permission))
         .status(ToolCallStatus::Pending)
-        .locations(locations.unwrap_or_default())
+        .locations(locations)
         .raw_input(Value::Object(raw_input))
         .content(content);
     let mut options = vec![PermissionOption::new("once", "Allow once", PermissionOptionKind::AllowOnce)];

@@ -20,8 +20,11 @@ pub struct Unified {
 
 /// Compares two texts line by line.
 pub fn unified(path: &str, before: &str, after: &str) -> Unified {
-    let old_lines: Vec<&str> = before.split_inclusive('\n').collect();
-    let new_lines: Vec<&str> = after.split_inclusive('\n').collect();
+    // Most of a large file is the same on both sides, and comparing it line by line takes long.
+    let (start, old_end, new_end) = changed_part(before, after);
+    let first_line = before[..start].matches('\n').count();
+    let old_lines: Vec<&str> = before[start..old_end].split_inclusive('\n').collect();
+    let new_lines: Vec<&str> = after[start..new_end].split_inclusive('\n').collect();
     let text_diff = TextDiff::configure().timeout(EFFORT).diff_slices(&old_lines, &new_lines);
     let mut unified = Unified {
         patch: format!("Index: {path}\n{}\n--- {path}\n+++ {path}\n", "=".repeat(67)),
@@ -29,19 +32,42 @@ pub fn unified(path: &str, before: &str, after: &str) -> Unified {
         deletions: 0,
     };
     for hunk in text_diff.grouped_ops(CONTEXT_LINES) {
-        push_hunk(&mut unified, &hunk, &old_lines, &new_lines);
+        push_hunk(&mut unified, &hunk, first_line, &old_lines, &new_lines);
     }
     unified
 }
 
-fn push_hunk(unified: &mut Unified, ops: &[DiffOp], old_lines: &[&str], new_lines: &[&str]) {
+/// Where the texts begin to differ, and where each of them ends to, with the lines around that a diff shows.
+fn changed_part(before: &str, after: &str) -> (usize, usize, usize) {
+    let (before, after) = (before.as_bytes(), after.as_bytes());
+    let n_same = before.iter().zip(after).take_while(|(old, new)| old == new).count();
+    let line_ends = before[..n_same].iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
+    let start = line_ends.map(|(at, _)| at + 1).nth(CONTEXT_LINES).unwrap_or_default();
+    let n_rest = before.len().min(after.len()) - n_same;
+    let ends = before.iter().rev().zip(after.iter().rev()).take(n_rest);
+    let n_same = ends.take_while(|(old, new)| old == new).count();
+    let tail = &before[before.len() - n_same..];
+    let mut line_ends = tail.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    // The first line end belongs to a line that may differ.
+    let n_kept = line_ends.nth(CONTEXT_LINES).unwrap_or(n_same);
+    let n_cut = n_same - n_kept;
+    (start, before.len() - n_cut, after.len() - n_cut)
+}
+
+fn push_hunk(
+    unified: &mut Unified,
+    ops: &[DiffOp],
+    first_line: usize,
+    old_lines: &[&str],
+    new_lines: &[&str],
+) {
     let (Some(first), Some(last)) = (ops.first(), ops.last()) else { return };
     let (old_start, old_end) = (first.old_range().start, last.old_range().end);
     let (new_start, new_end) = (first.new_range().start, last.new_range().end);
     let (n_old, n_new) = (old_end - old_start, new_end - new_start);
     // An empty side is named by the line before it.
-    let old_first = old_start + usize::from(n_old > 0);
-    let new_first = new_start + usize::from(n_new > 0);
+    let old_first = first_line + old_start + usize::from(n_old > 0);
+    let new_first = first_line + new_start + usize::from(n_new > 0);
     // Writing to a string cannot fail.
     let _ = writeln!(unified.patch, "@@ -{old_first},{n_old} +{new_first},{n_new} @@");
     for op in ops {

@@ -65,6 +65,7 @@ pub fn resolve(place: &Place<'_>, mut layers: Vec<Layer>, mut warnings: Vec<Warn
     let model = |key: &str| string(key).and_then(|text| parse_model(&text));
     let strings = |key: &str| decode_key::<Vec<String>>(&raw, key);
     let tool_output: ToolOutputConfig = decode_key(&raw, "tool_output").unwrap_or_default();
+    let windlass: WindlassConfig = decode_key(&raw, "windlass").unwrap_or_default();
     let default_limits = ToolOutputLimits::default();
     Config {
         environment: place.environment.clone(),
@@ -86,6 +87,7 @@ pub fn resolve(place: &Place<'_>, mut layers: Vec<Layer>, mut warnings: Vec<Warn
             max_lines: tool_output.max_lines.unwrap_or(default_limits.max_lines),
             max_bytes: tool_output.max_bytes.unwrap_or(default_limits.max_bytes),
         },
+        file_time: windlass.file_time.unwrap_or(true),
         raw,
         warnings,
     }
@@ -108,6 +110,13 @@ struct ToolOutputConfig {
     max_bytes: Option<usize>,
 }
 
+/// What OpenCode does not have.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WindlassConfig {
+    file_time: Option<bool>,
+}
+
 /// Lowers deprecated forms of one layer and removes what has the wrong shape, so that what a weaker layer says
 /// stays in force.
 fn check(layer: &mut Layer, warnings: &mut Vec<Warning>) {
@@ -126,6 +135,7 @@ fn check(layer: &mut Layer, warnings: &mut Vec<Warning>) {
         }
         "disabled_providers" | "enabled_providers" => checker.strings(key, value),
         "tool_output" => checker.prune::<ToolOutputConfig>(&[key], value),
+        "windlass" => checker.prune::<WindlassConfig>(&[key], value),
         "tools" => checker.prune::<BTreeMap<String, bool>>(&[key], value),
         "permission" => {
             checker.permission(&[key], value);
@@ -374,6 +384,7 @@ fn plain(message: &str) -> String {
         ("expected struct ModelConfig", "expected an object"),
         ("expected struct ProviderConfig", "expected an object"),
         ("expected struct ToolOutputConfig", "expected an object"),
+        ("expected struct WindlassConfig", "expected an object"),
         ("expected struct ", "expected an object: "),
         ("expected a map", "expected an object"),
         ("expected a sequence", "expected a list"),

@@ -15,18 +15,24 @@ use windlass_protocol::opencode::{
 
 use super::{
     session::PromptPart,
+    state::NotedFiles,
     turn::{TurnCx, text_part},
 };
 use crate::{
     permission::Ask,
-    tool::{self, Host, Subtask, ToolCx, ToolError, ToolOutput},
+    tool::{self, FileStamp, Host, Subtask, ToolCx, ToolError, ToolOutput},
 };
 
 /// Bytes of a file that is sent inline as media.
 const MAX_MEDIA: u64 = 20 * 1024 * 1024;
 
 /// The parts of the user's message.
-pub async fn resolve(cx: &TurnCx<'_>, message_id: &MessageId, parts: Vec<PromptPart>) -> Vec<PartKind> {
+pub async fn resolve(
+    cx: &TurnCx<'_>,
+    noted_files: &NotedFiles,
+    message_id: &MessageId,
+    parts: Vec<PromptPart>,
+) -> Vec<PartKind> {
     let mut kinds = Vec::new();
     for part in parts {
         match part {
@@ -34,7 +40,9 @@ pub async fn resolve(cx: &TurnCx<'_>, message_id: &MessageId, parts: Vec<PromptP
                 kinds.push(text_part(text, is_synthetic, is_ignored));
             }
             PromptPart::File(file) => match local_path(&file.url) {
-                Some((path, range)) => kinds.extend(read_file(cx, message_id, file, &path, range).await),
+                Some((path, range)) => {
+                    kinds.extend(read_file(cx, noted_files, message_id, file, &path, range).await);
+                }
                 None => kinds.extend(from_data(file)),
             },
         }
@@ -82,6 +90,7 @@ fn local_path(url: &str) -> Option<(PathBuf, Option<Lines>)> {
 
 async fn read_file(
     cx: &TurnCx<'_>,
+    noted_files: &NotedFiles,
     message_id: &MessageId,
     file: FilePart,
     path: &Path,
@@ -103,7 +112,7 @@ async fn read_file(
     let called = format!("Called the Read tool with the following input: {input}");
     let answer = match tool::find("read") {
         Some(read) => {
-            let host = UserGave;
+            let host = UserGave { noted_files };
             let tool_cx = ToolCx {
                 session_id: &cx.session.id,
                 message_id,
@@ -157,9 +166,11 @@ async fn inline(file: FilePart, path: &Path) -> PartKind {
 }
 
 /// The user named the file, so nobody is asked.
-struct UserGave;
+struct UserGave<'a> {
+    noted_files: &'a NotedFiles,
+}
 
-impl Host for UserGave {
+impl Host for UserGave<'_> {
     fn ask(&self, _ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -176,6 +187,18 @@ impl Host for UserGave {
 
     fn rules(&self, _permission: &str) -> Vec<Rule> {
         Vec::new()
+    }
+
+    fn todos(&self) -> Vec<Todo> {
+        Vec::new()
+    }
+
+    fn noted(&self, path: &Path) -> Option<FileStamp> {
+        self.noted_files.get(path)
+    }
+
+    fn note(&self, path: &Path, stamp: FileStamp) {
+        self.noted_files.insert(path, stamp);
     }
 
     fn edited(&self, _path: &Path) {}

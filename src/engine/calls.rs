@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     panic::AssertUnwindSafe,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -26,16 +26,16 @@ use super::{
     Engine, EngineError,
     answer::Call,
     asks::{Approvals, Asker},
-    state::{Journal, SessionState},
+    state::{Journal, NotedFiles, SessionState},
     subtask,
     turn::TurnCx,
 };
 use crate::{
-    base::{clock, ids},
+    base::{clock, ids, lock::lock},
     mcp,
     permission::{self, Ask},
     provider::ToolSpec,
-    tool::{self, Host, Subtask, Tool, ToolCx, ToolError, ToolOutput},
+    tool::{self, FileStamp, Host, Subtask, Tool, ToolCx, ToolError, ToolOutput},
 };
 
 /// How long tools may take to end by themselves after a cancel; then they are dropped.
@@ -76,7 +76,7 @@ impl Toolbox {
         let mut rules = cx.agent.permission.clone();
         rules.extend(state.info.permission.iter().flatten().cloned());
         let mut tools = BTreeMap::new();
-        for tool in tool::BUILTIN {
+        for tool in tool::BUILTIN.iter().filter(|it| tool::is_offered(it.name, &cx.model.api_id)) {
             tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
         }
         tools.retain(|name, _| tool::web::is_available(name, &cx.loaded.config, &cx.model.provider_id));
@@ -152,6 +152,8 @@ fn invalid(call: &Call, error: &str) -> (String, Entry, Value) {
 #[derive(Default)]
 struct Reports {
     changes: Mutex<Changes>,
+    /// The newest list, also while it waits to be stored.
+    todos: Mutex<Vec<Todo>>,
     arrived: Notify,
 }
 
@@ -176,6 +178,7 @@ struct CallHost {
     rules: Arc<[Rule]>,
     approvals: Approvals,
     parent: Arc<subtask::Parent>,
+    noted_files: NotedFiles,
 }
 
 impl Host for CallHost {
@@ -207,6 +210,7 @@ impl Host for CallHost {
     }
 
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
+        lock(&self.reports.todos).clone_from(&todos);
         self.report(|changes| changes.todos = Some(todos));
         Box::pin(std::future::ready(Ok(())))
     }
@@ -226,6 +230,18 @@ impl Host for CallHost {
         permission::about(permission, &self.rules)
     }
 
+    fn todos(&self) -> Vec<Todo> {
+        lock(&self.reports.todos).clone()
+    }
+
+    fn noted(&self, path: &Path) -> Option<FileStamp> {
+        self.noted_files.get(path)
+    }
+
+    fn note(&self, path: &Path, stamp: FileStamp) {
+        self.noted_files.insert(path, stamp);
+    }
+
     fn edited(&self, path: &Path) {
         self.engine.bus().publish(EventPayload::FileEdited { file: path.display().to_string() });
     }
@@ -233,7 +249,7 @@ impl Host for CallHost {
 
 impl CallHost {
     fn report(&self, note: impl FnOnce(&mut Changes)) {
-        note(&mut self.reports.changes.lock().unwrap_or_else(PoisonError::into_inner));
+        note(&mut lock(&self.reports.changes));
         self.reports.arrived.notify_one();
     }
 }
@@ -248,7 +264,7 @@ pub async fn run(
     if calls.is_empty() {
         return Ok(CallsEnd::None);
     }
-    let reports = Arc::new(Reports::default());
+    let reports = Arc::new(Reports { todos: Mutex::new(state.todos.clone()), ..Reports::default() });
     let mut running = start(cx, state, toolbox, calls, &reports).await?;
     let mut is_rejected = false;
     loop {
@@ -335,6 +351,7 @@ async fn start(
             rules: rules.clone(),
             approvals: cx.session.workspace.approvals.clone(),
             parent: parent.clone(),
+            noted_files: state.noted_files.clone(),
         };
         let job = Job {
             loaded: cx.loaded.clone(),
@@ -396,7 +413,7 @@ impl Job {
 
 /// Shows what running tools reported.
 async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> Result<(), EngineError> {
-    let changes = std::mem::take(&mut *reports.changes.lock().unwrap_or_else(PoisonError::into_inner));
+    let changes = std::mem::take(&mut *lock(&reports.changes));
     let mut journal = Journal::default();
     if let Some(todos) = changes.todos {
         journal.todos(&state.info, &todos);
@@ -478,8 +495,12 @@ async fn finish(
 fn forget_texts(part: &mut windlass_protocol::opencode::part::Part) {
     let PartKind::Tool(tool) = &mut part.kind else { return };
     let ToolState::Completed { metadata, .. } = &mut tool.state else { return };
-    if let Some(Value::Object(diff)) = metadata.get_mut("filediff") {
-        diff.remove("before");
-        diff.remove("after");
-    }
+    let mut forget = |diff: &mut Value| {
+        if let Value::Object(diff) = diff {
+            diff.remove("before");
+            diff.remove("after");
+        }
+    };
+    metadata.get_mut("filediff").into_iter().for_each(&mut forget);
+    metadata.get_mut("files").and_then(Value::as_array_mut).into_iter().flatten().for_each(&mut forget);
 }

@@ -1,5 +1,11 @@
 //! A session as its task holds it, and the journal through which every change is stored and then shown.
 
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     message::{AssistantMessage, Message, MessageError, MessageWithParts},
@@ -9,9 +15,10 @@ use windlass_protocol::opencode::{
 
 use super::EngineError;
 use crate::{
-    base::{clock, ids},
+    base::{clock, ids, lock::lock},
     bus::Bus,
     storage::{Storage, StoredSession, Write},
+    tool::FileStamp,
 };
 
 /// Text the model and the user read where a tool was stopped.
@@ -24,6 +31,22 @@ pub struct SessionState {
     pub info: Session,
     pub history: Vec<MessageWithParts>,
     pub todos: Vec<Todo>,
+    /// Shared with the calls of a step. A new process begins without, so files are read again.
+    pub noted_files: NotedFiles,
+}
+
+/// The files the model knows, and how they were when it learnt of them.
+#[derive(Debug, Clone, Default)]
+pub struct NotedFiles(Arc<Mutex<HashMap<PathBuf, FileStamp>>>);
+
+impl NotedFiles {
+    pub fn get(&self, path: &Path) -> Option<FileStamp> {
+        lock(&self.0).get(path).copied()
+    }
+
+    pub fn insert(&self, path: &Path, stamp: FileStamp) {
+        lock(&self.0).insert(path.to_owned(), stamp);
+    }
 }
 
 /// Changes that were made to the state and not yet stored or shown.
@@ -109,7 +132,8 @@ impl SessionState {
     pub fn from_stored(mut stored: StoredSession) -> (Self, Journal) {
         let mut journal = Journal::default();
         repair(&mut stored, &mut journal);
-        (Self { info: stored.info, history: stored.messages, todos: stored.todos }, journal)
+        let StoredSession { info, messages, todos } = stored;
+        (Self { info, history: messages, todos, noted_files: NotedFiles::default() }, journal)
     }
 
     /// Notes that the session changed now.

@@ -10,9 +10,12 @@ use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking, edit_match,
-    file::{self, BOM, Change},
+    file::{self, BOM, Change, ReadGate},
     object, path,
 };
+
+pub(super) const IDENTICAL: &str = "No changes to apply: oldString and newString are identical.";
+pub(super) const EMPTY_OLD: &str = "oldString cannot be empty when editing an existing file. Provide the exact text to replace, or use write for an intentional full-file replacement.";
 
 /// What to replace.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -31,19 +34,15 @@ pub struct Args {
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let args: Args = arguments("edit", input)?;
-    if args.file_path.is_empty() {
-        return Err(ToolError::Model("filePath is required".to_owned()));
-    }
+    file::check_name(&args.file_path)?;
     if args.old_string == args.new_string {
-        return Err(ToolError::Model(
-            "No changes to apply: oldString and newString are identical.".to_owned(),
-        ));
+        return Err(ToolError::Model(IDENTICAL.to_owned()));
     }
     let target = path::resolve(cx, &args.file_path).await?;
     path::ask_outside(cx, &target).await?;
     let _guard = file::lock(&target).await;
-    let path = target.path.clone();
-    let change = blocking(move || plan(&path, &args)).await?;
+    let (path, gate) = (target.path.clone(), ReadGate::new(cx, &target));
+    let change = blocking(move || plan(&path, &gate, &args)).await?;
     let applied = change.apply(cx, &target).await?;
     let diff = object(json!({ "diff": applied.patch }));
     Ok(ToolOutput {
@@ -54,8 +53,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })
 }
 
-fn plan(path: &Path, args: &Args) -> Result<Change, ToolError> {
-    let before = file::load(path)?;
+fn plan(path: &Path, gate: &ReadGate, args: &Args) -> Result<Change, ToolError> {
+    let before = gate.load(path)?;
     let Some(bytes) = before else {
         return match args.old_string.is_empty() {
             true => Ok(Change::new(path, None, args.new_string.clone())),
@@ -63,22 +62,21 @@ fn plan(path: &Path, args: &Args) -> Result<Change, ToolError> {
         };
     };
     if args.old_string.is_empty() {
-        return Err(ToolError::Model(
-            "oldString cannot be empty when editing an existing file. Provide the exact text to replace, or use write for an intentional full-file replacement.".to_owned(),
-        ));
+        return Err(ToolError::Model(EMPTY_OLD.to_owned()));
     }
-    let Ok(text) = str::from_utf8(&bytes) else {
-        return Err(ToolError::Model(format!(
-            "Cannot edit {}: it is not valid UTF-8 text. Use bash instead.",
-            path.display()
-        )));
-    };
-    let after = edited(text, args).map_err(|error| ToolError::Model(error.to_string()))?;
+    let text = file::text(path, &bytes)?;
+    let after = edited(text, &args.old_string, &args.new_string, args.replace_all)
+        .map_err(|error| ToolError::Model(error.to_string()))?;
     Ok(Change::new(path, Some(bytes), after))
 }
 
 /// The new text, with the byte order mark and the line ends the file has.
-fn edited(text: &str, args: &Args) -> Result<String, edit_match::MatchError> {
+pub(super) fn edited(
+    text: &str,
+    old: &str,
+    new: &str,
+    is_all: bool,
+) -> Result<String, edit_match::MatchError> {
     let (bom, body) = match text.strip_prefix(BOM) {
         Some(body) => (BOM, body),
         None => ("", text),
@@ -88,8 +86,8 @@ fn edited(text: &str, args: &Args) -> Result<String, edit_match::MatchError> {
         let given = given.strip_prefix(BOM).unwrap_or(given).replace("\r\n", "\n");
         if is_crlf { given.replace('\n', "\r\n") } else { given }
     };
-    let (old, new) = (with_line_ends(&args.old_string), with_line_ends(&args.new_string));
-    let body = edit_match::replace(body, &old, &new, args.replace_all)?;
+    let (old, new) = (with_line_ends(old), with_line_ends(new));
+    let body = edit_match::replace(body, &old, &new, is_all)?;
     Ok(format!("{bom}{body}"))
 }
 

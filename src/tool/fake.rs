@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{permission::Rule, session::Todo};
 
-use super::{Host, Subtask, ToolCx, ToolError, ToolOutput, execute, find};
+use super::{FileStamp, Host, Subtask, ToolCx, ToolError, ToolOutput, execute, find};
 use crate::{
     base::ids,
     config::{Config, Environment, ToolOutputLimits, paths::Paths},
@@ -30,6 +30,7 @@ pub(crate) struct FakeHost {
     pub todos: Mutex<Vec<Todo>>,
     pub edited: Mutex<Vec<PathBuf>>,
     pub rules: Vec<Rule>,
+    pub noted: Mutex<BTreeMap<PathBuf, FileStamp>>,
 }
 
 impl Host for FakeHost {
@@ -56,6 +57,18 @@ impl Host for FakeHost {
 
     fn rules(&self, permission: &str) -> Vec<Rule> {
         about(permission, &self.rules)
+    }
+
+    fn todos(&self) -> Vec<Todo> {
+        self.todos.lock().expect("not poisoned").clone()
+    }
+
+    fn noted(&self, path: &Path) -> Option<FileStamp> {
+        self.noted.lock().expect("not poisoned").get(path).copied()
+    }
+
+    fn note(&self, path: &Path, stamp: FileStamp) {
+        self.noted.lock().expect("not poisoned").insert(path.to_owned(), stamp);
     }
 
     fn edited(&self, path: &Path) {
@@ -98,6 +111,7 @@ impl Project {
             instructions: Vec::new(),
             shell: None,
             tool_output: ToolOutputLimits::default(),
+            file_time: false,
             raw: Map::new(),
             warnings: Vec::new(),
         };
@@ -108,6 +122,7 @@ impl Project {
             todos: Mutex::default(),
             edited: Mutex::default(),
             rules: Vec::new(),
+            noted: Mutex::default(),
         };
         Self { temporary, config, host, cancel: CancellationToken::new() }
     }

@@ -1,10 +1,9 @@
-//! Changes whole text files for `edit` and `write`: one at a time, shown before, written in one piece.
+//! Changes whole text files: read before, one at a time, shown before, written in one piece.
 
 use std::{
     collections::HashMap,
     fs,
-    io::{self, ErrorKind, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
     sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
 };
@@ -13,16 +12,20 @@ use serde_json::{Map, Value, json};
 use tokio::sync::OwnedMutexGuard;
 
 use super::{
-    ToolCx, ToolError, blocking, object,
+    FileStamp, ToolCx, ToolError, blocking, object,
     path::{Target, display},
 };
 use crate::{
     base::{
+        clock,
         diff::{self, Unified},
-        ids,
     },
     permission::Ask,
 };
+
+mod swap;
+
+pub(crate) use swap::Swap;
 
 /// Larger files are refused: text that a model edits is far smaller.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -37,6 +40,19 @@ pub(crate) struct Change {
     pub unified: Unified,
     /// Path, patch and, when small enough, both texts: what clients draw.
     pub filediff: Value,
+}
+
+/// Refuses names that would not be shown as they are.
+pub(crate) fn check_name(text: &str) -> Result<(), ToolError> {
+    if text.is_empty() {
+        return Err(ToolError::Model("filePath is required".to_owned()));
+    }
+    if text.contains(['\n', '\r', '\0']) {
+        return Err(ToolError::Model(format!(
+            "A path must not contain line breaks or NUL characters: {text:?}. Use bash instead."
+        )));
+    }
+    Ok(())
 }
 
 /// Holds everyone else off the file until the guard is dropped.
@@ -80,6 +96,99 @@ pub(crate) fn load(path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
     fs::read(path).map(Some).map_err(failed)
 }
 
+/// Whether a file may be changed: the model must have seen what it is about to overwrite (facts: seed 002, FileTime).
+pub(crate) enum ReadGate {
+    /// Switched off by the configuration.
+    Open,
+    /// As the session last knew the file; none when it was never read.
+    Noted(Option<FileStamp>),
+}
+
+impl ReadGate {
+    pub(crate) fn new(cx: &ToolCx<'_>, target: &Target) -> Self {
+        if cx.config.file_time { Self::Noted(cx.host.noted(&target.real)) } else { Self::Open }
+    }
+
+    /// Checks a file that exists. Blocks.
+    fn check(&self, path: &Path) -> Result<(), ToolError> {
+        let noted = match self {
+            Self::Open => return Ok(()),
+            Self::Noted(noted) => noted,
+        };
+        let now = fs::metadata(path).map(|metadata| FileStamp::of(&metadata));
+        let path = path.display();
+        let Some(noted) = noted else {
+            return Err(ToolError::Model(format!(
+                "You must read the file {path} before overwriting it. Use the Read tool first"
+            )));
+        };
+        let now = now.map_err(|error| ToolError::Model(format!("Cannot read {path}: {error}")))?;
+        if now.is_same(noted) {
+            return Ok(());
+        }
+        Err(ToolError::Model(format!(
+            "File {path} has been modified since it was last read.\nLast modification: {}\nLast read: {}\n\nPlease read the file again before modifying it.",
+            clock::iso(i64::try_from(now.modified_ns / 1_000_000).unwrap_or_default()),
+            clock::iso(noted.noted_ms),
+        )))
+    }
+
+    /// The bytes of a file that may be changed; none when it does not exist. Blocks.
+    pub(crate) fn load(&self, path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
+        let before = load(path)?;
+        if before.is_some() {
+            self.check(path)?;
+        }
+        Ok(before)
+    }
+}
+
+/// The file's text, when it is text.
+pub(crate) fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, ToolError> {
+    str::from_utf8(bytes).map_err(|_| {
+        ToolError::Model(format!(
+            "Cannot edit {}: it is not valid UTF-8 text. Use bash instead.",
+            path.display()
+        ))
+    })
+}
+
+/// Writes what the user was shown, provided that every file still is what it was then: all of them or none.
+pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolError> {
+    let (swaps, stamps) = blocking(move || {
+        for swap in &swaps {
+            if load(&swap.path)? != swap.before {
+                return Err(ToolError::Model(format!(
+                    "File {} was modified while permission was being asked. Read it again and retry.",
+                    swap.path.display()
+                )));
+            }
+        }
+        let stamps = swap::swap_all(&swaps).map_err(|failure| {
+            ToolError::Model(format!("Cannot write {}: {}", failure.path.display(), failure.error))
+        })?;
+        Ok((swaps, stamps))
+    })
+    .await?;
+    for (swap, stamp) in swaps.iter().zip(stamps) {
+        if let Some(stamp) = stamp {
+            cx.host.note(&swap.real, stamp);
+        }
+        cx.host.edited(&swap.path);
+    }
+    Ok(())
+}
+
+/// Both texts as a client draws them, when they are small enough to travel.
+pub(crate) fn shown_texts(before: Option<&[u8]>, after: Option<&[u8]>) -> Option<(Value, Value)> {
+    let is_small = |bytes: Option<&[u8]>| bytes.is_none_or(|bytes| bytes.len() <= MAX_SHOWN_BYTES);
+    let text = |bytes: Option<&[u8]>| match bytes {
+        Some(bytes) => Value::String(String::from_utf8_lossy(bytes).into_owned()),
+        None => Value::Null,
+    };
+    (is_small(before) && is_small(after)).then(|| (text(before), text(after)))
+}
+
 impl Change {
     /// Compares the texts. Blocks for as long as the comparison takes.
     pub(crate) fn new(path: &Path, before: Option<Vec<u8>>, after: String) -> Self {
@@ -92,10 +201,9 @@ impl Change {
             "additions": unified.additions,
             "deletions": unified.deletions,
         });
-        let is_small = |length: usize| length <= MAX_SHOWN_BYTES;
-        if is_small(after.len()) && is_small(before.as_ref().map_or(0, Vec::len)) {
-            filediff["before"] = old_text.map_or(Value::Null, |text| Value::String(text.into_owned()));
-            filediff["after"] = Value::String(after.clone());
+        if let Some((before, after)) = shown_texts(before.as_deref(), Some(after.as_bytes())) {
+            filediff["before"] = before;
+            filediff["after"] = after;
         }
         Self { before, after, unified, filediff }
     }
@@ -115,18 +223,7 @@ impl Change {
             .await?;
         let existed = before.is_some();
         let (path, real) = (target.path.clone(), target.real.clone());
-        blocking(move || {
-            if load(&path)? != before {
-                return Err(ToolError::Model(format!(
-                    "File {} was modified while permission was being asked. Read it again and retry.",
-                    path.display()
-                )));
-            }
-            replace(&real, after.as_bytes())
-                .map_err(|error| ToolError::Model(format!("Cannot write {}: {error}", path.display())))
-        })
-        .await?;
-        cx.host.edited(&target.path);
+        put(cx, vec![Swap { path, real, before, after: Some(after.into_bytes()), like: None }]).await?;
         Ok(Applied { existed, patch: unified.patch, filediff })
     }
 }
@@ -145,61 +242,6 @@ impl Applied {
         metadata.append(&mut own);
         metadata.insert("filediff".to_owned(), self.filediff);
         metadata
-    }
-}
-
-/// Puts new content in a file's place at once: a reader sees the old or the new text, never a part.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let parent = path.parent().unwrap_or(Path::new("/"));
-    let old = match fs::metadata(path) {
-        Ok(old) => Some(old),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            fs::create_dir_all(parent)?;
-            None
-        }
-        Err(error) => return Err(error),
-    };
-    if let Some(old) = &old {
-        // Renaming over these would take a link apart or get past the file's own protection.
-        let is_protected = old.permissions().readonly();
-        if old.nlink() > 1 || is_protected {
-            return fs::write(path, content);
-        }
-    }
-    let temporary = Temporary(parent.join(format!(".windlass-{}.tmp", ids::random(12))));
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    if old.is_some() {
-        // Nobody else may read it before it has the file's own mode.
-        options.mode(0o600);
-    }
-    let opened = options.open(&temporary.0);
-    let mut file = match (opened, &old) {
-        (Ok(file), _) => file,
-        // The directory may be closed while the file is not.
-        (Err(_), Some(_)) => return fs::write(path, content),
-        (Err(error), None) => return Err(error),
-    };
-    file.write_all(content)?;
-    if let Some(old) = &old {
-        let new = file.metadata()?;
-        if (new.uid(), new.gid()) != (old.uid(), old.gid())
-            && std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid())).is_err()
-        {
-            return fs::write(path, content);
-        }
-        file.set_permissions(old.permissions())?;
-    }
-    drop(file);
-    fs::rename(&temporary.0, path)
-}
-
-/// A file that is removed unless it was renamed away.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
     }
 }
 

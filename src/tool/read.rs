@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::part::FilePart;
 
 use super::{
-    ToolCx, ToolError, ToolOutput,
+    FileStamp, ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking, object,
     path::{self, Target, display},
@@ -65,11 +65,21 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     };
     let stop = StopOnDrop::default();
     let stopped = stop.flag();
-    let reading = blocking(move || read(&target, window, &stopped));
-    tokio::select! {
-        read = reading => read,
-        () = cx.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
+    let real = target.real.clone();
+    let reading = blocking(move || {
+        // Taken before the text, so that a change in between is noticed later.
+        let stamp =
+            fs::metadata(&target.real).ok().filter(fs::Metadata::is_file).map(|it| FileStamp::of(&it));
+        Ok((read(&target, window, &stopped)?, stamp))
+    });
+    let (tool_output, stamp) = tokio::select! {
+        read = reading => read?,
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
+    };
+    if let Some(stamp) = stamp {
+        cx.host.note(&real, stamp);
     }
+    Ok(tool_output)
 }
 
 /// Which lines or entries to show.

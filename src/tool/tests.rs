@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BUILTIN, fake::Project, find, permission_name};
+use super::{BUILTIN, fake::Project, find, is_offered, permission_name};
 
 #[test]
 fn names_are_unique_and_texts_end_in_a_newline() {
@@ -11,6 +11,7 @@ fn names_are_unique_and_texts_end_in_a_newline() {
     assert_eq!(
         names,
         [
+            "apply_patch",
             "bash",
             "codesearch",
             "edit",
@@ -18,12 +19,15 @@ fn names_are_unique_and_texts_end_in_a_newline() {
             "grep",
             "invalid",
             "list",
+            "multiedit",
+            "patch",
             "read",
             "task",
+            "todoread",
             "todowrite",
             "webfetch",
             "websearch",
-            "write"
+            "write",
         ]
     );
     assert!(BUILTIN.iter().all(|tool| tool.text.ends_with(".\n")));
@@ -35,6 +39,19 @@ fn writing_tools_share_one_permission() {
     let names: Vec<&str> =
         ["edit", "write", "apply_patch", "patch", "multiedit", "read"].map(permission_name).into();
     assert_eq!(names, ["edit", "edit", "edit", "edit", "edit", "read"]);
+}
+
+#[test]
+fn models_that_learnt_to_write_patches_get_them_instead_of_edits() {
+    let changing = ["edit", "write", "multiedit", "apply_patch", "patch"];
+    let offered = |model: &str| changing.map(|tool| is_offered(tool, model));
+    for model in ["gpt-5", "openai/gpt-5.1-codex", "gpt-3.5-turbo"] {
+        assert_eq!(offered(model), [false, false, false, true, true], "{model}");
+    }
+    for model in ["gpt-4o", "gpt-4.1", "gpt-oss-120b", "claude-sonnet-4-5", "demo", "gpt5"] {
+        assert_eq!(offered(model), [true, true, true, false, false], "{model}");
+    }
+    assert!(is_offered("read", "gpt-5") && is_offered("todoread", "demo"));
 }
 
 #[test]
@@ -112,6 +129,9 @@ fn schemas_are_plain_objects() {
     );
     for (name, properties, required) in [
         ("write", ["content", "filePath"].as_slice(), ["content", "filePath"].as_slice()),
+        ("multiedit", &["filePath", "edits"], &["filePath", "edits"]),
+        ("apply_patch", &["patchText"], &["patchText"]),
+        ("patch", &["patchText"], &["patchText"]),
         ("glob", &["pattern", "path"], &["pattern"]),
         ("grep", &["pattern", "path", "include"], &["pattern"]),
         ("list", &["path", "ignore"], &[]),

@@ -10,7 +10,7 @@ use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking,
-    file::{self, BOM, Change},
+    file::{self, BOM, Change, ReadGate},
     object,
     path::{self, display},
 };
@@ -27,14 +27,12 @@ pub struct Args {
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let args: Args = arguments("write", input)?;
-    if args.file_path.is_empty() {
-        return Err(ToolError::Model("filePath is required".to_owned()));
-    }
+    file::check_name(&args.file_path)?;
     let target = path::resolve(cx, &args.file_path).await?;
     path::ask_outside(cx, &target).await?;
     let _guard = file::lock(&target).await;
-    let path = target.path.clone();
-    let change = blocking(move || plan(&path, args.content)).await?;
+    let (path, gate) = (target.path.clone(), ReadGate::new(cx, &target));
+    let change = blocking(move || plan(&path, &gate, args.content)).await?;
     let applied = change.apply(cx, &target).await?;
     let own = object(json!({ "filepath": display(&target.path), "exists": applied.existed }));
     Ok(ToolOutput {
@@ -45,8 +43,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })
 }
 
-fn plan(path: &Path, content: String) -> Result<Change, ToolError> {
-    let before = file::load(path)?;
+fn plan(path: &Path, gate: &ReadGate, content: String) -> Result<Change, ToolError> {
+    let before = gate.load(path)?;
     let had_bom = before.as_deref().is_some_and(|bytes| bytes.starts_with(BOM.as_bytes()));
     let after = match had_bom && !content.starts_with(BOM) {
         true => format!("{BOM}{content}"),

@@ -148,6 +148,64 @@ fn a_change_shows_both_whole_texts_and_says_them_once() {
     assert_eq!(shown, expected);
 }
 
+/// What `apply_patch` says of a file that was added, one that was deleted and one that was moved.
+fn patch_metadata() -> Value {
+    let file = |name: &str, kind: &str, before: Value, after: Value| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let patch = diff::unified(name, &text(&before), &text(&after)).patch;
+        json!({"filePath": format!("/work/{name}"), "relativePath": name, "type": kind, "patch": patch,
+               "additions": 1, "deletions": 1, "before": before, "after": after})
+    };
+    let mut moved = file("from.rs", "move", json!("a\nb\n"), json!("a\nB\n"));
+    moved["movePath"] = json!("/work/to.rs");
+    let added = file("new.rs", "add", Value::Null, json!("n\n"));
+    let deleted = file("old.rs", "delete", json!("o\n"), Value::Null);
+    json!({"filepath": "new.rs, old.rs, to.rs", "diff": "", "files": [added, deleted, moved]})
+}
+
+#[test]
+fn a_patch_shows_every_file_once() {
+    let metadata = patch_metadata();
+    let mut bare = metadata.clone();
+    for file in bare["files"].as_array_mut().unwrap() {
+        let file = file.as_object_mut().unwrap();
+        file.remove("before");
+        file.remove("after");
+    }
+    let diffs = json!([
+        {"type": "diff", "path": "/work/new.rs", "newText": "n\n"},
+        {"type": "diff", "path": "/work/old.rs", "oldText": "o\n", "newText": ""},
+        {"type": "diff", "path": "/work/to.rs", "oldText": "a\nb\n", "newText": "a\nB\n"},
+    ]);
+    let places = json!([
+        {"path": "/work/new.rs", "line": 1}, {"path": "/work/old.rs", "line": 1},
+        {"path": "/work/to.rs", "line": 2},
+    ]);
+    let input = json!({"patchText": "*** Begin Patch\n*** Add File: new.rs\n+n\n*** Delete File: old.rs\n"});
+    assert_eq!(first_seen("apply_patch", input.clone())["title"], "new.rs, old.rs");
+    let without_nulls = |mut content: Value| {
+        for item in content.as_array_mut().unwrap() {
+            item.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        }
+        content
+    };
+    let shown = completed("apply_patch", input, "done", metadata.clone(), Value::Null);
+    let mut content = without_nulls(shown["content"].clone());
+    assert_eq!(content.as_array_mut().unwrap().remove(0), text("done"));
+    assert_eq!((&content, &shown["locations"]), (&diffs, &places));
+    assert_eq!(shown["rawOutput"]["metadata"], bare);
+    let request: PermissionRequest = serde_json::from_value(json!({
+        "id": "per_1", "sessionID": "ses_1", "permission": "edit", "patterns": ["new.rs", "old.rs"],
+        "metadata": metadata, "always": ["*"],
+    }))
+    .unwrap();
+    let asked = serde_json::to_value(permission(&request.session_id, &request, Path::new(CWD))).unwrap();
+    let call = &asked["toolCall"];
+    assert_eq!(call["title"], "new.rs, old.rs, to.rs");
+    assert_eq!((without_nulls(call["content"].clone()), &call["locations"]), (diffs, &places));
+    assert_eq!(call["rawInput"], bare);
+}
+
 #[track_caller]
 fn check_line(before: Value, after: &str, expected: u32) {
     let shown = completed("edit", json!({"filePath": "a.rs"}), "", change(before, after), Value::Null);

@@ -46,3 +46,13 @@ fn four_lines_of_context_and_separate_hunks() {
 fn carriage_returns_stay_in_the_lines() {
     check("a\r\n", "b\r\n", "@@ -1,1 +1,1 @@\n-a\r\n+b\r\n", 1, 1);
 }
+
+#[test]
+fn what_is_the_same_around_a_change_is_left_out() {
+    let before: String = (1..=1000).map(|n| format!("{n}\n")).collect();
+    let hunk = "@@ -496,9 +496,9 @@\n 496\n 497\n 498\n 499\n-500\n+5ü0\n 501\n 502\n 503\n 504\n";
+    check(&before, &before.replace("\n500\n", "\n5ü0\n"), hunk, 1, 1);
+    let hunk = "@@ -997,4 +997,5 @@\n 997\n 998\n 999\n 1000\n+1000\n";
+    check(&before, &format!("{before}1000\n"), hunk, 1, 0);
+    check(&before, &format!("0\n{before}"), "@@ -1,4 +1,5 @@\n+0\n 1\n 2\n 3\n 4\n", 1, 0);
+}

@@ -42,7 +42,12 @@ impl Scene {
             agent: agents.iter().find(|agent| agent.name == "build").unwrap().clone(),
             model: model(),
             instructions: Vec::new(),
-            state: SessionState { info: serde_json::from_value(info).unwrap(), history, todos: Vec::new() },
+            state: SessionState {
+                info: serde_json::from_value(info).unwrap(),
+                history,
+                todos: Vec::new(),
+                noted_files: Default::default(),
+            },
             is_last: false,
             loaded: Loaded { config, agents, catalog, last_used: None, warnings: Vec::new() },
         }

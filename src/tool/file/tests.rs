@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    os::unix::fs::symlink,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -11,42 +11,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{MAX_SHOWN_BYTES, replace};
+use super::MAX_SHOWN_BYTES;
 use crate::tool::{
     ToolError,
     fake::{Project, one},
 };
-
-#[test]
-fn mode_is_kept_and_no_temporary_is_left() {
-    let project = Project::new();
-    let path = project.write("run.sh", "old");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).expect("set");
-    let inode = fs::metadata(&path).expect("there").ino();
-    replace(&path, b"new").expect("replaced");
-    let metadata = fs::metadata(&path).expect("there");
-    assert_eq!(metadata.permissions().mode() & 0o7777, 0o751);
-    assert_ne!(metadata.ino(), inode, "the old file stays whole for those who have it open");
-    assert_eq!(project.content("run.sh"), "new");
-    assert_eq!(fs::read_dir(project.path(".")).expect("read").count(), 1);
-}
-
-#[test]
-fn hard_links_stay_together() {
-    let project = Project::new();
-    let path = project.write("a", "old");
-    fs::hard_link(&path, project.path("b")).expect("linked");
-    replace(&path, b"new").expect("replaced");
-    assert_eq!(project.content("b"), "new");
-}
-
-#[test]
-fn a_failure_leaves_nothing_behind() {
-    let project = Project::new();
-    fs::create_dir(project.path("a")).expect("created");
-    replace(&project.path("a"), b"new").expect_err("is a directory");
-    assert_eq!(fs::read_dir(project.path(".")).expect("read").count(), 1);
-}
 
 #[tokio::test]
 async fn links_are_written_through() {
@@ -145,4 +114,65 @@ async fn outside_the_project_is_asked_for_twice() {
     project.output("edit", json!({ "filePath": "way-out/a", "oldString": "1", "newString": "2" })).await;
     assert_eq!(project.asked(), patterns(&["way-out/a", &file]));
     assert_eq!(fs::read_to_string(path).expect("read"), "2");
+}
+
+#[tokio::test]
+async fn only_a_file_the_model_knows_is_changed() {
+    let patch = |text: &str| format!("*** Begin Patch\n*** Update File: a\n@@\n-{text}\n+new\n*** End Patch");
+    for (tool, input) in [
+        ("edit", json!({ "filePath": "a", "oldString": "old", "newString": "new" })),
+        ("write", json!({ "filePath": "a", "content": "new" })),
+        ("multiedit", json!({ "filePath": "a", "edits": [{ "oldString": "old", "newString": "new" }] })),
+        ("apply_patch", json!({ "patchText": patch("old") })),
+    ] {
+        let mut project = Project::new();
+        project.config.file_time = true;
+        project.write("a", "old");
+        let text = project.text("a");
+        assert_eq!(
+            project.error(tool, input.clone()).await,
+            format!("You must read the file {text} before overwriting it. Use the Read tool first")
+        );
+        project.output("read", json!({ "filePath": "a" })).await;
+        project.write("a", "old and more");
+        let error = project.error(tool, input.clone()).await;
+        let known = format!("File {text} has been modified since it was last read.\nLast modification: ");
+        assert!(error.starts_with(&known), "{error}");
+        assert!(error.ends_with("\n\nPlease read the file again before modifying it."), "{error}");
+        assert_eq!(project.content("a"), "old and more");
+        project.write("a", "old");
+        project.output("read", json!({ "filePath": "a", "limit": 1 })).await;
+        project.output(tool, input).await;
+        // What was just written is known.
+        project.output("write", json!({ "filePath": "a", "content": "again" })).await;
+    }
+}
+
+#[tokio::test]
+async fn a_new_file_needs_no_reading() {
+    let mut project = Project::new();
+    project.config.file_time = true;
+    project.output("write", json!({ "filePath": "a", "content": "one\n" })).await;
+    project.output("edit", json!({ "filePath": "a", "oldString": "one", "newString": "two" })).await;
+    let patch = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-two\n+three\n*** Add File: c\n+c\n*** End Patch";
+    project.output("apply_patch", json!({ "patchText": patch })).await;
+    project.output("edit", json!({ "filePath": "b", "oldString": "three", "newString": "four" })).await;
+    assert_eq!(project.content("b"), "four\n");
+}
+
+#[tokio::test]
+async fn names_with_line_breaks_are_refused() {
+    let project = Project::new();
+    let edits = json!([{ "oldString": "", "newString": "x" }]);
+    for (tool, input) in [
+        ("write", json!({ "filePath": "a\nb", "content": "x" })),
+        ("edit", json!({ "filePath": "a\nb", "oldString": "", "newString": "x" })),
+        ("multiedit", json!({ "filePath": "a\nb", "edits": edits })),
+    ] {
+        assert_eq!(
+            project.error(tool, input).await,
+            "A path must not contain line breaks or NUL characters: \"a\\nb\". Use bash instead."
+        );
+    }
+    assert!(project.asked().is_empty());
 }

@@ -125,7 +125,7 @@ async def conversation(binary, root):
         "options": {"baseURL": model.url, "apiKey": "test"},
         "models": {"mock": {"limit": {"context": 200000, "output": 8192}}},
     }
-    config = {"model": "mock/mock", "permission": {"edit": "ask"}, "provider": {"mock": provider}}
+    config = {"model": "mock/mock", "permission": {"edit": "ask"}, "windlass": {"file_time": False}, "provider": {"mock": provider}}
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
     client = Client()
     async with acp.spawn_agent_process(client, binary, "acp", env=env, cwd=work) as (agent, process):

@@ -49,6 +49,7 @@ await new Promise(resolve => llm.listen(0, '127.0.0.1', resolve))
 const config = {
   model: 'mock/mock',
   permission: { edit: 'ask' },
+  windlass: { file_time: false },
   provider: { mock: { npm: '@ai-sdk/openai-compatible', options: { baseURL: `http://127.0.0.1:${llm.address().port}/v1`, apiKey: 'test' }, models: { mock: { limit: { context: 200000, output: 8192 } } } } },
 }
 const agent = spawn(binary, ['acp'], {

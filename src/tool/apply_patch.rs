@@ -1,0 +1,330 @@
+//! Applies a patch to several files at once: all of it or nothing.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::arguments,
+    blocking,
+    file::{self, BOM, ReadGate, Swap},
+    object,
+    patch_text::{self, Hunk},
+    path::{self, Target, display},
+};
+use crate::{
+    base::{diff, text},
+    permission::Ask,
+};
+
+const NO_TEXT: &str = "patchText is required";
+/// Bytes of a title that names the files.
+const MAX_TITLE: usize = 200;
+
+/// The patch.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Args {
+    /// The whole patch, from "*** Begin Patch" to "*** End Patch".
+    #[serde(alias = "patch", alias = "input")]
+    pub patch_text: String,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    if ["patchText", "patch", "input"].iter().all(|name| input.get(name).is_none_or(Value::is_null)) {
+        return Err(ToolError::Model(NO_TEXT.to_owned()));
+    }
+    let args: Args = arguments("apply_patch", input)?;
+    let hunks = read(&args.patch_text)?;
+    let mut targets = BTreeMap::new();
+    for name in hunks.iter().flat_map(names) {
+        file::check_name(name)?;
+        if !targets.contains_key(name) {
+            let target = path::resolve(cx, name).await?;
+            targets.insert(name.to_owned(), target);
+        }
+    }
+    let mut outside = Vec::new();
+    for target in targets.values().filter(|target| !target.is_inside) {
+        if !outside.contains(&target.directory()) {
+            path::ask_outside(cx, target).await?;
+            outside.push(target.directory());
+        }
+    }
+    // In one order everywhere, so that two patches cannot wait for each other.
+    let in_order: BTreeMap<&PathBuf, &Target> =
+        targets.values().map(|target| (&target.real, target)).collect();
+    let mut guards = Vec::new();
+    for target in in_order.into_values() {
+        guards.push(file::lock(target).await);
+    }
+    let files =
+        targets.into_iter().map(|(name, target)| (name, (ReadGate::new(cx, &target), target))).collect();
+    let plan = blocking(move || Plan::new(files, &hunks)).await?;
+    if plan.changes.is_empty() {
+        return Err(unverified("the patch changes nothing"));
+    }
+    let shown: Vec<Value> = plan.changes.iter().map(Change::shown).collect();
+    let relative: Vec<&str> = plan.changes.iter().map(|change| change.to.relative.as_str()).collect();
+    let paths = relative.join(", ");
+    let diff: String = plan.changes.iter().map(|change| change.unified.patch.as_str()).collect();
+    let mut patterns: Vec<String> = Vec::new();
+    for target in plan.changes.iter().flat_map(|change| [&change.from, &change.to]) {
+        let new = target.patterns.iter().filter(|pattern| !patterns.contains(pattern)).cloned();
+        let new: Vec<String> = new.collect();
+        patterns.extend(new);
+    }
+    cx.host
+        .ask(Ask {
+            permission: "edit".to_owned(),
+            patterns,
+            always: vec!["*".to_owned()],
+            metadata: object(json!({ "filepath": paths, "diff": diff, "files": shown })),
+        })
+        .await?;
+    let lines: Vec<String> = plan.changes.iter().map(Change::line).collect();
+    let title = match text::head(&paths, MAX_TITLE) {
+        head if head.len() < paths.len() => format!("{head}…"),
+        head => head.to_owned(),
+    };
+    file::put(cx, plan.swaps).await?;
+    drop(guards);
+    Ok(ToolOutput {
+        title,
+        output: format!("Success. Updated the following files:\n{}", lines.join("\n")),
+        metadata: object(json!({ "diff": diff, "files": shown, "diagnostics": {} })),
+        attachments: Vec::new(),
+    })
+}
+
+fn unverified(reason: &str) -> ToolError {
+    ToolError::Model(format!("apply_patch verification failed: {reason}"))
+}
+
+fn read(patch_text: &str) -> Result<Vec<Hunk>, ToolError> {
+    if patch_text.trim().is_empty() {
+        return Err(ToolError::Model(NO_TEXT.to_owned()));
+    }
+    let hunks = patch_text::parse(patch_text).map_err(|reason| unverified(&reason))?;
+    if !hunks.is_empty() {
+        return Ok(hunks);
+    }
+    let mut lines = patch_text.trim().lines().map(str::trim);
+    match (lines.next(), lines.next(), lines.next()) {
+        (Some("*** Begin Patch"), Some("*** End Patch"), None) => {
+            Err(ToolError::Model("patch rejected: empty patch".to_owned()))
+        }
+        _other => Err(unverified("no hunks found")),
+    }
+}
+
+fn names(hunk: &Hunk) -> Vec<&str> {
+    match hunk {
+        Hunk::Add { path, .. } | Hunk::Delete { path } => vec![path],
+        Hunk::Update { path, move_to, .. } => {
+            std::iter::once(path).chain(move_to).map(String::as_str).collect()
+        }
+    }
+}
+
+/// What will be shown and what will be written.
+struct Plan {
+    changes: Vec<Change>,
+    swaps: Vec<Swap>,
+}
+
+/// One file of a patch, as it is and as it will be.
+struct State {
+    target: Target,
+    before: Option<Vec<u8>>,
+    now: Option<Vec<u8>>,
+    /// The file whose content was moved here.
+    moved_from: Option<PathBuf>,
+}
+
+impl Plan {
+    /// Applies the hunks to the files' texts in memory, one after the other. Blocks.
+    fn new(files: BTreeMap<String, (ReadGate, Target)>, hunks: &[Hunk]) -> Result<Self, ToolError> {
+        let mut states: Vec<State> = Vec::new();
+        for hunk in hunks {
+            match hunk {
+                Hunk::Add { path, content } => {
+                    let idx = open(&mut states, &files, path)?;
+                    states[idx].now = Some(content.clone().into_bytes());
+                }
+                Hunk::Delete { path } => {
+                    let idx = open(&mut states, &files, path)?;
+                    if states[idx].now.take().is_none() {
+                        let path = states[idx].target.path.display();
+                        return Err(unverified(&format!("Failed to read file to delete: {path}")));
+                    }
+                }
+                Hunk::Update { path, move_to, chunks } => {
+                    let from = open(&mut states, &files, path)?;
+                    let file_path = states[from].target.path.clone();
+                    let Some(bytes) = &states[from].now else {
+                        let path = file_path.display();
+                        return Err(unverified(&format!("Failed to read file to update: {path}")));
+                    };
+                    let after = match chunks.is_empty() {
+                        true => bytes.clone(),
+                        false => updated(&file_path, bytes, chunks)?,
+                    };
+                    let to = match move_to {
+                        Some(move_to) => open(&mut states, &files, move_to)?,
+                        None => from,
+                    };
+                    if to != from {
+                        if states[to].now.is_some() {
+                            let (path, to) = (file_path.display(), states[to].target.path.display());
+                            return Err(unverified(&format!("Cannot move {path} to {to}: it exists")));
+                        }
+                        states[from].now = None;
+                        states[to].moved_from = Some(states[from].target.real.clone());
+                    }
+                    states[to].now = Some(after);
+                }
+            }
+        }
+        Ok(Self::of(states))
+    }
+
+    fn of(mut states: Vec<State>) -> Self {
+        states.retain(|state| state.before != state.now);
+        let origin = |state: &State| {
+            let real = state.moved_from.as_ref().filter(|_| state.before.is_none())?;
+            states.iter().find(|other| other.target.real == *real && other.now.is_none())
+        };
+        let is_origin = |state: &State| {
+            states.iter().any(|other| origin(other).is_some_and(|it| it.target.real == state.target.real))
+        };
+        let shown = states.iter().filter(|state| !is_origin(state));
+        let changes = shown.map(|state| Change::new(origin(state).unwrap_or(state), state)).collect();
+        let swaps = states.into_iter().map(|state| {
+            let real = match &state.now {
+                Some(_) => state.target.real,
+                None => place_of(&state.target),
+            };
+            Swap {
+                path: state.target.path,
+                real,
+                before: state.before,
+                after: state.now,
+                like: state.moved_from,
+            }
+        });
+        Self { changes, swaps: swaps.collect() }
+    }
+}
+
+/// The entry itself, links in its directory followed: deleting a link must not delete what it leads to.
+fn place_of(target: &Target) -> PathBuf {
+    match (target.path.parent(), target.path.file_name()) {
+        (Some(parent), Some(name)) => path::real(parent).join(name),
+        _other => target.real.clone(),
+    }
+}
+
+/// The state of a named file, read from disk the first time.
+fn open(
+    states: &mut Vec<State>,
+    files: &BTreeMap<String, (ReadGate, Target)>,
+    name: &str,
+) -> Result<usize, ToolError> {
+    let Some((gate, target)) = files.get(name) else {
+        return Err(ToolError::Internal(format!("{name} was not resolved")));
+    };
+    if let Some(known) = states.iter().position(|state| state.target.real == target.real) {
+        return Ok(known);
+    }
+    let before = gate.load(&target.path)?;
+    states.push(State { target: target.clone(), now: before.clone(), before, moved_from: None });
+    Ok(states.len() - 1)
+}
+
+fn updated(path: &Path, bytes: &[u8], chunks: &[patch_text::Chunk]) -> Result<Vec<u8>, ToolError> {
+    let text = file::text(path, bytes)?;
+    let (bom, body) = match text.strip_prefix(BOM) {
+        Some(body) => (BOM, body),
+        None => ("", text),
+    };
+    let body = patch_text::apply(&display(path), body, chunks).map_err(|reason| unverified(&reason))?;
+    Ok(format!("{bom}{body}").into_bytes())
+}
+
+/// What a client draws of one file.
+struct Change {
+    from: Target,
+    to: Target,
+    kind: Kind,
+    unified: diff::Unified,
+    /// The whole texts, when they are small enough.
+    texts: Option<(Value, Value)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Add,
+    Update,
+    Delete,
+    Move,
+}
+
+impl Change {
+    fn new(from: &State, to: &State) -> Self {
+        let (before, after) = (from.before.as_deref(), to.now.as_deref());
+        let kind = match (before, after) {
+            _ if from.target.real != to.target.real => Kind::Move,
+            (None, _) => Kind::Add,
+            (Some(_), None) => Kind::Delete,
+            (Some(_), Some(_)) => Kind::Update,
+        };
+        let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
+        let unified = diff::unified(&display(&to.target.path), &text(before), &text(after));
+        let (from, to) = (from.target.clone(), to.target.clone());
+        Self { from, to, kind, unified, texts: file::shown_texts(before, after) }
+    }
+
+    fn shown(&self) -> Value {
+        let kind = match self.kind {
+            Kind::Add => "add",
+            Kind::Update => "update",
+            Kind::Delete => "delete",
+            Kind::Move => "move",
+        };
+        let mut shown = json!({
+            "filePath": display(&self.from.path),
+            "relativePath": self.to.relative,
+            "type": kind,
+            "patch": self.unified.patch,
+            "additions": self.unified.additions,
+            "deletions": self.unified.deletions,
+        });
+        if self.kind == Kind::Move {
+            shown["movePath"] = Value::String(display(&self.to.path));
+        }
+        if let Some((before, after)) = self.texts.clone() {
+            shown["before"] = before;
+            shown["after"] = after;
+        }
+        shown
+    }
+
+    fn line(&self) -> String {
+        let letter = match self.kind {
+            Kind::Add => 'A',
+            Kind::Update | Kind::Move => 'M',
+            Kind::Delete => 'D',
+        };
+        format!("{letter} {}", self.to.relative)
+    }
+}
+
+#[cfg(test)]
+mod tests;

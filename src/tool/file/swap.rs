@@ -1,0 +1,233 @@
+//! Puts new content in the place of files: of all of them, or of none.
+
+use std::{
+    fs,
+    io::{self, ErrorKind, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use crate::{base::ids, tool::FileStamp};
+
+/// A file's old and new state; none where there is no file.
+pub(crate) struct Swap {
+    /// As it was named.
+    pub path: PathBuf,
+    /// What is written: links followed.
+    pub real: PathBuf,
+    pub before: Option<Vec<u8>>,
+    pub after: Option<Vec<u8>>,
+    /// A new file gets the permissions of this one.
+    pub like: Option<PathBuf>,
+}
+
+/// Which file could not be written.
+pub(crate) struct Failure {
+    pub path: PathBuf,
+    pub error: io::Error,
+}
+
+/// Writes everything or, when something fails, leaves everything as it was. Blocks.
+///
+/// Answers the stamps that the files have now.
+pub(crate) fn swap_all(swaps: &[Swap]) -> Result<Vec<Option<FileStamp>>, Failure> {
+    let mut directories = Directories(Vec::new());
+    let mut staged = Vec::new();
+    for swap in swaps {
+        staged
+            .push(stage(swap, &mut directories).map_err(|error| Failure { path: swap.path.clone(), error })?);
+    }
+    let mut undo = Undo(Vec::new());
+    for (idx, (swap, staged)) in swaps.iter().zip(staged).enumerate() {
+        // Nothing can fail after the last one, so it needs no way back.
+        let is_last = idx + 1 == swaps.len();
+        let way_back =
+            commit(swap, staged, is_last).map_err(|error| Failure { path: swap.path.clone(), error })?;
+        undo.0.extend(way_back);
+    }
+    undo.0.clear();
+    directories.0.clear();
+    let stamps = swaps.iter().map(|swap| fs::metadata(&swap.real).ok().map(|it| FileStamp::of(&it)));
+    Ok(stamps.collect())
+}
+
+/// New content that waits to be put in place.
+enum Staged {
+    /// A reader sees the old or the new text, never a part.
+    Rename(Temporary),
+    /// Renaming over the file would take a link apart or lose its owner.
+    InPlace,
+    Remove,
+}
+
+fn stage(swap: &Swap, directories: &mut Directories) -> io::Result<Staged> {
+    let Some(content) = &swap.after else { return Ok(Staged::Remove) };
+    let path = swap.real.as_path();
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    let old = match fs::metadata(path) {
+        Ok(old) => Some(old),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            directories.make(parent)?;
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    // Tells now, and without harm, whether the file may be written.
+    let in_place = || fs::OpenOptions::new().write(true).open(path).map(|_| Staged::InPlace);
+    if let Some(old) = &old {
+        // Renaming over these would take a link apart or get past the file's own protection.
+        let is_protected = old.permissions().readonly();
+        if old.nlink() > 1 || is_protected {
+            return in_place();
+        }
+    }
+    let temporary = Temporary::beside(path);
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    if old.is_some() {
+        // Nobody else may read it before it has the file's own mode.
+        options.mode(0o600);
+    }
+    let opened = options.open(&temporary.0);
+    let mut file = match (opened, &old) {
+        (Ok(file), _) => file,
+        // The directory may be closed while the file is not.
+        (Err(_), Some(_)) => return in_place(),
+        (Err(error), None) => return Err(error),
+    };
+    file.write_all(content)?;
+    if let Some(old) = &old {
+        let new = file.metadata()?;
+        if (new.uid(), new.gid()) != (old.uid(), old.gid())
+            && std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid())).is_err()
+        {
+            return in_place();
+        }
+        file.set_permissions(old.permissions())?;
+    } else if let Some(like) = &swap.like {
+        file.set_permissions(fs::metadata(like)?.permissions())?;
+    }
+    Ok(Staged::Rename(temporary))
+}
+
+fn commit(swap: &Swap, staged: Staged, is_last: bool) -> io::Result<Option<WayBack>> {
+    let real = swap.real.as_path();
+    match staged {
+        Staged::InPlace => {
+            let written = fs::write(real, swap.after.as_deref().unwrap_or_default());
+            let before = swap.before.clone().unwrap_or_default();
+            if let Err(error) = written {
+                // A full disk leaves half a file.
+                WayBack::Rewrite { real: real.to_owned(), before }.go();
+                return Err(error);
+            }
+            Ok(Some(WayBack::Rewrite { real: real.to_owned(), before }))
+        }
+        Staged::Rename(temporary) => {
+            let way_back = match &swap.before {
+                None => WayBack::Remove { real: real.to_owned() },
+                Some(_) if is_last => WayBack::None,
+                Some(before) => {
+                    let backup = Temporary::beside(real);
+                    match fs::hard_link(real, &backup.0) {
+                        Ok(()) => WayBack::Rename { backup, real: real.to_owned() },
+                        // Some file systems have no hard links.
+                        Err(_) => WayBack::Rewrite { real: real.to_owned(), before: before.clone() },
+                    }
+                }
+            };
+            fs::rename(&temporary.0, real)?;
+            Ok(Some(way_back))
+        }
+        Staged::Remove if is_last => fs::remove_file(real).map(|()| None),
+        Staged::Remove => {
+            let backup = Temporary::beside(real);
+            fs::rename(real, &backup.0)?;
+            Ok(Some(WayBack::Rename { backup, real: real.to_owned() }))
+        }
+    }
+}
+
+/// How one file gets back what it was.
+enum WayBack {
+    None,
+    Rename { backup: Temporary, real: PathBuf },
+    Rewrite { real: PathBuf, before: Vec<u8> },
+    Remove { real: PathBuf },
+}
+
+impl WayBack {
+    fn go(self) {
+        let (real, done) = match self {
+            Self::None => return,
+            Self::Rename { backup, real } => {
+                let done = fs::rename(&backup.0, &real);
+                if done.is_err() {
+                    // The only copy of the file must stay.
+                    std::mem::forget(backup);
+                }
+                (real, done)
+            }
+            Self::Rewrite { real, before } => {
+                let done = fs::write(&real, before);
+                (real, done)
+            }
+            Self::Remove { real } => {
+                let done = fs::remove_file(&real);
+                (real, done)
+            }
+        };
+        if let Err(error) = done {
+            tracing::error!(path = %real.display(), %error, "a file could not be put back");
+        }
+    }
+}
+
+/// Goes all ways back, the newest first, unless it was emptied.
+struct Undo(Vec<WayBack>);
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        while let Some(way_back) = self.0.pop() {
+            way_back.go();
+        }
+    }
+}
+
+/// Directories that were made; they are removed unless the list is emptied.
+struct Directories(Vec<PathBuf>);
+
+impl Directories {
+    fn make(&mut self, path: &Path) -> io::Result<()> {
+        let missing: Vec<&Path> = path.ancestors().take_while(|it| !it.exists()).collect();
+        self.0.extend(missing.into_iter().rev().map(Path::to_owned));
+        fs::create_dir_all(path)
+    }
+}
+
+impl Drop for Directories {
+    fn drop(&mut self) {
+        while let Some(path) = self.0.pop() {
+            let _ = fs::remove_dir(path);
+        }
+    }
+}
+
+/// A file that is removed unless it was renamed away.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn beside(path: &Path) -> Self {
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        Self(parent.join(format!(".windlass-{}.tmp", ids::random(12))))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! A file is replaced at once, keeps what belongs to it, and several are changed together or not at all.
+
+use std::{
+    fs, io,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+};
+
+use super::{Swap, swap_all};
+use crate::tool::fake::Project;
+
+fn swap(path: &Path, after: Option<&str>) -> Swap {
+    Swap {
+        path: path.to_owned(),
+        real: path.to_owned(),
+        before: fs::read(path).ok(),
+        after: after.map(|text| text.as_bytes().to_vec()),
+        like: None,
+    }
+}
+
+fn replace(path: &Path) -> io::Result<()> {
+    swap_all(&[swap(path, Some("new"))]).map(drop).map_err(|failure| failure.error)
+}
+
+#[test]
+fn mode_is_kept_and_no_temporary_is_left() {
+    let project = Project::new();
+    let path = project.write("run.sh", "old");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).expect("set");
+    let inode = fs::metadata(&path).expect("there").ino();
+    replace(&path).expect("replaced");
+    let metadata = fs::metadata(&path).expect("there");
+    assert_eq!(metadata.permissions().mode() & 0o7777, 0o751);
+    assert_ne!(metadata.ino(), inode, "the old file stays whole for those who have it open");
+    assert_eq!(project.content("run.sh"), "new");
+    assert_eq!(fs::read_dir(project.path(".")).expect("read").count(), 1);
+}
+
+#[test]
+fn hard_links_stay_together() {
+    let project = Project::new();
+    let path = project.write("a", "old");
+    fs::hard_link(&path, project.path("b")).expect("linked");
+    replace(&path).expect("replaced");
+    assert_eq!(project.content("b"), "new");
+}
+
+#[test]
+fn a_failure_leaves_nothing_behind() {
+    let project = Project::new();
+    fs::create_dir(project.path("a")).expect("created");
+    replace(&project.path("a")).expect_err("is a directory");
+    assert_eq!(fs::read_dir(project.path(".")).expect("read").count(), 1);
+}
+
+#[test]
+fn several_files_change_together() {
+    let project = Project::new();
+    let (updated, deleted) = (project.write("updated", "1"), project.write("deleted", "2"));
+    let created = project.path("x/y/created");
+    let like = project.write("like", "");
+    fs::set_permissions(&like, fs::Permissions::from_mode(0o750)).expect("set");
+    let swaps = [
+        swap(&updated, Some("one")),
+        swap(&deleted, None),
+        Swap { like: Some(like), ..swap(&created, Some("three")) },
+    ];
+    let stamps = swap_all(&swaps).map_err(|failure| failure.error).expect("swapped");
+    assert_eq!(stamps.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+    assert_eq!((project.content("updated"), project.content("x/y/created")), ("one".into(), "three".into()));
+    assert_eq!(fs::metadata(created).expect("there").permissions().mode() & 0o777, 0o750);
+    assert_eq!(fs::read_dir(project.path(".")).expect("read").count(), 3);
+}
+
+#[test]
+fn what_fails_in_the_middle_leaves_everything_as_it_was() {
+    let project = Project::new();
+    let (updated, deleted) = (project.write("updated", "1"), project.write("deleted", "2"));
+    let linked = project.write("linked", "3");
+    fs::hard_link(&linked, project.path("other")).expect("linked");
+    let created = project.path("x/y/created");
+    let inode = fs::metadata(&updated).expect("there").ino();
+    // A directory can be seen to be none only when the file is removed.
+    fs::create_dir(project.path("directory")).expect("created");
+    let swaps = [
+        swap(&updated, Some("one")),
+        swap(&deleted, None),
+        swap(&linked, Some("three")),
+        swap(&created, Some("four")),
+        swap(&project.path("directory"), None),
+    ];
+    let failure = swap_all(&swaps).map(drop).expect_err("a directory is no file");
+    assert_eq!(failure.path, project.path("directory"));
+    assert_eq!(
+        ["updated", "deleted", "linked", "other"].map(|name| project.content(name)),
+        ["1", "2", "3", "3"].map(str::to_owned)
+    );
+    assert_eq!(fs::metadata(&updated).expect("there").ino(), inode);
+    assert!(!project.path("x").exists());
+    assert_eq!(fs::read_dir(project.path(".")).expect("read").count(), 5);
+}

@@ -1,0 +1,37 @@
+//! Shows the session's todo list to the model.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::session::TodoStatus;
+
+use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, object};
+use crate::permission::Ask;
+
+/// Nothing.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let Args {} = arguments("todoread", input)?;
+    cx.host
+        .ask(Ask {
+            permission: "todoread".to_owned(),
+            patterns: vec!["*".to_owned()],
+            always: vec!["*".to_owned()],
+            metadata: Map::new(),
+        })
+        .await?;
+    let todos = cx.host.todos();
+    let n_open = todos.iter().filter(|todo| todo.status != TodoStatus::Completed).count();
+    let internal = |error: serde_json::Error| ToolError::Internal(format!("encode todos: {error}"));
+    Ok(ToolOutput {
+        title: format!("{n_open} todos"),
+        output: serde_json::to_string_pretty(&todos).map_err(internal)?,
+        metadata: object(json!({ "todos": todos, "truncated": false })),
+        attachments: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
