@@ -8,6 +8,7 @@ mod acp;
 mod auth;
 mod environment;
 mod logging;
+mod permission;
 
 /// A coding agent for editors, pipelines and programs.
 #[derive(Debug, Parser)]
@@ -51,6 +52,8 @@ enum Command {
     Acp(acp::AcpArgs),
     /// Manage provider keys.
     Auth(auth::AuthArgs),
+    /// List and revoke remembered permissions of a project.
+    Permission(permission::PermissionArgs),
 }
 
 /// Runs the command that the arguments name.
@@ -70,6 +73,7 @@ pub fn run() -> ExitCode {
         Some(Command::Acp(args)) if args.login => auth::login(&environment, None),
         Some(Command::Acp(args)) => acp::run(environment, args),
         Some(Command::Auth(args)) => auth::run(&environment, args),
+        Some(Command::Permission(args)) => permission::run(&environment, args),
         None => {
             // A bare call must never open anything that waits: whoever spawned it may speak JSON-RPC.
             let mut command = <Cli as clap::CommandFactory>::command();

@@ -29,6 +29,7 @@ use crate::{
 };
 
 mod answer;
+pub mod approvals;
 mod asks;
 mod attach;
 mod calls;
@@ -189,7 +190,7 @@ impl Engine {
                 Ok(workspace.clone())
             }
             None => {
-                let workspace = Arc::new(Workspace::start(loaded, &self.0.bus));
+                let workspace = Arc::new(Workspace::start(loaded, &self.0.bus, self.0.storage.clone()));
                 workspaces.insert(workspace.directory().to_owned(), workspace.clone());
                 Ok(workspace)
             }

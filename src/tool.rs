@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     part::FilePart,
+    permission::Rule,
     session::Todo,
 };
 
@@ -144,6 +145,11 @@ impl ToolCx<'_> {
 pub trait Host: Send + Sync {
     /// Ends when every pattern is allowed; fails with the error the tool must return.
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
+    /// Like [`Host::ask`] for what may turn out to be anything: also asks when the rules allow the patterns but would
+    /// ask about or deny something else.
+    fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
+    /// The rules that hold for the call, and the user's remembered answers.
+    fn rules(&self) -> (Vec<Rule>, Vec<Rule>);
     /// Shows how far the call has come: replaces its metadata, and its title when one is given.
     fn progress(&self, title: Option<String>, metadata: Map<String, Value>);
     /// Replaces the session's todo list.

@@ -46,6 +46,7 @@ async fn a_command_is_asked_for_by_its_exact_text() {
             (&json!("once"), &json!("allow_once")),
             (&json!("always"), &json!("allow_always")),
             (&json!("reject"), &json!("reject_once")),
+            (&json!("reject_always"), &json!("reject_always")),
         ]
     );
     agent.answer(&ask, Answer::AllowOnce);
@@ -96,8 +97,8 @@ async fn the_call_is_announced_before_it_is_asked_for() {
 async fn allowed_once_is_asked_again_and_always_is_not() {
     let agent = asking().await;
     let session = agent.new_session().await;
-    for id in ["call_1", "call_2", "call_3"] {
-        agent.llm.reply(Reply::call(id, "bash", json!({"command": "git status"})));
+    for (id, command) in [("call_1", "git status"), ("call_2", "git status"), ("call_3", "git status -s")] {
+        agent.llm.reply(Reply::call(id, "bash", json!({"command": command})));
     }
     agent.llm.reply(Reply::text("done"));
     let prompt = agent.send_prompt(&session, "go");

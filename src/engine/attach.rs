@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::{
     id::MessageId,
     part::{FilePart, PartKind},
+    permission::{Action, Rule},
     session::Todo,
 };
 
@@ -16,6 +17,7 @@ use super::{
     turn::{TurnCx, text_part},
 };
 use crate::{
+    config::rules::rule,
     permission::Ask,
     tool::{self, Host, ToolCx, ToolError},
 };
@@ -128,6 +130,14 @@ async fn inline(file: FilePart, path: &Path) -> PartKind {
 struct UserGave;
 
 impl Host for UserGave {
+    fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.ask(ask)
+    }
+
+    fn rules(&self) -> (Vec<Rule>, Vec<Rule>) {
+        (vec![rule("*", "*", Action::Allow)], Vec::new())
+    }
+
     fn ask(&self, _ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
         Box::pin(std::future::ready(Ok(())))
     }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{MessageId, SessionId},
+    message::Message,
     part::{Attachment, FileTag, PartKind, PartTime, ToolState, ToolTime},
     permission::{Rule, ToolRef},
     session::Todo,
@@ -24,7 +25,8 @@ use windlass_protocol::opencode::{
 use super::{
     Engine, EngineError,
     answer::Call,
-    asks::{Approvals, Asker},
+    approvals::Approvals,
+    asks::Asker,
     state::{Journal, SessionState},
     turn::TurnCx,
 };
@@ -38,6 +40,8 @@ use crate::{
 
 /// How long tools may take to end by themselves after a cancel; then they are dropped.
 const SETTLE: Duration = Duration::from_millis(250);
+/// As many calls with the same input in a row are asked about before the last one runs.
+const DOOM_LOOP: usize = 3;
 /// The id that unknown and malformed calls are sent to.
 const INVALID: &str = "invalid";
 
@@ -158,19 +162,20 @@ struct CallHost {
     call_id: String,
     rules: Arc<[Rule]>,
     approvals: Approvals,
+    cancel: CancellationToken,
 }
 
 impl Host for CallHost {
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
-        Box::pin(async move {
-            let asker = Asker {
-                session_id: &self.session_id,
-                tool: ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() },
-                rules: &self.rules,
-                approvals: &self.approvals,
-            };
-            self.engine.asks().ask(asker, ask).await
-        })
+        Box::pin(self.asked(ask, false))
+    }
+
+    fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(self.asked(ask, true))
+    }
+
+    fn rules(&self) -> (Vec<Rule>, Vec<Rule>) {
+        (self.rules.to_vec(), self.approvals.rules())
     }
 
     fn progress(&self, title: Option<String>, metadata: Map<String, Value>) {
@@ -192,6 +197,21 @@ impl Host for CallHost {
 }
 
 impl CallHost {
+    /// An answer that comes with or after a cancel allows nothing.
+    async fn asked(&self, ask: Ask, is_any: bool) -> Result<(), ToolError> {
+        let asker = Asker {
+            session_id: &self.session_id,
+            tool: ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() },
+            rules: &self.rules,
+            approvals: &self.approvals,
+        };
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
+            result = self.engine.asks().ask(asker, ask, is_any) => result,
+        }
+    }
+
     fn report(&self, note: impl FnOnce(&mut Changes)) {
         note(&mut self.reports.changes.lock().unwrap_or_else(PoisonError::into_inner));
         self.reports.arrived.notify_one();
@@ -268,6 +288,7 @@ async fn start(
             }
             journal.part(part);
         }
+        let repeated = is_repeated(state, call.part).then(|| doom_loop(&name, &input));
         let host = CallHost {
             engine: cx.session.engine.clone(),
             reports: reports.clone(),
@@ -277,6 +298,7 @@ async fn start(
             call_id: call.call_id.clone(),
             rules: rules.clone(),
             approvals: cx.session.workspace.approvals.clone(),
+            cancel: cx.cancel.clone(),
         };
         let job = Job {
             loaded: cx.loaded.clone(),
@@ -292,6 +314,11 @@ async fn start(
         };
         let part = call.part;
         running.push(Box::pin(async move {
+            if let Some(ask) = repeated
+                && let Err(refused) = job.host.ask(ask).await
+            {
+                return (part, Err(refused));
+            }
             let result = AssertUnwindSafe(job.run(input)).catch_unwind().await;
             let result = result.unwrap_or_else(|_| {
                 Err(ToolError::Internal(format!("The tool {name} failed by a fault in windlass.")))
@@ -301,6 +328,29 @@ async fn start(
     }
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     Ok(running)
+}
+
+/// Whether the newest message's part at this index is a tool call that the two calls before it in the turn were too.
+fn is_repeated(state: &SessionState, part: usize) -> bool {
+    let answers = state.history.iter().rev().take_while(|it| matches!(it.info, Message::Assistant(_)));
+    let parts = answers.enumerate().flat_map(|(n_later, message)| {
+        let n_parts = if n_later == 0 { part + 1 } else { message.parts.len() };
+        message.parts.iter().take(n_parts).rev()
+    });
+    let calls = parts.filter_map(|part| match &part.kind {
+        PartKind::Tool(tool) => Some((&tool.tool, tool.state.input())),
+        _other => None,
+    });
+    let last: Vec<(&String, &Value)> = calls.take(DOOM_LOOP).collect();
+    last.len() == DOOM_LOOP && last.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+fn doom_loop(tool: &str, input: &Value) -> Ask {
+    let mut metadata = Map::new();
+    metadata.insert("tool".to_owned(), tool.into());
+    metadata.insert("input".to_owned(), input.clone());
+    let patterns = vec![tool.to_owned()];
+    Ask { permission: "doom_loop".to_owned(), always: patterns.clone(), patterns, metadata }
 }
 
 /// One call with all it needs, so that it can run beside the others.

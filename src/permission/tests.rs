@@ -34,9 +34,9 @@ fn the_last_matching_rule_decides() {
 fn one_denied_pattern_denies_and_all_must_be_allowed() {
     let agent = [rule("bash", "*", Action::Ask), rule("read", "*", Action::Allow)];
     let session = [rule("bash", "ls *", Action::Allow), rule("bash", "rm *", Action::Deny)];
-    let rulesets: [&[Rule]; 2] = [&agent, &session];
+    let rules = [agent.as_slice(), session.as_slice()].concat();
     let approvals = [rule("bash", "git *", Action::Allow)];
-    let verdict = |patterns: &[&str]| evaluate_all(&ask("bash", patterns), &rulesets, &approvals);
+    let verdict = |patterns: &[&str]| evaluate_all(&ask("bash", patterns), &rules, &approvals);
     let denied = Verdict::Deny { rules: vec![agent[0].clone(), session[0].clone(), session[1].clone()] };
     assert_eq!(verdict(&["ls -a"]), Verdict::Allow);
     assert_eq!(verdict(&["ls", "make"]), Verdict::Ask);
@@ -49,7 +49,7 @@ fn one_denied_pattern_denies_and_all_must_be_allowed() {
 fn an_approval_never_lifts_a_deny() {
     let rules = [rule("bash", "git push *", Action::Deny)];
     let approvals = [rule("bash", "git *", Action::Allow)];
-    let verdict = evaluate_all(&ask("bash", &["git push -f"]), &[&rules], &approvals);
+    let verdict = evaluate_all(&ask("bash", &["git push -f"]), &rules, &approvals);
     assert_eq!(verdict, Verdict::Deny { rules: rules.to_vec() });
 }
 
