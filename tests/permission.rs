@@ -570,7 +570,7 @@ async fn nothing_runs_when_the_client_is_gone() {
         let session = agent.new_session().await;
         agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
         let _prompt = agent.send_prompt(&session, "go");
-        agent.permission().await;
+        let ask = agent.permission().await;
         agent.allow_cut_output();
         if dies {
             agent.close_stdout().await;
@@ -578,6 +578,8 @@ async fn nothing_runs_when_the_client_is_gone() {
         agent.close_stdin();
         agent.wait_exit(Duration::from_secs(5)).await;
         assert!(!agent.scratch.exists("made"), "dies: {dies}");
+        // Too late for anybody to read.
+        agent.answer(&ask, Answer::Cancelled);
         agent.finish().await;
     }
 }

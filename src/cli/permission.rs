@@ -54,9 +54,7 @@ pub fn run(environment: &Environment, args: PermissionArgs) -> ExitCode {
     let paths = Paths::new(environment);
     let done = runtime.block_on(async {
         match args.command {
-            PermissionCommand::List => {
-                approvals::list(&paths, &directory).await.map(|rows| Done::Listed(rows))
-            }
+            PermissionCommand::List => approvals::list(&paths, &directory).await.map(Done::Listed),
             PermissionCommand::Revoke { first, pattern } => {
                 let which = match (pattern, first.parse()) {
                     (Some(pattern), _) => Which::Rule { permission: first, pattern },

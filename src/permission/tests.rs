@@ -126,10 +126,10 @@ fn a_whole_ask_agrees_with_the_naive_model() {
         let patterns: Vec<String> =
             (0..generator.below(3)).map(|_| generator.word(&['a', 'b', ' '], 3)).collect();
         let naive = |rules: &[Rule], pattern: &str| {
-            let matching = rules.iter().filter(|rule| {
+            let mut matching = rules.iter().filter(|rule| {
                 naive_wildcard(&rule.permission, "a") && naive_wildcard(&rule.pattern, pattern)
             });
-            matching.last().map_or(Action::Ask, |rule| rule.action)
+            matching.next_back().map_or(Action::Ask, |rule| rule.action)
         };
         let decided: Vec<Action> = patterns
             .iter()
