@@ -10,6 +10,7 @@ mod environment;
 mod logging;
 mod models;
 mod output;
+mod permission;
 mod run;
 mod runtime;
 mod session;
@@ -72,6 +73,8 @@ enum Command {
     Session(session::SessionArgs),
     /// Manage provider keys.
     Auth(auth::AuthArgs),
+    /// List and revoke remembered permissions of a project.
+    Permission(permission::PermissionArgs),
 }
 
 /// Runs the command that the arguments name.
@@ -91,6 +94,7 @@ pub fn run() -> ExitCode {
         Some(Command::Acp(args)) if args.login => auth::login(&environment, None),
         Some(Command::Acp(args)) => acp::run(environment, args),
         Some(Command::Auth(args)) => auth::run(&environment, args),
+        Some(Command::Permission(args)) => permission::run(&environment, args),
         Some(Command::Run(args)) => run::run(environment, args),
         Some(Command::Models(args)) => models::run(environment, args),
         Some(Command::Session(args)) => session::run(environment, args),

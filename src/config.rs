@@ -117,6 +117,11 @@ impl std::fmt::Display for Warning {
     }
 }
 
+/// The repository around `directory`; `/` when there is none.
+pub fn worktree(directory: &Path) -> PathBuf {
+    layers::worktree(directory)
+}
+
 /// Reads every source for `directory` and resolves it. Never fails: what cannot be used is a warning.
 ///
 /// Does blocking file reads; call it on a blocking thread.

@@ -30,6 +30,7 @@ use crate::{
 };
 
 mod answer;
+pub mod approvals;
 mod asks;
 mod attach;
 mod calls;
@@ -211,7 +212,7 @@ impl Engine {
                 Ok(workspace.clone())
             }
             None => {
-                let workspace = Arc::new(Workspace::start(loaded, &self.0.bus));
+                let workspace = Arc::new(Workspace::start(loaded, &self.0.bus, self.0.storage.clone()));
                 workspaces.insert(workspace.directory().to_owned(), workspace.clone());
                 Ok(workspace)
             }

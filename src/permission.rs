@@ -37,30 +37,56 @@ pub fn evaluate(permission: &str, pattern: &str, rules: &[Rule]) -> Action {
     deciding(permission, pattern, rules.iter()).map_or(Action::Ask, |rule| rule.action)
 }
 
-/// What the rulesets, read as one list, say of every pattern together.
+/// What the rules say of every pattern together.
 ///
-/// Approvals (answers of `always`) lift an `ask` and never a `deny`: a user who once approved `git *` has not
-/// taken back `git push *: deny`.
-pub fn evaluate_all(ask: &Ask, rulesets: &[&[Rule]], approvals: &[Rule]) -> Verdict {
-    let rules = || rulesets.iter().flat_map(|ruleset| ruleset.iter());
+/// Answers are what the user said before and wants remembered: they stand in where the rules would ask, and nowhere
+/// else. A user who once approved `git *` has not taken back `git push *: deny`.
+pub fn evaluate_all(ask: &Ask, rules: &[Rule], answers: &[Rule]) -> Verdict {
     let mut verdict = Verdict::Allow;
     for pattern in &ask.patterns {
-        let action =
-            deciding(&ask.permission, pattern, rules()).map_or(Action::Ask, |deciding| deciding.action);
-        match action {
+        match resolve(&ask.permission, pattern, rules, answers) {
             Action::Allow => {}
-            Action::Ask => {
-                if evaluate(&ask.permission, pattern, approvals) != Action::Allow {
-                    verdict = Verdict::Ask;
-                }
-            }
+            Action::Ask => verdict = Verdict::Ask,
             Action::Deny => {
-                let relevant = rules().filter(|rule| wildcard(&rule.permission, &ask.permission)).cloned();
+                let all = rules.iter().chain(answers.iter().filter(|answer| answer.action == Action::Deny));
+                let relevant = all.filter(|rule| wildcard(&rule.permission, &ask.permission)).cloned();
                 return Verdict::Deny { rules: relevant.collect() };
             }
         }
     }
     verdict
+}
+
+/// What the rules say of one pattern, with the user's remembered answers where they would ask.
+pub fn resolve(permission: &str, pattern: &str, rules: &[Rule], answers: &[Rule]) -> Action {
+    match evaluate(permission, pattern, rules) {
+        Action::Ask => evaluate(permission, pattern, answers),
+        decided @ (Action::Allow | Action::Deny) => decided,
+    }
+}
+
+/// Whether there is anything that the rules ask about or deny: what may turn out to be anything has to ask then.
+pub fn is_restricted(permission: &str, rules: &[Rule]) -> bool {
+    let mut later: Vec<&Rule> = Vec::new();
+    for rule in rules.iter().rev().filter(|rule| wildcard(&rule.permission, permission)) {
+        match rule.action {
+            Action::Allow if rule.pattern == "*" => return false,
+            Action::Allow => {}
+            Action::Ask | Action::Deny => {
+                if !later.iter().any(|later| covers(&later.pattern, &rule.pattern)) {
+                    return true;
+                }
+            }
+        }
+        later.push(rule);
+    }
+    true
+}
+
+/// Whether every text that matches `pattern` matches `wider` too. False when in doubt.
+fn covers(wider: &str, pattern: &str) -> bool {
+    let matches = |text: &str| !wider.contains('?') && wildcard(wider, text);
+    wider == pattern || (matches(pattern) && pattern.strip_suffix(" *").is_none_or(matches))
 }
 
 /// What the model is told when a rule forbids the call.

@@ -9,6 +9,7 @@ use windlass_protocol::opencode::{
     id::{MessageId, PartId, SessionId},
     message::{Message, MessageWithParts},
     part::{Part, PartKind},
+    permission::{Action, Rule},
     session::{Session, Todo},
 };
 
@@ -224,6 +225,80 @@ impl Storage {
             })
             .await
     }
+}
+
+/// An answer of the user that is remembered for a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredAnswer {
+    /// Directory of the worktree, or of the session where there is none.
+    pub project: String,
+    pub rule: Rule,
+    /// Milliseconds since the epoch.
+    pub created: i64,
+}
+
+impl Storage {
+    /// The remembered answers of a project or of all, oldest first.
+    pub async fn answers(&self, project: Option<String>) -> Result<Vec<StoredAnswer>, StorageError> {
+        self.reader.read(move |connection| answers(connection, project.as_deref())).await
+    }
+
+    /// Remembers answers; the newest about a pattern takes the place of an older one.
+    pub async fn add_answers(
+        &self,
+        project: String,
+        rules: Vec<Rule>,
+        created: i64,
+    ) -> Result<(), StorageError> {
+        self.writer
+            .write(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "INSERT OR REPLACE INTO approval (project, permission, pattern, action, created) \
+                     VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?;
+                for rule in &rules {
+                    let action = serde_json::to_string(&rule.action)?;
+                    statement.execute(params![project, rule.permission, rule.pattern, action, created])?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// Forgets an answer. False when there was none.
+    pub async fn remove_answer(
+        &self,
+        project: String,
+        permission: String,
+        pattern: String,
+    ) -> Result<bool, StorageError> {
+        self.writer
+            .write(move |connection| {
+                let n_removed = connection.execute(
+                    "DELETE FROM approval WHERE project = ?1 AND permission = ?2 AND pattern = ?3",
+                    [&project, &permission, &pattern],
+                )?;
+                Ok(n_removed > 0)
+            })
+            .await
+    }
+}
+
+fn answers(connection: &Connection, project: Option<&str>) -> Result<Vec<StoredAnswer>, StorageError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT project, permission, pattern, action, created FROM approval \
+         WHERE ?1 IS NULL OR project = ?1 ORDER BY seq",
+    )?;
+    let mut rows = statement.query([project])?;
+    let mut answers = Vec::new();
+    while let Some(row) = rows.next()? {
+        let action: String = row.get(3)?;
+        // What a newer version wrote and this one cannot read allows nothing.
+        let action = serde_json::from_str(&action).unwrap_or(Action::Ask);
+        let rule = Rule { permission: row.get(1)?, pattern: row.get(2)?, action };
+        answers.push(StoredAnswer { project: row.get(0)?, rule, created: row.get(4)? });
+    }
+    Ok(answers)
 }
 
 /// Stands for a repository's project id until git has told it.

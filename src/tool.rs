@@ -213,14 +213,17 @@ impl ToolCx<'_> {
 pub trait Host: Send + Sync {
     /// Ends when every pattern is allowed; fails with the error the tool must return.
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
+    /// Like [`Host::ask`] for what may turn out to be anything: also asks when the rules allow the patterns but would
+    /// ask about or deny something else.
+    fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
+    /// The rules that hold for the call, and the user's remembered answers.
+    fn rules(&self) -> (Vec<Rule>, Vec<Rule>);
     /// Shows how far the call has come: replaces its metadata, and its title when one is given.
     fn progress(&self, title: Option<String>, metadata: Map<String, Value>);
     /// Replaces the session's todo list.
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Runs a subagent and ends with its answer.
     fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
-    /// The rules about a permission, the general ones too; the last that matches decides.
-    fn rules(&self, permission: &str) -> Vec<Rule>;
     /// The session's todo list.
     fn todos(&self) -> Vec<Todo>;
     /// How a file was when the session last read or wrote it; `path` has its links followed.

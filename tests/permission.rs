@@ -1,9 +1,11 @@
 //! Permission: what is asked, what each answer does, what rules decide by themselves.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Answer},
+    agent::{Agent, Answer, binary},
     llm::{Gate, Reply},
     message::{diff, tag},
 };
@@ -46,6 +48,7 @@ async fn a_command_is_asked_for_by_its_exact_text() {
             (&json!("once"), &json!("allow_once")),
             (&json!("always"), &json!("allow_always")),
             (&json!("reject"), &json!("reject_once")),
+            (&json!("reject_always"), &json!("reject_always")),
         ]
     );
     agent.answer(&ask, Answer::AllowOnce);
@@ -96,8 +99,8 @@ async fn the_call_is_announced_before_it_is_asked_for() {
 async fn allowed_once_is_asked_again_and_always_is_not() {
     let agent = asking().await;
     let session = agent.new_session().await;
-    for id in ["call_1", "call_2", "call_3"] {
-        agent.llm.reply(Reply::call(id, "bash", json!({"command": "git status"})));
+    for (id, command) in [("call_1", "git status"), ("call_2", "git status"), ("call_3", "git status -s")] {
+        agent.llm.reply(Reply::call(id, "bash", json!({"command": command})));
     }
     agent.llm.reply(Reply::text("done"));
     let prompt = agent.send_prompt(&session, "go");
@@ -406,4 +409,196 @@ async fn a_mode_chosen_while_a_prompt_waits_holds_for_that_prompt() {
     assert_eq!(second.turn().await.tool("call_1")["status"], "failed");
     assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
     agent.finish().await;
+}
+
+/// Runs `windlass permission …` beside the agent and returns what it says.
+async fn permission_command(agent: &Agent, arguments: &[&str]) -> (bool, String) {
+    let output = tokio::process::Command::new(binary())
+        .arg("permission")
+        .args(arguments)
+        .current_dir(agent.scratch.cwd())
+        .env_clear()
+        .env("HOME", &agent.scratch.home)
+        .output()
+        .await
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+fn script(agent: &Agent, call_id: &str, command: &str) {
+    agent.llm.reply(Reply::call(call_id, "bash", json!({"command": command})));
+    agent.llm.reply(Reply::text("done"));
+}
+
+#[tokio::test]
+async fn always_outlives_the_daemon_and_is_listed_and_revoked() {
+    let first = asking().await;
+    let session = first.new_session().await;
+    script(&first, "call_1", "git log -1");
+    let prompt = first.send_prompt(&session, "go");
+    let ask = first.permission().await;
+    first.answer(&ask, Answer::AllowAlways);
+    prompt.turn().await;
+    let (scratch, llm) = (first.scratch.clone(), first.llm.clone());
+    first.finish().await;
+
+    let config = json!({"permission": {"bash": "ask"}});
+    let second =
+        Agent::builder().config(config).scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let session = second.new_session().await;
+    script(&second, "call_2", "git log -2");
+    second.prompt(&session, "go").await;
+    assert_eq!(second.n_asked(), 0);
+
+    let (is_done, listed) = permission_command(&second, &["list"]).await;
+    assert!(is_done && listed.starts_with("1\tallow\tbash\tgit log *\t"), "{listed}");
+    script(&second, "call_3", "git log -3 && true");
+    let prompt = second.send_prompt(&session, "go");
+    let ask = second.permission().await;
+    assert_eq!(ask.call()["rawInput"]["approved"], json!(["git log -3"]));
+    second.answer(&ask, Answer::AllowOnce);
+    prompt.turn().await;
+
+    assert!(!permission_command(&second, &["revoke", "2"]).await.0);
+    assert!(!permission_command(&second, &["revoke", "bash", "git *"]).await.0);
+    let (is_done, revoked) = permission_command(&second, &["revoke", "bash", "git log *"]).await;
+    assert!(is_done, "{revoked}");
+    assert_eq!(permission_command(&second, &["list"]).await.1, "Nothing is remembered for this project.\n");
+    script(&second, "call_4", "git log -4");
+    let prompt = second.send_prompt(&session, "go");
+    let ask = second.permission().await;
+    second.answer(&ask, Answer::AllowOnce);
+    prompt.turn().await;
+    second.finish().await;
+}
+
+#[tokio::test]
+async fn always_rejected_is_told_to_the_model_from_then_on() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::RejectAlways);
+    assert_eq!(prompt.turn().await.tool("call_1")["status"], "failed");
+    script(&agent, "call_2", "/usr/bin/touch made");
+    let turn = agent.prompt(&session, "go").await;
+    assert_eq!((turn.text(), agent.n_asked()), ("done".to_owned(), 1));
+    let told = agent.llm.last_request().tool_result("call_2");
+    assert!(told.contains("\"touch *\""), "{told}");
+    let (_, listed) = permission_command(&agent, &["list"]).await;
+    assert!(listed.starts_with("1\tdeny\tbash\ttouch *\t"), "{listed}");
+    assert!(permission_command(&agent, &["revoke", "1"]).await.0);
+    assert!(!agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_may_be_any_command_asks_where_some_rule_would() {
+    let config = json!({"permission": {"bash": {"*": "allow", "rm *": "deny"}}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "x=rm; $x a.txt"})));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    let kinds: Vec<&Value> = ask.params["options"].as_array().unwrap().iter().map(|it| &it["kind"]).collect();
+    assert_eq!(kinds, ["allow_once", "reject_once"], "it cannot be allowed for ever");
+    agent.answer(&ask, Answer::RejectOnce);
+    prompt.turn().await;
+    assert!(agent.scratch.exists("a.txt"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_third_identical_call_waits_for_an_answer() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    for id in ["call_1", "call_2", "call_3"] {
+        agent.llm.reply(Reply::call(id, "bash", json!({"command": "echo x >> made"})));
+    }
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    assert_eq!(ask.call()["toolCallId"], "call_3");
+    assert_eq!(ask.call()["title"], "repeat bash, the third time with the same input: echo x >> made");
+    let input = json!({"tool": "bash", "input": {"command": "echo x >> made"}});
+    assert_eq!(ask.call()["rawInput"], input);
+    assert_eq!(agent.scratch.read("made"), "x\nx\n");
+    agent.answer(&ask, Answer::RejectOnce);
+    let turn = prompt.turn().await;
+    assert_eq!((turn.stop.as_str(), &turn.tool("call_3")["status"]), ("end_turn", &json!("failed")));
+    assert_eq!(agent.scratch.read("made"), "x\nx\n");
+
+    // A turn of its own begins anew; once allowed, the third call runs.
+    for id in ["call_4", "call_5", "call_6"] {
+        agent.llm.reply(Reply::call(id, "bash", json!({"command": "echo x >> made"})));
+    }
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    assert_eq!(ask.call()["toolCallId"], "call_6");
+    agent.answer(&ask, Answer::AllowOnce);
+    prompt.turn().await;
+    assert_eq!(agent.scratch.read("made").lines().count(), 5);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_rule_decides_about_repeated_calls_as_well() {
+    for (action, n_runs) in [("allow", 3), ("deny", 2)] {
+        let config = json!({"permission": {"doom_loop": action}});
+        let agent = Agent::builder().config(config).spawn().await.initialized().await;
+        let session = agent.new_session().await;
+        for id in ["call_1", "call_2", "call_3"] {
+            agent.llm.reply(Reply::call(id, "bash", json!({"command": "echo x >> made"})));
+        }
+        agent.llm.reply(Reply::text("done"));
+        assert_eq!(agent.prompt(&session, "go").await.text(), "done");
+        assert_eq!((agent.n_asked(), agent.scratch.read("made").lines().count()), (0, n_runs), "{action}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_after_a_cancel_allows_nothing() {
+    for (tool, input) in
+        [("bash", json!({"command": "touch made"})), ("write", json!({"filePath": "made", "content": "x"}))]
+    {
+        let agent = asking().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::call("call_1", tool, input));
+        let prompt = agent.send_prompt(&session, "go");
+        let ask = agent.permission().await;
+        agent.cancel(&session);
+        agent.answer(&ask, Answer::AllowAlways);
+        let turn = prompt.turn().await;
+        assert_eq!((turn.stop.as_str(), &turn.tool("call_1")["status"]), ("cancelled", &json!("failed")));
+        assert_eq!(
+            permission_command(&agent, &["list"]).await.1,
+            "Nothing is remembered for this project.\n"
+        );
+        assert!(!agent.scratch.exists("made"), "{tool}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_runs_when_the_client_is_gone() {
+    for dies in [false, true] {
+        let mut agent = asking().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
+        let _prompt = agent.send_prompt(&session, "go");
+        let ask = agent.permission().await;
+        agent.allow_cut_output();
+        if dies {
+            agent.close_stdout().await;
+        }
+        agent.close_stdin();
+        agent.wait_exit(Duration::from_secs(5)).await;
+        assert!(!agent.scratch.exists("made"), "dies: {dies}");
+        // Too late for anybody to read.
+        agent.answer(&ask, Answer::Cancelled);
+        agent.finish().await;
+    }
 }

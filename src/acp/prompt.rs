@@ -97,6 +97,7 @@ pub fn answered(connection: &Arc<Connection>, id: &Id, result: Result<Option<&Ra
     let reply = match choice.as_ref().map(|choice| choice.as_deref()) {
         Ok(Some("once")) => Reply::Once,
         Ok(Some("always")) => Reply::Always,
+        Ok(Some("reject_always")) => Reply::RejectAlways,
         Ok(Some(_) | None) | Err(_) => Reply::Reject,
     };
     connection.engine.reply_permission(&permission, reply, None);

@@ -292,6 +292,11 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         field("command").or(field("filepath")).or(field("url")).or(field("pattern")).or(field("query"));
     let patterns = request.patterns.join(", ");
     let title = match (request.permission.as_str(), exact) {
+        ("doom_loop", _) => {
+            let input = metadata.get("input").unwrap_or(&Value::Null);
+            let what = title(&patterns, input).map(|what| format!(": {what}")).unwrap_or_default();
+            format!("repeat {patterns}, the third time with the same input{what}")
+        }
         ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
         ("external_directory", None) => format!("outside the project: {patterns}"),
         (_, Some(exact)) => exact.to_owned(),
@@ -333,6 +338,10 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         options.push(PermissionOption::new("always", "Always allow", PermissionOptionKind::AllowAlways));
     }
     options.push(PermissionOption::new("reject", "Reject", PermissionOptionKind::RejectOnce));
+    if !request.always.is_empty() {
+        let kind = PermissionOptionKind::RejectAlways;
+        options.push(PermissionOption::new("reject_always", "Always reject", kind));
+    }
     RequestPermissionRequest::new(root.shared(), ToolCallUpdate::new(call_id, fields), options)
 }
 

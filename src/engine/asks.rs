@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
     event::EventPayload,
@@ -9,15 +10,13 @@ use windlass_protocol::opencode::{
     permission::{Action, PermissionRequest, Reply, Rule, ToolRef},
 };
 
+use super::approvals::Approvals;
 use crate::{
     base::{ids, lock::lock},
     bus::Bus,
     permission::{self, Ask, Verdict},
     tool::ToolError,
 };
-
-/// Rules that `always` answers added; shared by all sessions of a directory.
-pub type Approvals = Arc<Mutex<Vec<Rule>>>;
 
 /// See the module's comment. Cloning it shares it.
 #[derive(Clone)]
@@ -29,6 +28,8 @@ pub struct Asks {
 struct Pending {
     request: PermissionRequest,
     approvals: Approvals,
+    /// No remembered answer settles it.
+    is_any: bool,
     answer: oneshot::Sender<Result<(), ToolError>>,
 }
 
@@ -46,13 +47,30 @@ impl Asks {
         Self { bus, pending: Arc::default() }
     }
 
-    /// Ends when the request is allowed by rule or by the user.
-    pub async fn ask(&self, asker: Asker<'_>, ask: Ask) -> Result<(), ToolError> {
-        let verdict = permission::evaluate_all(&ask, &[asker.rules], &lock(asker.approvals));
-        match verdict {
-            Verdict::Allow => return Ok(()),
+    /// Ends when the request is allowed by rule, by an answer given before or by the user.
+    ///
+    /// What may turn out to be anything (`is_any`) is allowed by rule only where the rules allow everything, and by no
+    /// answer given before.
+    pub async fn ask(&self, asker: Asker<'_>, mut ask: Ask, is_any: bool) -> Result<(), ToolError> {
+        let is_any = is_any && permission::is_restricted(&ask.permission, asker.rules);
+        match permission::evaluate_all(&ask, asker.rules, &[]) {
+            Verdict::Allow if !is_any => return Ok(()),
+            Verdict::Allow | Verdict::Ask => {}
             Verdict::Deny { rules } => return Err(ToolError::Model(permission::denied_message(&rules))),
-            Verdict::Ask => {}
+        }
+        asker.approvals.sync().await;
+        let answers = asker.approvals.rules();
+        match permission::evaluate_all(&ask, asker.rules, &answers) {
+            Verdict::Allow if !is_any => return Ok(()),
+            Verdict::Allow | Verdict::Ask => {}
+            Verdict::Deny { rules } => return Err(ToolError::Model(permission::denied_message(&rules))),
+        }
+        let is_approved =
+            |pattern: &&String| permission::evaluate(&ask.permission, pattern, &answers) == Action::Allow;
+        let approved: Vec<Value> =
+            ask.patterns.iter().filter(is_approved).cloned().map(Value::String).collect();
+        if !approved.is_empty() {
+            ask.metadata.insert("approved".to_owned(), Value::Array(approved));
         }
         let (answer, answered) = oneshot::channel();
         let request = PermissionRequest {
@@ -64,15 +82,21 @@ impl Asks {
             always: ask.always,
             tool: Some(asker.tool),
         };
+        let approvals = asker.approvals.clone();
         let withdrawal = Withdrawal { asks: self, id: request.id.clone() };
         lock(&self.pending).push(Pending {
             request: request.clone(),
-            approvals: asker.approvals.clone(),
+            approvals: approvals.clone(),
+            is_any,
             answer,
         });
         self.bus.publish(EventPayload::PermissionAsked(request));
         let result = answered.await.unwrap_or(Err(ToolError::Cancelled { partial: None }));
         drop(withdrawal);
+        if approvals.has_unsaved() {
+            // Before the tool goes on: what the user said once must not be asked again after a crash.
+            approvals.sync().await;
+        }
         result
     }
 
@@ -84,15 +108,12 @@ impl Asks {
             Reply::Once => self.settle(pending, Reply::Once, Ok(())),
             Reply::Always => {
                 let approvals = pending.approvals.clone();
-                lock(&approvals).extend(pending.request.always.iter().map(|pattern| Rule {
-                    permission: pending.request.permission.clone(),
-                    pattern: pattern.clone(),
-                    action: Action::Allow,
-                }));
+                remember(&pending, Action::Allow);
                 self.settle(pending, Reply::Always, Ok(()));
-                let rules = lock(&approvals).clone();
+                let rules = approvals.rules();
                 let is_approved = |other: &Pending| {
-                    other.request.session_id == session_id
+                    !other.is_any
+                        && other.request.session_id == session_id
                         && other.request.patterns.iter().all(|pattern| {
                             permission::evaluate(&other.request.permission, pattern, &rules) == Action::Allow
                         })
@@ -101,7 +122,10 @@ impl Asks {
                     self.settle(other, Reply::Always, Ok(()));
                 }
             }
-            Reply::Reject => {
+            Reply::Reject | Reply::RejectAlways => {
+                if reply == Reply::RejectAlways {
+                    remember(&pending, Action::Deny);
+                }
                 let feedback = feedback.filter(|text| !text.trim().is_empty());
                 self.settle(pending, Reply::Reject, Err(ToolError::Denied { feedback }));
                 for other in self.take(|other| other.request.session_id == session_id) {
@@ -145,6 +169,12 @@ impl Drop for Withdrawal<'_> {
             self.asks.settle(pending, Reply::Reject, Err(ToolError::Cancelled { partial: None }));
         }
     }
+}
+
+fn remember(pending: &Pending, action: Action) {
+    let PermissionRequest { permission, always, .. } = &pending.request;
+    let rule = |pattern: &String| Rule { permission: permission.clone(), pattern: pattern.clone(), action };
+    pending.approvals.remember(always.iter().map(rule).collect());
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt;
 use windlass_protocol::opencode::{
     id::MessageId,
     part::{FilePart, PartKind},
-    permission::Rule,
+    permission::{Action, Rule},
     session::Todo,
 };
 
@@ -19,6 +19,7 @@ use super::{
     turn::{TurnCx, text_part},
 };
 use crate::{
+    config::rules::rule,
     permission::Ask,
     tool::{self, FileStamp, Host, Subtask, ToolCx, ToolError, ToolOutput},
 };
@@ -171,6 +172,14 @@ struct UserGave<'a> {
 }
 
 impl Host for UserGave<'_> {
+    fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.ask(ask)
+    }
+
+    fn rules(&self) -> (Vec<Rule>, Vec<Rule>) {
+        (vec![rule("*", "*", Action::Allow)], Vec::new())
+    }
+
     fn ask(&self, _ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -183,10 +192,6 @@ impl Host for UserGave<'_> {
 
     fn subtask(&self, _subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         Box::pin(std::future::ready(Err(ToolError::Internal("an attachment starts no subagent".to_owned()))))
-    }
-
-    fn rules(&self, _permission: &str) -> Vec<Rule> {
-        Vec::new()
     }
 
     fn todos(&self) -> Vec<Todo> {

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{MessageId, SessionId},
-    message::Tokens,
+    message::{Message, Tokens},
     part::{Attachment, FileTag, PartKind, PartTime, ToolState, ToolTime},
     permission::{Rule, ToolRef},
     session::Todo,
@@ -25,7 +25,8 @@ use windlass_protocol::opencode::{
 use super::{
     Engine, EngineError,
     answer::Call,
-    asks::{Approvals, Asker},
+    approvals::Approvals,
+    asks::Asker,
     state::{Journal, NotedFiles, SessionState},
     subtask,
     turn::TurnCx,
@@ -42,6 +43,8 @@ use crate::{
 const SETTLE: Duration = Duration::from_millis(250);
 /// The same where subagents may be among them, which let their own tools settle first.
 const SETTLE_WITH_SUBAGENTS: Duration = Duration::from_millis(600);
+/// As many calls with the same input in a row are asked about before the last one runs.
+const DOOM_LOOP: usize = 3;
 /// The id that unknown and malformed calls are sent to.
 const INVALID: &str = "invalid";
 
@@ -183,22 +186,15 @@ struct CallHost {
 
 impl Host for CallHost {
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
-        Box::pin(async move {
-            let asker = Asker {
-                session_id: &self.session_id,
-                tool: ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() },
-                rules: &self.rules,
-                approvals: &self.approvals,
-            };
-            // Nothing begins after a cancel, also not what was allowed just before it.
-            let check = || match self.parent.cancel.is_cancelled() {
-                true => Err(ToolError::Cancelled { partial: None }),
-                false => Ok(()),
-            };
-            check()?;
-            self.engine.asks().ask(asker, ask).await?;
-            check()
-        })
+        Box::pin(self.asked(ask, false))
+    }
+
+    fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(self.asked(ask, true))
+    }
+
+    fn rules(&self) -> (Vec<Rule>, Vec<Rule>) {
+        (self.rules.to_vec(), self.approvals.rules())
     }
 
     fn progress(&self, title: Option<String>, metadata: Map<String, Value>) {
@@ -226,10 +222,6 @@ impl Host for CallHost {
         })
     }
 
-    fn rules(&self, permission: &str) -> Vec<Rule> {
-        permission::about(permission, &self.rules)
-    }
-
     fn todos(&self) -> Vec<Todo> {
         lock(&self.reports.todos).clone()
     }
@@ -248,6 +240,21 @@ impl Host for CallHost {
 }
 
 impl CallHost {
+    /// An answer that comes with or after a cancel allows nothing.
+    async fn asked(&self, ask: Ask, is_any: bool) -> Result<(), ToolError> {
+        let asker = Asker {
+            session_id: &self.session_id,
+            tool: ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() },
+            rules: &self.rules,
+            approvals: &self.approvals,
+        };
+        tokio::select! {
+            biased;
+            () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
+            result = self.engine.asks().ask(asker, ask, is_any) => result,
+        }
+    }
+
     fn report(&self, note: impl FnOnce(&mut Changes)) {
         note(&mut lock(&self.reports.changes));
         self.reports.arrived.notify_one();
@@ -341,6 +348,7 @@ async fn start(
             }
             journal.part(part);
         }
+        let repeated = is_repeated(state, call.part).then(|| doom_loop(&name, &input));
         let host = CallHost {
             engine: cx.session.engine.clone(),
             reports: reports.clone(),
@@ -367,6 +375,11 @@ async fn start(
         };
         let part = call.part;
         running.push(Box::pin(async move {
+            if let Some(ask) = repeated
+                && let Err(refused) = job.host.ask(ask).await
+            {
+                return (part, Err(refused));
+            }
             let result = AssertUnwindSafe(job.run(input)).catch_unwind().await;
             let result = result.unwrap_or_else(|_| {
                 Err(ToolError::Internal(format!("The tool {name} failed by a fault in windlass.")))
@@ -376,6 +389,29 @@ async fn start(
     }
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     Ok(running)
+}
+
+/// Whether the newest message's part at this index is a tool call that the two calls before it in the turn were too.
+fn is_repeated(state: &SessionState, part: usize) -> bool {
+    let answers = state.history.iter().rev().take_while(|it| matches!(it.info, Message::Assistant(_)));
+    let parts = answers.enumerate().flat_map(|(n_later, message)| {
+        let n_parts = if n_later == 0 { part + 1 } else { message.parts.len() };
+        message.parts.iter().take(n_parts).rev()
+    });
+    let calls = parts.filter_map(|part| match &part.kind {
+        PartKind::Tool(tool) => Some((&tool.tool, tool.state.input())),
+        _other => None,
+    });
+    let last: Vec<(&String, &Value)> = calls.take(DOOM_LOOP).collect();
+    last.len() == DOOM_LOOP && last.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+fn doom_loop(tool: &str, input: &Value) -> Ask {
+    let mut metadata = Map::new();
+    metadata.insert("tool".to_owned(), tool.into());
+    metadata.insert("input".to_owned(), input.clone());
+    let patterns = vec![tool.to_owned()];
+    Ask { permission: "doom_loop".to_owned(), always: patterns.clone(), patterns, metadata }
 }
 
 /// One call with all it needs, so that it can run beside the others.

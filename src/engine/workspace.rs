@@ -7,7 +7,7 @@ use std::{
 
 use windlass_protocol::opencode::message::ModelRef;
 
-use super::asks::Approvals;
+use super::approvals::Approvals;
 use crate::{
     bus::Bus,
     config::{self, Config, Environment, Warning, paths::Paths},
@@ -17,6 +17,7 @@ use crate::{
         Model, auth,
         catalog::{self, Catalog},
     },
+    storage::Storage,
 };
 
 /// The services of a directory.
@@ -50,15 +51,16 @@ pub struct Loaded {
 
 impl Workspace {
     /// Starts the directory's services.
-    pub(super) fn start(loaded: Loaded, bus: &Bus) -> Self {
+    pub(super) fn start(loaded: Loaded, bus: &Bus, storage: Storage) -> Self {
         let directory = loaded.config.directory.clone();
+        let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
         let specs = loaded.config.mcp.iter();
         let specs = specs.filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config)).collect();
         Self {
             mcp: mcp::Servers::start(specs, directory.clone(), bus.clone()),
             directory,
             loaded: Mutex::new(Arc::new(loaded)),
-            approvals: Approvals::default(),
+            approvals,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use super::{Ask, Verdict, denied_message, evaluate, evaluate_all, is_tool_hidden, of_tool};
+use super::{Ask, Verdict, denied_message, evaluate, evaluate_all, is_restricted, is_tool_hidden, of_tool};
 use crate::config::rules::{rule, wildcard};
 
 fn ask(permission: &str, patterns: &[&str]) -> Ask {
@@ -34,9 +34,9 @@ fn the_last_matching_rule_decides() {
 fn one_denied_pattern_denies_and_all_must_be_allowed() {
     let agent = [rule("bash", "*", Action::Ask), rule("read", "*", Action::Allow)];
     let session = [rule("bash", "ls *", Action::Allow), rule("bash", "rm *", Action::Deny)];
-    let rulesets: [&[Rule]; 2] = [&agent, &session];
+    let rules = [agent.as_slice(), session.as_slice()].concat();
     let approvals = [rule("bash", "git *", Action::Allow)];
-    let verdict = |patterns: &[&str]| evaluate_all(&ask("bash", patterns), &rulesets, &approvals);
+    let verdict = |patterns: &[&str]| evaluate_all(&ask("bash", patterns), &rules, &approvals);
     let denied = Verdict::Deny { rules: vec![agent[0].clone(), session[0].clone(), session[1].clone()] };
     assert_eq!(verdict(&["ls -a"]), Verdict::Allow);
     assert_eq!(verdict(&["ls", "make"]), Verdict::Ask);
@@ -49,7 +49,7 @@ fn one_denied_pattern_denies_and_all_must_be_allowed() {
 fn an_approval_never_lifts_a_deny() {
     let rules = [rule("bash", "git push *", Action::Deny)];
     let approvals = [rule("bash", "git *", Action::Allow)];
-    let verdict = evaluate_all(&ask("bash", &["git push -f"]), &[&rules], &approvals);
+    let verdict = evaluate_all(&ask("bash", &["git push -f"]), &rules, &approvals);
     assert_eq!(verdict, Verdict::Deny { rules: rules.to_vec() });
 }
 
@@ -104,6 +104,70 @@ fn wildcard_and_evaluate_agree_with_the_naive_model() {
         }
         assert_eq!(evaluate(&permission, &pattern, &rules), expected, "{permission:?} {pattern:?} {rules:?}");
     }
+}
+
+#[test]
+fn a_whole_ask_agrees_with_the_naive_model() {
+    let mut generator = Generator(11);
+    let actions = [Action::Allow, Action::Ask, Action::Deny];
+    let mut n_seen = [0; 3];
+    for _ in 0..5_000 {
+        let mut list = |max_len: usize| -> Vec<Rule> {
+            let n_rules = generator.below(max_len);
+            let mut word = |alphabet: &[char], len| generator.word(alphabet, len);
+            let words: Vec<(String, String)> =
+                (0..n_rules).map(|_| (word(&['a', '*'], 1), word(&['a', 'b', '*', ' '], 3))).collect();
+            words
+                .into_iter()
+                .map(|(name, pattern)| rule(&name, &pattern, actions[generator.below(3)]))
+                .collect()
+        };
+        let (rules, answers) = (list(5), list(3));
+        let patterns: Vec<String> =
+            (0..generator.below(3)).map(|_| generator.word(&['a', 'b', ' '], 3)).collect();
+        let naive = |rules: &[Rule], pattern: &str| {
+            let mut matching = rules.iter().filter(|rule| {
+                naive_wildcard(&rule.permission, "a") && naive_wildcard(&rule.pattern, pattern)
+            });
+            matching.next_back().map_or(Action::Ask, |rule| rule.action)
+        };
+        let decided: Vec<Action> = patterns
+            .iter()
+            .map(|pattern| match naive(&rules, pattern) {
+                Action::Ask => naive(&answers, pattern),
+                other => other,
+            })
+            .collect();
+        let expected = [Action::Deny, Action::Ask].into_iter().find(|action| decided.contains(action));
+        let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+        let actual = match evaluate_all(&ask("a", &patterns), &rules, &answers) {
+            Verdict::Allow => Action::Allow,
+            Verdict::Ask => Action::Ask,
+            Verdict::Deny { .. } => Action::Deny,
+        };
+        n_seen[actions.iter().position(|action| *action == actual).unwrap()] += 1;
+        assert_eq!(actual, expected.unwrap_or(Action::Allow), "{patterns:?} {rules:?} {answers:?}");
+        // Nothing that the naive model refuses may count as unrestricted.
+        if patterns.iter().any(|pattern| naive(&rules, pattern) != Action::Allow) {
+            assert!(is_restricted("a", &rules), "{patterns:?} {rules:?}");
+        }
+    }
+    assert!(n_seen.iter().all(|n| *n > 200), "{n_seen:?}");
+}
+
+#[test]
+fn anything_is_free_only_where_nothing_asks() {
+    let check = |rules: &[(&str, Action)], expected: bool| {
+        let rules: Vec<Rule> = rules.iter().map(|(pattern, action)| rule("bash", pattern, *action)).collect();
+        assert_eq!(is_restricted("bash", &rules), expected, "{rules:?}");
+    };
+    check(&[], true);
+    check(&[("*", Action::Allow)], false);
+    check(&[("ls *", Action::Allow)], true);
+    check(&[("*", Action::Allow), ("rm *", Action::Deny)], true);
+    check(&[("rm *", Action::Deny), ("*", Action::Allow)], false);
+    check(&[("*", Action::Allow), ("rm -rf *", Action::Ask), ("rm *", Action::Allow)], false);
+    check(&[("*", Action::Allow), ("rm *", Action::Ask), ("rm -rf *", Action::Allow)], true);
 }
 
 /// Recursive and exponential, but plainly what §4.1 says.

@@ -5,7 +5,8 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::StorageError;
 
 /// Each entry brings the schema from its index to the next version.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
     CREATE TABLE project (worktree TEXT PRIMARY KEY, id TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE session (
         id TEXT PRIMARY KEY, project_id TEXT NOT NULL, parent_id TEXT, directory TEXT NOT NULL,
@@ -28,7 +29,13 @@ const STEPS: &[&str] = &["
     CREATE INDEX part_text_by_session ON part_text (session_id);
     CREATE TABLE todo (
         session_id TEXT PRIMARY KEY REFERENCES session (id) ON DELETE CASCADE, data TEXT NOT NULL);
-"];
+",
+    "
+    CREATE TABLE approval (
+        seq INTEGER PRIMARY KEY, project TEXT NOT NULL, permission TEXT NOT NULL, pattern TEXT NOT NULL,
+        action TEXT NOT NULL, created INTEGER NOT NULL, UNIQUE (project, permission, pattern));
+",
+];
 
 /// Brings the schema up to date; several processes may try at once.
 pub fn run(connection: &mut Connection) -> Result<(), StorageError> {

@@ -29,7 +29,7 @@ use crate::{
     config::Config,
     permission::{
         Ask,
-        bash::{Analysis, analyse},
+        bash::{Analysis, analyse, refusal},
     },
 };
 
@@ -76,6 +76,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     };
     if args.command.trim().is_empty() {
         return Err(ToolError::Model("command is required".to_owned()));
+    }
+    if let Some(reason) = refusal(&args.command) {
+        return Err(ToolError::Model(reason));
     }
     let workdir = args.workdir.as_deref().filter(|it| !it.is_empty()).unwrap_or(".");
     let workdir = path::absolute(cx.directory(), &path::expand_home(&cx.config.environment.home, workdir));
@@ -177,7 +180,11 @@ async fn ask(cx: &ToolCx<'_>, command: &str, workdir: &Path, analysis: Analysis)
         always.push(command.to_owned());
     }
     let metadata = object(json!({ "command": command }));
-    cx.host.ask(Ask { permission: "bash".to_owned(), patterns, always, metadata }).await
+    let ask = Ask { permission: "bash".to_owned(), patterns, always, metadata };
+    match analysis.is_unknowable {
+        true => cx.host.ask_any(ask).await,
+        false => cx.host.ask(ask).await,
+    }
 }
 
 /// Whether the command only changes a directory, which nobody sees after it.
@@ -194,13 +201,19 @@ async fn outside_directories(
     named: &[String],
 ) -> Result<BTreeSet<PathBuf>, ToolError> {
     let mut paths = vec![workdir.to_owned()];
+    let mut homes = Vec::new();
     for text in named.iter().filter(|text| !is_pseudo_file(text)) {
-        paths.push(path::absolute(workdir, &path::expand_home(&config.environment.home, text)));
+        let expanded = path::expand_home(&config.environment.home, text);
+        match expanded.strip_prefix('~') {
+            // Another user's home (or what else the shell makes of `~x`): not ours, wherever it is.
+            Some(_) => homes.extend(text.split('/').next().map(PathBuf::from)),
+            None => paths.push(path::absolute(workdir, &expanded)),
+        }
     }
     let roots = Roots::new(config);
     blocking(move || {
         let outside = paths.into_iter().map(|path| path::judge(&roots, path)).filter(|it| !it.is_inside);
-        Ok(outside.map(|target| target.directory()).collect())
+        Ok(outside.map(|target| target.directory()).chain(homes).collect())
     })
     .await
 }

@@ -4,20 +4,26 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use windlass_protocol::opencode::{permission::Rule, session::Todo};
+use windlass_protocol::opencode::{
+    permission::{Action, Rule},
+    session::Todo,
+};
 
 use super::{FileStamp, Host, Subtask, ToolCx, ToolError, ToolOutput, execute, find};
 use crate::{
     base::ids,
-    config::{Config, Environment, ToolOutputLimits, paths::Paths},
-    permission::{Ask, about},
+    config::{Config, Environment, ToolOutputLimits, paths::Paths, rules::rule},
+    permission::Ask,
 };
 
 type Answer = Box<dyn Fn(&Ask) -> Result<(), ToolError> + Send + Sync>;
@@ -26,10 +32,13 @@ type Answer = Box<dyn Fn(&Ask) -> Result<(), ToolError> + Send + Sync>;
 pub(crate) struct FakeHost {
     pub answer: Answer,
     pub asks: Mutex<Vec<Ask>>,
+    /// How many of the asks were for what may be anything.
+    pub n_any: AtomicUsize,
+    /// What the tools are told of the rules; the answers come from `answer`.
+    pub rules: Vec<Rule>,
     pub progress: Mutex<Vec<Map<String, Value>>>,
     pub todos: Mutex<Vec<Todo>>,
     pub edited: Mutex<Vec<PathBuf>>,
-    pub rules: Vec<Rule>,
     pub noted: Mutex<BTreeMap<PathBuf, FileStamp>>,
 }
 
@@ -38,6 +47,15 @@ impl Host for FakeHost {
         let answer = (self.answer)(&ask);
         self.asks.lock().expect("not poisoned").push(ask);
         Box::pin(async { answer })
+    }
+
+    fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.n_any.fetch_add(1, Ordering::Relaxed);
+        self.ask(ask)
+    }
+
+    fn rules(&self) -> (Vec<Rule>, Vec<Rule>) {
+        (self.rules.clone(), Vec::new())
     }
 
     fn progress(&self, _title: Option<String>, metadata: Map<String, Value>) {
@@ -53,10 +71,6 @@ impl Host for FakeHost {
         let output =
             ToolOutput { title: subtask.description, output: subtask.prompt, ..ToolOutput::default() };
         Box::pin(async { Ok(output) })
-    }
-
-    fn rules(&self, permission: &str) -> Vec<Rule> {
-        about(permission, &self.rules)
     }
 
     fn todos(&self) -> Vec<Todo> {
@@ -118,10 +132,11 @@ impl Project {
         let host = FakeHost {
             answer: Box::new(|_| Ok(())),
             asks: Mutex::default(),
+            n_any: AtomicUsize::new(0),
+            rules: vec![rule("*", "*", Action::Allow)],
             progress: Mutex::default(),
             todos: Mutex::default(),
             edited: Mutex::default(),
-            rules: Vec::new(),
             noted: Mutex::default(),
         };
         Self { temporary, config, host, cancel: CancellationToken::new() }

@@ -1,7 +1,7 @@
 //! Searches the content of files with a regular expression.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
@@ -16,17 +16,20 @@ use ignore::overrides::Override;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_protocol::opencode::permission::{Action, Rule};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking, object,
-    path::{self, Target},
+    path::{self, Roots, Secrets, Target, display},
     walk::{self, StopOnDrop, Walk},
 };
-use crate::permission::Ask;
+use crate::permission::{self, Ask};
 
 const LIMIT: usize = 100;
+/// Files that were not searched are named up to this number.
+const MAX_NAMED: usize = 10;
 const MAX_LINE_CHARS: usize = 2000;
 /// A line longer than this is not text that anyone searches; its file is passed over.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -67,12 +70,20 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let title = args.pattern.clone();
     let stop = StopOnDrop::default();
     let stopped = stop.flag();
-    let searching = blocking(move || search(&target, &args, &stopped));
+    let roots = Roots::new(cx.config);
+    let (rules, answers) = cx.host.rules();
+    let searching = blocking(move || {
+        let guard = Guard::new(&target, &roots, rules, answers);
+        search(&target, &args, &guard, &stopped)
+    });
     let found = tokio::select! {
         found = searching => found?,
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
     };
-    let (output, n_shown) = show(&found, cx.config.tool_output.max_bytes);
+    let (mut output, n_shown) = show(&found, cx.config.tool_output.max_bytes);
+    if !found.withheld.is_empty() {
+        output.push_str(&withheld_note(&found.withheld));
+    }
     let is_truncated = found.n_matches > n_shown;
     Ok(ToolOutput {
         title,
@@ -82,11 +93,59 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })
 }
 
+/// Says which files may be searched without asking: their lines are shown as `read` would show them.
+struct Guard {
+    rules: Vec<Rule>,
+    answers: Vec<Rule>,
+    is_restricted: bool,
+    /// Where the search begins as written, and where that really is, as the rules name it.
+    root: PathBuf,
+    real_root: PathBuf,
+    worktree: PathBuf,
+    secrets: Secrets,
+}
+
+impl Guard {
+    /// Reads the file system: call it on a blocking thread.
+    fn new(target: &Target, roots: &Roots, rules: Vec<Rule>, answers: Vec<Rule>) -> Self {
+        let directory = target.directory();
+        Self {
+            is_restricted: permission::is_restricted("read", &rules),
+            rules,
+            answers,
+            root: target.path.clone(),
+            real_root: target.real.clone(),
+            worktree: path::real(&roots.worktree),
+            secrets: Secrets::within(&[&roots.directory, &roots.worktree, &directory]),
+        }
+    }
+
+    /// Decided before the file is opened: whether it matches must not show either.
+    fn allows(&self, path: &Path) -> bool {
+        if !self.is_restricted {
+            return true;
+        }
+        let real = match path.strip_prefix(&self.root) {
+            Ok(rest) if !rest.as_os_str().is_empty() => self.real_root.join(rest),
+            Ok(_) | Err(_) => self.real_root.clone(),
+        };
+        let mut names = path::secret_names(&real, &self.secrets);
+        names.push(path.to_owned());
+        names.push(real);
+        names.iter().all(|name| {
+            let name = display(name.strip_prefix(&self.worktree).unwrap_or(name));
+            permission::resolve("read", &name, &self.rules, &self.answers) == Action::Allow
+        })
+    }
+}
+
 /// The first matches in path order; may hold more than the limit, by whole files.
 #[derive(Default)]
 struct Found {
     files: BTreeMap<PathBuf, Vec<Match>>,
     n_matches: usize,
+    /// Files that were left out because reading them is not allowed unasked.
+    withheld: BTreeSet<PathBuf>,
 }
 
 struct Match {
@@ -115,7 +174,7 @@ impl Found {
     }
 }
 
-fn search(target: &Target, args: &Args, stopped: &AtomicBool) -> Result<Found, ToolError> {
+fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> Result<Found, ToolError> {
     let root = target.path.as_path();
     if !root.exists() {
         return Err(ToolError::Model(format!("grep path does not exist: {}", root.display())));
@@ -136,6 +195,10 @@ fn search(target: &Target, args: &Args, stopped: &AtomicBool) -> Result<Found, T
                 root.display()
             )));
         }
+        if !guard.allows(root) {
+            lock().withheld.insert(root.to_owned());
+            return Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
         let matches = search_file(&mut searcher(BinaryDetection::convert(0)), &regex, root, stopped);
         if !matches.is_empty() {
             lock().insert(root, matches);
@@ -150,7 +213,9 @@ fn search(target: &Target, args: &Args, stopped: &AtomicBool) -> Result<Found, T
             move |entry: &ignore::DirEntry| {
                 let path = entry.path();
                 let is_included = included.is_empty() || included.matched(path, false).is_whitelist();
-                if is_included && lock().is_wanted(path) {
+                if is_included && !guard.allows(path) {
+                    lock().withheld.insert(path.to_owned());
+                } else if is_included && lock().is_wanted(path) {
                     let matches = search_file(&mut searcher, regex, path, stopped);
                     if !matches.is_empty() {
                         lock().insert(path, matches);
@@ -195,6 +260,16 @@ fn shorten(line: &str) -> String {
         None => line.to_owned(),
         Some((end, _)) => format!("{}...", &line[..end]),
     }
+}
+
+fn withheld_note(withheld: &BTreeSet<PathBuf>) -> String {
+    let names: Vec<String> = withheld.iter().take(MAX_NAMED).map(|path| display(path)).collect();
+    let n_more = withheld.len().saturating_sub(names.len());
+    let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
+    format!(
+        "\n\n(Not searched, because reading needs permission: {}{more}. Use the read tool to ask for it.)",
+        names.join(", ")
+    )
 }
 
 /// The text for the model and the number of matches in it.

@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     ffi::OsString,
     fs,
+    os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf},
 };
 
@@ -12,6 +13,8 @@ use serde_json::json;
 use super::{ToolCx, ToolError, blocking, object};
 use crate::{config::Config, permission::Ask};
 
+/// Entries of a directory that are looked at for linked `.env` files.
+const MAX_ENTRIES: usize = 4096;
 /// As many links as Linux follows.
 const MAX_LINKS: usize = 40;
 
@@ -69,8 +72,8 @@ pub(crate) async fn ask_outside(cx: &ToolCx<'_>, target: &Target) -> Result<(), 
 /// The directories a session may use without being asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Roots {
-    directory: PathBuf,
-    worktree: PathBuf,
+    pub directory: PathBuf,
+    pub worktree: PathBuf,
 }
 
 impl Roots {
@@ -95,7 +98,72 @@ pub(crate) fn judge(roots: &Roots, path: PathBuf) -> Target {
     if real_relative != relative {
         patterns.push(real_relative);
     }
+    for name in secret_names(&real, &Secrets::beside(roots, &real)) {
+        let pattern = self::relative(&name, &real_worktree);
+        if !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
     Target { is_directory: real.is_dir(), path, real, is_inside, relative, patterns }
+}
+
+/// Files whose name begins or ends in `.env`, however it is written, that have another name as well.
+#[derive(Debug, Default)]
+pub(crate) struct Secrets(Vec<(u64, u64, PathBuf)>);
+
+impl Secrets {
+    /// Looks where such files lie: in the session's directory, the worktree's and that of the file.
+    fn beside(roots: &Roots, real: &Path) -> Self {
+        let has_links = fs::metadata(real).is_ok_and(|it| it.is_file() && it.nlink() > 1);
+        match real.parent().filter(|_| has_links) {
+            Some(parent) => Self::within(&[&roots.directory, &roots.worktree, parent]),
+            None => Self::default(),
+        }
+    }
+
+    pub(crate) fn within(directories: &[&Path]) -> Self {
+        let mut found = Vec::new();
+        for directory in directories {
+            let Ok(entries) = fs::read_dir(directory) else { continue };
+            for entry in entries.take(MAX_ENTRIES).flatten() {
+                if !is_secret_name(&entry.file_name().to_string_lossy().to_lowercase()) {
+                    continue;
+                }
+                let Ok(metadata) = entry.metadata() else { continue };
+                if metadata.is_file() && metadata.nlink() > 1 {
+                    found.push((metadata.dev(), metadata.ino(), real(&entry.path())));
+                }
+            }
+        }
+        Self(found)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Other names by which the rules about `.env` files have to know a file: in lower case, since a file system may not
+/// tell the difference, and the name that is linked to the same file.
+pub(crate) fn secret_names(real: &Path, secrets: &Secrets) -> Vec<PathBuf> {
+    let mut names = Vec::new();
+    if let Some(name) = real.file_name().map(|name| name.to_string_lossy()) {
+        let lower = name.to_lowercase();
+        if lower != *name && is_secret_name(&lower) {
+            names.push(real.with_file_name(lower));
+        }
+    }
+    if !secrets.is_empty()
+        && let Ok(metadata) = fs::metadata(real)
+    {
+        let same = secrets.0.iter().filter(|(dev, ino, _)| (*dev, *ino) == (metadata.dev(), metadata.ino()));
+        names.extend(same.map(|(_, _, name)| name.clone()));
+    }
+    names
+}
+
+fn is_secret_name(lower: &str) -> bool {
+    lower.ends_with(".env") || lower.contains(".env.")
 }
 
 /// `text` from `base`, without `.` and `..`.

@@ -49,6 +49,7 @@ pub enum Answer {
     AllowOnce,
     AllowAlways,
     RejectOnce,
+    RejectAlways,
     /// The outcome `cancelled`.
     Cancelled,
 }
@@ -470,6 +471,7 @@ fn permission_reply(ask: &Ask, answer: Answer) -> Value {
         Answer::AllowOnce => "allow_once",
         Answer::AllowAlways => "allow_always",
         Answer::RejectOnce => "reject_once",
+        Answer::RejectAlways => "reject_always",
         Answer::Cancelled => {
             return json!({"jsonrpc": "2.0", "id": ask.id, "result": {"outcome": {"outcome": "cancelled"}}});
         }

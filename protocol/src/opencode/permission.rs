@@ -58,4 +58,7 @@ pub enum Reply {
     Once,
     Always,
     Reject,
+    /// Ours: a rejection that is remembered. Events say `reject`, as OpenCode knows no other.
+    #[serde(rename = "reject_always")]
+    RejectAlways,
 }

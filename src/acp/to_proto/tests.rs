@@ -316,6 +316,9 @@ fn check_question(request: PermissionRequest, call: Value) {
         options.push(json!({"optionId": "always", "name": "Always allow", "kind": "allow_always"}));
     }
     options.push(json!({"optionId": "reject", "name": "Reject", "kind": "reject_once"}));
+    if !request.always.is_empty() {
+        options.push(json!({"optionId": "reject_always", "name": "Always reject", "kind": "reject_always"}));
+    }
     let mut expected_call = json!({"toolCallId": "call_1", "status": "pending", "locations": []});
     expected_call.as_object_mut().unwrap().extend(call.as_object().unwrap().clone());
     let expected = json!({"sessionId": "ses_1", "toolCall": expected_call, "options": options});

@@ -10,10 +10,11 @@ use windlass_protocol::opencode::{
     permission::{Action, PermissionRequest, Reply, Rule, ToolRef},
 };
 
-use super::{Approvals, Asker, Asks};
+use super::{Asker, Asks};
 use crate::{
     base::queue::Queue,
     bus::{Bus, Filter},
+    engine::approvals::Approvals,
     permission::Ask,
     tool::ToolError,
 };
@@ -62,7 +63,7 @@ impl Scene {
             always: vec!["git *".to_owned()],
             metadata: Map::new(),
         };
-        Box::pin(self.asks.ask(asker, ask))
+        Box::pin(self.asks.ask(asker, ask, false))
     }
 
     fn events(&self) -> Vec<EventPayload> {
@@ -148,7 +149,7 @@ async fn always_allows_the_pattern_from_then_on_in_every_session() {
     let id = scene.asked(&mut asking).await;
     assert!(scene.asks.reply(&id, Reply::Always, None));
     assert_eq!(poll!(&mut asking), Poll::Ready(Ok(())));
-    assert_eq!(*scene.approvals.lock().unwrap(), [rule("bash", "git *", Action::Allow)]);
+    assert_eq!(scene.approvals.rules(), [rule("bash", "git *", Action::Allow)]);
     assert_eq!(poll!(&mut scene.bash(0, "git push")), Poll::Ready(Ok(())));
     assert_eq!(poll!(&mut scene.bash(1, "git push")), Poll::Ready(Ok(())));
     assert_eq!(poll!(&mut scene.bash(0, "rm x")), Poll::Pending);
@@ -157,7 +158,7 @@ async fn always_allows_the_pattern_from_then_on_in_every_session() {
 #[tokio::test]
 async fn always_lifts_no_deny() {
     let scene = Scene::new(&[rule("bash", "git push", Action::Deny)]);
-    scene.approvals.lock().unwrap().push(rule("bash", "git *", Action::Allow));
+    scene.approvals.remember(vec![rule("bash", "git *", Action::Allow)]);
     let answer = poll!(&mut scene.bash(0, "git push"));
     assert!(matches!(answer, Poll::Ready(Err(ToolError::Model(_)))), "{answer:?}");
 }

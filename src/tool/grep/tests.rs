@@ -3,8 +3,9 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use windlass_protocol::opencode::permission::Action;
 
-use crate::tool::fake::Project;
+use crate::{config::rules::rule, tool::fake::Project};
 
 async fn check(project: &Project, input: Value, expected: &str) {
     let output = project.output("grep", input.clone()).await;
@@ -116,4 +117,32 @@ async fn mistakes_are_said() {
     assert!(error.contains("unclosed group"), "{error}");
     let error = project.error("grep", json!({ "pattern": "a", "include": "{a" })).await;
     assert!(error.starts_with("Invalid glob pattern \"{a\": "), "{error}");
+}
+
+#[tokio::test]
+async fn files_that_read_would_ask_for_are_not_searched() {
+    let mut project = Project::new();
+    project.host.rules = [("*", Action::Allow), ("*.env", Action::Ask), ("keys/*", Action::Deny)]
+        .map(|(pattern, action)| rule("read", pattern, action))
+        .to_vec();
+    project.write("a.txt", "needle");
+    project.write(".env", "needle");
+    project.write("sub/.ENV", "needle");
+    project.write("keys/b", "needle");
+    fs::hard_link(project.path(".env"), project.path("linked.txt")).expect("linked");
+    let names = ["./.env", "./keys/b", "./linked.txt", "./sub/.ENV"].join(", ");
+    let note = "(Not searched, because reading needs permission:";
+    check(
+        &project,
+        json!({ "pattern": "needle" }),
+        &format!(
+            "Found 1 matches\n./a.txt:\n  Line 1: needle\n\n{note} {names}. Use the read tool to ask for it.)"
+        ),
+    )
+    .await;
+    // Whether it matches does not show.
+    for pattern in ["needle", "other"] {
+        let expected = format!("No files found\n\n{note} ./.env. Use the read tool to ask for it.)");
+        check(&project, json!({ "pattern": pattern, "path": ".env" }), &expected).await;
+    }
 }

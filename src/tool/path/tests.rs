@@ -70,3 +70,17 @@ fn home_is_expanded_as_a_shell_does() {
     let expanded = ["~", "~/x", "~x", "a/~"].map(|text| expand_home(Path::new("/home/u"), text));
     assert_eq!(expanded, ["/home/u", "/home/u/x", "~x", "a/~"]);
 }
+
+#[test]
+fn other_names_of_an_env_file_are_known_to_the_rules() {
+    let project = Project::new();
+    project.write(".env", "secret");
+    project.write("sub/Prod.ENV.local", "secret");
+    fs::hard_link(project.path(".env"), project.path("notes.txt")).expect("linked");
+    fs::hard_link(project.path("sub/Prod.ENV.local"), project.path("other.txt")).expect("linked");
+    check(&project, ".ENV", true, &[".ENV", ".env"]);
+    check(&project, "sub/Prod.ENV.local", true, &["sub/Prod.ENV.local", "sub/prod.env.local"]);
+    check(&project, "notes.txt", true, &["notes.txt", ".env"]);
+    // Only the directories where such files lie are searched.
+    check(&project, "other.txt", true, &["other.txt"]);
+}

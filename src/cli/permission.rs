@@ -1,0 +1,116 @@
+//! `windlass permission`: lists and revokes the answers that are remembered for a project.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Args, Subcommand};
+use windlass_protocol::opencode::permission::Action;
+
+use crate::{
+    base::clock,
+    config::{Environment, paths::Paths},
+    engine::{
+        EngineError,
+        approvals::{self, Approval, Which},
+    },
+};
+
+#[derive(Debug, Args)]
+pub struct PermissionArgs {
+    #[command(subcommand)]
+    command: PermissionCommand,
+    /// A directory of the project; the working directory unless given.
+    #[arg(long, global = true, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum PermissionCommand {
+    /// List what was always allowed or always rejected in this project.
+    #[command(alias = "ls")]
+    List,
+    /// Forget an answer, by its number in the list or by permission and pattern; running sessions ask again.
+    Revoke {
+        /// Number in the list, or the permission, such as `bash`.
+        #[arg(value_name = "NUMBER|PERMISSION")]
+        first: String,
+        /// The pattern as listed, such as `git push *`.
+        pattern: Option<String>,
+    },
+}
+
+pub fn run(environment: &Environment, args: PermissionArgs) -> ExitCode {
+    let directory = match args.cwd.map_or_else(std::env::current_dir, std::path::absolute) {
+        Ok(directory) => directory,
+        Err(error) => return fail(&format!("The directory cannot be used: {error}.")),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("The runtime cannot be started: {error}.")),
+    };
+    let paths = Paths::new(environment);
+    let done = runtime.block_on(async {
+        match args.command {
+            PermissionCommand::List => approvals::list(&paths, &directory).await.map(Done::Listed),
+            PermissionCommand::Revoke { first, pattern } => {
+                let which = match (pattern, first.parse()) {
+                    (Some(pattern), _) => Which::Rule { permission: first, pattern },
+                    (None, Ok(number)) => Which::Number(number),
+                    (None, Err(_)) => return Ok::<Done, EngineError>(Done::Unclear),
+                };
+                approvals::revoke(&paths, &directory, &which).await.map(Done::Revoked)
+            }
+        }
+    });
+    match done {
+        Ok(Done::Listed(rows)) if rows.is_empty() => say("Nothing is remembered for this project."),
+        Ok(Done::Listed(rows)) => say(&rows.iter().map(row).collect::<Vec<_>>().join("\n")),
+        Ok(Done::Revoked(Some(approval))) => say(&format!("Revoked: {}", row(&approval))),
+        Ok(Done::Revoked(None)) => fail("There is no such answer. See `windlass permission list`."),
+        Ok(Done::Unclear) => {
+            fail("Give a number from `windlass permission list`, or a permission and a pattern.")
+        }
+        Err(error) => fail(&format!("The store cannot be used: {}.", error.message)),
+    }
+}
+
+enum Done {
+    Listed(Vec<Approval>),
+    Revoked(Option<Approval>),
+    Unclear,
+}
+
+fn row(approval: &Approval) -> String {
+    let action = match approval.rule.action {
+        Action::Allow => "allow",
+        Action::Ask => "ask",
+        Action::Deny => "deny",
+    };
+    let Approval { number, rule, created } = approval;
+    // A pattern holds what a model wrote; it must not steer the terminal.
+    let pattern: String = rule.pattern.chars().flat_map(printable).collect();
+    format!("{number}\t{action}\t{}\t{pattern}\t{}", rule.permission, clock::iso(*created))
+}
+
+fn printable(c: char) -> Vec<char> {
+    match c.is_control() {
+        true => c.escape_default().collect(),
+        false => vec![c],
+    }
+}
+
+fn say(text: &str) -> ExitCode {
+    match writeln!(io::stdout(), "{text}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn fail(text: &str) -> ExitCode {
+    // Where nobody reads standard error the exit code says it.
+    let _ = writeln!(io::stderr(), "{text}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,447 @@
+//! Commands that run another one: where in their words that one begins.
+
+use super::{
+    SHELLS,
+    word::{Word, base_name},
+};
+
+/// Commands within commands (`sudo env nice …`); more is nothing a person writes.
+pub const MAX_NESTED: usize = 6;
+
+/// What a command runs besides itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inner {
+    /// Nothing.
+    None,
+    /// Only running it would tell.
+    Unknowable,
+    /// The words from the first index up to the second; several with `find -exec … -exec …`.
+    Words(Vec<(usize, usize)>),
+    /// Shell text.
+    Texts(Vec<String>),
+    /// A shell that reads its commands from standard input.
+    Stdin,
+}
+
+/// A command that is followed by options and then by the command it runs.
+struct Wrapper {
+    name: &'static str,
+    /// Options whose value is the next word.
+    short_values: &'static str,
+    long_values: &'static [&'static str],
+    /// Words between the options and the command.
+    n_positional: usize,
+    /// Options after which nothing is run.
+    harmless: &'static str,
+    /// Whether `NAME=value` may stand before the command.
+    has_assignments: bool,
+    /// The option whose value is shell text.
+    text: Option<char>,
+}
+
+const PLAIN: Wrapper = Wrapper {
+    name: "",
+    short_values: "",
+    long_values: &[],
+    n_positional: 0,
+    harmless: "",
+    has_assignments: false,
+    text: None,
+};
+
+#[rustfmt::skip]
+const WRAPPERS: &[Wrapper] = &[
+    Wrapper { name: "builtin", ..PLAIN },
+    Wrapper { name: "busybox", ..PLAIN },
+    Wrapper { name: "caffeinate", short_values: "tw", ..PLAIN },
+    Wrapper { name: "chroot", long_values: &["--userspec", "--groups"], n_positional: 1, ..PLAIN },
+    Wrapper { name: "chrt", short_values: "TPD", n_positional: 1, ..PLAIN },
+    Wrapper { name: "command", harmless: "vV", ..PLAIN },
+    Wrapper { name: "coproc", ..PLAIN },
+    Wrapper { name: "doas", short_values: "uC", has_assignments: true, ..PLAIN },
+    Wrapper { name: "env", short_values: "uC", long_values: &["--unset", "--chdir"], has_assignments: true, ..PLAIN },
+    Wrapper { name: "exec", short_values: "a", ..PLAIN },
+    Wrapper { name: "fakeroot", ..PLAIN },
+    Wrapper { name: "flock", short_values: "wE", long_values: &["--wait", "--timeout", "--conflict-exit-code"], n_positional: 1, text: Some('c'), ..PLAIN },
+    Wrapper { name: "ionice", short_values: "cnpPu", long_values: &["--class", "--classdata"], ..PLAIN },
+    Wrapper { name: "nice", short_values: "n", long_values: &["--adjustment"], ..PLAIN },
+    Wrapper { name: "nocorrect", ..PLAIN },
+    Wrapper { name: "noglob", ..PLAIN },
+    Wrapper { name: "nohup", ..PLAIN },
+    Wrapper { name: "runuser", short_values: "ugGs", text: Some('c'), ..PLAIN },
+    Wrapper { name: "setsid", ..PLAIN },
+    Wrapper { name: "stdbuf", short_values: "ioe", long_values: &["--input", "--output", "--error"], ..PLAIN },
+    Wrapper { name: "strace", short_values: "aeEIoOpPsSuUX", ..PLAIN },
+    Wrapper { name: "sudo", short_values: "ugpChrtTUDR", long_values: &["--user", "--group", "--prompt", "--close-from", "--host", "--role", "--type", "--command-timeout", "--other-user", "--chdir", "--chroot"], harmless: "lv", has_assignments: true, ..PLAIN },
+    Wrapper { name: "taskset", n_positional: 1, ..PLAIN },
+    Wrapper { name: "time", short_values: "fo", long_values: &["--format", "--output"], ..PLAIN },
+    Wrapper { name: "timeout", short_values: "sk", long_values: &["--signal", "--kill-after"], n_positional: 1, ..PLAIN },
+    Wrapper { name: "toybox", ..PLAIN },
+    Wrapper { name: "valgrind", ..PLAIN },
+    Wrapper { name: "xargs", short_values: "aEdILnPs", long_values: &["--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars", "--process-slot-var"], ..PLAIN },
+];
+
+/// Options of git before its subcommand whose value is the next word.
+const GIT_VALUES: [&str; 7] =
+    ["-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source", "--list-cmds"];
+
+/// Settings that `git -c` may make without running anything.
+const GIT_HARMLESS: [&str; 22] = [
+    "user.",
+    "color.",
+    "advice.",
+    "log.",
+    "i18n.",
+    "column.",
+    "fetch.prune",
+    "push.default",
+    "pull.",
+    "merge.conflict",
+    "init.defaultbranch",
+    "commit.gpgsign",
+    "tag.gpgsign",
+    "core.quotepath",
+    "core.autocrlf",
+    "core.abbrev",
+    "core.longpaths",
+    "core.filemode",
+    "core.ignorecase",
+    "diff.renames",
+    "gc.auto",
+    "http.postbuffer",
+];
+
+/// What the command of these words runs besides itself. The first word's literal is its name, path left off.
+pub fn inner(name: &str, words: &[Word]) -> Inner {
+    inner_at(name, words, 0)
+}
+
+fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
+    if depth > MAX_NESTED {
+        return Inner::Unknowable;
+    }
+    match name {
+        _ if SHELLS.contains(&name) => shell(words),
+        "eval" => joined(&words[1..]),
+        "source" | "." => match words.get(1) {
+            Some(script) if script.literal.is_none() || is_stdin(script.value()) => Inner::Unknowable,
+            Some(_) | None => Inner::None,
+        },
+        "trap" => match words.get(1).map(|word| (word.value(), word.literal.is_some())) {
+            None | Some(("-" | "-l" | "-p" | "--", true)) => Inner::None,
+            Some((text, true)) => Inner::Texts(vec![text.to_owned()]),
+            Some((_, false)) => Inner::Unknowable,
+        },
+        "find" => find(words, depth),
+        "fd" | "fdfind" => fd(words, depth),
+        "git" => git(words),
+        "su" | "script" => text_option(words),
+        "watch" => watch(words),
+        // Text, arguments and input are put together to shell text.
+        "parallel" | "rush" | "entr" => Inner::Unknowable,
+        // Names another program as a command, a builtin or a completion.
+        "hash" | "enable" | "mapfile" | "readarray" | "bind" | "complete"
+            if words.iter().any(|word| {
+                word.literal.as_deref().is_none_or(|it| matches!(it, "-p" | "-f" | "-C" | "-x" | "-F"))
+            }) =>
+        {
+            Inner::Unknowable
+        }
+        _ => match WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+            Some(wrapper) => wrapped(wrapper, words, depth),
+            None => Inner::None,
+        },
+    }
+}
+
+/// Whether `always` must not take this command's name alone: it would allow whatever it runs.
+pub fn is_wrapper(name: &str) -> bool {
+    const OTHERS: [&str; 12] =
+        ["eval", "source", ".", "trap", "su", "script", "watch", "parallel", "rush", "entr", "find", "fd"];
+    SHELLS.contains(&name) || OTHERS.contains(&name) || WRAPPERS.iter().any(|wrapper| wrapper.name == name)
+}
+
+fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
+    let mut idx = 1;
+    let mut n_positional = 0;
+    let mut replaced = None;
+    while let Some(word) = words.get(idx) {
+        let Some(literal) = &word.literal else { return Inner::Unknowable };
+        let is_option = n_positional == 0 && literal.len() > 1 && literal.starts_with('-');
+        if is_option && literal == "--" {
+            idx += 1;
+            // What follows is the positional words and the command, whatever it looks like.
+            idx += wrapper.n_positional;
+            break;
+        }
+        if is_option {
+            let next = words.get(idx + 1);
+            if let Some(text) = text_of(wrapper, literal, next) {
+                return text;
+            }
+            if literal.starts_with("--") {
+                if wrapper.name == "env" && literal.starts_with("--split-string") {
+                    return Inner::Unknowable;
+                }
+                if wrapper.name == "xargs" && literal.starts_with("--replace") {
+                    replaced = Some(literal.split_once('=').map_or("{}", |it| it.1).to_owned());
+                }
+                idx += 1 + usize::from(wrapper.long_values.contains(&literal.as_str()));
+                continue;
+            }
+            if literal.contains(|c| wrapper.harmless.contains(c)) {
+                return Inner::None;
+            }
+            if wrapper.name == "env" && literal.contains('S') {
+                return Inner::Unknowable;
+            }
+            let value = literal.find(|c| wrapper.short_values.contains(c));
+            let is_separate = value.is_some_and(|at| at + 1 == literal.len());
+            if wrapper.name == "xargs" && literal.starts_with("-I") {
+                let given = if is_separate { next.map(Word::value) } else { literal.get(2..) };
+                replaced = given.map(str::to_owned);
+            } else if wrapper.name == "xargs" && literal.starts_with("-i") {
+                replaced = Some(literal.get(2..).filter(|it| !it.is_empty()).unwrap_or("{}").to_owned());
+            }
+            idx += 1 + usize::from(is_separate);
+            continue;
+        }
+        if wrapper.has_assignments && is_assignment(literal) {
+            idx += 1;
+            continue;
+        }
+        if n_positional > 0 && literal.starts_with('-') {
+            // `flock FILE -c text`.
+            if let Some(text) = text_of(wrapper, literal, words.get(idx + 1)) {
+                return text;
+            }
+        }
+        if n_positional == wrapper.n_positional {
+            break;
+        }
+        n_positional += 1;
+        idx += 1;
+    }
+    if idx >= words.len() {
+        return Inner::None;
+    }
+    if wrapper.name == "xargs" && is_fed(&words[idx..], replaced.as_deref(), depth) {
+        return Inner::Unknowable;
+    }
+    Inner::Words(vec![(idx, words.len())])
+}
+
+fn text_of(wrapper: &Wrapper, option: &str, next: Option<&Word>) -> Option<Inner> {
+    let letter = wrapper.text?;
+    let is_text = option == "--command" || (!option.starts_with("--") && option.ends_with(letter));
+    if !is_text {
+        return option.starts_with("--command=").then_some(Inner::Unknowable);
+    }
+    Some(match next.and_then(|word| word.literal.clone()) {
+        Some(text) => Inner::Texts(vec![text]),
+        None => Inner::Unknowable,
+    })
+}
+
+/// Whether what comes from outside (input lines, found files) decides which command runs.
+fn is_fed(words: &[Word], replaced: Option<&str>, depth: usize) -> bool {
+    let Some(name) = words.first().and_then(|word| word.literal.as_deref()) else { return true };
+    let has_replaced =
+        |text: &str| replaced.is_some_and(|replaced| !replaced.is_empty() && text.contains(replaced));
+    if has_replaced(name) {
+        return true;
+    }
+    let name = base_name(name);
+    match inner_at(name, words, depth + 1) {
+        Inner::Words(ranges) => {
+            ranges.iter().any(|(from, to)| is_fed(&words[*from..*to], replaced, depth + 1))
+        }
+        Inner::Texts(texts) => name == "eval" || texts.iter().any(|text| has_replaced(text)),
+        Inner::Unknowable | Inner::Stdin => true,
+        // `xargs sudo`: the command comes from the input.
+        Inner::None => is_wrapper(name) && words.len() == 1,
+    }
+}
+
+fn shell(words: &[Word]) -> Inner {
+    let mut has_text = false;
+    let mut reads_stdin = false;
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
+        match literal {
+            "--version" | "--help" => return Inner::None,
+            "--rcfile" | "--init-file" => return Inner::Unknowable,
+            "--" | "-" => {
+                idx += 1;
+                break;
+            }
+            option if option.starts_with("--") => idx += 1,
+            option if option.len() > 1 && option.starts_with(['-', '+']) => {
+                has_text |= option.starts_with('-') && option.contains('c');
+                reads_stdin |= option.contains('s');
+                idx += 1 + usize::from(option.contains(['o', 'O']));
+            }
+            _script => break,
+        }
+    }
+    match words.get(idx) {
+        Some(word) if has_text => match &word.literal {
+            Some(text) => Inner::Texts(vec![text.clone()]),
+            None => Inner::Unknowable,
+        },
+        None if has_text => Inner::Unknowable,
+        _ if reads_stdin => Inner::Stdin,
+        Some(script) if script.literal.is_none() || is_stdin(script.value()) => Inner::Unknowable,
+        Some(_script) => Inner::None,
+        None => Inner::Stdin,
+    }
+}
+
+fn joined(words: &[Word]) -> Inner {
+    let texts: Option<Vec<&str>> = words.iter().map(|word| word.literal.as_deref()).collect();
+    match texts {
+        Some(texts) => Inner::Texts(vec![texts.join(" ")]),
+        None => Inner::Unknowable,
+    }
+}
+
+fn find(words: &[Word], depth: usize) -> Inner {
+    let mut ranges = Vec::new();
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        idx += 1;
+        if !["-exec", "-execdir", "-ok", "-okdir"].contains(&word.value()) {
+            continue;
+        }
+        let rest = &words[idx..];
+        let n_words = rest.iter().position(|word| matches!(word.value(), ";" | "+")).unwrap_or(rest.len());
+        if is_fed(&rest[..n_words], Some("{}"), depth) {
+            return Inner::Unknowable;
+        }
+        ranges.push((idx, idx + n_words));
+        idx += n_words;
+    }
+    if ranges.is_empty() { Inner::None } else { Inner::Words(ranges) }
+}
+
+fn fd(words: &[Word], depth: usize) -> Inner {
+    let is_action = |word: &Word| {
+        let value = word.value();
+        matches!(value, "--exec" | "--exec-batch")
+            || (value.starts_with('-') && !value.starts_with("--") && value.ends_with(['x', 'X']))
+    };
+    match words.iter().position(is_action) {
+        None if words.iter().any(|word| word.value().starts_with("--exec")) => Inner::Unknowable,
+        None => Inner::None,
+        Some(at) if is_fed(&words[at + 1..], Some("{}"), depth) => Inner::Unknowable,
+        Some(at) => Inner::Words(vec![(at + 1, words.len())]),
+    }
+}
+
+/// `su -c text`, `script -c text`: the text may stand behind other words.
+fn text_option(words: &[Word]) -> Inner {
+    let is_text = |word: &Word| {
+        let value = word.value();
+        matches!(value, "--command")
+            || (value.starts_with('-') && !value.starts_with("--") && value.ends_with('c'))
+    };
+    match words.iter().position(is_text) {
+        Some(at) => match words.get(at + 1).and_then(|word| word.literal.clone()) {
+            Some(text) => Inner::Texts(vec![text]),
+            None => Inner::Unknowable,
+        },
+        // A shell that reads its commands.
+        None => Inner::Unknowable,
+    }
+}
+
+fn watch(words: &[Word]) -> Inner {
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        match word.literal.as_deref() {
+            None => return Inner::Unknowable,
+            Some("-n" | "--interval" | "-q" | "--equexit") => idx += 2,
+            Some(option) if option.starts_with('-') => idx += 1,
+            Some(_command) => return joined(&words[idx..]),
+        }
+    }
+    Inner::None
+}
+
+fn git(words: &[Word]) -> Inner {
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
+        match literal {
+            "-c" => {
+                let Some(setting) = words.get(idx + 1).and_then(|word| word.literal.as_deref()) else {
+                    return Inner::Unknowable;
+                };
+                if !is_harmless_setting(setting) {
+                    return Inner::Unknowable;
+                }
+                idx += 2;
+            }
+            option if option.starts_with("--config-env") || option.starts_with("--exec-path=") => {
+                return Inner::Unknowable;
+            }
+            option if GIT_VALUES.contains(&option) => idx += 2,
+            option if option.starts_with('-') => idx += 1,
+            _subcommand => break,
+        }
+    }
+    let Some(rest) = words.get(idx..).filter(|rest| !rest.is_empty()) else { return Inner::None };
+    let has = |options: &[&str]| {
+        rest.iter().any(|word| {
+            options
+                .iter()
+                .any(|option| word.value() == *option || word.value().starts_with(&format!("{option}=")))
+        })
+    };
+    let runs_text = match rest.first().map(Word::value) {
+        Some("rebase") => has(&["--exec", "-x"]) || rest.iter().any(|word| word.value().starts_with("-x")),
+        Some("bisect") => {
+            if rest.get(1).map(Word::value) == Some("run") {
+                return Inner::Words(vec![(idx + 2, words.len())]);
+            }
+            false
+        }
+        Some("submodule") => rest.iter().any(|word| word.value() == "foreach"),
+        Some("difftool" | "mergetool") => has(&["-x", "--extcmd"]),
+        Some("grep") => {
+            rest.iter().any(|word| word.value().starts_with("-O") || word.value().starts_with("--open-files"))
+        }
+        Some("filter-branch" | "daemon" | "remote-ext") => true,
+        Some("config") => {
+            rest.iter().any(|word| word.literal.as_deref().is_none_or(|it| it.starts_with('!')))
+        }
+        Some(_) | None => has(&["--upload-pack", "--receive-pack", "--exec"]),
+    };
+    if runs_text || rest.iter().any(|word| word.value().starts_with("ext::")) {
+        return Inner::Unknowable;
+    }
+    // `git -C x push` is a `git push`; the caller puts the name in front again.
+    if idx > 1 { Inner::Words(vec![(idx, words.len())]) } else { Inner::None }
+}
+
+fn is_harmless_setting(setting: &str) -> bool {
+    let key = setting.split('=').next().unwrap_or_default().to_lowercase();
+    GIT_HARMLESS
+        .iter()
+        .any(|harmless| key == *harmless || (harmless.ends_with('.') && key.starts_with(harmless)))
+        || key == "merge.conflictstyle"
+}
+
+fn is_stdin(path: &str) -> bool {
+    path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")
+}
+
+/// `NAME=value`.
+pub fn is_assignment(word: &str) -> bool {
+    let Some((name, _)) = word.split_once('=') else { return false };
+    let name = name.strip_suffix('+').unwrap_or(name);
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
