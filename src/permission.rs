@@ -109,14 +109,5 @@ pub fn about(permission: &str, rules: &[Rule]) -> Vec<Rule> {
     rules.iter().filter(|rule| wildcard(&rule.permission, permission)).cloned().collect()
 }
 
-/// The permission that a tool asks for.
-pub fn of_tool(tool: &str) -> &str {
-    match tool {
-        "edit" | "write" | "apply_patch" => "edit",
-        "list_mcp_resources" | "list_mcp_resource_templates" | "read_mcp_resource" => "read",
-        own => own,
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{Signal, killpg},
+    sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
@@ -40,6 +40,8 @@ pub struct Child {
     group: Pid,
     /// Once the group was killed its number may be given to somebody else.
     is_group_killed: bool,
+    /// Once the leader was waited for, its number may be another process's.
+    is_reaped: bool,
     /// Set when asked for in [`Spawn::stdin`].
     pub stdin: Option<ChildStdin>,
     pub stdout: Option<ChildStdout>,
@@ -72,6 +74,7 @@ pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
         inner,
         group,
         is_group_killed: false,
+        is_reaped: false,
     })
 }
 
@@ -87,14 +90,24 @@ fn die_with_parent(command: &mut Command) {
 impl Child {
     /// Waits for the child itself; what it left in its group may still run.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.inner.wait().await
+        let status = self.inner.wait().await;
+        self.is_reaped = status.is_ok();
+        status
     }
 
     /// Ends the whole group: SIGTERM, then SIGKILL after `grace` or as soon as the leader is gone.
     pub async fn end(&mut self, grace: Duration) -> Option<ExitStatus> {
+        // Whoever left the group by `setsid` is found by its parents, as long as those live.
+        let descendants = if self.is_reaped { Vec::new() } else { descendants(self.group) };
         self.signal(Signal::SIGTERM);
+        for pid in &descendants {
+            let _ = kill(*pid, Signal::SIGTERM);
+        }
         let exited = tokio::time::timeout(grace, self.inner.wait()).await;
         self.kill_group();
+        for pid in &descendants {
+            let _ = kill(*pid, Signal::SIGKILL);
+        }
         match exited {
             Ok(status) => status.ok(),
             Err(_) => self.inner.wait().await.ok(),
@@ -117,8 +130,30 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
+        let is_known = !self.is_group_killed && !self.is_reaped;
+        let descendants = if is_known { descendants(self.group) } else { Vec::new() };
         self.kill_group();
+        for pid in descendants {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
     }
+}
+
+/// Every process that `leader` started, and what those started, as far as the system tells.
+fn descendants(leader: Pid) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut pending = vec![leader];
+    while let Some(pid) = pending.pop() {
+        let children =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let children =
+            children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw);
+        for child in children {
+            found.push(child);
+            pending.push(child);
+        }
+    }
+    found
 }
 
 #[cfg(test)]

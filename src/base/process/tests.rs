@@ -38,3 +38,12 @@ async fn dropping_kills_the_group() {
     stdout.read_to_end(&mut rest).await.expect("reads");
     assert!(rest.is_empty());
 }
+
+#[tokio::test]
+async fn a_child_that_left_the_group_is_ended_too() {
+    let mut child = shell("setsid sh -c 'echo ready; sleep 100' & wait");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    assert_eq!(lines.next_line().await.expect("reads"), Some("ready".to_owned()));
+    child.end(Duration::from_millis(200)).await;
+    assert_eq!(lines.next_line().await.expect("reads"), None);
+}
