@@ -517,6 +517,10 @@ async fn answer(stream: &mut TcpStream, wire: Wire, reply: Reply) -> io::Result<
         }
     }
     send(stream, &mut encoder.out, reply.stalled.as_ref()).await?;
+    if let Some(stalled) = &reply.stalled {
+        // All of it fits into the system's buffers, which may be larger than any reply: nothing is left to stall.
+        stalled.reached.send_replace(true);
+    }
     stream.write_all(b"0\r\n\r\n").await?;
     Ok(true)
 }
