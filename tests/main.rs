@@ -23,6 +23,7 @@ mod prompt;
 mod retry;
 mod rust_sdk;
 mod session;
+mod state;
 mod store;
 mod subagents;
 mod tidy;
