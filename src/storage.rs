@@ -6,7 +6,7 @@ use std::{collections::HashMap, path::PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use windlass_protocol::opencode::{
-    id::{MessageId, PartId, SessionId},
+    id::{PartId, SessionId},
     message::{Message, MessageWithParts},
     part::{Part, PartKind},
     permission::{Action, Rule},
@@ -67,12 +67,6 @@ pub enum Write {
         session_id: SessionId,
         part_id: PartId,
         text: String,
-    },
-    RemovePart {
-        part_id: PartId,
-    },
-    RemoveMessage {
-        message_id: MessageId,
     },
     Todos {
         session_id: SessionId,
@@ -356,12 +350,6 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
             connection
                 .prepare_cached("INSERT INTO part_text (part_id, session_id, text) VALUES (?1, ?2, ?3)")?
                 .execute([part_id.as_str(), session_id.as_str(), text])?;
-        }
-        Write::RemovePart { part_id } => {
-            connection.prepare_cached("DELETE FROM part WHERE id = ?1")?.execute([part_id.as_str()])?;
-        }
-        Write::RemoveMessage { message_id } => {
-            connection.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([message_id.as_str()])?;
         }
         Write::Todos { session_id, todos } => {
             connection
