@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
-    config::{AgentConfig, McpConfig, ProviderConfig},
+    config::{AgentConfig, CommandConfig, McpConfig, ProviderConfig, SkillsConfig},
     message::ModelRef,
     permission::Rule,
 };
@@ -55,6 +55,10 @@ pub struct Config {
     /// Rules of the user's `permission` (files, then `OPENCODE_PERMISSION`).
     pub permission: Vec<Rule>,
     pub agents: BTreeMap<String, AgentConfig>,
+    pub commands: BTreeMap<String, CommandConfig>,
+    pub skills: SkillsConfig,
+    /// Directories whose subdirectories hold agents, commands and skills as files, the weakest first.
+    pub directories: Vec<PathBuf>,
     pub providers: BTreeMap<String, ProviderConfig>,
     pub disabled_providers: Vec<String>,
     pub enabled_providers: Option<Vec<String>>,

@@ -8,14 +8,14 @@ use std::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
-    config::{AgentConfig, McpConfig, ProviderConfig},
+    config::{AgentConfig, CommandConfig, McpConfig, ProviderConfig, SkillsConfig},
     message::ModelRef,
     permission::Rule,
 };
 
 use super::{
     Config, Environment, Instruction, ToolOutputLimits, Warning,
-    layers::Layer,
+    layers::{self, Layer},
     merge::merge,
     paths::Paths,
     rules::{read_rules, rules_from_tools},
@@ -77,6 +77,9 @@ pub fn resolve(place: &Place<'_>, mut layers: Vec<Layer>, mut warnings: Vec<Warn
         default_agent: string("default_agent"),
         permission: permission(&raw, &layers, home),
         agents: agents(&raw, &layers),
+        commands: decode_key(&raw, "command").unwrap_or_default(),
+        skills: decode_key(&raw, "skills").unwrap_or_default(),
+        directories: layers::directories(place.environment, place.paths, place.directory, place.worktree),
         providers: decode_key(&raw, "provider").unwrap_or_default(),
         disabled_providers: strings("disabled_providers").unwrap_or_default(),
         enabled_providers: strings("enabled_providers"),
@@ -144,6 +147,9 @@ fn check(layer: &mut Layer, warnings: &mut Vec<Warning>) {
         "provider" => checker
             .entries(key, value, |checker, path, provider| checker.prune::<ProviderConfig>(path, provider)),
         "agent" => checker.entries(key, value, Checker::agent),
+        "command" => checker
+            .entries(key, value, |checker, path, command| checker.prune::<CommandConfig>(path, command)),
+        "skills" => checker.prune::<SkillsConfig>(&[key], value),
         "mcp" => checker.entries(key, value, Checker::mcp),
         _ => true,
     });
@@ -381,6 +387,8 @@ fn decode_key<T: DeserializeOwned>(raw: &Map<String, Value>, key: &str) -> Optio
 fn plain(message: &str) -> String {
     let words = [
         ("expected struct AgentConfig", "expected an object"),
+        ("expected struct CommandConfig", "expected an object"),
+        ("expected struct SkillsConfig", "expected an object"),
         ("expected struct ModelConfig", "expected an object"),
         ("expected struct ProviderConfig", "expected an object"),
         ("expected struct ToolOutputConfig", "expected an object"),

@@ -155,6 +155,24 @@ fn files(environment: &Environment, paths: &Paths, directory: &Path, worktree: &
     files.into_iter().map(config_file).collect()
 }
 
+/// Directories that hold agents, commands and skills as files beside the configuration, the weakest first.
+pub fn directories(
+    environment: &Environment,
+    paths: &Paths,
+    directory: &Path,
+    worktree: &Path,
+) -> Vec<PathBuf> {
+    let mut directories = vec![paths.opencode_config.clone(), environment.home.join(".opencode")];
+    if !environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
+        let from_root = project_directories(directory, worktree);
+        directories.extend(from_root.iter().map(|ancestor| ancestor.join(".opencode")));
+    }
+    directories.extend(environment.get("OPENCODE_CONFIG_DIR").map(PathBuf::from));
+    let mut seen = HashSet::new();
+    directories.retain(|directory| seen.insert(directory.clone()));
+    directories
+}
+
 /// Ancestors of `directory` from the worktree's root down.
 fn project_directories<'a>(directory: &'a Path, worktree: &Path) -> Vec<&'a Path> {
     let mut directories: Vec<&Path> =

@@ -37,6 +37,28 @@ pub enum AgentMode {
     All,
 }
 
+/// `command.<name>`: a prompt kept under a name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommandConfig {
+    /// The prompt, with `$1`, `$ARGUMENTS`, `` !`cmd` `` and `@file` in it.
+    pub template: String,
+    pub description: Option<String>,
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub variant: Option<String>,
+    /// Whether a subagent carries it out.
+    pub subtask: Option<bool>,
+}
+
+/// `skills`: where else skills are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SkillsConfig {
+    pub paths: Vec<String>,
+    pub urls: Vec<String>,
+}
+
 /// `provider.<id>`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
