@@ -12,6 +12,7 @@ mod options;
 mod outbox;
 mod permissions;
 mod prompt;
+mod reload;
 mod session;
 mod settings;
 mod to_proto;

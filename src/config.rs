@@ -1,7 +1,7 @@
 //! Configuration: raw layers in, one resolved value out.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -22,7 +22,7 @@ pub mod rules;
 use paths::Paths;
 
 /// The process's environment, read once at the top and handed down.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     pub variables: BTreeMap<String, String>,
     pub home: PathBuf,
@@ -41,7 +41,7 @@ impl Environment {
 }
 
 /// The resolved configuration of one directory. A turn keeps the one it began with.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub environment: Environment,
     pub paths: Paths,
@@ -59,6 +59,8 @@ pub struct Config {
     pub skills: SkillsConfig,
     /// Directories whose subdirectories hold agents, commands and skills as files, the weakest first.
     pub directories: Vec<PathBuf>,
+    /// Files and directories whose change may change this.
+    pub watched: BTreeSet<PathBuf>,
     pub providers: BTreeMap<String, ProviderConfig>,
     pub disabled_providers: Vec<String>,
     pub enabled_providers: Option<Vec<String>>,

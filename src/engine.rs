@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -38,6 +38,7 @@ mod error;
 pub mod keys;
 mod project;
 mod prompt;
+mod reload;
 mod session;
 mod state;
 mod state_file;
@@ -184,6 +185,14 @@ impl Engine {
 
     /// What a directory's files say now, without starting its services.
     pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
+        let loaded = self.read(directory).await?;
+        for warning in &loaded.warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(loaded)
+    }
+
+    async fn read(&self, directory: &Path) -> Result<Loaded, EngineError> {
         let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let directory = directory.to_owned();
@@ -194,29 +203,27 @@ impl Engine {
             }
             Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys))
         });
-        let loaded =
-            read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))??;
-        for warning in &loaded.warnings {
-            tracing::warn!("{warning}");
-        }
-        Ok(loaded)
+        read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
     }
 
     /// The services of a directory, with its files read afresh.
     pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
+        let read_at = Instant::now();
         let loaded = self.read_files(directory).await?;
-        let mut workspaces = lock(&self.0.workspaces);
-        match workspaces.get(&loaded.config.directory) {
-            Some(workspace) => {
-                workspace.replace(loaded);
-                Ok(workspace.clone())
+        let workspace = {
+            let mut workspaces = lock(&self.0.workspaces);
+            match workspaces.get(&loaded.config.directory) {
+                Some(workspace) => workspace.clone(),
+                None => {
+                    let storage = self.0.storage.clone();
+                    let workspace = Arc::new(Workspace::start(loaded, read_at, &self.0.bus, storage));
+                    workspaces.insert(workspace.directory().to_owned(), workspace.clone());
+                    return Ok(workspace);
+                }
             }
-            None => {
-                let workspace = Arc::new(Workspace::start(loaded, &self.0.bus, self.0.storage.clone()));
-                workspaces.insert(workspace.directory().to_owned(), workspace.clone());
-                Ok(workspace)
-            }
-        }
+        };
+        self.exchange(&workspace, loaded, read_at);
+        Ok(workspace)
     }
 
     /// Makes and opens a session.
@@ -469,7 +476,7 @@ impl Engine {
             return;
         }
         lock(&self.0.workspaces).retain(|_, other| !Arc::ptr_eq(other, &workspace));
-        workspace.mcp().close().await;
+        workspace.close().await;
     }
 
     /// Deletes a session and everything in it. Deleting what is not there succeeds.
@@ -561,7 +568,7 @@ impl Engine {
 
     async fn close_workspaces(&self) {
         let workspaces = std::mem::take(&mut *lock(&self.0.workspaces));
-        futures_util::future::join_all(workspaces.values().map(|workspace| workspace.mcp().close())).await;
+        futures_util::future::join_all(workspaces.values().map(|workspace| workspace.close())).await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a workspace offers by files and configuration: agents and instruction files.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
@@ -9,10 +9,13 @@ use windlass_protocol::opencode::{
     permission::{Action, Rule},
 };
 
-use crate::config::{
-    Config, Warning,
-    decode::parse_model,
-    rules::{deciding, defaults, read_rules, rule, rules_from_tools},
+use crate::{
+    base::watch::Target,
+    config::{
+        Config, Warning,
+        decode::parse_model,
+        rules::{deciding, defaults, read_rules, rule, rules_from_tools},
+    },
 };
 
 mod instructions;
@@ -124,6 +127,13 @@ pub fn default_agent<'a>(agents: &'a [Agent], config: &Config) -> (Option<&'a Ag
 /// `instructions` names. Does blocking reads.
 pub fn instructions(config: &Config) -> Vec<InstructionBlock> {
     instructions::read(config)
+}
+
+/// Where agents, commands and skills are read from, beside the configuration's own files.
+pub fn sources(config: &Config) -> Vec<Target> {
+    const NAMES: [&str; 8] = ["agent", "agents", "command", "commands", "mode", "modes", "skill", "skills"];
+    let below = |directory: &PathBuf| NAMES.map(|name| Target::Tree(directory.join(name)));
+    config.directories.iter().flat_map(below).collect()
 }
 
 fn built_in(config: &Config) -> Vec<Agent> {

@@ -20,6 +20,7 @@ mod mcp;
 mod permission;
 mod process;
 mod prompt;
+mod reload;
 mod retry;
 mod rust_sdk;
 mod session;

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::{
     acp::decode::ClientCapabilities,
-    opencode::{id::SessionId, permission::Reply},
+    opencode::{event::EventKind, id::SessionId, permission::Reply},
 };
 
 use super::{
@@ -24,6 +24,7 @@ use super::{
     encoder::Encoder,
     outbox::{Outbox, Outgoing},
     permissions::Permissions,
+    reload::Reloads,
     session::FrontSession,
     trace::Trace,
 };
@@ -100,8 +101,6 @@ pub async fn serve(
     });
     let trace = Arc::new(trace?);
     let outbox = Arc::new(Outbox::new());
-    let subscriber: Arc<dyn Subscriber> = outbox.clone();
-    engine.bus().subscribe(Filter::All, &subscriber);
     let permissions = Arc::new(Permissions::default());
     let connection = Arc::new(Connection {
         engine: engine.clone(),
@@ -115,6 +114,11 @@ pub async fn serve(
         gates: Mutex::default(),
         options,
     });
+    let reloads: Arc<dyn Subscriber> = Arc::new(Reloads(Arc::downgrade(&connection)));
+    // First, so that the updates stand before the event that caused them.
+    engine.bus().subscribe(Filter::Only(vec![EventKind::ConfigUpdated]), &reloads);
+    let subscriber: Arc<dyn Subscriber> = outbox.clone();
+    engine.bus().subscribe(Filter::All, &subscriber);
     let writer = Writer {
         connection: Arc::downgrade(&connection),
         encoder: Encoder::new(engine.clone(), permissions.clone()),

@@ -23,7 +23,10 @@ use super::{
     outbox::Cancel,
     to_proto,
 };
-use crate::engine::{PromptInput, PromptPart, TurnEnd};
+use crate::{
+    config::Warning,
+    engine::{PromptInput, PromptPart, TurnEnd},
+};
 
 pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
@@ -72,10 +75,11 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
 }
 
 /// Shows what the configuration got wrong to a user whose client knows no notices: once, as a thought.
-fn tell(connection: &Connection, id: &SessionId, warnings: &[String]) {
+fn tell(connection: &Connection, id: &SessionId, warnings: &[Warning]) {
     if warnings.is_empty() {
         return;
     }
+    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let text = format!("Part of the configuration is ignored:\n- {}", warnings.join("\n- "));
     let chunk = ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
         .message_id(MessageId::new(format!("warnings_{id}")));

@@ -1,7 +1,7 @@
 //! From checked layers to one [`Config`]: drops what has the wrong shape, says where, and decodes the rest.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -80,6 +80,7 @@ pub fn resolve(place: &Place<'_>, mut layers: Vec<Layer>, mut warnings: Vec<Warn
         commands: decode_key(&raw, "command").unwrap_or_default(),
         skills: decode_key(&raw, "skills").unwrap_or_default(),
         directories: layers::directories(place.environment, place.paths, place.directory, place.worktree),
+        watched: BTreeSet::new(),
         providers: decode_key(&raw, "provider").unwrap_or_default(),
         disabled_providers: strings("disabled_providers").unwrap_or_default(),
         enabled_providers: strings("enabled_providers"),

@@ -56,7 +56,10 @@ pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Confi
     let worktree = worktree(directory);
     let (layers, warnings) = read(environment, paths, directory, &worktree);
     let place = Place { environment, paths, directory, worktree: &worktree };
-    resolve(&place, layers, warnings)
+    let files = files(environment, paths, directory, &worktree).into_iter().map(|file| file.file);
+    let substituted = layers.iter().flat_map(|layer| substituted_files(environment, layer));
+    let watched = files.chain(substituted).collect();
+    Config { watched, ..resolve(&place, layers, warnings) }
 }
 
 /// The repository around `directory`: the nearest ancestor with `.git`, a directory or (in a linked worktree) a
@@ -110,11 +113,7 @@ pub fn parse(
     let substitutes = Substitutes {
         variable: &|name| environment.get(name).map(str::to_owned),
         file: &|name| {
-            let path = match name.strip_prefix("~/") {
-                Some(rest) => environment.home.join(rest),
-                None => base.join(name),
-            };
-            read_bounded(&path)
+            read_bounded(&substituted_file(environment, &base, name))
                 .map(|content| content.trim().to_owned())
                 .map_err(|err| format!("{{file:{name}}} cannot be read: {err}; it counts as empty"))
         },
@@ -125,6 +124,20 @@ pub fn parse(
         warnings.push(Warning { source: source.clone(), line: Some(line), column: Some(column), message });
     }
     Layer { source, base, value: document.value, text, offsets: document.offsets }
+}
+
+/// Where `{file:name}` leads in a source of the directory `base`.
+fn substituted_file(environment: &Environment, base: &Path, name: &str) -> PathBuf {
+    match name.strip_prefix("~/") {
+        Some(rest) => environment.home.join(rest),
+        None => base.join(name),
+    }
+}
+
+/// The files that a source's `{file:…}` name.
+fn substituted_files(environment: &Environment, layer: &Layer) -> Vec<PathBuf> {
+    let names = layer.text.split("{file:").skip(1).filter_map(|rest| rest.split_once('}'));
+    names.map(|(name, _)| substituted_file(environment, &layer.base, name)).collect()
 }
 
 struct ConfigFile {

@@ -95,6 +95,11 @@ async fn drive(
     cancel: &CancellationToken,
     input: PromptInput,
 ) -> Result<TurnOutcome, EngineError> {
+    if session.workspace.is_blind()
+        && let Err(error) = session.engine.read_again(&session.workspace).await
+    {
+        tracing::warn!(%error, "the configuration was not read again");
+    }
     let loaded = session.workspace.loaded();
     let (agent, model) = choose(&loaded, state, &input)?;
     let instructions = tokio::select! {

@@ -2,13 +2,20 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
 };
 
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::message::ModelRef;
 
 use super::approvals::Approvals;
 use crate::{
+    base::{lock::lock, watch::Target},
     bus::Bus,
     config::{self, Config, Environment, Warning, paths::Paths},
     library::{self, Agent},
@@ -23,10 +30,22 @@ use crate::{
 /// The services of a directory.
 pub struct Workspace {
     directory: PathBuf,
-    loaded: Mutex<Arc<Loaded>>,
+    current: Mutex<Current>,
+    /// The task that reads the files again when they change, once it was started.
+    pub(super) reloading: Mutex<Option<AbortOnDropHandle<()>>>,
+    /// Wakes that task.
+    pub(super) is_stale: Arc<Notify>,
+    /// Changes are not noticed: the system does not let us watch.
+    pub(super) is_blind: AtomicBool,
     /// Servers of the configuration.
     mcp: mcp::Servers,
     pub(super) approvals: Approvals,
+}
+
+struct Current {
+    loaded: Arc<Loaded>,
+    /// When the reading began.
+    read_at: Instant,
 }
 
 /// Something a user may choose.
@@ -38,6 +57,7 @@ pub struct Choice {
 }
 
 /// What the files said when they were read last. A turn keeps the one it began with.
+#[derive(PartialEq)]
 pub struct Loaded {
     pub config: Config,
     /// Default agent first, then by name; never empty.
@@ -51,7 +71,7 @@ pub struct Loaded {
 
 impl Workspace {
     /// Starts the directory's services.
-    pub(super) fn start(loaded: Loaded, bus: &Bus, storage: Storage) -> Self {
+    pub(super) fn start(loaded: Loaded, read_at: Instant, bus: &Bus, storage: Storage) -> Self {
         let directory = loaded.config.directory.clone();
         let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
         let specs = loaded.config.mcp.iter();
@@ -59,7 +79,10 @@ impl Workspace {
         Self {
             mcp: mcp::Servers::start(specs, directory.clone(), bus.clone()),
             directory,
-            loaded: Mutex::new(Arc::new(loaded)),
+            current: Mutex::new(Current { loaded: Arc::new(loaded), read_at }),
+            reloading: Mutex::default(),
+            is_stale: Arc::default(),
+            is_blind: AtomicBool::new(false),
             approvals,
         }
     }
@@ -71,7 +94,7 @@ impl Workspace {
 
     /// The current configuration and what follows from it.
     pub fn loaded(&self) -> Arc<Loaded> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.current).loaded.clone()
     }
 
     /// MCP servers of the configuration.
@@ -79,9 +102,37 @@ impl Workspace {
         &self.mcp
     }
 
-    /// Puts freshly read files in the place of the old.
-    pub(super) fn replace(&self, loaded: Loaded) {
-        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+    /// Has the files read again soon, however often it is called; for sources that change without a file event.
+    ///
+    /// Nothing happens before the directory is watched: until then each new session reads the files.
+    pub fn read_again_soon(&self) {
+        self.is_stale.notify_one();
+    }
+
+    /// Puts files whose reading began at `read_at` in the place of the old. False when they say the same, or when
+    /// newer ones are there already.
+    pub(super) fn replace(&self, loaded: Loaded, read_at: Instant) -> bool {
+        let mut current = lock(&self.current);
+        if read_at < current.read_at {
+            return false;
+        }
+        current.read_at = read_at;
+        let is_new = *current.loaded != loaded;
+        if is_new {
+            current.loaded = Arc::new(loaded);
+        }
+        is_new
+    }
+
+    /// Whether changes of the files are not noticed by themselves.
+    pub(super) fn is_blind(&self) -> bool {
+        self.is_blind.load(Ordering::Relaxed)
+    }
+
+    /// Ends the directory's services.
+    pub(super) async fn close(&self) {
+        drop(lock(&self.reloading).take());
+        self.mcp.close().await;
     }
 }
 
@@ -109,6 +160,13 @@ impl Loaded {
         warnings.extend(more);
         let last_used = super::state_file::last_used_model(paths);
         Self { config, agents, catalog, last_used, warnings }
+    }
+
+    /// What was read, or would have been had it existed.
+    pub(super) fn sources(&self) -> Vec<Target> {
+        let keys = [self.config.paths.auth(), self.config.paths.opencode_auth()];
+        let files = self.config.watched.iter().cloned().chain(keys).map(Target::File);
+        files.chain(library::sources(&self.config)).collect()
     }
 
     /// An agent by name.

@@ -1,7 +1,7 @@
 //! A host that records, and a project in a temporary directory, for the tools' tests.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -121,6 +121,7 @@ impl Project {
             commands: BTreeMap::new(),
             skills: Default::default(),
             directories: Vec::new(),
+            watched: BTreeSet::new(),
             providers: BTreeMap::new(),
             disabled_providers: Vec::new(),
             enabled_providers: None,

@@ -117,6 +117,12 @@ pub enum EventPayload {
         /// Server name.
         server: String,
     },
+    /// Not OpenCode's, whose configuration holds until it is restarted.
+    #[serde(rename = "config.updated")]
+    ConfigUpdated {
+        /// Absolute path of the directory whose files say something else now.
+        directory: String,
+    },
 }
 
 /// A session as of an event.
@@ -146,11 +152,12 @@ pub enum EventKind {
     TodoUpdated,
     FileEdited,
     McpToolsChanged,
+    ConfigUpdated,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [EventKind; 16] = [
+    pub const ALL: [EventKind; 17] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
         EventKind::SessionDeleted,
@@ -167,6 +174,7 @@ impl EventKind {
         EventKind::TodoUpdated,
         EventKind::FileEdited,
         EventKind::McpToolsChanged,
+        EventKind::ConfigUpdated,
     ];
 
     /// The name on the wire.
@@ -188,6 +196,7 @@ impl EventKind {
             EventKind::TodoUpdated => "todo.updated",
             EventKind::FileEdited => "file.edited",
             EventKind::McpToolsChanged => "mcp.tools.changed",
+            EventKind::ConfigUpdated => "config.updated",
         }
     }
 
@@ -217,6 +226,7 @@ impl EventPayload {
             EventPayload::TodoUpdated { .. } => EventKind::TodoUpdated,
             EventPayload::FileEdited { .. } => EventKind::FileEdited,
             EventPayload::McpToolsChanged { .. } => EventKind::McpToolsChanged,
+            EventPayload::ConfigUpdated { .. } => EventKind::ConfigUpdated,
         }
     }
 
@@ -237,7 +247,9 @@ impl EventPayload {
             | EventPayload::TodoUpdated { session_id, .. } => Some(session_id),
             EventPayload::PermissionAsked(request) => Some(&request.session_id),
             EventPayload::SessionError { session_id, .. } => session_id.as_ref(),
-            EventPayload::FileEdited { .. } | EventPayload::McpToolsChanged { .. } => None,
+            EventPayload::FileEdited { .. }
+            | EventPayload::McpToolsChanged { .. }
+            | EventPayload::ConfigUpdated { .. } => None,
         }
     }
 }

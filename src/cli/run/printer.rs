@@ -100,7 +100,8 @@ impl Printer {
             | EventPayload::PermissionReplied { .. }
             | EventPayload::TodoUpdated { .. }
             | EventPayload::FileEdited { .. }
-            | EventPayload::McpToolsChanged { .. } => {}
+            | EventPayload::McpToolsChanged { .. }
+            | EventPayload::ConfigUpdated { .. } => {}
         }
     }
 
