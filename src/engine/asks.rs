@@ -27,6 +27,7 @@ pub struct Asks {
 
 struct Pending {
     request: PermissionRequest,
+    rules: Vec<Rule>,
     approvals: Approvals,
     /// No remembered answer settles it.
     is_any: bool,
@@ -86,6 +87,7 @@ impl Asks {
         let withdrawal = Withdrawal { asks: self, id: request.id.clone() };
         lock(&self.pending).push(Pending {
             request: request.clone(),
+            rules: asker.rules.to_vec(),
             approvals: approvals.clone(),
             is_any,
             answer,
@@ -101,36 +103,30 @@ impl Asks {
     }
 
     /// Answers a pending request. False when there is none with this id (any more).
+    ///
+    /// What the answer settles besides is settled first: a front end shows the next question when the answered one is
+    /// gone, and must not show one that nobody has to answer.
     pub fn reply(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) -> bool {
         let Some(pending) = self.take(|pending| pending.request.id == *id).pop() else { return false };
-        let session_id = pending.request.session_id.clone();
         match reply {
             Reply::Once => self.settle(pending, Reply::Once, Ok(())),
             Reply::Always => {
-                let approvals = pending.approvals.clone();
                 remember(&pending, Action::Allow);
-                self.settle(pending, Reply::Always, Ok(()));
-                let rules = approvals.rules();
-                let is_approved = |other: &Pending| {
-                    !other.is_any
-                        && other.request.session_id == session_id
-                        && other.request.patterns.iter().all(|pattern| {
-                            permission::evaluate(&other.request.permission, pattern, &rules) == Action::Allow
-                        })
-                };
-                for other in self.take(is_approved) {
+                for other in self.take(|other| other.is_approved_since(&pending)) {
                     self.settle(other, Reply::Always, Ok(()));
                 }
+                self.settle(pending, Reply::Always, Ok(()));
             }
             Reply::Reject | Reply::RejectAlways => {
                 if reply == Reply::RejectAlways {
                     remember(&pending, Action::Deny);
                 }
-                let feedback = feedback.filter(|text| !text.trim().is_empty());
-                self.settle(pending, Reply::Reject, Err(ToolError::Denied { feedback }));
-                for other in self.take(|other| other.request.session_id == session_id) {
+                let session_id = &pending.request.session_id;
+                for other in self.take(|other| other.request.session_id == *session_id) {
                     self.settle(other, Reply::Reject, Err(ToolError::Denied { feedback: None }));
                 }
+                let feedback = feedback.filter(|text| !text.trim().is_empty());
+                self.settle(pending, Reply::Reject, Err(ToolError::Denied { feedback }));
             }
         }
         true
@@ -154,6 +150,20 @@ impl Asks {
         });
         // The asking tool may have been cancelled in between.
         let _ = pending.answer.send(result);
+    }
+}
+
+impl Pending {
+    /// Whether this question of the same project would not be asked any more now that the other one was answered.
+    fn is_approved_since(&self, answered: &Pending) -> bool {
+        let PermissionRequest { permission, patterns, .. } = &self.request;
+        if self.is_any || !self.approvals.is_same(&answered.approvals) {
+            return false;
+        }
+        let answers = self.approvals.rules();
+        patterns
+            .iter()
+            .all(|pattern| permission::resolve(permission, pattern, &self.rules, &answers) == Action::Allow)
     }
 }
 
