@@ -18,6 +18,7 @@ mod events;
 mod initialize;
 mod mcp;
 mod permission;
+mod permission_sweep;
 mod process;
 mod prompt;
 mod retry;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{PermissionId, SessionId},
@@ -31,6 +32,7 @@ struct Pending {
     approvals: Approvals,
     /// No remembered answer settles it.
     is_any: bool,
+    cancel: CancellationToken,
     answer: oneshot::Sender<Result<(), ToolError>>,
 }
 
@@ -41,6 +43,8 @@ pub struct Asker<'a> {
     /// The agent's rules, then the session's.
     pub rules: &'a [Rule],
     pub approvals: &'a Approvals,
+    /// Cancelled with the turn.
+    pub cancel: &'a CancellationToken,
 }
 
 impl Asks {
@@ -90,6 +94,7 @@ impl Asks {
             rules: asker.rules.to_vec(),
             approvals: approvals.clone(),
             is_any,
+            cancel: asker.cancel.clone(),
             answer,
         });
         self.bus.publish(EventPayload::PermissionAsked(request));
@@ -102,12 +107,14 @@ impl Asks {
         result
     }
 
-    /// Answers a pending request. False when there is none with this id (any more).
+    /// Answers a pending request. False when there is none with this id (any more), or when its turn was cancelled.
     ///
     /// What the answer settles besides is settled first: a front end shows the next question when the answered one is
     /// gone, and must not show one that nobody has to answer.
     pub fn reply(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) -> bool {
-        let Some(pending) = self.take(|pending| pending.request.id == *id).pop() else { return false };
+        // A cancelled turn takes its questions back as soon as it is its tasks' turn; until then nothing counts.
+        let is_meant = |pending: &Pending| pending.request.id == *id && !pending.cancel.is_cancelled();
+        let Some(pending) = self.take(is_meant).pop() else { return false };
         match reply {
             Reply::Once => self.settle(pending, Reply::Once, Ok(())),
             Reply::Always => {
@@ -135,7 +142,8 @@ impl Asks {
     /// The requests of a session that wait now.
     pub fn of_session(&self, id: &SessionId) -> Vec<PermissionRequest> {
         let pending = lock(&self.pending);
-        pending.iter().filter(|it| it.request.session_id == *id).map(|it| it.request.clone()).collect()
+        let of_session = |it: &&Pending| it.request.session_id == *id && !it.cancel.is_cancelled();
+        pending.iter().filter(of_session).map(|it| it.request.clone()).collect()
     }
 
     fn take(&self, is_wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {
@@ -157,7 +165,7 @@ impl Pending {
     /// Whether this question of the same project would not be asked any more now that the other one was answered.
     fn is_approved_since(&self, answered: &Pending) -> bool {
         let PermissionRequest { permission, patterns, .. } = &self.request;
-        if self.is_any || !self.approvals.is_same(&answered.approvals) {
+        if self.is_any || self.cancel.is_cancelled() || !self.approvals.is_same(&answered.approvals) {
             return false;
         }
         let answers = self.approvals.rules();

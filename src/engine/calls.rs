@@ -254,6 +254,7 @@ impl CallHost {
             tool: ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() },
             rules: &self.rules,
             approvals: &self.approvals,
+            cancel: &self.parent.cancel,
         };
         tokio::select! {
             biased;

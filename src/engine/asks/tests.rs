@@ -4,6 +4,7 @@ use std::{collections::VecDeque, future::Future, pin::Pin, sync::Arc, task::Poll
 
 use futures_util::poll;
 use serde_json::Map;
+use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PermissionId, SessionId},
@@ -25,6 +26,7 @@ struct Scene {
     approvals: Approvals,
     rules: Vec<Rule>,
     sessions: [SessionId; 2],
+    cancel: CancellationToken,
 }
 
 type Asking<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + 'a>>;
@@ -46,6 +48,7 @@ impl Scene {
             approvals: Approvals::default(),
             rules: rules.to_vec(),
             sessions: ["ses_1", "ses_2"].map(SessionId::from_trusted),
+            cancel: CancellationToken::new(),
         }
     }
 
@@ -60,6 +63,7 @@ impl Scene {
             tool: tool_ref(),
             rules: &self.rules,
             approvals: &self.approvals,
+            cancel: &self.cancel,
         };
         Box::pin(self.asks.ask(asker, self.ask(commands), is_any))
     }
@@ -244,6 +248,19 @@ async fn a_tool_that_is_dropped_takes_its_question_back() {
     assert_eq!(scene.asks.of_session(&scene.sessions[0]), []);
     assert!(!scene.asks.reply(&id, Reply::Once, None));
     assert_eq!(scene.events(), []);
+}
+
+#[tokio::test]
+async fn no_answer_counts_once_the_turn_is_cancelled() {
+    let scene = Scene::new(&[]);
+    let mut asking = scene.bash(0, "git log");
+    let id = scene.asked(&mut asking).await;
+    // The asking tool has not noticed yet.
+    scene.cancel.cancel();
+    assert!(!scene.asks.reply(&id, Reply::Always, None));
+    assert_eq!((scene.approvals.rules(), scene.events()), (Vec::new(), Vec::new()));
+    drop(asking);
+    assert_eq!(scene.events(), [scene.replied(0, &id, Reply::Reject)]);
 }
 
 #[tokio::test]
