@@ -39,6 +39,7 @@ pub mod keys;
 mod project;
 mod prompt;
 mod session;
+mod shown;
 mod state;
 mod state_file;
 mod step;

@@ -27,6 +27,7 @@ use super::{
     answer::Call,
     approvals::Approvals,
     asks::Asker,
+    shown::ShownInstructions,
     state::{Journal, NotedFiles, SessionState},
     subtask,
     turn::TurnCx,
@@ -182,6 +183,7 @@ struct CallHost {
     approvals: Approvals,
     parent: Arc<subtask::Parent>,
     noted_files: NotedFiles,
+    shown: ShownInstructions,
 }
 
 impl Host for CallHost {
@@ -232,6 +234,10 @@ impl Host for CallHost {
 
     fn note(&self, path: &Path, stamp: FileStamp) {
         self.noted_files.insert(path, stamp);
+    }
+
+    fn claim_instructions(&self, path: &Path) -> bool {
+        self.shown.claim(path)
     }
 
     fn edited(&self, path: &Path) {
@@ -331,6 +337,7 @@ async fn start(
         mcp: cx.session.mcp.clone(),
         cancel: cx.cancel.clone(),
     });
+    let shown = ShownInstructions::new(&cx.instructions, &state.history);
     let mut journal = Journal::default();
     let message_id = state.answer_mut().map(|answer| answer.id.clone());
     let Some(message_id) = message_id else { return Ok(running) };
@@ -360,6 +367,7 @@ async fn start(
             approvals: cx.session.workspace.approvals.clone(),
             parent: parent.clone(),
             noted_files: state.noted_files.clone(),
+            shown: shown.clone(),
         };
         let job = Job {
             loaded: cx.loaded.clone(),
