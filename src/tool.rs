@@ -35,7 +35,7 @@ pub mod read;
 pub mod task;
 pub mod todoread;
 pub mod todowrite;
-mod truncate;
+pub mod truncate;
 mod walk;
 pub mod web;
 pub mod webfetch;

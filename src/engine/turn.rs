@@ -68,6 +68,7 @@ pub async fn run(
 ) -> Option<Result<TurnOutcome, EngineError>> {
     let cancel = cx.tickets.begin(ticket)?;
     session::show_status(cx, state, SessionStatus::Busy).await;
+    cx.engine.clean();
     let mut result = drive(cx, state, inbox, title, &cancel, input).await;
     let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
     if cancel.is_cancelled() && !is_store {

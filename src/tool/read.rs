@@ -20,7 +20,7 @@ use super::{
     FileStamp, ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking, object,
-    path::{self, Roots, Target, display},
+    path::{self, Roots, Target, display, one_line},
     walk::StopOnDrop,
 };
 use crate::{
@@ -158,7 +158,7 @@ fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOut
             }
         }
     };
-    Ok(ToolOutput { title: target.relative.clone(), output, metadata: object(metadata), attachments })
+    Ok(ToolOutput { title: one_line(Path::new(&target.relative)), output, metadata: object(metadata), attachments })
 }
 
 /// Says which neighbours may have been meant.
@@ -180,7 +180,7 @@ fn not_found(path: &Path) -> String {
     alike.sort();
     alike.truncate(3);
     if !alike.is_empty() {
-        let names: Vec<String> = alike.iter().map(|path| display(path)).collect();
+        let names: Vec<String> = alike.iter().map(|path| one_line(path)).collect();
         message.push_str("\n\nDid you mean one of these?\n");
         message.push_str(&names.join("\n"));
     }
@@ -196,7 +196,7 @@ fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)
             kind if kind.is_symlink() => entry.path().is_dir(),
             kind => kind.is_dir(),
         };
-        let mut name = entry.file_name().to_string_lossy().into_owned();
+        let mut name = one_line(Path::new(&entry.file_name()));
         if is_directory {
             name.push('/');
         }

@@ -215,3 +215,34 @@ async fn names_with_line_breaks_are_refused() {
     }
     assert!(project.asked().is_empty());
 }
+
+#[tokio::test]
+async fn what_cannot_be_changed_is_named() {
+    let project = Project::new();
+    project.write("file", "x");
+    fs::create_dir(project.path("directory")).expect("created");
+    symlink("loop-b", project.path("loop-a")).expect("linked");
+    symlink("loop-a", project.path("loop-b")).expect("linked");
+    let text = |name: &str| project.text(name);
+    let inputs = |name: &str| {
+        let edit = json!({ "oldString": "x", "newString": "y" });
+        let patch = format!("*** Begin Patch\n*** Update File: {name}\n@@\n-x\n+y\n*** End Patch");
+        [
+            ("write", json!({ "filePath": name, "content": "y" })),
+            ("edit", json!({ "filePath": name, "oldString": "x", "newString": "y" })),
+            ("multiedit", json!({ "filePath": name, "edits": [edit] })),
+            ("apply_patch", json!({ "patchText": patch })),
+        ]
+    };
+    for (name, expected) in [
+        ("directory", format!("Path is a directory, not a file: {}", text("directory"))),
+        ("file/below", format!("Cannot read {}: Not a directory (os error 20)", text("file/below"))),
+        ("loop-a", format!("Cannot read {}: Too many levels of symbolic links (os error 40)", text("loop-a"))),
+        ("/dev/null", "Not a regular file: /dev/null".to_owned()),
+    ] {
+        for (tool, input) in inputs(name) {
+            assert_eq!(project.error(tool, input).await, expected, "{tool}");
+        }
+    }
+    assert_eq!(project.content("file"), "x");
+}

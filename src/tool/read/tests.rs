@@ -185,6 +185,7 @@ async fn what_cannot_be_read_is_said() {
     let huge = fs::OpenOptions::new().append(true).open(project.path("huge.png")).expect("opened");
     huge.set_len(21 << 20).expect("sized");
     project.output("bash", json!({ "command": "mkfifo pipe" })).await;
+    symlink("loop", project.path("loop")).expect("linked");
     let text = |name: &str| project.text(name);
     for (name, expected) in [
         ("", "filePath is required".to_owned()),
@@ -209,6 +210,12 @@ async fn what_cannot_be_read_is_said() {
                 text("huge.png")
             ),
         ),
+        (
+            "loop",
+            format!("Cannot read {}: Too many levels of symbolic links (os error 40)", text("loop")),
+        ),
+        ("nul/below", format!("Cannot read {}: Not a directory (os error 20)", text("nul/below"))),
+        ("a\0b", format!("Cannot read {}: file name contained an unexpected NUL byte", text("a\0b"))),
         ("pipe", format!("Cannot read {}: it is not a regular file.", text("pipe"))),
     ] {
         assert_eq!(project.error("read", json!({ "filePath": name })).await, expected);
