@@ -9,6 +9,7 @@
 
 mod support;
 
+mod agents;
 mod cancel;
 mod cli;
 mod config;

@@ -30,6 +30,8 @@ pub struct TurnCx<'a> {
     pub loaded: Arc<Loaded>,
     pub agent: Agent,
     pub model: Model,
+    /// Which of the model's variants.
+    pub variant: Option<String>,
     pub instructions: Vec<InstructionBlock>,
     pub cancel: CancellationToken,
 }
@@ -97,12 +99,14 @@ async fn drive(
 ) -> Result<TurnOutcome, EngineError> {
     let loaded = session.workspace.loaded();
     let (agent, model) = choose(&loaded, state, &input)?;
+    let chosen = input.model.as_ref().and_then(|model| model.variant.as_deref());
+    let variant = loaded.variant_for(&agent, &model, chosen);
     let instructions = tokio::select! {
         biased;
         () = cancel.cancelled() => Vec::new(),
         instructions = read_instructions(&loaded) => instructions,
     };
-    let mut cx = TurnCx { session, loaded, agent, model, instructions, cancel: cancel.clone() };
+    let mut cx = TurnCx { session, loaded, agent, model, variant, instructions, cancel: cancel.clone() };
     accept(&cx, state, input).await?;
     start_title(&cx, state, title);
 
@@ -176,7 +180,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     state.info.model = Some(SessionModel {
         id: cx.model.id.clone(),
         provider_id: cx.model.provider_id.clone(),
-        variant: None,
+        variant: cx.variant.clone(),
     });
     state.touch();
     journal.session(&state.info);
@@ -185,7 +189,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
         session_id: state.info.id.clone(),
         time: CreatedTime { created: clock::now_ms() },
         agent: cx.agent.name.clone(),
-        model: cx.model.reference(),
+        model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
         system: None,
     });
     let message_id = message.id().clone();
@@ -216,7 +220,9 @@ async fn apply_settings(cx: &mut TurnCx<'_>, state: &mut SessionState, inbox: &m
         model_id: model.id.clone(),
         variant: model.variant.clone(),
     });
-    if let Some(model) = reference.and_then(|reference| cx.loaded.catalog.find(&reference)) {
+    let chosen = reference.as_ref().and_then(|reference| reference.variant.as_deref());
+    if let Some(model) = reference.as_ref().and_then(|reference| cx.loaded.catalog.find(reference)) {
+        cx.variant = cx.loaded.variant_for(&cx.agent, model, chosen);
         cx.model = model.clone();
     }
 }

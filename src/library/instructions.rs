@@ -155,3 +155,6 @@ fn reads_claude_files(config: &Config) -> bool {
 fn upwards(config: &Config) -> impl Iterator<Item = &Path> {
     config.directory.ancestors().take_while(|ancestor| ancestor.starts_with(&config.worktree))
 }
+
+#[cfg(test)]
+mod tests;
