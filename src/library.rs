@@ -1,5 +1,7 @@
 //! What a workspace offers by files and configuration: agents and instruction files.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule};
 
@@ -47,10 +49,10 @@ impl Agent {
     }
 }
 
-/// An instruction file for the system prompt.
+/// An instruction file or page for the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstructionBlock {
-    /// Absolute path.
+    /// Absolute path or URL.
     pub source: String,
     /// With a first line that names the source.
     pub text: String,
@@ -61,8 +63,25 @@ pub fn agents(config: &Config) -> (Vec<Agent>, Vec<Warning>) {
     agents::agents(config)
 }
 
-/// The instruction files for the system prompt: the global one, the project's (outermost first), then those that
-/// `instructions` names. Does blocking reads.
-pub fn instructions(config: &Config) -> Vec<InstructionBlock> {
-    instructions::read(config)
+/// What is known of the pages behind URLs: their texts, or why there is none.
+pub type Pages = HashMap<String, Result<String, String>>;
+
+/// What the user's instructions come to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Instructions {
+    pub blocks: Vec<InstructionBlock>,
+    /// What was left out or cut, for the user to see.
+    pub warnings: Vec<Warning>,
+}
+
+/// The instructions for the system prompt: the global file, the project's (outermost first), then what
+/// `instructions` names, in its order. Does blocking reads.
+pub fn instructions(config: &Config, pages: &Pages) -> Instructions {
+    instructions::read(config, pages)
+}
+
+/// The URLs among `instructions`, whose pages [`instructions`] wants.
+pub fn instruction_urls(config: &Config) -> Vec<String> {
+    let patterns = config.instructions.iter().map(|instruction| &instruction.pattern);
+    patterns.filter(|pattern| instructions::is_url(pattern)).cloned().collect()
 }

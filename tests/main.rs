@@ -17,6 +17,7 @@ mod demo;
 mod envelope;
 mod events;
 mod initialize;
+mod instructions;
 mod mcp;
 mod permission;
 mod process;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
+    event::{EventPayload, ToastVariant},
     message::{CreatedTime, Message, MessageError, ModelRef, Tokens, UserMessage},
     part::{PartKind, PartTime, TextPart},
     session::{SessionModel, SessionStatus},
@@ -19,8 +20,9 @@ use super::{
     workspace::Loaded,
 };
 use crate::{
-    base::{clock, ids},
-    library::{self, Agent, InstructionBlock},
+    base::{clock, ids, lock::lock},
+    config::Warning,
+    library::{Agent, InstructionBlock, Instructions},
     provider::{Finish, Model},
 };
 
@@ -101,13 +103,14 @@ async fn drive(
     let (agent, model) = choose(&loaded, state, &input)?;
     let chosen = input.model.as_ref().and_then(|model| model.variant.as_deref());
     let variant = loaded.variant_for(&agent, &model, chosen);
-    let instructions = tokio::select! {
+    let Instructions { blocks: instructions, warnings } = tokio::select! {
         biased;
-        () = cancel.cancelled() => Vec::new(),
-        instructions = read_instructions(&loaded) => instructions,
+        () = cancel.cancelled() => Instructions::default(),
+        instructions = session.engine.read_instructions(&loaded) => instructions,
     };
     let mut cx = TurnCx { session, loaded, agent, model, variant, instructions, cancel: cancel.clone() };
     accept(&cx, state, input).await?;
+    tell(session, state, warnings);
     start_title(&cx, state, title);
 
     let mut spent = Tokens::default();
@@ -167,10 +170,21 @@ fn choose(loaded: &Loaded, state: &SessionState, input: &PromptInput) -> Result<
     Ok((agent.clone(), model.clone()))
 }
 
-async fn read_instructions(loaded: &Arc<Loaded>) -> Vec<InstructionBlock> {
-    let loaded = loaded.clone();
-    let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config));
-    read.await.unwrap_or_default()
+/// Says what is missing of the instructions, each thing once. A subagent's are its parent's.
+fn tell(session: &SessionCx, state: &SessionState, warnings: Vec<Warning>) {
+    if state.info.parent_id.is_some() {
+        return;
+    }
+    let mut told = lock(&session.told);
+    for text in warnings.iter().map(ToString::to_string).filter(|text| told.insert(text.clone())) {
+        tracing::warn!(session = %session.id, "{text}");
+        session.engine.bus().publish(EventPayload::Toast {
+            session_id: session.id.clone(),
+            title: "Part of the instructions does not reach the model.".to_owned(),
+            message: text,
+            variant: ToastVariant::Warning,
+        });
+    }
 }
 
 /// Stores what the user said as a message.

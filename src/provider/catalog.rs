@@ -280,10 +280,10 @@ fn model(
     })
 }
 
-/// The variants that are not switched off, in the order they are written.
-fn variants(written: &Map<String, Value>) -> Vec<(String, Map<String, Value>)> {
+/// The variants that are not switched off.
+fn variants(written: &BTreeMap<String, Map<String, Value>>) -> Vec<(String, Map<String, Value>)> {
     let usable = written.iter().filter_map(|(name, options)| {
-        let mut options = options.as_object()?.clone();
+        let mut options = options.clone();
         let is_disabled = options.shift_remove("disabled") == Some(Value::Bool(true));
         (!is_disabled).then(|| (name.clone(), options))
     });
@@ -350,7 +350,7 @@ fn overlay(under: ModelConfig, over: &ModelConfig) -> ModelConfig {
         modalities: modalities.or(under.modalities),
         options: under.options.into_iter().chain(options).collect::<Map<String, Value>>(),
         headers: under.headers.into_iter().chain(headers).collect(),
-        variants: under.variants.into_iter().chain(variants).collect::<Map<String, Value>>(),
+        variants: under.variants.into_iter().chain(variants).collect(),
         status: status.or(under.status),
         provider: provider.or(under.provider),
     }

@@ -112,8 +112,8 @@ pub struct ModelConfig {
     /// Extra fields of the request body.
     pub options: Map<String, Value>,
     pub headers: BTreeMap<String, String>,
-    /// Sets of options by name, such as `high`; one with `disabled: true` is not offered.
-    pub variants: Map<String, Value>,
+    /// Named sets of options, each with `disabled` to leave it out.
+    pub variants: BTreeMap<String, Map<String, Value>>,
     pub status: Option<String>,
     /// Overrides of the provider for this model.
     pub provider: Option<ModelProvider>,
