@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -27,6 +27,7 @@ use crate::{
     mcp,
     provider::{auth, http},
     storage::{SessionQuery, Storage},
+    tool::truncate,
 };
 
 mod answer;
@@ -39,6 +40,7 @@ pub mod keys;
 mod project;
 mod prompt;
 mod session;
+mod shown;
 mod state;
 mod state_file;
 mod step;
@@ -55,6 +57,8 @@ use session::{Command, Inbox, SessionCx, Tickets};
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
+/// How often old tool outputs are looked for.
+const CLEAN_EVERY_MS: i64 = 60 * 60 * 1000;
 
 /// The engine. Cloning it shares it.
 #[derive(Clone)]
@@ -77,6 +81,8 @@ struct Inner {
     is_finishing: AtomicBool,
     /// False after `logout`: stored keys are not used until the user authenticates again.
     use_stored_keys: AtomicBool,
+    /// When old tool outputs were last looked for, in milliseconds since the epoch.
+    cleaned_ms: AtomicI64,
 }
 
 /// A session that a front end has opened.
@@ -162,6 +168,7 @@ impl Engine {
             finishing: Mutex::default(),
             is_finishing: AtomicBool::new(false),
             use_stored_keys: AtomicBool::new(true),
+            cleaned_ms: AtomicI64::new(0),
         }))
     }
 
@@ -180,6 +187,19 @@ impl Engine {
 
     pub(crate) fn asks(&self) -> &asks::Asks {
         &self.0.asks
+    }
+
+    /// Removes old tool outputs in the background, at the first use and then once an hour at most.
+    pub(crate) fn clean(&self) {
+        let now = clock::now_ms();
+        let last = self.0.cleaned_ms.load(Ordering::Relaxed);
+        if now.saturating_sub(last) < CLEAN_EVERY_MS {
+            return;
+        }
+        self.0.cleaned_ms.store(now, Ordering::Relaxed);
+        let directory = self.0.paths.tool_output();
+        // Nobody waits for it; a process that ends meanwhile leaves the rest to the next one.
+        tokio::task::spawn_blocking(move || truncate::clean(&directory, SystemTime::now()));
     }
 
     /// What a directory's files say now, without starting its services.

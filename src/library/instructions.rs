@@ -41,20 +41,22 @@ pub(super) fn read(config: &Config) -> Vec<InstructionBlock> {
         if blocks.iter().any(|block| block.source == source) {
             continue;
         }
-        blocks.extend(block(&file, source));
+        blocks.extend(block(&file, MAX_BYTES));
     }
     blocks
 }
 
-fn block(file: &Path, source: String) -> Option<InstructionBlock> {
+/// One file's text, cut to so many bytes; none when it has none. Blocks.
+pub(super) fn block(file: &Path, max_bytes: usize) -> Option<InstructionBlock> {
+    let source = file.display().to_string();
     let metadata = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
     let mut bytes = Vec::new();
-    fs::File::open(file).ok()?.take(MAX_BYTES as u64 + 4).read_to_end(&mut bytes).ok()?;
+    fs::File::open(file).ok()?.take(max_bytes as u64 + 4).read_to_end(&mut bytes).ok()?;
     let content = String::from_utf8_lossy(&bytes);
     if content.trim().is_empty() {
         return None;
     }
-    let kept = text::head(&content, MAX_BYTES);
+    let kept = text::head(&content, max_bytes);
     let note = if kept.len() < content.len() {
         format!("\n[The file is cut here: {} of {} bytes are shown.]", kept.len(), metadata.len())
     } else {
@@ -70,16 +72,21 @@ fn global(config: &Config) -> Option<PathBuf> {
     agents.map(|directory| directory.join("AGENTS.md")).chain(claude).find(|file| file.is_file())
 }
 
-/// Every file of the first name that is found anywhere on the way from the directory up to the worktree.
-fn project(config: &Config) -> Vec<PathBuf> {
+/// Names of a project's instruction files in the order they are tried; none when they are switched off.
+pub(super) fn project_names(config: &Config) -> Vec<&'static str> {
     if config.environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
         return Vec::new();
     }
     let claude = reads_claude_files(config).then_some("CLAUDE.md");
-    let names = ["AGENTS.md"].into_iter().chain(claude).chain(["CONTEXT.md"]);
+    ["AGENTS.md"].into_iter().chain(claude).chain(["CONTEXT.md"]).collect()
+}
+
+/// Every file of the first name that is found anywhere on the way from the directory up to the worktree.
+fn project(config: &Config) -> Vec<PathBuf> {
     let mut upwards: Vec<&Path> = upwards(config).collect();
     upwards.reverse();
-    names
+    project_names(config)
+        .into_iter()
         .map(|name| {
             upwards.iter().map(|directory| directory.join(name)).filter(|file| file.is_file()).collect()
         })
