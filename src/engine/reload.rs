@@ -11,7 +11,13 @@ use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventPayload;
 
 use super::{Engine, EngineError, Loaded, Workspace};
-use crate::base::{lock::lock, watch::Watcher};
+use crate::{
+    base::{
+        lock::lock,
+        watch::{Target, Watcher},
+    },
+    library,
+};
 
 /// How long nothing may happen before a change counts as complete: editors write in several steps.
 const QUIET: Duration = Duration::from_millis(50);
@@ -33,6 +39,7 @@ impl Engine {
     pub(super) async fn read_again(&self, workspace: &Workspace) -> Result<(), EngineError> {
         let read_at = Instant::now();
         let mut loaded = self.read(workspace.directory()).await?;
+        self.0.pages.prepare(&library::instruction_urls(&loaded.config));
         let before = workspace.loaded();
         // A model that was chosen in one session meanwhile is not forced on the others.
         loaded.last_used.clone_from(&before.last_used);
@@ -101,7 +108,7 @@ impl Eyes {
     }
 
     /// Does blocking reads of directories.
-    fn follow(mut self, sources: Vec<crate::base::watch::Target>) -> (Self, bool) {
+    fn follow(mut self, sources: Vec<Target>) -> (Self, bool) {
         match self.0.as_mut().map(|watcher| watcher.follow(&sources)) {
             Some(Ok(is_new)) => (self, is_new),
             Some(Err(error)) => (Self::blind(&error), false),

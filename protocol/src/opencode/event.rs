@@ -112,6 +112,15 @@ pub enum EventPayload {
         /// Absolute path.
         file: String,
     },
+    /// A word to the user beside the conversation; `sessionID` is ours.
+    #[serde(rename = "tui.toast.show")]
+    Toast {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        title: String,
+        message: String,
+        variant: ToastVariant,
+    },
     #[serde(rename = "mcp.tools.changed")]
     McpToolsChanged {
         /// Server name.
@@ -123,6 +132,16 @@ pub enum EventPayload {
         /// Absolute path of the directory whose files say something else now.
         directory: String,
     },
+}
+
+/// How much a toast matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToastVariant {
+    Info,
+    Success,
+    Warning,
+    Error,
 }
 
 /// A session as of an event.
@@ -151,13 +170,14 @@ pub enum EventKind {
     PermissionReplied,
     TodoUpdated,
     FileEdited,
+    Toast,
     McpToolsChanged,
     ConfigUpdated,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [EventKind; 17] = [
+    pub const ALL: [EventKind; 18] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
         EventKind::SessionDeleted,
@@ -173,6 +193,7 @@ impl EventKind {
         EventKind::PermissionReplied,
         EventKind::TodoUpdated,
         EventKind::FileEdited,
+        EventKind::Toast,
         EventKind::McpToolsChanged,
         EventKind::ConfigUpdated,
     ];
@@ -195,6 +216,7 @@ impl EventKind {
             EventKind::PermissionReplied => "permission.replied",
             EventKind::TodoUpdated => "todo.updated",
             EventKind::FileEdited => "file.edited",
+            EventKind::Toast => "tui.toast.show",
             EventKind::McpToolsChanged => "mcp.tools.changed",
             EventKind::ConfigUpdated => "config.updated",
         }
@@ -225,6 +247,7 @@ impl EventPayload {
             EventPayload::PermissionReplied { .. } => EventKind::PermissionReplied,
             EventPayload::TodoUpdated { .. } => EventKind::TodoUpdated,
             EventPayload::FileEdited { .. } => EventKind::FileEdited,
+            EventPayload::Toast { .. } => EventKind::Toast,
             EventPayload::McpToolsChanged { .. } => EventKind::McpToolsChanged,
             EventPayload::ConfigUpdated { .. } => EventKind::ConfigUpdated,
         }
@@ -244,6 +267,7 @@ impl EventPayload {
             | EventPayload::PartDelta { session_id, .. }
             | EventPayload::PartRemoved { session_id, .. }
             | EventPayload::PermissionReplied { session_id, .. }
+            | EventPayload::Toast { session_id, .. }
             | EventPayload::TodoUpdated { session_id, .. } => Some(session_id),
             EventPayload::PermissionAsked(request) => Some(&request.session_id),
             EventPayload::SessionError { session_id, .. } => session_id.as_ref(),
