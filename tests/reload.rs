@@ -19,16 +19,20 @@ fn builder(scratch: &Arc<Scratch>) -> Builder {
 /// Initialized as a client that is told of each reading that brought something new, and shows notices.
 async fn watching(builder: Builder) -> Agent {
     let agent = builder.spawn().await;
-    let capabilities = json!({"session": {"notices": {}}, "_meta": {"windlass/events": ["config.updated"]}});
+    let capabilities = json!({"session": {"notices": {}}, "_meta": {"windlass/events": ["config.updated", "mcp.tools.changed"]}});
     agent.initialize_with(capabilities).await;
     agent
 }
 
 /// Ends when the agent has read something new.
 async fn read_again(agent: &Agent) {
+    event(agent, "config.updated").await;
+}
+
+async fn event(agent: &Agent, name: &str) {
     agent
-        .wait_for("config.updated", |message| {
-            message["method"] == "_windlass/event" && message["params"]["event"]["type"] == "config.updated"
+        .wait_for(name, |message| {
+            message["method"] == "_windlass/event" && message["params"]["event"]["type"] == name
         })
         .await;
 }
@@ -298,6 +302,39 @@ async fn every_session_of_the_directory_is_told_and_no_other() {
     asked_model(&agent, &one).await;
     let others = agent.updates(other["sessionId"].as_str().unwrap());
     assert!(others.iter().all(|update| tag(update) == "available_commands_update"), "{others:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn mcp_servers_follow_their_configuration() {
+    let scratch = Scratch::new();
+    let agent = watching(builder(&scratch)).await;
+    let session = agent.new_session().await;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
+    // The second time one server ends and another begins.
+    for (shop, n_changes) in [("open", 1), ("closed", 2)] {
+        let command = json!(["python3", script, "good"]);
+        let server = json!({"type": "local", "command": command, "environment": {"SHOP": shop}});
+        scratch.write("opencode.json", json!({"mcp": {"shop": server}}).to_string());
+        for _ in 0..n_changes {
+            event(&agent, "mcp.tools.changed").await;
+        }
+        agent.llm.reply(Reply::call(shop, "shop_price", json!({"item": "tea"})));
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "go").await;
+        let result = agent.llm.last_request().tool_result(shop);
+        assert_eq!(result, format!("tea costs 3, shop is {shop}"));
+    }
+    // What has nothing to do with a server leaves it alone.
+    let before = agent.descendants();
+    scratch.write(".opencode/opencode.json", with_model("mock"));
+    read_again(&agent).await;
+    assert_eq!(agent.descendants(), before);
+
+    fs::remove_file(scratch.work.join("opencode.json")).unwrap();
+    event(&agent, "mcp.tools.changed").await;
+    asked_model(&agent, &session).await;
+    assert!(!agent.llm.last_request().tools().contains(&"shop_price".to_owned()));
     agent.finish().await;
 }
 

@@ -76,10 +76,8 @@ impl Workspace {
     pub(super) fn start(loaded: Loaded, read_at: Instant, bus: &Bus, storage: Storage) -> Self {
         let directory = loaded.config.directory.clone();
         let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
-        let specs = loaded.config.mcp.iter();
-        let specs = specs.filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config)).collect();
         Self {
-            mcp: mcp::Servers::start(specs, directory.clone(), bus.clone()),
+            mcp: mcp::Servers::start(loaded.servers(), directory.clone(), bus.clone()),
             directory,
             current: Mutex::new(Current { loaded: Arc::new(loaded), read_at }),
             reloading: Mutex::default(),
@@ -121,6 +119,7 @@ impl Workspace {
         current.read_at = read_at;
         let is_new = *current.loaded != loaded;
         if is_new {
+            self.mcp.replace(loaded.servers());
             current.loaded = Arc::new(loaded);
         }
         is_new
@@ -163,6 +162,12 @@ impl Loaded {
         warnings.extend(agents.iter().filter_map(|agent| missing_model(agent, &catalog)));
         let last_used = super::state_file::last_used_model(paths);
         Self { config, agents, catalog, last_used, warnings }
+    }
+
+    /// The MCP servers that are switched on.
+    fn servers(&self) -> Vec<mcp::ServerSpec> {
+        let servers = self.config.mcp.iter();
+        servers.filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config)).collect()
     }
 
     /// What was read, or would have been had it existed.
