@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -57,6 +57,7 @@ pub use session::{PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, Loaded, Workspace};
 
 use session::{Command, Inbox, SessionCx, Tickets};
+use workspace::Moment;
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
@@ -241,7 +242,7 @@ impl Engine {
 
     /// The services of a directory, with its files read afresh.
     pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
-        let read_at = Instant::now();
+        let read_at = Moment::now();
         let loaded = self.read_files(directory).await?;
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
         let workspace = {

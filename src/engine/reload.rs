@@ -3,14 +3,14 @@
 use std::{
     io,
     sync::{Arc, Weak, atomic::Ordering},
-    time::{Duration, Instant},
+    time::{Duration, SystemTime},
 };
 
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventPayload;
 
-use super::{Engine, EngineError, Loaded, Workspace};
+use super::{Engine, EngineError, Loaded, Workspace, workspace::Moment};
 use crate::{
     base::{
         lock::lock,
@@ -37,7 +37,7 @@ impl Engine {
 
     /// Reads a workspace's files now. What is new holds from the next turn on.
     pub(super) async fn read_again(&self, workspace: &Workspace) -> Result<(), EngineError> {
-        let read_at = Instant::now();
+        let read_at = Moment::now();
         let mut loaded = self.read(workspace.directory()).await?;
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
         let before = workspace.loaded();
@@ -51,7 +51,7 @@ impl Engine {
     }
 
     /// Lets freshly read files hold, and says so when they are different.
-    pub(super) fn exchange(&self, workspace: &Workspace, loaded: Loaded, read_at: Instant) {
+    pub(super) fn exchange(&self, workspace: &Workspace, loaded: Loaded, read_at: Moment) {
         if workspace.replace(loaded, read_at) {
             let directory = workspace.directory().display().to_string();
             tracing::info!(directory, "the configuration has changed");
@@ -63,18 +63,19 @@ impl Engine {
 /// One reading at a time; whatever happens during one leads to one more.
 async fn run(engine: Engine, workspace: Weak<Workspace>, is_stale: Arc<Notify>) {
     let mut eyes = Eyes::new();
-    while let Some(sources) = workspace.upgrade().map(|workspace| workspace.loaded().sources()) {
-        let (back, is_new) = match tokio::task::spawn_blocking(move || eyes.follow(sources)).await {
-            Ok(followed) => followed,
-            // The runtime ends.
-            Err(_) => return,
-        };
+    while let Some((sources, read_at)) = workspace.upgrade().map(|it| (it.loaded().sources(), it.read_at())) {
+        let (back, is_stale_already) =
+            match tokio::task::spawn_blocking(move || eyes.follow(sources, read_at.wall)).await {
+                Ok(followed) => followed,
+                // The runtime ends.
+                Err(_) => return,
+            };
         eyes = back;
         if let Some(workspace) = workspace.upgrade() {
             workspace.is_blind.store(eyes.0.is_none(), Ordering::Relaxed);
         }
-        // What happened to it before it was watched has to be seen too.
-        if !is_new {
+        // What happened to it before it was watched counts too.
+        if !is_stale_already {
             tokio::select! {
                 () = eyes.changed() => {}
                 () = is_stale.notified() => {}
@@ -108,9 +109,9 @@ impl Eyes {
     }
 
     /// Does blocking reads of directories.
-    fn follow(mut self, sources: Vec<Target>) -> (Self, bool) {
-        match self.0.as_mut().map(|watcher| watcher.follow(&sources)) {
-            Some(Ok(is_new)) => (self, is_new),
+    fn follow(mut self, sources: Vec<Target>, since: SystemTime) -> (Self, bool) {
+        match self.0.as_mut().map(|watcher| watcher.follow(&sources, since)) {
+            Some(Ok(has_changed)) => (self, has_changed),
             Some(Err(error)) => (Self::blind(&error), false),
             None => (self, false),
         }

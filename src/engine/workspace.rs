@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
 use tokio::sync::Notify;
@@ -45,7 +45,20 @@ pub struct Workspace {
 struct Current {
     loaded: Arc<Loaded>,
     /// When the reading began.
-    read_at: Instant,
+    read_at: Moment,
+}
+
+/// A moment by both clocks: one that never goes back, to tell which reading is newer, and the one of files.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub order: Instant,
+    pub wall: SystemTime,
+}
+
+impl Moment {
+    pub(super) fn now() -> Self {
+        Self { order: Instant::now(), wall: SystemTime::now() }
+    }
 }
 
 /// Something a user may choose.
@@ -73,7 +86,7 @@ pub struct Loaded {
 
 impl Workspace {
     /// Starts the directory's services.
-    pub(super) fn start(loaded: Loaded, read_at: Instant, bus: &Bus, storage: Storage) -> Self {
+    pub(super) fn start(loaded: Loaded, read_at: Moment, bus: &Bus, storage: Storage) -> Self {
         let directory = loaded.config.directory.clone();
         let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
         Self {
@@ -109,11 +122,16 @@ impl Workspace {
         self.is_stale.notify_one();
     }
 
+    /// When the reading began whose files hold now.
+    pub(super) fn read_at(&self) -> Moment {
+        lock(&self.current).read_at
+    }
+
     /// Puts files whose reading began at `read_at` in the place of the old. False when they say the same, or when
     /// newer ones are there already.
-    pub(super) fn replace(&self, loaded: Loaded, read_at: Instant) -> bool {
+    pub(super) fn replace(&self, loaded: Loaded, read_at: Moment) -> bool {
         let mut current = lock(&self.current);
-        if read_at < current.read_at {
+        if read_at.order < current.read_at.order {
             return false;
         }
         current.read_at = read_at;

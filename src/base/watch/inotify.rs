@@ -5,6 +5,7 @@ use std::{
     io,
     os::fd::{AsFd, AsRawFd, RawFd},
     path::PathBuf,
+    time::SystemTime,
 };
 
 use nix::{
@@ -37,25 +38,28 @@ impl Watcher {
         Ok(Self { inotify: inotify?, watched: HashMap::new() })
     }
 
-    /// Follows exactly `targets` from here on. True when something is watched that was not before: what happened
-    /// there until now was not seen. Does blocking reads of directories.
-    pub fn follow(&mut self, targets: &[Target]) -> io::Result<bool> {
+    /// Follows exactly `targets` from here on. True when something of it may have changed since `since` that was
+    /// not watched until now. Does blocking reads of directories.
+    pub fn follow(&mut self, targets: &[Target], since: SystemTime) -> io::Result<bool> {
         let mut watched: HashMap<WatchDescriptor, Wanted> = HashMap::new();
+        let mut has_changed = false;
         for (directory, wanted) in Plan::new(targets).directories {
             let Some(descriptor) = self.add(&directory)? else { continue };
+            // The order matters: what changes from here on is an event.
+            let is_new = !self.watched.contains_key(&descriptor);
+            has_changed = has_changed || is_new && wanted.may_have_changed(&directory, since);
             match watched.get_mut(&descriptor) {
                 // The same directory under two names.
                 Some(known) => known.extend(wanted),
                 None => _ = watched.insert(descriptor, wanted),
             }
         }
-        let is_new = watched.keys().any(|descriptor| !self.watched.contains_key(descriptor));
         let before = std::mem::replace(&mut self.watched, watched);
         for descriptor in before.into_keys().filter(|it| !self.watched.contains_key(it)) {
             // One that the kernel has ended by itself is gone already.
             let _ = self.inotify.get_ref().0.rm_watch(descriptor);
         }
-        Ok(is_new)
+        Ok(has_changed)
     }
 
     /// `None` when there is nothing to watch by now, or it may not be read.

@@ -1,6 +1,6 @@
 //! Stands in where the system has no inotify: there is nothing to watch with, and whoever asks is told so.
 
-use std::{convert::Infallible, io};
+use std::{convert::Infallible, io, time::SystemTime};
 
 use super::Target;
 
@@ -13,7 +13,7 @@ impl Watcher {
         Err(io::Error::new(io::ErrorKind::Unsupported, "files cannot be watched on this system"))
     }
 
-    pub fn follow(&mut self, _targets: &[Target]) -> io::Result<bool> {
+    pub fn follow(&mut self, _targets: &[Target], _since: SystemTime) -> io::Result<bool> {
         match self.0 {}
     }
 

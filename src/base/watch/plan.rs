@@ -6,12 +6,16 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use super::Target;
 
 /// Directories of one tree; more are a mistake, such as a link to a whole disk.
 const MAX_DIRECTORIES: usize = 1000;
+
+/// How far a file's time may lie behind the clock: file systems count in steps.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
 
 /// Which entries of a watched directory matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,26 @@ impl Wanted {
         match self {
             Wanted::Everything => true,
             Wanted::Names(names) => names.contains(name),
+        }
+    }
+
+    /// Whether something that matters in `directory` may have changed since a moment, as far as its times tell.
+    pub(super) fn may_have_changed(&self, directory: &Path, since: SystemTime) -> bool {
+        let is_newer = |metadata: fs::Metadata| {
+            let seconds = u64::try_from(metadata.ctime()).unwrap_or_default();
+            let nanoseconds = u32::try_from(metadata.ctime_nsec()).unwrap_or_default();
+            UNIX_EPOCH + Duration::new(seconds, nanoseconds) + CLOCK_STEP >= since
+        };
+        let is_new = |path: PathBuf| fs::symlink_metadata(path).is_ok_and(is_newer);
+        // What was removed or renamed left its mark on the directory.
+        if fs::metadata(directory).is_ok_and(is_newer) {
+            return true;
+        }
+        match self {
+            Wanted::Names(names) => names.iter().any(|name| is_new(directory.join(name))),
+            Wanted::Everything => {
+                fs::read_dir(directory).into_iter().flatten().flatten().any(|entry| is_new(entry.path()))
+            }
         }
     }
 

@@ -1,6 +1,11 @@
 //! Changes are seen wherever they happen, and only those that matter.
 
-use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use tempfile::TempDir;
 
@@ -88,8 +93,8 @@ async fn only_what_is_followed_wakes() {
     let root = scratch.path().canonicalize().unwrap();
     let file = root.join("here/one.json");
     let mut watcher = Watcher::new().unwrap();
-    assert!(watcher.follow(&[Target::File(file.clone())]).unwrap());
-    assert!(!watcher.follow(&[Target::File(file.clone())]).unwrap());
+    assert!(watcher.follow(&[Target::File(file.clone())], UNIX_EPOCH).unwrap());
+    assert!(!watcher.follow(&[Target::File(file.clone())], UNIX_EPOCH).unwrap());
     fs::write(root.join("here/neighbour"), "").unwrap();
     assert!(!sees_change(&mut watcher).await);
     type Change<'a> = (&'a str, &'a dyn Fn());
@@ -114,17 +119,32 @@ async fn a_directory_that_goes_and_comes_back_is_followed_again() {
     let root = scratch.path().canonicalize().unwrap();
     let targets = [Target::Tree(root.join("here/agents"))];
     let mut watcher = Watcher::new().unwrap();
-    watcher.follow(&targets).unwrap();
+    watcher.follow(&targets, UNIX_EPOCH).unwrap();
     fs::rename(root.join("here"), root.join("gone")).unwrap();
     assert!(sees_change(&mut watcher).await);
-    assert!(watcher.follow(&targets).unwrap());
+    assert!(watcher.follow(&targets, UNIX_EPOCH).unwrap());
     while sees_change(&mut watcher).await {}
     fs::write(root.join("gone/agents/old.md"), "").unwrap();
     assert!(!sees_change(&mut watcher).await);
     fs::create_dir_all(root.join("here/agents")).unwrap();
     assert!(sees_change(&mut watcher).await);
-    assert!(watcher.follow(&targets).unwrap());
+    assert!(watcher.follow(&targets, UNIX_EPOCH).unwrap());
     while sees_change(&mut watcher).await {}
     fs::write(root.join("here/agents/new.md"), "").unwrap();
     assert!(sees_change(&mut watcher).await);
+}
+
+#[test]
+fn what_changed_before_it_was_watched_is_known_by_its_time() {
+    let scratch = scratch();
+    let root = scratch.path().canonicalize().unwrap();
+    let may_have_changed = |targets: &[Target], since: SystemTime| {
+        let directories = Plan::new(targets).directories;
+        directories.iter().any(|(directory, wanted)| wanted.may_have_changed(directory, since))
+    };
+    let hour = Duration::from_secs(3600);
+    for target in [Target::File(root.join("elsewhere/real.md")), Target::Tree(root.join("here/agents"))] {
+        assert!(may_have_changed(std::slice::from_ref(&target), SystemTime::now() - hour));
+        assert!(!may_have_changed(&[target], SystemTime::now() + hour));
+    }
 }
