@@ -15,6 +15,7 @@ mod config;
 mod demo;
 mod envelope;
 mod events;
+mod files;
 mod initialize;
 mod mcp;
 mod permission;
