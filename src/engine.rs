@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio::{sync::mpsc, task::JoinHandle};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::{PermissionId, SessionId},
@@ -381,6 +381,17 @@ impl Engine {
     ///
     /// Returns a ticket for [`Engine::cancel_prompt`].
     pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: TurnEnd) -> u64 {
+        self.prompt_until(id, input, CancellationToken::new(), on_end)
+    }
+
+    /// Like [`Engine::prompt`], with a token that cancels the turn.
+    fn prompt_until(
+        &self,
+        id: &SessionId,
+        input: PromptInput,
+        cancel: CancellationToken,
+        on_end: TurnEnd,
+    ) -> u64 {
         let ticket = self.0.next_ticket.fetch_add(1, Ordering::Relaxed);
         let tickets = {
             let mut sessions = lock(&self.0.sessions);
@@ -389,7 +400,7 @@ impl Engine {
                 on_end(Err(EngineError::session_not_found(id)));
                 return ticket;
             };
-            open.tickets.issue(ticket, on_end);
+            open.tickets.issue(ticket, cancel, on_end);
             match self.inbox(id, open).try_send(Command::Prompt { ticket, input }) {
                 Ok(()) => return ticket,
                 Err(_) => open.tickets.clone(),

@@ -19,6 +19,7 @@ mod files;
 mod initialize;
 mod mcp;
 mod permission;
+mod permission_sweep;
 mod process;
 mod prompt;
 mod retry;

@@ -49,6 +49,9 @@ const DOOM_LOOP: usize = 3;
 /// The id that unknown and malformed calls are sent to.
 const INVALID: &str = "invalid";
 
+/// Permissions that are no tool's name.
+const RESERVED: [&str; 4] = ["doom_loop", "external_directory", "plan_enter", "plan_exit"];
+
 /// How the tool calls of a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallsEnd {
@@ -84,10 +87,14 @@ impl Toolbox {
             tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
         }
         tools.retain(|name, _| tool::web::is_available(name, &cx.loaded.config, &cx.model.provider_id));
-        for tool in cx.session.workspace.mcp().tools() {
+        // A server must not take the name of a tool or permission of ours: rules would mean the wrong one.
+        let is_free = |tool: &Arc<mcp::McpTool>| {
+            tool::find(&tool.key).is_none() && !RESERVED.contains(&tool.key.as_str())
+        };
+        for tool in cx.session.workspace.mcp().tools().into_iter().filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: false });
         }
-        for tool in cx.session.mcp.iter().flat_map(|servers| servers.tools()) {
+        for tool in cx.session.mcp.iter().flat_map(|servers| servers.tools()).filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: true });
         }
         tools.retain(|name, _| {
@@ -264,6 +271,7 @@ impl CallHost {
             tool: ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() },
             rules: &self.rules,
             approvals: &self.approvals,
+            cancel: &self.parent.cancel,
         };
         tokio::select! {
             biased;

@@ -58,7 +58,10 @@ pub(crate) async fn ask_outside(cx: &ToolCx<'_>, target: &Target) -> Result<(), 
     // The link's own name may be harmless; what counts is where it leads.
     let parent = target.directory();
     let pattern = display(&parent.join("*"));
-    let metadata = json!({ "filepath": display(&target.path), "parentDir": display(&parent) });
+    let mut metadata = json!({ "filepath": display(&target.path), "parentDir": display(&parent) });
+    if target.real != target.path {
+        metadata["resolved"] = display(&target.real).into();
+    }
     cx.host
         .ask(Ask {
             permission: "external_directory".to_owned(),
