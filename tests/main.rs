@@ -9,6 +9,7 @@
 
 mod support;
 
+mod agents;
 mod cancel;
 mod cli;
 mod config;
@@ -17,6 +18,7 @@ mod envelope;
 mod events;
 mod files;
 mod initialize;
+mod instructions;
 mod mcp;
 mod permission;
 mod permission_sweep;

@@ -202,8 +202,13 @@ async fn always_settles_what_it_allows_in_the_project_before_the_next_question_c
 async fn always_settles_nothing_of_another_project() {
     let scene = Scene::new(&[]);
     let other_project = Approvals::default();
-    let asker =
-        Asker { session_id: &scene.sessions[1], tool: tool_ref(), rules: &[], approvals: &other_project };
+    let asker = Asker {
+        session_id: &scene.sessions[1],
+        tool: tool_ref(),
+        rules: &[],
+        approvals: &other_project,
+        cancel: &scene.cancel,
+    };
     let mut first = scene.bash(0, "git log");
     let mut elsewhere: Asking<'_> = Box::pin(scene.asks.ask(asker, scene.ask(&["git log"]), false));
     let first_id = scene.asked(&mut first).await;
