@@ -8,6 +8,7 @@ use std::{
 use tree_sitter::{Node, ParseOptions, Parser, Tree};
 
 mod arity;
+mod program;
 mod word;
 mod wrapper;
 
@@ -350,6 +351,17 @@ impl Walk {
                 self.acc.is_unknowable |= variable.is_some_and(is_steering);
                 self.children(source, node, at, depth)
             }
+            "declaration_command" | "unset_command" => {
+                // Subscripts are evaluated, and substitutions in them run, quoted or not.
+                let mut cursor = node.walk();
+                let runs = |it: String| it.contains("$(") || it.contains('`');
+                let is_text = |child: &Node<'_>| child.kind() != "variable_assignment";
+                self.acc.is_unknowable |= node
+                    .named_children(&mut cursor)
+                    .filter(is_text)
+                    .any(|child| word::literal(source.of(child)).is_some_and(runs));
+                self.children(source, node, at, depth)
+            }
             // `${x@P}` runs the substitutions in the value.
             "expansion" if source.of(node).contains("@P") => {
                 self.acc.is_unknowable = true;
@@ -604,6 +616,13 @@ impl Walk {
                 }
                 self.exactly(&written, &normal, is_normal);
             }
+            Inner::Elsewhere(text) => {
+                // Its paths are those of the other machine.
+                let paths = self.acc.paths.clone();
+                self.text(&text, at);
+                self.acc.paths = paths;
+                self.exactly(&written, &normal, is_normal);
+            }
             Inner::Stdin => {
                 match fed.texts.as_slice() {
                     [] => self.acc.is_unknowable = true,
@@ -653,6 +672,14 @@ impl Walk {
                     text => self.path(text, at),
                 }
             }
+        }
+        for path in program::path_options(name, words) {
+            self.path(&path, at);
+        }
+        if matches!(name, "sed" | "gsed")
+            && let Some(script) = program::sed_script(words)
+        {
+            script.paths.iter().for_each(|path| self.path(path, at));
         }
         match name {
             "git" => {
