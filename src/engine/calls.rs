@@ -324,7 +324,9 @@ pub async fn run(
         }
     }
     if !cx.cancel.is_cancelled() {
-        return Ok(if is_rejected { CallsEnd::Rejected } else { CallsEnd::Ran });
+        let experimental = cx.loaded.config.raw.get("experimental");
+        let goes_on = experimental.and_then(|it| it.get("continue_loop_on_deny")) == Some(&Value::Bool(true));
+        return Ok(if is_rejected && !goes_on { CallsEnd::Rejected } else { CallsEnd::Ran });
     }
     let limit = if state.info.parent_id.is_some() { SETTLE } else { SETTLE_WITH_SUBAGENTS };
     let settled = async {
