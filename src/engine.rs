@@ -24,6 +24,7 @@ use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
     config::{Environment, paths::Paths},
+    library::{self, Instructions},
     mcp,
     provider::{auth, http},
     storage::{SessionQuery, Storage},
@@ -38,6 +39,7 @@ mod calls;
 mod error;
 pub mod keys;
 mod limits;
+mod pages;
 mod project;
 mod prompt;
 mod session;
@@ -72,6 +74,7 @@ struct Inner {
     storage: Storage,
     bus: Bus,
     http: http::Client,
+    pages: pages::Pages,
     asks: asks::Asks,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
@@ -157,13 +160,15 @@ pub struct Opened {
 impl Engine {
     pub fn new(environment: Environment, paths: Paths) -> Self {
         let bus = Bus::default();
+        let http = http::Client::default();
         Self(Arc::new(Inner {
+            pages: pages::Pages::new(http.clone(), paths.pages()),
             storage: Storage::new(paths.database()),
             environment,
             paths,
             asks: asks::Asks::new(bus.clone()),
             bus,
-            http: http::Client::default(),
+            http,
             workspaces: Mutex::default(),
             sessions: Mutex::default(),
             next_ticket: AtomicU64::new(1),
@@ -225,9 +230,18 @@ impl Engine {
         Ok(loaded)
     }
 
+    /// The instructions of a directory, its files read now and its pages fetched before where that is possible.
+    pub(crate) async fn read_instructions(&self, loaded: &Arc<Loaded>) -> Instructions {
+        let pages = self.0.pages.get(&library::instruction_urls(&loaded.config)).await;
+        let loaded = loaded.clone();
+        let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config, &pages));
+        read.await.unwrap_or_default()
+    }
+
     /// The services of a directory, with its files read afresh.
     pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
         let loaded = self.read_files(directory).await?;
+        self.0.pages.prepare(&library::instruction_urls(&loaded.config));
         let mut workspaces = lock(&self.0.workspaces);
         match workspaces.get(&loaded.config.directory) {
             Some(workspace) => {
@@ -458,6 +472,7 @@ impl Engine {
                     mcp: open.mcp.clone(),
                     limits: open.limits.clone(),
                     tickets: open.tickets.clone(),
+                    told: Mutex::default(),
                     own_inbox: inbox.downgrade(),
                 };
                 let join = self.0.tasks.spawn(session::run(cx, Inbox::new(receiver)));

@@ -9,6 +9,7 @@
 
 mod support;
 
+mod agents;
 mod cancel;
 mod cli;
 mod config;
@@ -16,6 +17,7 @@ mod demo;
 mod envelope;
 mod events;
 mod initialize;
+mod instructions;
 mod mcp;
 mod permission;
 mod permission_sweep;

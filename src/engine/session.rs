@@ -1,7 +1,7 @@
 //! The task that owns a session: it takes prompts from its inbox and runs their turns one after another.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -177,6 +177,8 @@ pub struct SessionCx {
     /// What the sessions above may do, when it is a subagent's.
     pub limits: Limits,
     pub tickets: Arc<Tickets>,
+    /// Warnings that the user has seen.
+    pub told: Mutex<HashSet<String>>,
     /// For what the session itself starts, such as its title.
     pub own_inbox: mpsc::WeakSender<Command>,
 }
