@@ -14,9 +14,10 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::task::TaskTracker;
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
-    id::{PermissionId, SessionId},
+    id::{PermissionId, QuestionId, SessionId},
     message::{MessageWithParts, ModelRef},
     permission::{PermissionRequest, Reply},
+    question::QuestionRequest,
     session::{Session, SessionTime, Todo},
 };
 
@@ -38,6 +39,7 @@ mod error;
 pub mod keys;
 mod project;
 mod prompt;
+mod questions;
 mod session;
 mod state;
 mod state_file;
@@ -67,6 +69,7 @@ struct Inner {
     bus: Bus,
     http: http::Client,
     asks: asks::Asks,
+    questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
     next_ticket: AtomicU64,
@@ -153,6 +156,7 @@ impl Engine {
             environment,
             paths,
             asks: asks::Asks::new(bus.clone()),
+            questions: questions::Questions::new(bus.clone()),
             bus,
             http: http::Client::default(),
             workspaces: Mutex::default(),
@@ -180,6 +184,10 @@ impl Engine {
 
     pub(crate) fn asks(&self) -> &asks::Asks {
         &self.0.asks
+    }
+
+    pub(crate) fn questions(&self) -> &questions::Questions {
+        &self.0.questions
     }
 
     /// What a directory's files say now, without starting its services.
@@ -498,6 +506,26 @@ impl Engine {
     /// The permission requests of a session that wait now.
     pub fn pending_permissions(&self, id: &SessionId) -> Vec<PermissionRequest> {
         self.0.asks.of_session(id)
+    }
+
+    /// Says whether a front end can put questions of tools to its user. Where none can, none waits.
+    pub fn set_answerable(&self, is_answerable: bool) {
+        self.0.questions.set_answerable(is_answerable);
+    }
+
+    /// Answers a tool's question. False when none with this id waits.
+    pub fn reply_question(&self, id: &QuestionId, answers: Vec<Vec<String>>) -> bool {
+        self.0.questions.reply(id, answers)
+    }
+
+    /// Dismisses a tool's question. False when none with this id waits.
+    pub fn reject_question(&self, id: &QuestionId) -> bool {
+        self.0.questions.reject(id)
+    }
+
+    /// The questions of a session's tools that wait now.
+    pub fn pending_questions(&self, id: &SessionId) -> Vec<QuestionRequest> {
+        self.0.questions.of_session(id)
     }
 
     /// Uses stored keys again, as they are now.

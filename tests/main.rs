@@ -9,6 +9,7 @@
 
 mod support;
 
+mod batch;
 mod cancel;
 mod cli;
 mod config;
@@ -18,8 +19,10 @@ mod events;
 mod initialize;
 mod mcp;
 mod permission;
+mod plan;
 mod process;
 mod prompt;
+mod questions;
 mod retry;
 mod rust_sdk;
 mod session;
