@@ -9,6 +9,7 @@
 
 mod support;
 
+mod agents;
 mod batch;
 mod cancel;
 mod cli;
@@ -17,8 +18,10 @@ mod demo;
 mod envelope;
 mod events;
 mod initialize;
+mod instructions;
 mod mcp;
 mod permission;
+mod permission_sweep;
 mod plan;
 mod process;
 mod prompt;

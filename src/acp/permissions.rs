@@ -135,11 +135,18 @@ impl Permissions {
         let session_id = session_id.clone();
         let was_shown = queue.front().is_some_and(|front| front.is(id));
         queue.retain(|asked| !asked.is(id));
-        let has_next = was_shown && !queue.is_empty();
+        let has_next = was_shown && !queue.is_empty() && !self.is_unanswerable();
         if queue.is_empty() {
             state.queues.remove(&session_id);
         }
         Settled { withdrawn, next: has_next.then_some(session_id) }
+    }
+
+    /// Keeps questions from being shown that a cancel is about to take back; the shown one stays until it is.
+    pub fn hold_back(&self, session_id: &SessionId) {
+        if let Some(queue) = self.lock().queues.get_mut(session_id) {
+            queue.truncate(1);
+        }
     }
 
     /// Every permission question that waits; from now on nothing can be answered.

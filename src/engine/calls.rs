@@ -29,6 +29,7 @@ use super::{
     approvals::Approvals,
     asks::Asker,
     questions,
+    shown::ShownInstructions,
     state::{Journal, NotedFiles, SessionState},
     subtask,
     turn::TurnCx,
@@ -53,6 +54,9 @@ const DOOM_LOOP: usize = 3;
 const INVALID: &str = "invalid";
 /// In the metadata of a call that another made: the id of that one.
 const MADE_BY: &str = "batch";
+
+/// Permissions that are no tool's name.
+const RESERVED: [&str; 4] = ["doom_loop", "external_directory", "plan_enter", "plan_exit"];
 
 /// How the tool calls of a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,10 +94,14 @@ impl Toolbox {
         }
         tools.retain(|name, _| tool::web::is_available(name, &cx.loaded.config, &cx.model.provider_id));
         tools.retain(|name, _| questions::is_offered(name, cx, state));
-        for tool in cx.session.workspace.mcp().tools() {
+        // A server must not take the name of a tool or permission of ours: rules would mean the wrong one.
+        let is_free = |tool: &Arc<mcp::McpTool>| {
+            tool::find(&tool.key).is_none() && !RESERVED.contains(&tool.key.as_str())
+        };
+        for tool in cx.session.workspace.mcp().tools().into_iter().filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: false });
         }
-        for tool in cx.session.mcp.iter().flat_map(|servers| servers.tools()) {
+        for tool in cx.session.mcp.iter().flat_map(|servers| servers.tools()).filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: true });
         }
         tools.retain(|name, _| {
@@ -130,29 +138,32 @@ impl Toolbox {
 
     /// The built-in tool that a batch may call by this name; else the name and why not.
     fn nested(&self, name: String) -> Result<(String, Entry), (String, String)> {
-        let names = [name.clone(), name.to_lowercase()];
-        let found = names.into_iter().find_map(|name| match self.tools.get(&name)? {
-            Entry::Builtin(tool) if name != INVALID => Some((name, Entry::Builtin(tool))),
-            Entry::Builtin(_) | Entry::Mcp { .. } => None,
-        });
-        found.ok_or_else(|| {
-            let builtin = self.tools.iter().filter(|(_, entry)| matches!(entry, Entry::Builtin(_)));
-            let builtin = builtin.map(|(name, _)| name.as_str());
-            let available: Vec<&str> = builtin.filter(|name| ![INVALID, "batch"].contains(name)).collect();
-            let reason = format!(
-                "Tool '{name}' not in registry. External tools (MCP, environment) cannot be batched - call them \
-                 directly. Available tools: {}",
-                available.join(", ")
-            );
-            (name, reason)
-        })
+        match self.meant(&name) {
+            Some((name, entry @ Entry::Builtin(_))) if name != INVALID => return Ok((name, entry)),
+            Some(_) | None => {}
+        }
+        let builtin = self.tools.iter().filter(|(_, entry)| matches!(entry, Entry::Builtin(_)));
+        let builtin = builtin.map(|(name, _)| name.as_str());
+        let available: Vec<&str> = builtin.filter(|name| ![INVALID, "batch"].contains(name)).collect();
+        let reason = format!(
+            "Tool '{name}' not in registry. External tools (MCP, environment) cannot be batched - call them \
+             directly. Available tools: {}",
+            available.join(", ")
+        );
+        Err((name, reason))
+    }
+
+    /// The tool of that name, also when the name is written in another case.
+    fn meant(&self, name: &str) -> Option<(String, Entry)> {
+        let same = |known: &&String| known.eq_ignore_ascii_case(name);
+        let known = self.tools.get_key_value(name).map(|(known, _)| known);
+        let known = known.or_else(|| self.tools.keys().find(same))?;
+        Some((known.clone(), self.tools.get(known)?.clone()))
     }
 
     /// The tool a call means and its input; a call that means none goes to `invalid`.
     fn route(&self, call: &Call) -> (String, Entry, Value) {
-        let name = [call.tool.clone(), call.tool.to_lowercase()];
-        let found = name.iter().find_map(|name| Some((name.clone(), self.tools.get(name)?.clone())));
-        let Some((name, entry)) = found else {
+        let Some((name, entry)) = self.meant(&call.tool) else {
             let available: Vec<&str> =
                 self.tools.keys().map(String::as_str).filter(|name| *name != INVALID).collect();
             let error = format!(
@@ -163,7 +174,12 @@ impl Toolbox {
             return invalid(call, &error);
         };
         let raw = if call.raw.trim().is_empty() { "{}" } else { &call.raw };
-        match serde_json::from_str::<Value>(raw) {
+        let parsed = match serde_json::from_str::<Value>(raw) {
+            // Some models write the object as a text.
+            Ok(Value::String(text)) => serde_json::from_str(&text),
+            parsed => parsed,
+        };
+        match parsed {
             Ok(input @ Value::Object(_)) => (name, entry, input),
             Ok(_) => invalid(call, &format!("the arguments of '{name}' must be a JSON object")),
             Err(error) => invalid(call, &format!("the arguments of '{name}' are not valid JSON: {error}")),
@@ -220,6 +236,7 @@ struct CallHost {
     approvals: Approvals,
     parent: Arc<subtask::Parent>,
     noted_files: NotedFiles,
+    shown: ShownInstructions,
 }
 
 impl Host for CallHost {
@@ -303,6 +320,10 @@ impl Host for CallHost {
         self.noted_files.insert(path, stamp);
     }
 
+    fn claim_instructions(&self, path: &Path) -> bool {
+        self.shown.claim(path)
+    }
+
     fn edited(&self, path: &Path) {
         self.engine.bus().publish(EventPayload::FileEdited { file: path.display().to_string() });
     }
@@ -316,6 +337,7 @@ impl CallHost {
             tool: self.tool_ref(),
             rules: &self.rules,
             approvals: &self.approvals,
+            cancel: &self.parent.cancel,
         };
         tokio::select! {
             biased;
@@ -411,6 +433,7 @@ struct StepCalls<'a> {
     reports: Arc<Reports>,
     rules: Arc<[Rule]>,
     parent: Arc<subtask::Parent>,
+    shown: ShownInstructions,
     message_id: MessageId,
 }
 
@@ -433,8 +456,9 @@ impl<'a> StepCalls<'a> {
             mcp: cx.session.mcp.clone(),
             cancel: cx.cancel.clone(),
         });
+        let shown = ShownInstructions::new(&cx.instructions, &state.history);
         let message_id = state.answer_mut()?.id.clone();
-        Some(Self { cx, toolbox, reports, rules, parent, message_id })
+        Some(Self { cx, toolbox, reports, rules, parent, shown, message_id })
     }
 
     /// The run of a call whose part is there.
@@ -460,6 +484,7 @@ impl<'a> StepCalls<'a> {
             approvals: cx.session.workspace.approvals.clone(),
             parent: self.parent.clone(),
             noted_files: state.noted_files.clone(),
+            shown: self.shown.clone(),
         };
         let job = Job {
             loaded: cx.loaded.clone(),

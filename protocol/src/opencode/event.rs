@@ -138,11 +138,30 @@ pub enum EventPayload {
         /// Absolute path.
         file: String,
     },
+    /// A word to the user beside the conversation; `sessionID` is ours.
+    #[serde(rename = "tui.toast.show")]
+    Toast {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        title: String,
+        message: String,
+        variant: ToastVariant,
+    },
     #[serde(rename = "mcp.tools.changed")]
     McpToolsChanged {
         /// Server name.
         server: String,
     },
+}
+
+/// How much a toast matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToastVariant {
+    Info,
+    Success,
+    Warning,
+    Error,
 }
 
 /// A session as of an event.
@@ -175,12 +194,13 @@ pub enum EventKind {
     AgentSwitched,
     TodoUpdated,
     FileEdited,
+    Toast,
     McpToolsChanged,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [EventKind; 20] = [
+    pub const ALL: [EventKind; 21] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
         EventKind::SessionDeleted,
@@ -200,6 +220,7 @@ impl EventKind {
         EventKind::AgentSwitched,
         EventKind::TodoUpdated,
         EventKind::FileEdited,
+        EventKind::Toast,
         EventKind::McpToolsChanged,
     ];
 
@@ -225,6 +246,7 @@ impl EventKind {
             EventKind::AgentSwitched => "session.next.agent.switched",
             EventKind::TodoUpdated => "todo.updated",
             EventKind::FileEdited => "file.edited",
+            EventKind::Toast => "tui.toast.show",
             EventKind::McpToolsChanged => "mcp.tools.changed",
         }
     }
@@ -258,6 +280,7 @@ impl EventPayload {
             EventPayload::AgentSwitched { .. } => EventKind::AgentSwitched,
             EventPayload::TodoUpdated { .. } => EventKind::TodoUpdated,
             EventPayload::FileEdited { .. } => EventKind::FileEdited,
+            EventPayload::Toast { .. } => EventKind::Toast,
             EventPayload::McpToolsChanged { .. } => EventKind::McpToolsChanged,
         }
     }
@@ -279,6 +302,7 @@ impl EventPayload {
             | EventPayload::QuestionReplied { session_id, .. }
             | EventPayload::QuestionRejected { session_id, .. }
             | EventPayload::AgentSwitched { session_id, .. }
+            | EventPayload::Toast { session_id, .. }
             | EventPayload::TodoUpdated { session_id, .. } => Some(session_id),
             EventPayload::PermissionAsked(request) => Some(&request.session_id),
             EventPayload::QuestionAsked(request) => Some(&request.session_id),
