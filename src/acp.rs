@@ -5,6 +5,7 @@
 
 mod connection;
 mod dispatch;
+mod elicitation;
 mod encoder;
 mod from_proto;
 mod initialize;

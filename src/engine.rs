@@ -14,9 +14,10 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
-    id::{PermissionId, SessionId},
+    id::{PermissionId, QuestionId, SessionId},
     message::{MessageWithParts, ModelRef},
     permission::{PermissionRequest, Reply},
+    question::QuestionRequest,
     session::{Session, SessionTime, Todo},
 };
 
@@ -42,6 +43,7 @@ mod limits;
 mod pages;
 mod project;
 mod prompt;
+mod questions;
 mod session;
 mod shown;
 mod state;
@@ -76,6 +78,7 @@ struct Inner {
     http: http::Client,
     pages: pages::Pages,
     asks: asks::Asks,
+    questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
     next_ticket: AtomicU64,
@@ -167,6 +170,7 @@ impl Engine {
             environment,
             paths,
             asks: asks::Asks::new(bus.clone()),
+            questions: questions::Questions::new(bus.clone()),
             bus,
             http,
             workspaces: Mutex::default(),
@@ -195,6 +199,10 @@ impl Engine {
 
     pub(crate) fn asks(&self) -> &asks::Asks {
         &self.0.asks
+    }
+
+    pub(crate) fn questions(&self) -> &questions::Questions {
+        &self.0.questions
     }
 
     /// Removes old tool outputs in the background, at the first use and then once an hour at most.
@@ -563,6 +571,26 @@ impl Engine {
     /// The permission requests of a session that wait now.
     pub fn pending_permissions(&self, id: &SessionId) -> Vec<PermissionRequest> {
         self.0.asks.of_session(id)
+    }
+
+    /// Says whether a front end can put questions of tools to its user. Where none can, none waits.
+    pub fn set_answerable(&self, is_answerable: bool) {
+        self.0.questions.set_answerable(is_answerable);
+    }
+
+    /// Answers a tool's question. False when none with this id waits.
+    pub fn reply_question(&self, id: &QuestionId, answers: Vec<Vec<String>>) -> bool {
+        self.0.questions.reply(id, answers)
+    }
+
+    /// Dismisses a tool's question. False when none with this id waits.
+    pub fn reject_question(&self, id: &QuestionId) -> bool {
+        self.0.questions.reject(id)
+    }
+
+    /// The questions of a session's tools that wait now.
+    pub fn pending_questions(&self, id: &SessionId) -> Vec<QuestionRequest> {
+        self.0.questions.of_session(id)
     }
 
     /// Uses stored keys again, as they are now.

@@ -1,6 +1,10 @@
 //! The tools: one table of rows, each a name, a text for the model, a schema and a function.
 
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -9,6 +13,7 @@ use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     part::FilePart,
     permission::Rule,
+    question::Question,
     session::Todo,
 };
 
@@ -17,6 +22,7 @@ use crate::{base::clock, config::Config, permission::Ask};
 pub mod apply_patch;
 pub mod arguments;
 pub mod bash;
+pub mod batch;
 pub mod codesearch;
 pub mod edit;
 pub mod edit_match;
@@ -31,6 +37,9 @@ pub mod mcp;
 pub mod multiedit;
 pub mod patch_text;
 mod path;
+pub mod plan_enter;
+pub mod plan_exit;
+pub mod question;
 pub mod read;
 pub mod task;
 pub mod todoread;
@@ -51,6 +60,12 @@ pub static BUILTIN: &[Tool] = &[
         text: include_str!("tool/invalid.txt"),
         schema: schema_of::<invalid::Args>,
         run: |cx, input| Box::pin(invalid::run(cx, input)),
+    },
+    Tool {
+        name: "question",
+        text: include_str!("tool/question.txt"),
+        schema: schema_of::<question::Args>,
+        run: |cx, input| Box::pin(question::run(cx, input)),
     },
     Tool {
         name: "bash",
@@ -148,6 +163,24 @@ pub static BUILTIN: &[Tool] = &[
         schema: schema_of::<apply_patch::Args>,
         run: |cx, input| Box::pin(apply_patch::run(cx, input)),
     },
+    Tool {
+        name: "batch",
+        text: include_str!("tool/batch.txt"),
+        schema: schema_of::<batch::Args>,
+        run: |cx, input| Box::pin(batch::run(cx, input)),
+    },
+    Tool {
+        name: "plan_enter",
+        text: include_str!("tool/plan_enter.txt"),
+        schema: schema_of::<plan_enter::Args>,
+        run: |cx, input| Box::pin(plan_enter::run(cx, input)),
+    },
+    Tool {
+        name: "plan_exit",
+        text: include_str!("tool/plan_exit.txt"),
+        schema: schema_of::<plan_exit::Args>,
+        run: |cx, input| Box::pin(plan_exit::run(cx, input)),
+    },
 ];
 
 /// The built-in tool of that name.
@@ -224,6 +257,14 @@ pub trait Host: Send + Sync {
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Runs a subagent and ends with its answer.
     fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
+    /// Asks the user; one list of answers for each question.
+    fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>>;
+    /// Where the session's plan is written.
+    fn plan_file(&self) -> PathBuf;
+    /// Lets another agent answer from the next step on.
+    fn switch_agent(&self, switch: AgentSwitch);
+    /// Runs another tool as a call of its own, and ends when that has ended; what it said is not handed on.
+    fn call(&self, call: NestedCall) -> BoxFuture<'_, Result<(), ToolError>>;
     /// The session's todo list.
     fn todos(&self) -> Vec<Todo>;
     /// How a file was when the session last read or wrote it; `path` has its links followed.
@@ -246,6 +287,26 @@ pub struct Subtask {
     pub agent: String,
     /// The session of an earlier task to go on with.
     pub task_id: Option<String>,
+}
+
+/// What the user answered: of each question the chosen labels and what they wrote.
+pub type Answers = Vec<Vec<String>>;
+
+/// Another agent takes over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSwitch {
+    pub agent: String,
+    /// What that agent reads as the user's words.
+    pub message: String,
+}
+
+/// A call that a tool makes in the model's name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NestedCall {
+    pub tool: String,
+    pub input: Value,
+    /// It is only shown, as failed for this reason.
+    pub refusal: Option<String>,
 }
 
 /// What tells one state of a file from another.
@@ -290,6 +351,9 @@ pub enum ToolError {
     /// The user refused; the turn stops unless there is feedback for the model.
     #[error("{}", refusal(feedback.as_deref()))]
     Denied { feedback: Option<String> },
+    /// The user did not want to answer a question; the turn stops.
+    #[error("The user dismissed this question")]
+    Dismissed,
     /// The turn was cancelled; with what the tool had to say until then.
     #[error("{}", partial.as_deref().unwrap_or("Tool execution aborted"))]
     Cancelled { partial: Option<String> },

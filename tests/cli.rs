@@ -514,3 +514,25 @@ async fn help_and_version_are_told() {
     assert!(ended.stderr.contains("nonsense"), "{ended:?}");
     machine.finish().await;
 }
+
+#[tokio::test]
+async fn run_has_nobody_to_ask_and_says_so_to_the_model() {
+    for (switch, told) in [(None, "unavailable tool 'question'"), (Some("1"), "Nobody can be asked")] {
+        let machine = Machine::new().await;
+        let questions = json!({"questions": [{"question": "Which?", "header": "h", "options": []}]});
+        machine.llm.reply(Reply::call("call_1", "question", questions));
+        machine.llm.reply(Reply::text("decided"));
+        let mut command = machine.command(&["run", "go"]);
+        if let Some(switch) = switch {
+            command.env("OPENCODE_ENABLE_QUESTION_TOOL", switch);
+        }
+        let ended = ended(command.spawn().unwrap()).await;
+        assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "decided"), "{ended:?}");
+        let request = machine.llm.last_request();
+        assert!(request.tool_result("call_1").contains(told), "{}", request.tool_result("call_1"));
+        let tools = request.tools();
+        assert_eq!(tools.contains(&"question".to_owned()), switch.is_some(), "{tools:?}");
+        assert!(!tools.iter().any(|tool| tool.starts_with("plan_")), "{tools:?}");
+        machine.finish().await;
+    }
+}

@@ -10,6 +10,7 @@
 mod support;
 
 mod agents;
+mod batch;
 mod cancel;
 mod cli;
 mod config;
@@ -22,8 +23,10 @@ mod instructions;
 mod mcp;
 mod permission;
 mod permission_sweep;
+mod plan;
 mod process;
 mod prompt;
+mod questions;
 mod retry;
 mod rust_sdk;
 mod session;

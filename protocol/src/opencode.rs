@@ -9,4 +9,5 @@ pub mod id;
 pub mod message;
 pub mod part;
 pub mod permission;
+pub mod question;
 pub mod session;

@@ -24,7 +24,7 @@ use super::{
     encoder::Encoder,
     outbox::{Outbox, Outgoing},
     permissions::Permissions,
-    session::FrontSession,
+    session::{FrontSession, FrontSessions},
     trace::Trace,
 };
 use crate::{
@@ -67,7 +67,7 @@ pub struct Connection {
     /// Ends when the handler that was started last has ended.
     pub last_handler: Mutex<Option<oneshot::Receiver<()>>>,
     client: Mutex<Option<ClientCapabilities>>,
-    sessions: Mutex<HashMap<SessionId, FrontSession>>,
+    sessions: FrontSessions,
     /// Sessions whose opening is under way, and the lines that wait for it.
     pub gates: Mutex<HashMap<String, VecDeque<Vec<u8>>>>,
 }
@@ -102,7 +102,10 @@ pub async fn serve(
     let outbox = Arc::new(Outbox::new());
     let subscriber: Arc<dyn Subscriber> = outbox.clone();
     engine.bus().subscribe(Filter::All, &subscriber);
+    // Every client can be asked: each must know how to ask for a permission (facts: ACP §1.2).
+    engine.set_answerable(true);
     let permissions = Arc::new(Permissions::default());
+    let sessions = FrontSessions::default();
     let connection = Arc::new(Connection {
         engine: engine.clone(),
         outbox: outbox.clone(),
@@ -111,13 +114,13 @@ pub async fn serve(
         tasks: TaskTracker::new(),
         last_handler: Mutex::default(),
         client: Mutex::default(),
-        sessions: Mutex::default(),
+        sessions: sessions.clone(),
         gates: Mutex::default(),
         options,
     });
     let writer = Writer {
         connection: Arc::downgrade(&connection),
-        encoder: Encoder::new(engine.clone(), permissions.clone()),
+        encoder: Encoder::new(engine.clone(), permissions.clone(), sessions),
         outbox: outbox.clone(),
         trace: trace.clone(),
         output,
@@ -144,6 +147,7 @@ pub async fn serve(
             tracing::warn!(request = %id, "the input ended before this question was answered, so it is refused; allow it by configuration");
             engine.reply_permission(&id, Reply::Reject, None);
         }
+        engine.set_answerable(false);
         let finished = async {
             connection.tasks.close();
             connection.tasks.wait().await;

@@ -18,22 +18,26 @@ use windlass_protocol::{
     },
     opencode::{
         event::{Event, EventPayload, SessionInfo, ToastVariant},
-        id::{MessageId, PartId, PermissionId, SessionId},
+        id::{MessageId, PartId, SessionId},
         message::{Message, MessageWithParts, ModelRef},
         part::{Part, PartKind, ToolPart, ToolState},
         permission::{PermissionRequest, Reply},
+        question::QuestionRequest,
         session::{SessionStatus, Todo},
     },
     rpc,
 };
 
 use super::{
+    elicitation::{self, Dialog},
+    options,
     outbox::{Outgoing, Replay},
-    permissions::Permissions,
+    permissions::{Asked, AskedId, Permissions},
+    session::FrontSessions,
     to_proto,
 };
 use crate::{
-    base::{clock, ids},
+    base::{clock, ids, lock::lock},
     engine::{Engine, Workspace},
 };
 
@@ -44,6 +48,7 @@ const MAX_UNKNOWN: usize = 64;
 pub struct Encoder {
     engine: Engine,
     permissions: Arc<Permissions>,
+    fronts: FrontSessions,
     client: ClientCapabilities,
     sessions: HashMap<SessionId, Shown>,
     /// Sessions of subagents, and the session the client knows that they work for.
@@ -87,10 +92,11 @@ struct Text {
 }
 
 impl Encoder {
-    pub fn new(engine: Engine, permissions: Arc<Permissions>) -> Self {
+    pub fn new(engine: Engine, permissions: Arc<Permissions>, fronts: FrontSessions) -> Self {
         Self {
             engine,
             permissions,
+            fronts,
             client: ClientCapabilities::default(),
             sessions: HashMap::new(),
             roots: HashMap::new(),
@@ -122,6 +128,11 @@ impl Encoder {
             Outgoing::Replay(replay) => self.replay(*replay, out),
             Outgoing::Detach(session_id) => {
                 self.sessions.remove(&session_id);
+            }
+            Outgoing::AskOn(id) => {
+                if let Some(root) = self.permissions.session_to_go_on(&id) {
+                    self.show_ask(&root, out);
+                }
             }
         }
     }
@@ -184,9 +195,9 @@ impl Encoder {
         } else if self.sessions.contains_key(id) {
             self.update(id, &event.payload, false, out);
             self.raw_event(event, out);
-        } else if let EventPayload::PermissionReplied { request_id, .. } = &event.payload {
+        } else if let Some(settled) = settled(&event.payload) {
             // Also for a session that is closed by now: its question must not stay open.
-            self.settle(request_id, out);
+            self.settle(&settled, out);
         } else {
             self.remember(event);
         }
@@ -213,8 +224,10 @@ impl Encoder {
             self.child_part(root, part, out);
         } else if let EventPayload::PermissionAsked(request) = &event.payload {
             self.ask(root, request, out);
-        } else if let EventPayload::PermissionReplied { request_id, .. } = &event.payload {
-            self.settle(request_id, out);
+        } else if let EventPayload::QuestionAsked(request) = &event.payload {
+            self.ask_question(root, request, out);
+        } else if let Some(settled) = settled(&event.payload) {
+            self.settle(&settled, out);
         } else if let EventPayload::SessionDeleted(info) = &event.payload {
             self.roots.remove(&info.session_id);
         }
@@ -316,9 +329,15 @@ impl Encoder {
                 self.delta(id, message_id, part_id, delta, *offset, out);
             }
             EventPayload::PermissionAsked(request) => self.ask(id, request, out),
-            EventPayload::PermissionReplied { request_id, .. } => {
-                self.settle(request_id, out);
+            EventPayload::QuestionAsked(request) => self.ask_question(id, request, out),
+            EventPayload::PermissionReplied { .. }
+            | EventPayload::QuestionReplied { .. }
+            | EventPayload::QuestionRejected { .. } => {
+                if let Some(settled) = settled(payload) {
+                    self.settle(&settled, out);
+                }
             }
+            EventPayload::AgentSwitched { agent, .. } => self.switched(id, agent, out),
             EventPayload::TodoUpdated { todos, .. } => self.plan(id, todos, out),
             EventPayload::Toast { title, message, variant, .. } => {
                 self.toast(id, title, message, *variant, out);
@@ -510,13 +529,32 @@ impl Encoder {
             self.engine.reply_permission(&request.id, Reply::Reject, None);
             return;
         }
-        if let Some(request) = self.permissions.ask(root, request.clone()) {
-            self.show_ask(root, &request, out);
+        if self.permissions.ask(root, Asked::Permission(request.clone())) {
+            self.show_ask(root, out);
+        }
+    }
+
+    fn ask_question(&mut self, root: &SessionId, request: &QuestionRequest, out: &mut Vec<u8>) {
+        // Where the client is gone, the engine has refused the question already.
+        let can_be_shown = !self.permissions.is_unanswerable();
+        let dialog = Dialog::new(request.clone(), self.client.forms);
+        if can_be_shown && self.permissions.ask(root, Asked::Question(dialog)) {
+            self.show_ask(root, out);
+        }
+    }
+
+    /// A tool had the user choose another agent: the client's mode follows, and prompts to come.
+    fn switched(&self, id: &SessionId, agent: &str, out: &mut Vec<u8>) {
+        let mut fronts = lock(&self.fronts);
+        let Some(front) = fronts.get_mut(id) else { return };
+        front.agent = Some(agent.to_owned());
+        for update in options::mode_updates(&front.workspace.loaded(), front) {
+            send(id, update, out);
         }
     }
 
     /// Takes a settled question off the client's screen and shows the next one.
-    fn settle(&mut self, id: &PermissionId, out: &mut Vec<u8>) {
+    fn settle(&mut self, id: &AskedId, out: &mut Vec<u8>) {
         let settled = self.permissions.settle(id);
         if let Some(rpc_id) = settled.withdrawn {
             #[derive(Serialize)]
@@ -526,16 +564,37 @@ impl Encoder {
             }
             write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out);
         }
-        if let Some((session_id, next)) = settled.next {
-            self.show_ask(&session_id, &next, out);
+        if let Some(session_id) = settled.next {
+            self.show_ask(&session_id, out);
         }
     }
 
-    fn show_ask(&self, root: &SessionId, request: &PermissionRequest, out: &mut Vec<u8>) {
+    fn show_ask(&self, root: &SessionId, out: &mut Vec<u8>) {
         let Some(shown) = self.sessions.get(root) else { return };
-        let params = to_proto::permission(root, request, &shown.cwd);
-        let rpc_id = self.permissions.show(&request.id);
-        write(&rpc::request(&rpc_id, "session/request_permission", params), out);
+        let Some((rpc_id, asked)) = self.permissions.show(root) else { return };
+        let choice = match asked {
+            Asked::Permission(request) => to_proto::permission(root, &request, &shown.cwd),
+            Asked::Question(dialog) => match dialog.show(root) {
+                elicitation::Shown::Choice(choice) => choice,
+                elicitation::Shown::Form(form) => {
+                    return write(&rpc::request(&rpc_id, "elicitation/create", form), out);
+                }
+            },
+        };
+        write(&rpc::request(&rpc_id, "session/request_permission", choice), out);
+    }
+}
+
+/// The question that an event says is settled.
+fn settled(payload: &EventPayload) -> Option<AskedId> {
+    if let EventPayload::PermissionReplied { request_id, .. } = payload {
+        Some(AskedId::Permission(request_id.clone()))
+    } else if let EventPayload::QuestionReplied { request_id, .. }
+    | EventPayload::QuestionRejected { request_id, .. } = payload
+    {
+        Some(AskedId::Question(request_id.clone()))
+    } else {
+        None
     }
 }
 

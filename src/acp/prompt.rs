@@ -19,8 +19,9 @@ use windlass_protocol::{
 use super::{
     connection::Connection,
     dispatch::{Call, engine_error, error, invalid_params, no_session, session_id},
-    from_proto, options,
+    elicitation, from_proto, options,
     outbox::Cancel,
+    permissions::AskedId,
     to_proto,
 };
 use crate::engine::{PromptInput, PromptPart, TurnEnd};
@@ -86,7 +87,11 @@ fn tell(connection: &Connection, id: &SessionId, warnings: &[String]) {
 /// The client's answer to a request of ours.
 pub fn answered(connection: &Arc<Connection>, id: &Id, result: Result<Option<&RawValue>, ErrorBody>) {
     // An answer to nothing, or to a question that was settled meanwhile, is ignored.
-    let Some(permission) = connection.permissions.answered(id) else { return };
+    let permission = match connection.permissions.answered(id) {
+        Some(AskedId::Permission(permission)) => permission,
+        Some(AskedId::Question(question)) => return elicitation::answered(connection, &question, result),
+        None => return,
+    };
     let choice = match result {
         Ok(result) => decode::permission_outcome(result.map_or("{}", RawValue::get)),
         Err(failure) => {

@@ -1,6 +1,10 @@
 //! The session methods: new, load, resume, list, close, delete; and what a connection knows of its sessions.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonrpsee::types::ErrorObjectOwned;
@@ -43,6 +47,9 @@ pub struct FrontSession {
     /// What was wrong in the configuration, until the user has been told.
     pub untold: Vec<String>,
 }
+
+/// The sessions a client has opened.
+pub type FrontSessions = Arc<Mutex<HashMap<SessionId, FrontSession>>>;
 
 pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let request = decode::new_session(params).map_err(|reason| invalid_params(&reason))?;

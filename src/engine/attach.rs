@@ -10,6 +10,7 @@ use windlass_protocol::opencode::{
     id::MessageId,
     part::{FilePart, PartKind},
     permission::{Action, Rule},
+    question::Question,
     session::Todo,
 };
 
@@ -22,7 +23,7 @@ use super::{
 use crate::{
     config::rules::rule,
     permission::Ask,
-    tool::{self, FileStamp, Host, Subtask, ToolCx, ToolError, ToolOutput},
+    tool::{self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput},
 };
 
 /// Bytes of a file that is sent inline as media.
@@ -200,6 +201,20 @@ impl Host for UserGave<'_> {
 
     fn subtask(&self, _subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         Box::pin(std::future::ready(Err(ToolError::Internal("an attachment starts no subagent".to_owned()))))
+    }
+
+    fn question(&self, _questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::Internal("an attachment asks nothing".to_owned()))))
+    }
+
+    fn plan_file(&self) -> PathBuf {
+        PathBuf::new()
+    }
+
+    fn switch_agent(&self, _switch: AgentSwitch) {}
+
+    fn call(&self, _call: NestedCall) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::Internal("an attachment calls no tool".to_owned()))))
     }
 
     fn todos(&self) -> Vec<Todo> {

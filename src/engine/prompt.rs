@@ -314,19 +314,23 @@ fn interrupted<'a>(error: &'a str, metadata: Option<&serde_json::Map<String, Val
 
 /// Adds what the model must not forget now: plan mode, its end, or that this is the last step.
 fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
-    let reminder = if inputs.agent.name == "plan" {
-        Some(library::PLAN_REMINDER)
+    let mut reminders: Vec<Cow<'_, str>> = Vec::new();
+    if inputs.agent.name == "plan" {
+        reminders.push(library::PLAN_REMINDER.into());
+        if inputs.tools.iter().any(|tool| tool.name == "plan_exit") {
+            let plan = library::plan_file(&inputs.loaded.config, &inputs.state.info);
+            let plan = plan.display().to_string();
+            reminders.push(library::PLAN_FILE_REMINDER.replace("{plan}", &plan).into());
+        }
     } else if inputs.agent.name == "build" && was_planning(&inputs.state.history) {
-        Some(library::BUILD_REMINDER)
-    } else {
-        None
-    };
+        reminders.push(library::BUILD_REMINDER.into());
+    }
     let last_user = messages.iter_mut().rev().find_map(|message| match message {
         PromptMessage::User(content) => Some(content),
         PromptMessage::Assistant(_) | PromptMessage::ToolResults(_) => None,
     });
-    if let (Some(reminder), Some(content)) = (reminder, last_user) {
-        content.push(UserContent::Text(reminder.into()));
+    if let Some(content) = last_user {
+        content.extend(reminders.into_iter().map(UserContent::Text));
     }
     if inputs.is_last {
         messages.push(PromptMessage::User(vec![UserContent::Text(LAST_STEP.into())]));

@@ -221,6 +221,13 @@ impl Inbox {
         }
     }
 
+    /// Lets this agent answer the prompts that wait.
+    pub fn follow(&mut self, agent: &str) {
+        for (_, input) in &mut self.waiting {
+            input.agent = Some(agent.to_owned());
+        }
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.receiver.is_empty()

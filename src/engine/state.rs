@@ -18,7 +18,7 @@ use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
     storage::{Storage, StoredSession, Write},
-    tool::FileStamp,
+    tool::{AgentSwitch, FileStamp},
 };
 
 /// Text the model and the user read where a tool was stopped.
@@ -33,6 +33,8 @@ pub struct SessionState {
     pub todos: Vec<Todo>,
     /// Shared with the calls of a step. A new process begins without, so files are read again.
     pub noted_files: NotedFiles,
+    /// Who answers once the running step is over, when a tool had the user choose.
+    pub switch: Option<AgentSwitch>,
 }
 
 /// The files the model knows, and how they were when it learnt of them.
@@ -72,6 +74,13 @@ impl Journal {
             session_id: info.id.clone(),
             info: Box::new(info.clone()),
         }));
+    }
+
+    /// That a tool call, and not a setting, chose the session's agent.
+    pub fn switch(&mut self, info: &Session) {
+        if let Some(agent) = info.agent.clone() {
+            self.events.push(EventPayload::AgentSwitched { session_id: info.id.clone(), agent });
+        }
     }
 
     pub fn message(&mut self, message: &Message) {
@@ -133,7 +142,7 @@ impl SessionState {
         let mut journal = Journal::default();
         repair(&mut stored, &mut journal);
         let StoredSession { info, messages, todos } = stored;
-        (Self { info, history: messages, todos, noted_files: NotedFiles::default() }, journal)
+        (Self { info, history: messages, todos, noted_files: NotedFiles::default(), switch: None }, journal)
     }
 
     /// Notes that the session changed now.

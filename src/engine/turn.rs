@@ -25,6 +25,7 @@ use crate::{
     config::Warning,
     library::{Agent, InstructionBlock, Instructions},
     provider::{Finish, Model},
+    tool::AgentSwitch,
 };
 
 /// What stays the same for a whole turn.
@@ -116,6 +117,7 @@ async fn drive(
     start_title(&cx, state, title);
 
     let mut spent = Tokens::default();
+    let mut answered = None;
     let mut n_steps = 0;
     let stop = loop {
         if cx.cancel.is_cancelled() {
@@ -126,6 +128,11 @@ async fn drive(
         let outcome = step::run(&cx, state, is_last).await?;
         if let Some(answer) = state.answer_mut() {
             spent.add(&answer.tokens);
+            answered = Some(answer.id.clone());
+        }
+        if let Some(switch) = state.switch.take() {
+            let goes_on = outcome == Step::ToolsRan && !is_last && !cx.cancel.is_cancelled();
+            switch_agent(&mut cx, state, inbox, switch, goes_on).await?;
         }
         match outcome {
             Step::Interrupted => break StopReason::Cancelled,
@@ -138,9 +145,8 @@ async fn drive(
             Step::ToolsRan => apply_settings(&mut cx, state, inbox).await,
         }
     };
-    let message_id = state.answer_mut().map(|answer| answer.id.clone());
     let is_known = spent != Tokens::default();
-    Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id })
+    Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id: answered })
 }
 
 /// The agent and model that answer a prompt: the prompt's own wish, what the session used last, the default.
@@ -242,6 +248,40 @@ async fn apply_settings(cx: &mut TurnCx<'_>, state: &mut SessionState, inbox: &m
         cx.variant = cx.loaded.variant_for(&cx.agent, model, chosen);
         cx.model = model.clone();
     }
+}
+
+/// Lets the agent take over that a tool had the user choose, for this turn and those that come.
+async fn switch_agent(
+    cx: &mut TurnCx<'_>,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    switch: AgentSwitch,
+    goes_on: bool,
+) -> Result<(), EngineError> {
+    // What the user chose while the question stood there is older than the answer to it.
+    apply_settings(cx, state, inbox).await;
+    let AgentSwitch { agent, message } = switch;
+    let Some(chosen) = cx.loaded.agent(&agent) else { return Ok(()) };
+    cx.agent = chosen.clone();
+    inbox.follow(&agent);
+    let mut journal = Journal::default();
+    state.info.agent = Some(agent);
+    state.touch();
+    journal.session(&state.info);
+    journal.switch(&state.info);
+    if goes_on {
+        let info = Message::User(UserMessage {
+            id: ids::message(),
+            session_id: state.info.id.clone(),
+            time: CreatedTime { created: clock::now_ms() },
+            agent: cx.agent.name.clone(),
+            model: cx.model.reference(),
+            system: None,
+        });
+        state.push_message(info, &mut journal);
+        state.push_part(text_part(message, true, false), &mut journal);
+    }
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
 fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {

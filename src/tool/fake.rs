@@ -18,10 +18,13 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     id::SessionId,
     permission::{Action, Rule},
+    question::Question,
     session::Todo,
 };
 
-use super::{FileStamp, Host, Subtask, ToolCx, ToolError, ToolOutput, execute, find};
+use super::{
+    AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput, execute, find,
+};
 use crate::{
     base::ids,
     config::{Config, Environment, ToolOutputLimits, paths::Paths, rules::rule},
@@ -42,6 +45,12 @@ pub(crate) struct FakeHost {
     pub todos: Mutex<Vec<Todo>>,
     pub edited: Mutex<Vec<PathBuf>>,
     pub noted: Mutex<BTreeMap<PathBuf, FileStamp>>,
+    pub questions: Mutex<Vec<Question>>,
+    /// What the user answers to every question.
+    pub answers: Result<Answers, ToolError>,
+    pub switched: Mutex<Option<AgentSwitch>>,
+    /// Calls of calls; those of a tool called `fail` fail.
+    pub calls: Mutex<Vec<NestedCall>>,
     /// Instruction files the model has seen.
     pub instructions: Mutex<BTreeSet<PathBuf>>,
     /// When there is one, each ask takes a permit and waits until there are some.
@@ -85,6 +94,30 @@ impl Host for FakeHost {
         let output =
             ToolOutput { title: subtask.description, output: subtask.prompt, ..ToolOutput::default() };
         Box::pin(async { Ok(output) })
+    }
+
+    fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>> {
+        self.questions.lock().expect("not poisoned").extend(questions);
+        let answers = self.answers.clone();
+        Box::pin(async { answers })
+    }
+
+    fn plan_file(&self) -> PathBuf {
+        PathBuf::from("/project/.opencode/plans/1-plan.md")
+    }
+
+    fn switch_agent(&self, switch: AgentSwitch) {
+        *self.switched.lock().expect("not poisoned") = Some(switch);
+    }
+
+    fn call(&self, call: NestedCall) -> BoxFuture<'_, Result<(), ToolError>> {
+        let result = match (&call.refusal, call.tool.as_str()) {
+            (Some(reason), _) => Err(ToolError::Model(reason.clone())),
+            (None, "fail") => Err(ToolError::Model("it failed".to_owned())),
+            (None, _) => Ok(()),
+        };
+        self.calls.lock().expect("not poisoned").push(call);
+        Box::pin(async { result })
     }
 
     fn todos(&self) -> Vec<Todo> {
@@ -160,6 +193,10 @@ impl Project {
             todos: Mutex::default(),
             edited: Mutex::default(),
             noted: Mutex::default(),
+            questions: Mutex::default(),
+            answers: Ok(Vec::new()),
+            switched: Mutex::default(),
+            calls: Mutex::default(),
             instructions: Mutex::default(),
             gate: None,
             arrived: Notify::new(),

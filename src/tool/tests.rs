@@ -13,6 +13,7 @@ fn names_are_unique_and_texts_end_in_a_newline() {
         [
             "apply_patch",
             "bash",
+            "batch",
             "codesearch",
             "edit",
             "glob",
@@ -21,6 +22,9 @@ fn names_are_unique_and_texts_end_in_a_newline() {
             "list",
             "multiedit",
             "patch",
+            "plan_enter",
+            "plan_exit",
+            "question",
             "read",
             "task",
             "todoread",

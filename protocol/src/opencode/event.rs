@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    id::{EventId, MessageId, PartId, PermissionId, SessionId},
+    id::{EventId, MessageId, PartId, PermissionId, QuestionId, SessionId},
     message::{Message, MessageError},
     part::Part,
     permission::{PermissionRequest, Reply},
+    question::QuestionRequest,
     session::{Session, SessionStatus, Todo},
 };
 
@@ -101,6 +102,31 @@ pub enum EventPayload {
         request_id: PermissionId,
         reply: Reply,
     },
+    #[serde(rename = "question.asked")]
+    QuestionAsked(QuestionRequest),
+    #[serde(rename = "question.replied")]
+    QuestionReplied {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "requestID")]
+        request_id: QuestionId,
+        /// Of each question the chosen labels and what the user wrote.
+        answers: Vec<Vec<String>>,
+    },
+    #[serde(rename = "question.rejected")]
+    QuestionRejected {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "requestID")]
+        request_id: QuestionId,
+    },
+    /// A tool call, and not the user by a setting, changed which agent answers.
+    #[serde(rename = "session.next.agent.switched")]
+    AgentSwitched {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        agent: String,
+    },
     #[serde(rename = "todo.updated")]
     TodoUpdated {
         #[serde(rename = "sessionID")]
@@ -162,6 +188,10 @@ pub enum EventKind {
     PartRemoved,
     PermissionAsked,
     PermissionReplied,
+    QuestionAsked,
+    QuestionReplied,
+    QuestionRejected,
+    AgentSwitched,
     TodoUpdated,
     FileEdited,
     Toast,
@@ -170,7 +200,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [EventKind; 17] = [
+    pub const ALL: [EventKind; 21] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
         EventKind::SessionDeleted,
@@ -184,6 +214,10 @@ impl EventKind {
         EventKind::PartRemoved,
         EventKind::PermissionAsked,
         EventKind::PermissionReplied,
+        EventKind::QuestionAsked,
+        EventKind::QuestionReplied,
+        EventKind::QuestionRejected,
+        EventKind::AgentSwitched,
         EventKind::TodoUpdated,
         EventKind::FileEdited,
         EventKind::Toast,
@@ -206,6 +240,10 @@ impl EventKind {
             EventKind::PartRemoved => "message.part.removed",
             EventKind::PermissionAsked => "permission.asked",
             EventKind::PermissionReplied => "permission.replied",
+            EventKind::QuestionAsked => "question.asked",
+            EventKind::QuestionReplied => "question.replied",
+            EventKind::QuestionRejected => "question.rejected",
+            EventKind::AgentSwitched => "session.next.agent.switched",
             EventKind::TodoUpdated => "todo.updated",
             EventKind::FileEdited => "file.edited",
             EventKind::Toast => "tui.toast.show",
@@ -236,6 +274,10 @@ impl EventPayload {
             EventPayload::PartRemoved { .. } => EventKind::PartRemoved,
             EventPayload::PermissionAsked(_) => EventKind::PermissionAsked,
             EventPayload::PermissionReplied { .. } => EventKind::PermissionReplied,
+            EventPayload::QuestionAsked(_) => EventKind::QuestionAsked,
+            EventPayload::QuestionReplied { .. } => EventKind::QuestionReplied,
+            EventPayload::QuestionRejected { .. } => EventKind::QuestionRejected,
+            EventPayload::AgentSwitched { .. } => EventKind::AgentSwitched,
             EventPayload::TodoUpdated { .. } => EventKind::TodoUpdated,
             EventPayload::FileEdited { .. } => EventKind::FileEdited,
             EventPayload::Toast { .. } => EventKind::Toast,
@@ -257,9 +299,13 @@ impl EventPayload {
             | EventPayload::PartDelta { session_id, .. }
             | EventPayload::PartRemoved { session_id, .. }
             | EventPayload::PermissionReplied { session_id, .. }
+            | EventPayload::QuestionReplied { session_id, .. }
+            | EventPayload::QuestionRejected { session_id, .. }
+            | EventPayload::AgentSwitched { session_id, .. }
             | EventPayload::Toast { session_id, .. }
             | EventPayload::TodoUpdated { session_id, .. } => Some(session_id),
             EventPayload::PermissionAsked(request) => Some(&request.session_id),
+            EventPayload::QuestionAsked(request) => Some(&request.session_id),
             EventPayload::SessionError { session_id, .. } => session_id.as_ref(),
             EventPayload::FileEdited { .. } | EventPayload::McpToolsChanged { .. } => None,
         }

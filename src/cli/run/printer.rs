@@ -101,6 +101,10 @@ impl Printer {
             | EventPayload::PartRemoved { .. }
             | EventPayload::PermissionAsked(_)
             | EventPayload::PermissionReplied { .. }
+            | EventPayload::QuestionAsked(_)
+            | EventPayload::QuestionReplied { .. }
+            | EventPayload::QuestionRejected { .. }
+            | EventPayload::AgentSwitched { .. }
             | EventPayload::TodoUpdated { .. }
             | EventPayload::FileEdited { .. }
             | EventPayload::Toast { .. }

@@ -9,7 +9,7 @@ use super::{CLAUDE, DEFAULT, GEMINI, GPT, Inputs, LAST_STEP, assemble};
 use crate::{
     config::{Environment, load, paths::Paths},
     engine::{state::SessionState, workspace::Loaded},
-    library::{self, Agent, BUILD_REMINDER, InstructionBlock, PLAN_REMINDER},
+    library::{self, Agent, BUILD_REMINDER, InstructionBlock, PLAN_FILE_REMINDER, PLAN_REMINDER},
     provider::{
         AssistantContent, Media, Model, PromptMessage, Timeouts, ToolResult, ToolSpec, UserContent, Wire,
         auth::Credentials, catalog,
@@ -47,6 +47,7 @@ impl Scene {
                 history,
                 todos: Vec::new(),
                 noted_files: Default::default(),
+                switch: None,
             },
             is_last: false,
             loaded: Loaded { config, agents, catalog, last_used: None, warnings: Vec::new() },
@@ -401,6 +402,17 @@ fn plan_is_reminded_in_the_last_prompt_only() {
     ];
     let expected = [asks(&["a"]), answers(&["b"]), asks(&["c", PLAN_REMINDER]), answers(&["d"])];
     Scene::new(history).by("plan").check(&expected);
+}
+
+#[test]
+fn plan_is_told_its_file_where_it_can_hand_the_plan_over() {
+    let scene = Scene::new(vec![user_of("plan", "msg_1", said("a"))]).by("plan");
+    let plan_exit = ToolSpec { name: "plan_exit".into(), ..tool() };
+    let inputs = Inputs { tools: vec![plan_exit], ..scene.inputs() };
+    let file = "/nowhere/.local/share/windlass/plans/1-s.md";
+    let told = PLAN_FILE_REMINDER.replace("{plan}", file);
+    assert_ne!(told, PLAN_FILE_REMINDER);
+    assert_eq!(assemble(&inputs).messages, [asks(&["a", PLAN_REMINDER, &told])]);
 }
 
 #[test]
