@@ -13,6 +13,7 @@ mod agent;
 mod model;
 mod scenarios;
 mod table;
+mod tools;
 mod usage;
 
 use std::{error::Error, path::PathBuf, process::ExitCode, time::Duration};

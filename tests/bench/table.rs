@@ -19,13 +19,22 @@ const BUDGETS: &[(&str, f64)] = &[
     ("5000 deltas, CPU µs each", 8.0),
     ("50000 deltas, CPU µs each", 8.0),
     ("a bash step of 200, ms", 8.0),
-    // No dearer, and a tenth for the noise of two short measurements.
-    ("step 200 over step 50", 1.1),
+    ("a bash step of 200, CPU ms", 5.0),
+    // No dearer, and a twentieth for the noise of two short measurements.
+    ("last 50 steps over first 50", 1.05),
     ("memory after 100 sessions, RSS MB", 30.0),
     ("50 parallel turns of 1 s, ms", 1300.0),
     ("session/load of 221 turns, ms", 20.0),
     ("head of a 1 GB file, ms", 300.0),
     ("head of a 1 GB file, more MB", 2.0),
+    ("bash printing 50 MB, ms", 400.0),
+    ("bash printing 50 MB, more MB", 20.0),
+    ("bash printing 50 MB, wire over shown", 3.0),
+    ("50 MB in a terminal, ms", 400.0),
+    ("50 MB in a terminal, more MB", 20.0),
+    ("50 MB in a terminal, wire over shown", 3.0),
+    ("edit in a 5 MB file, ms", 50.0),
+    ("20 reads in one step, requests", 2.0),
 ];
 
 fn budget(row: &str) -> Option<f64> {

@@ -73,6 +73,8 @@ pub struct ClientCapabilities {
     pub legacy_terminal_auth: bool,
     /// `session.notices`.
     pub notices: bool,
+    /// `_meta.terminal_output`: shows what our commands print in terminals of its own (facts: ACP §1.6).
+    pub terminal_output: bool,
     /// OpenCode's events wanted as `_windlass/event`.
     pub events: EventChoice,
 }
@@ -123,6 +125,7 @@ pub fn initialize(params: Option<&str>) -> Result<Initialize, InvalidParams> {
             terminal_auth: has(capabilities, &["auth", "terminal"]) || legacy_terminal_auth,
             legacy_terminal_auth,
             notices: has(capabilities, &["session", "notices"]),
+            terminal_output: has(capabilities, &["_meta", "terminal_output"]),
             events,
         },
         client_name: name.map(|name| format!("{name} {version}")),

@@ -165,6 +165,10 @@ pub struct ToolPart {
     pub metadata: Option<Map<String, Value>>,
 }
 
+/// Key in the metadata of a running command, beside `output`: bytes of all the text it has printed, the last of which
+/// are in `output`.
+pub const PRINTED: &str = "printed";
+
 /// How far a tool call has come; `status` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "lowercase")]

@@ -41,13 +41,13 @@ async fn the_call_is_described_as_in_opencode() {
     assert_eq!(project.asked(), [one("bash", "echo hi")]);
     assert_eq!(Value::Object(project.last_ask().metadata), json!({ "command": "echo hi" }));
     let progress = project.host.progress.lock().expect("not poisoned");
-    assert_eq!(json!(progress.last()), json!({ "output": "hi\n" }));
+    assert_eq!(json!(progress.last()), json!({ "output": "hi\n", "printed": 3 }));
 }
 
 #[tokio::test]
 async fn a_signal_leaves_no_exit_code() {
     let output = Project::new().output("bash", json!({ "command": "kill -9 $$" })).await;
-    assert_eq!(output.metadata["exit"], Value::Null);
+    assert_eq!((&output.metadata["exit"], &output.metadata["signal"]), (&Value::Null, &json!("SIGKILL")));
 }
 
 #[tokio::test]
