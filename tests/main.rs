@@ -17,6 +17,7 @@ mod envelope;
 mod events;
 mod initialize;
 mod mcp;
+mod output;
 mod permission;
 mod process;
 mod prompt;

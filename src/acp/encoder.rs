@@ -182,6 +182,8 @@ impl Encoder {
             progress: HashMap::new(),
             todos: Vec::new(),
         };
+        // Who opens a session again is shown all of it again.
+        self.outputs.forget(&session_id);
         self.sessions.insert(session_id, shown);
         if let Some(created) = created {
             self.event(&created, out);

@@ -15,12 +15,12 @@ use windlass_protocol::{
     },
     opencode::{
         id::{PartId, SessionId},
-        part::{PRINTED, ToolPart, ToolState},
+        part::{MAX_LIVE_CHARS, PRINTED, ToolPart, ToolState},
     },
 };
 
 use super::{encoder::send, to_proto::LIVE_TAIL};
-use crate::{base::text, tool::bash::MAX_LIVE_CHARS};
+use crate::base::text;
 
 /// How soon the last lines are shown again when all of them are new.
 const QUICK: Duration = Duration::from_millis(100);

@@ -17,7 +17,7 @@ use windlass_protocol::opencode::{
     event::EventPayload,
     id::{MessageId, SessionId},
     message::{Message, Tokens},
-    part::{Attachment, FileTag, PRINTED, Part, PartKind, PartTime, ToolState, ToolTime},
+    part::{Attachment, FileTag, MAX_LIVE_CHARS, PRINTED, Part, PartKind, PartTime, ToolState, ToolTime},
     permission::{Rule, ToolRef},
     session::Todo,
 };
@@ -485,7 +485,7 @@ fn note_reports(state: &mut SessionState, reports: &Reports, journal: &mut Journ
 fn printed_since<'a>(before: Option<&Map<String, Value>>, after: &'a Map<String, Value>) -> Option<&'a str> {
     let n_printed = |metadata: &Map<String, Value>| metadata.get(PRINTED)?.as_u64();
     let (from, to) = (n_printed(before?)?, n_printed(after)?);
-    let is_due = from / tool::bash::MAX_LIVE_CHARS as u64 != to / tool::bash::MAX_LIVE_CHARS as u64;
+    let is_due = from / MAX_LIVE_CHARS as u64 != to / MAX_LIVE_CHARS as u64;
     let output = after.get("output")?.as_str().filter(|_| !is_due)?;
     output.get(output.len().checked_sub(usize::try_from(to - from).ok()?)?..)
 }

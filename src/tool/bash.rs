@@ -51,9 +51,6 @@ const DRAIN: Duration = Duration::from_millis(100);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 const CHUNK_BYTES: usize = 32 * 1024;
 
-/// Characters of the metadata's `output` (facts: OpenCode §5.1).
-pub const MAX_LIVE_CHARS: usize = 30_000;
-
 /// What to run.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {

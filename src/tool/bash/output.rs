@@ -7,8 +7,8 @@ use std::{
 };
 
 use tokio::sync::{mpsc, oneshot};
+use windlass_protocol::opencode::part::MAX_LIVE_CHARS;
 
-use super::MAX_LIVE_CHARS;
 use crate::{
     base::text,
     config::ToolOutputLimits,
