@@ -132,11 +132,7 @@ fn check(layer: &mut Layer, warnings: &mut Vec<Warning>) {
     value.retain(|key, value| match key.as_str() {
         "model" | "small_model" => checker.is_model(&[key], value),
         "default_agent" | "shell" => checker.prune::<String>(&[key], value),
-        "instructions" => {
-            checker.urls(key, value);
-            checker.strings(key, value)
-        }
-        "disabled_providers" | "enabled_providers" => checker.strings(key, value),
+        "instructions" | "disabled_providers" | "enabled_providers" => checker.strings(key, value),
         "tool_output" => checker.prune::<ToolOutputConfig>(&[key], value),
         "windlass" => checker.prune::<WindlassConfig>(&[key], value),
         "tools" => checker.prune::<BTreeMap<String, bool>>(&[key], value),
@@ -208,15 +204,6 @@ impl Checker<'_> {
             element.is_string()
         });
         true
-    }
-
-    fn urls(&mut self, key: &str, value: &Value) {
-        for (idx, url) in value.as_array().into_iter().flatten().enumerate() {
-            let text = url.as_str().unwrap_or_default();
-            if text.starts_with("http://") || text.starts_with("https://") {
-                self.warn(&[key, &idx.to_string()], format!("{text} is left out: URLs are not fetched yet"));
-            }
-        }
     }
 
     fn entries(

@@ -275,8 +275,19 @@ fn model(
         takes_tools: config.tool_call.unwrap_or(true),
         takes_temperature: config.temperature.unwrap_or(false),
         options: config.options.clone(),
+        variants: variants(&config.variants),
         timeouts: base.timeouts,
     })
+}
+
+/// The variants that are not switched off.
+fn variants(written: &BTreeMap<String, Map<String, Value>>) -> Vec<(String, Map<String, Value>)> {
+    let usable = written.iter().filter_map(|(name, options)| {
+        let mut options = options.clone();
+        let is_disabled = options.shift_remove("disabled") == Some(Value::Bool(true));
+        (!is_disabled).then(|| (name.clone(), options))
+    });
+    usable.collect()
 }
 
 /// Configuration, then what a login saved, then the environment.
@@ -322,6 +333,7 @@ fn overlay(under: ModelConfig, over: &ModelConfig) -> ModelConfig {
         modalities,
         options,
         headers,
+        variants,
         status,
         provider,
     } = over.clone();
@@ -338,6 +350,7 @@ fn overlay(under: ModelConfig, over: &ModelConfig) -> ModelConfig {
         modalities: modalities.or(under.modalities),
         options: under.options.into_iter().chain(options).collect::<Map<String, Value>>(),
         headers: under.headers.into_iter().chain(headers).collect(),
+        variants: under.variants.into_iter().chain(variants).collect(),
         status: status.or(under.status),
         provider: provider.or(under.provider),
     }
@@ -418,6 +431,7 @@ fn demo() -> Model {
         takes_tools: true,
         takes_temperature: false,
         options: Map::new(),
+        variants: Vec::new(),
         timeouts: Timeouts::DEFAULT,
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     Result,
     agent::{Agent, Keep, Seen},
     model::Model,
-    tools, usage,
+    search, tools, usage,
 };
 
 /// An agent being measured, with a machine of its own: a home and a git repository that go away with it.
@@ -50,6 +50,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "output", is_long: false, run: tools::output },
     Scenario { name: "edit", is_long: false, run: tools::edit },
     Scenario { name: "reads", is_long: false, run: tools::reads },
+    Scenario { name: "search", is_long: true, run: search::search },
 ];
 
 /// How long one agent may live.
@@ -113,6 +114,11 @@ impl Subject {
         while usage::kill_all(&self.home) > 0 && start.elapsed() < limit {
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Where a measure may keep files between its runs.
+    pub fn scratch(&self) -> &Path {
+        self.root.path()
     }
 
     pub fn add(&mut self, row: &str, value: f64) {

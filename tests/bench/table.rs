@@ -35,6 +35,12 @@ const BUDGETS: &[(&str, f64)] = &[
     ("50 MB in a terminal, wire over shown", 3.0),
     ("edit in a 5 MB file, ms", 50.0),
     ("20 reads in one step, requests", 2.0),
+    ("grep, rare word, over rg", 1.2),
+    ("grep, rare pattern, over rg", 1.2),
+    ("grep, frequent word, over rg", 1.2),
+    ("grep, first 100 by path, over rg", 1.2),
+    ("grep, rare word in *.rs, over rg", 1.2),
+    ("glob **/*.rs, over rg", 1.2),
 ];
 
 fn budget(row: &str) -> Option<f64> {

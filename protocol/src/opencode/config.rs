@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentConfig {
+    /// What people are shown instead of the key.
+    pub name: Option<String>,
     pub model: Option<String>,
     pub variant: Option<String>,
     pub temperature: Option<f64>,
@@ -110,6 +112,8 @@ pub struct ModelConfig {
     /// Extra fields of the request body.
     pub options: Map<String, Value>,
     pub headers: BTreeMap<String, String>,
+    /// Named sets of options, each with `disabled` to leave it out.
+    pub variants: BTreeMap<String, Map<String, Value>>,
     pub status: Option<String>,
     /// Overrides of the provider for this model.
     pub provider: Option<ModelProvider>,
