@@ -118,7 +118,7 @@ impl Toolbox {
                         "task" => Cow::Owned(format!("{}\n{}", tool.text, self.subagents)),
                         _ => Cow::Borrowed(tool.text),
                     },
-                    schema: Cow::Owned((tool.schema)()),
+                    schema: Cow::Borrowed(tool::schema(tool.name)),
                 },
                 Entry::Mcp { tool, .. } => ToolSpec {
                     name: Cow::Borrowed(name),
