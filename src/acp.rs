@@ -15,6 +15,7 @@ mod permissions;
 mod prompt;
 mod session;
 mod settings;
+mod terminal;
 mod to_proto;
 mod trace;
 

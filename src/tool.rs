@@ -1,9 +1,11 @@
 //! The tools: one table of rows, each a name, a text for the model, a schema and a function.
 
 use std::{
+    collections::BTreeMap,
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use futures_util::future::BoxFuture;
@@ -186,6 +188,13 @@ pub static BUILTIN: &[Tool] = &[
 /// The built-in tool of that name.
 pub fn find(name: &str) -> Option<&'static Tool> {
     BUILTIN.iter().find(|tool| tool.name == name)
+}
+
+/// The schema of a built-in tool's arguments, made once: every step and every call needs it.
+pub fn schema(name: &str) -> &'static Value {
+    static SCHEMAS: LazyLock<BTreeMap<&'static str, Value>> =
+        LazyLock::new(|| BUILTIN.iter().map(|tool| (tool.name, (tool.schema)())).collect());
+    SCHEMAS.get(name).unwrap_or(&Value::Null)
 }
 
 /// Whether a model is given a tool: some have learnt to write patches, the others to replace text (facts: OpenCode §5.5).

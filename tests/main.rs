@@ -21,6 +21,7 @@ mod files;
 mod initialize;
 mod instructions;
 mod mcp;
+mod output;
 mod permission;
 mod permission_sweep;
 mod plan;

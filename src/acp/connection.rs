@@ -12,6 +12,7 @@ use jsonrpsee::Methods;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::oneshot,
+    time::{Instant, sleep_until},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::{
@@ -244,8 +245,20 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         let mut bytes = Vec::with_capacity(16 * 1024);
         let mut knows_client = false;
         let result = loop {
-            if !self.outbox.queue.next_batch(&mut batch).await {
-                break Ok(());
+            let due = self.encoder.due();
+            tokio::select! {
+                is_open = self.outbox.queue.next_batch(&mut batch) => {
+                    if !is_open {
+                        break Ok(());
+                    }
+                }
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    self.encoder.encode_due(&mut bytes);
+                    if let Err(error) = self.flush(&mut bytes).await {
+                        break Err(error);
+                    }
+                    continue;
+                }
             }
             if !knows_client && let Some(client) = self.connection.upgrade().and_then(|it| it.client()) {
                 self.encoder.set_client(client);
@@ -270,15 +283,20 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             }
             self.encoder.encode(item, bytes);
             if bytes.len() >= WRITE_CHUNK || batch.is_empty() {
-                for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-                    self.trace.sent(line.trim_ascii_end());
-                }
-                self.output.write_all(bytes).await?;
-                self.output.flush().await?;
-                bytes.clear();
-                bytes.shrink_to(WRITE_CHUNK);
+                self.flush(bytes).await?;
             }
         }
+        Ok(())
+    }
+
+    async fn flush(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.trace.sent(line.trim_ascii_end());
+        }
+        self.output.write_all(bytes).await?;
+        self.output.flush().await?;
+        bytes.clear();
+        bytes.shrink_to(WRITE_CHUNK);
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
+use tokio::time::Instant;
 use windlass_protocol::{
     acp::{
         decode::{ClientCapabilities, EventChoice},
@@ -34,6 +35,7 @@ use super::{
     outbox::{Outgoing, Replay},
     permissions::{Asked, AskedId, Permissions},
     session::FrontSessions,
+    terminal::Outputs,
     to_proto,
 };
 use crate::{
@@ -57,6 +59,7 @@ pub struct Encoder {
     held: HashMap<SessionId, Vec<Arc<Event>>>,
     /// `session.created` of sessions that are not attached yet.
     created: VecDeque<Arc<Event>>,
+    outputs: Outputs,
 }
 
 /// What the client has been shown of a session.
@@ -102,12 +105,24 @@ impl Encoder {
             roots: HashMap::new(),
             held: HashMap::new(),
             created: VecDeque::new(),
+            outputs: Outputs::default(),
         }
     }
 
     /// What the client can do, once it has said so.
     pub fn set_client(&mut self, client: ClientCapabilities) {
+        self.outputs.has_terminals = client.terminal_output;
         self.client = client;
+    }
+
+    /// When [`Encoder::encode_due`] has something to say although nothing happens.
+    pub fn due(&self) -> Option<Instant> {
+        self.outputs.due()
+    }
+
+    /// Encodes what was held back to spare the client.
+    pub fn encode_due(&mut self, out: &mut Vec<u8>) {
+        self.outputs.show_due(Instant::now(), out);
     }
 
     /// Encodes an item as lines with their line feeds.
@@ -128,6 +143,7 @@ impl Encoder {
             Outgoing::Replay(replay) => self.replay(*replay, out),
             Outgoing::Detach(session_id) => {
                 self.sessions.remove(&session_id);
+                self.outputs.forget(&session_id);
             }
             Outgoing::AskOn(id) => {
                 if let Some(root) = self.permissions.session_to_go_on(&id) {
@@ -177,6 +193,8 @@ impl Encoder {
             progress: HashMap::new(),
             todos: Vec::new(),
         };
+        // Who opens a session again is shown all of it again.
+        self.outputs.forget(&session_id);
         self.sessions.insert(session_id, shown);
         if let Some(created) = created {
             self.event(&created, out);
@@ -317,11 +335,13 @@ impl Encoder {
                     shown.progress.clear();
                     shown.user_messages.clear();
                 }
+                self.outputs.forget(id);
                 // What a subagent says now belongs to no turn.
                 self.roots.retain(|_, root| root != id);
             }
             EventPayload::SessionDeleted(_) => {
                 self.sessions.remove(id);
+                self.outputs.forget(id);
             }
             EventPayload::MessageUpdated { info, .. } => self.message(id, info),
             EventPayload::PartUpdated { part, .. } => self.part(id, part, is_replay, out),
@@ -499,16 +519,27 @@ impl Encoder {
         shown.progress.insert(part_id.clone(), progress);
         let is_new = before.is_none();
         if is_new {
-            send_tool_call(id, &to_proto::tool_call(tool, &shown.cwd), out);
+            let call = self.outputs.open(to_proto::tool_call(tool, &shown.cwd), tool, &shown.cwd);
+            send_tool_call(id, &call, out);
+        } else if before == Some(progress) && self.outputs.more(id, part_id, tool, Instant::now(), out) {
+            return;
         }
         // Live, the plan came by its own event while the tool ran.
         if is_replay && let Some(todos) = written_todos(tool) {
             self.plan(id, &todos, out);
         }
         let Some(shown) = self.sessions.get_mut(id) else { return };
-        if progress > Progress::Pending {
-            let update = to_proto::tool_call_update(tool, &shown.cwd);
-            send(id, SessionUpdate::ToolCallUpdate(update), out);
+        match progress {
+            Progress::Pending => {}
+            Progress::Running => {
+                let update = to_proto::tool_call_update(tool, &shown.cwd);
+                let known_before = (before == Some(Progress::Pending)).then_some(&*shown.cwd);
+                self.outputs.begin(id, part_id, tool, update, known_before, Instant::now(), out);
+            }
+            Progress::Done => {
+                let update = to_proto::tool_call_update(tool, &shown.cwd);
+                self.outputs.end(id, part_id, tool, update, out);
+            }
         }
     }
 

@@ -25,8 +25,8 @@ use crate::{
     engine,
 };
 
-/// Bytes of a running command's output that are shown; the whole of it comes when it ends.
-const LIVE_TAIL: usize = 4096;
+/// Bytes of a running command's output that a client without terminals is shown; the whole comes when it ends.
+pub const LIVE_TAIL: usize = 4096;
 /// Bytes of a patch that is shown in place of two whole texts.
 const MAX_PATCH: usize = 256 * 1024;
 
@@ -275,7 +275,10 @@ fn image(attachment: &Attachment) -> Option<ToolCallContent> {
 }
 
 fn raw_output(output: &str, metadata: &Map<String, Value>, attachments: Option<&[Attachment]>) -> Value {
-    let mut raw = json!({ "output": output, "metadata": without_texts(metadata) });
+    let mut metadata = without_texts(metadata);
+    // The same once more, or the end of it.
+    metadata.remove("output");
+    let mut raw = json!({ "output": output, "metadata": metadata });
     if let (Some(attachments), Value::Object(raw)) = (attachments, &mut raw) {
         // The data itself is in the content; here it would only be said twice.
         let named =

@@ -17,7 +17,9 @@ use windlass_protocol::opencode::{
     event::EventPayload,
     id::{MessageId, SessionId},
     message::{Message, Tokens},
-    part::{Attachment, FileTag, PartKind, PartTime, ToolPart, ToolState, ToolTime},
+    part::{
+        Attachment, FileTag, MAX_LIVE_CHARS, PRINTED, Part, PartKind, PartTime, ToolPart, ToolState, ToolTime,
+    },
     permission::{Rule, ToolRef},
     question::Question,
     session::Todo,
@@ -128,7 +130,7 @@ impl Toolbox {
                         "task" => Cow::Owned(format!("{}\n{}", tool.text, self.subagents)),
                         _ => Cow::Borrowed(tool.text),
                     },
-                    schema: Cow::Owned((tool.schema)()),
+                    schema: Cow::Borrowed(tool::schema(tool.name)),
                 },
                 Entry::Mcp { tool, .. } => ToolSpec {
                     name: Cow::Borrowed(name),
@@ -658,8 +660,13 @@ impl Job {
 
 /// Shows what running tools reported.
 async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> Result<(), EngineError> {
-    let changes = std::mem::take(&mut *lock(&reports.changes));
     let mut journal = Journal::default();
+    note_reports(state, reports, &mut journal);
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+fn note_reports(state: &mut SessionState, reports: &Reports, journal: &mut Journal) {
+    let changes = std::mem::take(&mut *lock(&reports.changes));
     if let Some(todos) = changes.todos {
         journal.todos(&state.info, &todos);
         state.todos = todos;
@@ -675,11 +682,25 @@ async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> R
         let Some(part) = state.part_mut(index) else { continue };
         let PartKind::Tool(tool) = &mut part.kind else { continue };
         let ToolState::Running { title, metadata, .. } = &mut tool.state else { continue };
+        let printed = printed_since(metadata.as_ref(), &new_metadata).filter(|_| new_title.is_none());
+        let printed = printed.map(str::to_owned);
         *title = new_title.or(title.take());
         *metadata = Some(new_metadata);
-        journal.part(part);
+        match printed {
+            Some(more) => journal.printed(part, more),
+            None => journal.part(part),
+        }
     }
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+/// What a command printed between two reports, when it is little beside the part's row: that is written anew only
+/// once as much has come.
+fn printed_since<'a>(before: Option<&Map<String, Value>>, after: &'a Map<String, Value>) -> Option<&'a str> {
+    let n_printed = |metadata: &Map<String, Value>| metadata.get(PRINTED)?.as_u64();
+    let (from, to) = (n_printed(before?)?, n_printed(after)?);
+    let is_due = from / MAX_LIVE_CHARS as u64 != to / MAX_LIVE_CHARS as u64;
+    let output = after.get("output")?.as_str().filter(|_| !is_due)?;
+    output.get(output.len().checked_sub(usize::try_from(to - from).ok()?)?..)
 }
 
 /// Writes a call's result into its part.
@@ -690,11 +711,20 @@ async fn finish(
     index: usize,
     result: Result<ToolOutput, ToolError>,
 ) -> Result<(), EngineError> {
-    show(cx, state, reports).await?;
     let mut journal = Journal::default();
-    let Some(part) = state.part_mut(index) else { return Ok(()) };
+    note_reports(state, reports, &mut journal);
+    if let Some(part) = state.part_mut(index) {
+        end_call(part, result);
+        journal.part(part);
+        // Whole texts of edited files are for the user's eyes and the store; history in memory goes without.
+        forget_texts(part);
+    }
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+fn end_call(part: &mut Part, result: Result<ToolOutput, ToolError>) {
     let (session_id, message_id) = (part.session_id.clone(), part.message_id.clone());
-    let PartKind::Tool(tool) = &mut part.kind else { return Ok(()) };
+    let PartKind::Tool(tool) = &mut part.kind else { return };
     let now = clock::now_ms();
     let (start, running_metadata) = match &mut tool.state {
         ToolState::Running { time, metadata, .. } => (time.start, metadata.take()),
@@ -723,6 +753,7 @@ async fn finish(
         }
         Err(error) => {
             let mut metadata = running_metadata.unwrap_or_default();
+            metadata.remove(PRINTED);
             if matches!(error, ToolError::Cancelled { .. }) {
                 metadata.insert("interrupted".to_owned(), true.into());
             }
@@ -733,13 +764,9 @@ async fn finish(
             ToolState::Error { input, error: error.to_string(), metadata, time }
         }
     };
-    journal.part(part);
-    // Whole texts of edited files are for the user's eyes and the store; history in memory goes without.
-    forget_texts(part);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
-fn forget_texts(part: &mut windlass_protocol::opencode::part::Part) {
+fn forget_texts(part: &mut Part) {
     let PartKind::Tool(tool) = &mut part.kind else { return };
     let ToolState::Completed { metadata, .. } = &mut tool.state else { return };
     let mut forget = |diff: &mut Value| {

@@ -9,7 +9,7 @@ use std::{
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     message::{AssistantMessage, Message, MessageError, MessageWithParts},
-    part::{Part, PartKind, PartTime, ToolState, ToolTime},
+    part::{PRINTED, Part, PartKind, PartTime, ToolState, ToolTime},
     session::{Session, SessionStatus, Todo},
 };
 
@@ -93,6 +93,20 @@ impl Journal {
 
     pub fn part(&mut self, part: &Part) {
         self.writes.push(Write::Part(part.clone()));
+        self.events.push(EventPayload::PartUpdated {
+            session_id: part.session_id.clone(),
+            part: part.clone(),
+            time: clock::now_ms(),
+        });
+    }
+
+    /// A running command printed more. The row is left alone; what was printed is stored behind it.
+    pub fn printed(&mut self, part: &Part, more: String) {
+        self.writes.push(Write::Append {
+            session_id: part.session_id.clone(),
+            part_id: part.id.clone(),
+            text: more,
+        });
         self.events.push(EventPayload::PartUpdated {
             session_id: part.session_id.clone(),
             part: part.clone(),
@@ -254,6 +268,7 @@ fn abort(state: &ToolState, reason: &str, now: i64) -> Option<ToolState> {
         ToolState::Completed { .. } | ToolState::Error { .. } => return None,
     };
     let mut metadata = metadata.unwrap_or_default();
+    metadata.remove(PRINTED);
     metadata.insert("interrupted".to_owned(), true.into());
     Some(ToolState::Error {
         input: input.clone(),

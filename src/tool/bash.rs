@@ -5,10 +5,13 @@ use std::{
     convert::Infallible,
     ffi::OsString,
     future::pending,
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
+    process::ExitStatus,
     time::Duration,
 };
 
+use nix::sys::signal::Signal;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -17,6 +20,7 @@ use tokio::{
     process::{ChildStderr, ChildStdout},
     time::{Instant, sleep, sleep_until, timeout},
 };
+use windlass_protocol::opencode::part::PRINTED;
 
 use super::{
     ToolCx, ToolError, ToolOutput,
@@ -104,7 +108,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })?;
     let (ending, output) = supervise(cx, child, timeout_ms).await;
 
-    let metadata_output = output.live();
+    let metadata_output = output.live().to_owned();
     let finished = output.finish().await;
     let mut text = finished.text;
     if text.is_empty() {
@@ -112,7 +116,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     let note = match ending {
         Ending::Exited(_) => None,
-        Ending::TimedOut => Some(format!(
+        Ending::TimedOut(_) => Some(format!(
             "shell tool terminated command after exceeding timeout {timeout_ms} ms. If this command is expected to take longer and is not waiting for interactive input, retry with a larger timeout value in milliseconds."
         )),
         Ending::Aborted => Some("User aborted the command".to_owned()),
@@ -120,17 +124,24 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if let Some(note) = note {
         text.push_str(&format!("\n\n<shell_metadata>\n{note}\n</shell_metadata>"));
     }
-    let exit = match ending {
-        Ending::Exited(code) => code,
-        Ending::TimedOut => None,
+    let (exit, status) = match ending {
+        Ending::Exited(status) => (status.and_then(|it| it.code()), status),
+        Ending::TimedOut(status) => (None, status),
         Ending::Aborted => return Err(ToolError::Cancelled { partial: Some(text) }),
     };
     let mut metadata =
         object(json!({ "output": metadata_output, "exit": exit, "truncated": finished.is_truncated }));
+    if let Some(signal) = status.and_then(|it| it.signal()) {
+        metadata.insert("signal".to_owned(), Value::String(signal_name(signal)));
+    }
     if let Some(path) = finished.saved {
         metadata.insert("outputPath".to_owned(), Value::String(display(&path)));
     }
     Ok(ToolOutput { title: args.command, output: text, metadata, attachments: Vec::new() })
+}
+
+fn signal_name(number: i32) -> String {
+    Signal::try_from(number).map_or_else(|_| format!("SIG{number}"), |signal| signal.as_str().to_owned())
 }
 
 /// The configured shell, else the user's own unless its language is another, else bash, else `/bin/sh`.
@@ -225,9 +236,10 @@ fn is_pseudo_file(text: &str) -> bool {
 }
 
 enum Ending {
-    /// With its exit code, unless a signal ended it.
-    Exited(Option<i32>),
-    TimedOut,
+    /// How, where the system told.
+    Exited(Option<ExitStatus>),
+    /// And how it ended when it was told to.
+    TimedOut(Option<ExitStatus>),
     Aborted,
 }
 
@@ -242,23 +254,26 @@ async fn supervise(cx: &ToolCx<'_>, mut child: Child, timeout_ms: u64) -> (Endin
         next_report: Instant::now(),
     };
     let deadline = sleep(Duration::from_millis(timeout_ms).saturating_add(TIMEOUT_SLACK));
-    let ending = tokio::select! {
-        status = child.wait() => Ending::Exited(status.ok().and_then(|status| status.code())),
-        () = deadline => Ending::TimedOut,
+    let mut ending = tokio::select! {
+        status = child.wait() => Ending::Exited(status.ok()),
+        () = deadline => Ending::TimedOut(None),
         () = cx.cancel.cancelled() => Ending::Aborted,
         never = pump.run() => match never {},
     };
-    match ending {
+    match &mut ending {
         Ending::Exited(_) => {
             // Whatever is left in the background may hold the pipe open for ever.
             let _ = timeout(DRAIN, pump.read_to_end()).await;
             child.kill_group();
         }
-        Ending::TimedOut | Ending::Aborted => {
+        Ending::TimedOut(_) | Ending::Aborted => {
             // A child that is told to end may have something to say.
-            tokio::select! {
-                _status = child.end(GRACE) => {}
+            let status = tokio::select! {
+                status = child.end(GRACE) => status,
                 never = pump.run() => match never {},
+            };
+            if let Ending::TimedOut(ended) = &mut ending {
+                *ended = status;
             }
             let _ = timeout(DRAIN, pump.read_to_end()).await;
         }
@@ -311,7 +326,8 @@ impl Pump<'_> {
         self.is_unreported = false;
         self.next_report = Instant::now() + PROGRESS_INTERVAL;
         let mut metadata = Map::new();
-        metadata.insert("output".to_owned(), Value::String(self.output.live()));
+        metadata.insert("output".to_owned(), Value::String(self.output.live().to_owned()));
+        metadata.insert(PRINTED.to_owned(), self.output.n_printed().into());
         self.cx.host.progress(None, metadata);
     }
 }

@@ -14,6 +14,7 @@ mod model;
 mod scenarios;
 mod search;
 mod table;
+mod tools;
 mod usage;
 
 use std::{error::Error, path::PathBuf, process::ExitCode, time::Duration};

@@ -75,6 +75,8 @@ pub struct ClientCapabilities {
     pub notices: bool,
     /// `elicitation.form`: the client shows forms.
     pub forms: bool,
+    /// `_meta.terminal_output`: shows what our commands print in terminals of its own (facts: ACP §1.6).
+    pub terminal_output: bool,
     /// OpenCode's events wanted as `_windlass/event`.
     pub events: EventChoice,
 }
@@ -126,6 +128,7 @@ pub fn initialize(params: Option<&str>) -> Result<Initialize, InvalidParams> {
             legacy_terminal_auth,
             notices: has(capabilities, &["session", "notices"]),
             forms: has(capabilities, &["elicitation", "form"]),
+            terminal_output: has(capabilities, &["_meta", "terminal_output"]),
             events,
         },
         client_name: name.map(|name| format!("{name} {version}")),
