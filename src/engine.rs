@@ -37,6 +37,7 @@ mod attach;
 mod calls;
 mod error;
 pub mod keys;
+mod mention;
 mod pages;
 mod project;
 mod prompt;

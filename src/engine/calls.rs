@@ -18,7 +18,7 @@ use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     message::{Message, Tokens},
     part::{Attachment, FileTag, PartKind, PartTime, ToolState, ToolTime},
-    permission::{Rule, ToolRef},
+    permission::{Action, Rule, ToolRef},
     session::Todo,
 };
 
@@ -33,6 +33,7 @@ use super::{
 };
 use crate::{
     base::{clock, ids, lock::lock},
+    config::rules::rule,
     mcp,
     permission::{self, Ask},
     provider::ToolSpec,
@@ -78,6 +79,7 @@ impl Toolbox {
     pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
         let mut rules = cx.agent.permission.clone();
         rules.extend(state.info.permission.iter().flatten().cloned());
+        rules.extend(mentioned(state));
         let mut tools = BTreeMap::new();
         for tool in tool::BUILTIN.iter().filter(|it| tool::is_offered(it.name, &cx.model.api_id)) {
             tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
@@ -142,6 +144,15 @@ impl Toolbox {
             Err(error) => invalid(call, &format!("the arguments of '{name}' are not valid JSON: {error}")),
         }
     }
+}
+
+/// Whom the user named in their last message may be given work, whatever the rules say.
+fn mentioned(state: &SessionState) -> impl Iterator<Item = Rule> {
+    let last = state.history.iter().rev().find(|message| matches!(message.info, Message::User(_)));
+    last.into_iter().flat_map(|message| &message.parts).filter_map(|part| match &part.kind {
+        PartKind::Agent { name, .. } => Some(rule("task", name, Action::Allow)),
+        _other => None,
+    })
 }
 
 fn invalid(call: &Call, error: &str) -> (String, Entry, Value) {

@@ -7,7 +7,7 @@ use std::{
 
 use windlass_protocol::opencode::message::ModelRef;
 
-use super::approvals::Approvals;
+use super::{approvals::Approvals, mention, session::PromptPart};
 use crate::{
     bus::Bus,
     config::{self, Config, Environment, Warning, paths::Paths},
@@ -123,6 +123,11 @@ impl Loaded {
     pub fn default_agent(&self) -> &Agent {
         // The list begins with the default agent: `library::agents` puts `build` there when nothing else is left.
         &self.agents[0]
+    }
+
+    /// The subagents that a user's words name by `@`, as parts of the prompt.
+    pub fn mentions(&self, words: &str) -> Vec<PromptPart> {
+        mention::subagents(words, self).into_iter().map(|name| PromptPart::Agent { name }).collect()
     }
 
     /// The agents a user may choose.
