@@ -101,6 +101,11 @@ impl Toolbox {
         Self { tools, rules, subagents }
     }
 
+    /// The rules that decide about calls.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
     /// What the model is told of the tools, sorted by name so that the provider's cache holds.
     pub fn specs(&self) -> Vec<ToolSpec<'_>> {
         let visible = self.tools.iter().filter(|(name, _)| *name != INVALID);

@@ -7,7 +7,7 @@ use std::{
 
 use windlass_protocol::opencode::message::ModelRef;
 
-use super::{approvals::Approvals, mention, session::PromptPart};
+use super::{EngineError, EngineErrorKind, approvals::Approvals, mention, session::PromptPart};
 use crate::{
     bus::Bus,
     config::{self, Config, Environment, Warning, paths::Paths},
@@ -117,6 +117,28 @@ impl Loaded {
     /// An agent by name.
     pub fn agent(&self, name: &str) -> Option<&Agent> {
         self.agents.iter().find(|agent| agent.name == name)
+    }
+
+    /// An agent that was asked for by name.
+    pub fn checked_agent(&self, name: &str) -> Result<&Agent, EngineError> {
+        self.agent(name).ok_or_else(|| {
+            let names: Vec<&str> = self.agents.iter().map(|agent| agent.name.as_str()).collect();
+            let message = format!("Agent not found: \"{name}\". Available agents: {}", names.join(", "));
+            EngineError::new(EngineErrorKind::InvalidInput, message)
+        })
+    }
+
+    /// The model that answers for an agent: the one that was asked for, its own, the default.
+    pub fn checked_model(&self, wanted: Option<&ModelRef>, agent: &Agent) -> Result<&Model, EngineError> {
+        let Some(reference) = wanted else { return Ok(self.model_for(agent, None)) };
+        self.catalog.find(reference).ok_or_else(|| {
+            let similar = self.catalog.suggest(reference);
+            let hint = match similar.is_empty() {
+                true => String::new(),
+                false => format!(" Did you mean: {}?", similar.join(", ")),
+            };
+            EngineError::new(EngineErrorKind::InvalidInput, format!("Model not found: {reference}.{hint}"))
+        })
     }
 
     /// The agent that answers when none is chosen.
