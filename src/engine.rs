@@ -1,7 +1,7 @@
 //! The engine: sessions, turns and steps behind one façade, the API boundary for every front end.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -28,6 +28,7 @@ use crate::{
     mcp,
     provider::{auth, http},
     storage::{SessionQuery, Storage},
+    tool,
 };
 
 mod answer;
@@ -36,6 +37,7 @@ mod asks;
 mod attach;
 mod calls;
 mod error;
+mod generate;
 mod inspect;
 pub mod keys;
 mod mention;
@@ -53,6 +55,7 @@ mod workspace;
 
 pub use crate::library::Agent;
 pub use error::{EngineError, EngineErrorKind};
+pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
 pub use session::{PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, Loaded, Workspace};
@@ -245,6 +248,16 @@ impl Engine {
         model: Option<&ModelRef>,
     ) -> Result<AgentView, EngineError> {
         inspect::inspect(self, directory, name, model).await
+    }
+
+    /// Has a model, the default one unless another is named, write an agent that does what `wanted` says.
+    pub async fn generate_agent(
+        &self,
+        directory: &Path,
+        wanted: &str,
+        model: Option<&ModelRef>,
+    ) -> Result<GeneratedAgent, EngineError> {
+        generate::generate(self, directory, wanted, model).await
     }
 
     /// Makes and opens a session.
@@ -588,6 +601,13 @@ async fn end_session(open: OpenSession) {
     if let Some(mcp) = mcp.filter(|_| !is_mcp_lent) {
         mcp.close().await;
     }
+}
+
+/// What rules can be about, as far as built-in tools ask for it, sorted.
+pub fn permission_names() -> Vec<&'static str> {
+    let names = tool::BUILTIN.iter().map(|tool| tool::permission_name(tool.name));
+    let names: BTreeSet<&str> = names.filter(|name| *name != "invalid").collect();
+    names.into_iter().collect()
 }
 
 /// A session in which nothing has been said.

@@ -9,6 +9,7 @@
 
 mod support;
 
+mod agent_cli;
 mod agents;
 mod cancel;
 mod cli;

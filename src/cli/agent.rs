@@ -12,6 +12,8 @@ use crate::{
     engine::{Agent, Engine},
 };
 
+mod create;
+
 #[derive(Debug, Args)]
 pub struct AgentArgs {
     #[command(subcommand)]
@@ -27,16 +29,18 @@ enum AgentCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Have a model write an agent from a description. What the flags do not say is asked on the terminal.
+    Create(create::CreateArgs),
 }
 
 pub fn run(environment: Environment, args: AgentArgs) -> ExitCode {
-    runtime::block_on(async move {
-        let paths = Paths::new(&environment);
-        let engine = Engine::new(environment, paths);
-        match args.command {
-            AgentCommand::List { json } => list(&engine, json).await,
-        }
-    })
+    match args.command {
+        AgentCommand::List { json } => runtime::block_on(async move {
+            let paths = Paths::new(&environment);
+            list(&Engine::new(environment, paths), json).await
+        }),
+        AgentCommand::Create(args) => create::run(environment, args),
+    }
 }
 
 async fn list(engine: &Engine, as_json: bool) -> ExitCode {
