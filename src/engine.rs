@@ -5,13 +5,13 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use tokio::{sync::mpsc, task::JoinHandle};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::{PermissionId, SessionId},
@@ -28,7 +28,7 @@ use crate::{
     mcp,
     provider::{auth, http},
     storage::{SessionQuery, Storage},
-    tool,
+    tool::{self, truncate},
 };
 
 mod answer;
@@ -45,6 +45,7 @@ mod pages;
 mod project;
 mod prompt;
 mod session;
+mod shown;
 mod state;
 mod state_file;
 mod step;
@@ -64,6 +65,8 @@ use session::{Command, Inbox, SessionCx, Tickets};
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
+/// How often old tool outputs are looked for.
+const CLEAN_EVERY_MS: i64 = 60 * 60 * 1000;
 
 /// The engine. Cloning it shares it.
 #[derive(Clone)]
@@ -87,6 +90,8 @@ struct Inner {
     is_finishing: AtomicBool,
     /// False after `logout`: stored keys are not used until the user authenticates again.
     use_stored_keys: AtomicBool,
+    /// When old tool outputs were last looked for, in milliseconds since the epoch.
+    cleaned_ms: AtomicI64,
 }
 
 /// A session that a front end has opened.
@@ -174,6 +179,7 @@ impl Engine {
             finishing: Mutex::default(),
             is_finishing: AtomicBool::new(false),
             use_stored_keys: AtomicBool::new(true),
+            cleaned_ms: AtomicI64::new(0),
         }))
     }
 
@@ -192,6 +198,19 @@ impl Engine {
 
     pub(crate) fn asks(&self) -> &asks::Asks {
         &self.0.asks
+    }
+
+    /// Removes old tool outputs in the background, at the first use and then once an hour at most.
+    pub(crate) fn clean(&self) {
+        let now = clock::now_ms();
+        let last = self.0.cleaned_ms.load(Ordering::Relaxed);
+        if now.saturating_sub(last) < CLEAN_EVERY_MS {
+            return;
+        }
+        self.0.cleaned_ms.store(now, Ordering::Relaxed);
+        let directory = self.0.paths.tool_output();
+        // Nobody waits for it; a process that ends meanwhile leaves the rest to the next one.
+        tokio::task::spawn_blocking(move || truncate::clean(&directory, SystemTime::now()));
     }
 
     /// What a directory's files say now, without starting its services.
@@ -385,6 +404,17 @@ impl Engine {
     ///
     /// Returns a ticket for [`Engine::cancel_prompt`].
     pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: TurnEnd) -> u64 {
+        self.prompt_until(id, input, CancellationToken::new(), on_end)
+    }
+
+    /// Like [`Engine::prompt`], with a token that cancels the turn.
+    fn prompt_until(
+        &self,
+        id: &SessionId,
+        input: PromptInput,
+        cancel: CancellationToken,
+        on_end: TurnEnd,
+    ) -> u64 {
         let ticket = self.0.next_ticket.fetch_add(1, Ordering::Relaxed);
         let tickets = {
             let mut sessions = lock(&self.0.sessions);
@@ -393,7 +423,7 @@ impl Engine {
                 on_end(Err(EngineError::session_not_found(id)));
                 return ticket;
             };
-            open.tickets.issue(ticket, on_end);
+            open.tickets.issue(ticket, cancel, on_end);
             match self.inbox(id, open).try_send(Command::Prompt { ticket, input }) {
                 Ok(()) => return ticket,
                 Err(_) => open.tickets.clone(),

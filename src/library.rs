@@ -9,6 +9,7 @@ use crate::config::{Config, Warning};
 
 mod agents;
 mod instructions;
+pub mod nested;
 
 /// Put before the user's message while the agent is `plan`.
 pub const PLAN_REMINDER: &str = include_str!("library/prompts/plan_reminder.txt");

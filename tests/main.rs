@@ -21,6 +21,7 @@ mod initialize;
 mod instructions;
 mod mcp;
 mod permission;
+mod permission_sweep;
 mod process;
 mod prompt;
 mod retry;

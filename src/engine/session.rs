@@ -112,9 +112,9 @@ struct Ticket {
 }
 
 impl Tickets {
-    /// Takes a prompt's answer into keeping.
-    pub fn issue(&self, ticket: u64, on_end: TurnEnd) {
-        self.lock().insert(ticket, Ticket { cancel: CancellationToken::new(), on_end, is_running: false });
+    /// Takes a prompt's answer into keeping; `cancel` cancels its turn.
+    pub fn issue(&self, ticket: u64, cancel: CancellationToken, on_end: TurnEnd) {
+        self.lock().insert(ticket, Ticket { cancel, on_end, is_running: false });
     }
 
     /// The token that cancels the turn this ticket begins; `None` when it was cancelled while it waited.

@@ -14,6 +14,7 @@ use windlass_protocol::opencode::{
 use super::{
     EngineError, EngineErrorKind, attach,
     session::{self, Command, Inbox, PromptInput, SessionCx, StopReason, TurnOutcome},
+    shown::ShownInstructions,
     state::{Journal, SessionState},
     step::{self, Step},
     title,
@@ -71,6 +72,7 @@ pub async fn run(
 ) -> Option<Result<TurnOutcome, EngineError>> {
     let cancel = cx.tickets.begin(ticket)?;
     session::show_status(cx, state, SessionStatus::Busy).await;
+    cx.engine.clean();
     let mut result = drive(cx, state, inbox, title, &cancel, input).await;
     let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
     if cancel.is_cancelled() && !is_store {
@@ -193,12 +195,13 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     let message_id = message.id().clone();
     state.push_message(message, &mut journal);
     let noted_files = state.noted_files.clone();
+    let shown = ShownInstructions::new(&cx.instructions, &state.history);
     let words = attach::words(&input.parts);
     let kinds = tokio::select! {
         biased;
         // What was said is kept, what was still being read is not.
         () = cx.cancel.cancelled() => words,
-        kinds = attach::resolve(cx, &noted_files, &message_id, input.parts) => kinds,
+        kinds = attach::resolve(cx, &noted_files, &shown, &message_id, input.parts) => kinds,
     };
     for kind in kinds {
         state.push_part(kind, &mut journal);

@@ -104,6 +104,12 @@ fn labelled(source: String, kept: &str, n_bytes: usize) -> InstructionBlock {
     InstructionBlock { text: format!("Instructions from: {source}\n{kept}{note}"), source }
 }
 
+/// One file's text, cut to so many bytes; none when it has none or cannot be used. Blocks.
+pub(super) fn block(file: &Path, max_bytes: usize) -> Option<InstructionBlock> {
+    let Text { kept, n_bytes } = text_of(file).ok()??;
+    Some(labelled(file.display().to_string(), text::head(&kept, max_bytes), n_bytes))
+}
+
 /// The beginning of a file; none when there is nothing in it, and the reason when it cannot be used.
 fn text_of(file: &Path) -> Result<Option<Text>, String> {
     let read = || {

@@ -12,6 +12,7 @@
 mod agent;
 mod model;
 mod scenarios;
+mod search;
 mod table;
 mod usage;
 

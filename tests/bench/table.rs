@@ -26,6 +26,12 @@ const BUDGETS: &[(&str, f64)] = &[
     ("session/load of 221 turns, ms", 20.0),
     ("head of a 1 GB file, ms", 300.0),
     ("head of a 1 GB file, more MB", 2.0),
+    ("grep, rare word, over rg", 1.2),
+    ("grep, rare pattern, over rg", 1.2),
+    ("grep, frequent word, over rg", 1.2),
+    ("grep, first 100 by path, over rg", 1.2),
+    ("grep, rare word in *.rs, over rg", 1.2),
+    ("glob **/*.rs, over rg", 1.2),
 ];
 
 fn budget(row: &str) -> Option<f64> {
