@@ -13,6 +13,7 @@ use windlass_protocol::opencode::{
 };
 
 pub mod decode;
+pub mod frontmatter;
 pub mod jsonc;
 pub mod layers;
 pub mod merge;
