@@ -10,3 +10,4 @@ pub mod message;
 pub mod part;
 pub mod permission;
 pub mod session;
+pub mod settings;

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     base::{clock, ids, lock::lock},
-    config::rules::rule,
+    config::rules::{impose, rule},
     mcp,
     permission::{self, Ask},
     provider::ToolSpec,
@@ -84,6 +84,7 @@ impl Toolbox {
         let mut rules = cx.agent.permission.clone();
         rules.extend(state.info.permission.iter().flatten().cloned());
         rules.extend(mentioned(state));
+        impose(&mut rules, &cx.loaded.config.managed);
         let mut tools = BTreeMap::new();
         for tool in tool::BUILTIN.iter().filter(|it| tool::is_offered(it.name, &cx.model.api_id)) {
             tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
@@ -170,7 +171,7 @@ impl Toolbox {
     }
 }
 
-/// Whom the user named in their last message may be given work, whatever the rules say.
+/// Whom the user named in their last message may be given work, whatever the rules say that are not the administrator's.
 fn mentioned(state: &SessionState) -> impl Iterator<Item = Rule> {
     let last = state.history.iter().rev().find(|message| matches!(message.info, Message::User(_)));
     last.into_iter().flat_map(|message| &message.parts).filter_map(|part| match &part.kind {

@@ -237,7 +237,10 @@ async fn what_cannot_be_changed_is_named() {
     for (name, expected) in [
         ("directory", format!("Path is a directory, not a file: {}", text("directory"))),
         ("file/below", format!("Cannot read {}: Not a directory (os error 20)", text("file/below"))),
-        ("loop-a", format!("Cannot read {}: Too many levels of symbolic links (os error 40)", text("loop-a"))),
+        (
+            "loop-a",
+            format!("Cannot read {}: Too many levels of symbolic links (os error 40)", text("loop-a")),
+        ),
         ("/dev/null", "Not a regular file: /dev/null".to_owned()),
     ] {
         for (tool, input) in inputs(name) {

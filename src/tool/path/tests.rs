@@ -102,7 +102,8 @@ fn a_path_stays_one_line_that_bash_reads() {
         assert_eq!(one_line(path), expected);
         let shell = format!("printf %s {expected}");
         if expected.starts_with('$') {
-            let printed = std::process::Command::new("bash").args(["-c", &shell]).env("LC_ALL", "C.UTF-8").output();
+            let printed =
+                std::process::Command::new("bash").args(["-c", &shell]).env("LC_ALL", "C.UTF-8").output();
             assert_eq!(printed.expect("bash runs").stdout, name);
         }
     }
