@@ -158,10 +158,13 @@ async fn a_file_that_is_there_is_not_written_over() {
     machine.scratch.write(".opencode/agents/log-reader.md", "mine");
     machine.scratch.write(".opencode/agent/team/own.md", "mine");
     machine.llm.title(Reply::text(&written("log-reader")));
-    let refused = machine.run(&CREATE).await;
-    assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("log-reader.md is there already"), "{}", refused.stderr);
-    assert!(!machine.scratch.exists(".opencode/agent/log-reader.md"));
+    // The file is an agent, so its name is taken.
+    let made = machine.run(&CREATE).await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert!(machine.scratch.read(".opencode/agent/log-reader-2.md").contains("You read logs."));
+    assert_eq!(machine.scratch.read(".opencode/agents/log-reader.md"), "mine");
+    let list = machine.run(&["agent", "list"]).await;
+    assert!(list.stdout.contains("\nlog-reader-2 (subagent)\n"), "{}", list.stdout);
     // A name of the user's is looked at before a model is asked.
     let refused = machine.run(&[&CREATE[..], &["--name", "team/own"]].concat()).await;
     assert!(refused.stderr.contains("team/own.md is there already"), "{}", refused.stderr);

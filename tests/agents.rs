@@ -287,3 +287,32 @@ async fn only_the_users_own_words_name_a_subagent() {
     assert_eq!(task_tool(&request), None);
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn an_agent_as_a_markdown_file_is_sent_as_one_of_json_is() {
+    let scratch = Scratch::new();
+    let file = "---\ndescription: Reviews.\nmode: primary\nmodel: mock/able#high\ntemperature: 0.2\ntop_p: 0.9\n\
+                logit_bias: {\"7\": 1}\npermission:\n  edit: deny\n  bash:\n    \"*\": deny\n    git *: allow\n---\n\n\
+                You review and nothing else.\n";
+    scratch.write(".opencode/agent/team/reviewer.md", file);
+    let agent = Agent::builder().scratch(&scratch).config(able_model()).spawn().await.initialized().await;
+    let session = session_of(&agent, "team/reviewer").await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let request = agent.llm.last_request();
+    assert!(request.system().starts_with("You review and nothing else."), "{}", request.system());
+    let body = &request.body;
+    assert_eq!(
+        json!([
+            body["model"],
+            body["temperature"],
+            body["top_p"],
+            body["logit_bias"],
+            body["reasoning_effort"]
+        ]),
+        json!(["able", 0.2, 0.9, {"7": 1}, "high"])
+    );
+    let tools = request.tools();
+    assert!(tools.contains(&"bash".to_owned()) && !tools.contains(&"edit".to_owned()), "{tools:?}");
+    agent.finish().await;
+}
