@@ -5,7 +5,9 @@ use std::{io::IsTerminal, process::ExitCode};
 use clap::{Args, Parser, Subcommand};
 
 mod acp;
+mod agent;
 mod auth;
+mod debug;
 mod environment;
 mod logging;
 mod models;
@@ -69,6 +71,10 @@ enum Command {
     Run(run::RunArgs),
     /// List the models that can be used here.
     Models(models::ModelsArgs),
+    /// List agents and make new ones.
+    Agent(agent::AgentArgs),
+    /// Show what something comes to.
+    Debug(debug::DebugArgs),
     /// List and delete sessions.
     Session(session::SessionArgs),
     /// Manage provider keys.
@@ -93,6 +99,8 @@ pub fn run() -> ExitCode {
         _ if cli.login => auth::login(&environment, None),
         Some(Command::Acp(args)) if args.login => auth::login(&environment, None),
         Some(Command::Acp(args)) => acp::run(environment, args),
+        Some(Command::Agent(args)) => agent::run(environment, args),
+        Some(Command::Debug(args)) => debug::run(environment, args),
         Some(Command::Auth(args)) => auth::run(&environment, args),
         Some(Command::Permission(args)) => permission::run(&environment, args),
         Some(Command::Run(args)) => run::run(environment, args),

@@ -1,7 +1,7 @@
 //! The engine: sessions, turns and steps behind one façade, the API boundary for every front end.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -29,7 +29,7 @@ use crate::{
     mcp,
     provider::{auth, http},
     storage::{SessionQuery, Storage},
-    tool::truncate,
+    tool::{self, truncate},
 };
 
 mod answer;
@@ -38,8 +38,11 @@ mod asks;
 mod attach;
 mod calls;
 mod error;
+mod generate;
+mod inspect;
 pub mod keys;
 mod limits;
+mod mention;
 mod pages;
 mod project;
 mod prompt;
@@ -54,7 +57,10 @@ mod title;
 mod turn;
 mod workspace;
 
+pub use crate::library::Agent;
 pub use error::{EngineError, EngineErrorKind};
+pub use generate::{GeneratedAgent, sanitized as agent_name};
+pub use inspect::AgentView;
 pub use session::{PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, Loaded, Workspace};
 
@@ -264,36 +270,39 @@ impl Engine {
         }
     }
 
+    /// What an agent's model would be told in a directory; nothing is sent or stored.
+    pub async fn inspect_agent(
+        &self,
+        directory: &Path,
+        name: &str,
+        model: Option<&ModelRef>,
+    ) -> Result<AgentView, EngineError> {
+        inspect::inspect(self, directory, name, model).await
+    }
+
+    /// Has a model, the default one unless another is named, write an agent that does what `wanted` says.
+    pub async fn generate_agent(
+        &self,
+        directory: &Path,
+        wanted: &str,
+        model: Option<&ModelRef>,
+    ) -> Result<GeneratedAgent, EngineError> {
+        generate::generate(self, directory, wanted, model).await
+    }
+
     /// Makes and opens a session.
-    pub async fn create_session(&self, new: NewSession) -> Result<Opened, EngineError> {
+    pub async fn create_session(&self, mut new: NewSession) -> Result<Opened, EngineError> {
         let workspace = self.workspace(&new.directory).await?;
         let loaded = workspace.loaded();
-        let now = clock::now_ms();
         let worktree = &loaded.config.worktree;
-        let path = new.directory.strip_prefix(worktree).ok();
-        let info = Session {
-            id: new.id.unwrap_or_else(ids::session),
-            slug: project::slug(),
-            project_id: self.project_id(worktree).await?,
-            directory: new.directory.display().to_string(),
-            path: path.map(|path| path.display().to_string()),
-            parent_id: None,
-            title: new.title.unwrap_or_else(|| title::default(now)),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            agent: None,
-            model: None,
-            cost: 0.0,
-            tokens: Default::default(),
-            summary: None,
-            permission: None,
-            revert: None,
-            time: SessionTime { created: now, updated: now, compacting: None, archived: None },
-        };
+        let project_id = self.project_id(worktree).await?;
+        let servers = std::mem::take(&mut new.servers);
+        let info = new_info(new, worktree, project_id);
         if !self.0.storage.create_session(info.clone()).await? {
             let message = format!("the session id {} is taken; choose another or load it", info.id);
             return Err(EngineError::new(EngineErrorKind::SessionExists, message));
         }
-        self.register(&info.id, workspace.clone(), new.servers);
+        self.register(&info.id, workspace.clone(), servers);
         let event = SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) };
         self.0.bus.publish(EventPayload::SessionCreated(event));
         Ok(Opened { info, workspace, messages: Vec::new(), todos: Vec::new(), children: HashMap::new() })
@@ -668,6 +677,36 @@ async fn end_session(open: OpenSession) {
     }
     if let Some(mcp) = mcp.filter(|_| !is_mcp_lent) {
         mcp.close().await;
+    }
+}
+
+/// What rules can be about, as far as built-in tools ask for it, sorted.
+pub fn permission_names() -> Vec<&'static str> {
+    let names = tool::BUILTIN.iter().map(|tool| tool::permission_name(tool.name));
+    let names: BTreeSet<&str> = names.filter(|name| *name != "invalid").collect();
+    names.into_iter().collect()
+}
+
+/// A session in which nothing has been said.
+fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session {
+    let now = clock::now_ms();
+    Session {
+        id: new.id.unwrap_or_else(ids::session),
+        slug: project::slug(),
+        project_id,
+        directory: new.directory.display().to_string(),
+        path: new.directory.strip_prefix(worktree).ok().map(|path| path.display().to_string()),
+        parent_id: None,
+        title: new.title.unwrap_or_else(|| title::default(now)),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        agent: None,
+        model: None,
+        cost: 0.0,
+        tokens: Default::default(),
+        summary: None,
+        permission: None,
+        revert: None,
+        time: SessionTime { created: now, updated: now, compacting: None, archived: None },
     }
 }
 

@@ -25,18 +25,18 @@ use crate::support::{
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 
 /// A scratch machine with a scripted model, on which commands are run.
-struct Machine {
-    scratch: Arc<Scratch>,
-    llm: Llm,
+pub struct Machine {
+    pub scratch: Arc<Scratch>,
+    pub llm: Llm,
     config: Value,
 }
 
 /// How a command ended.
 #[derive(Debug)]
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
 }
 
 impl Ended {
@@ -51,13 +51,13 @@ impl Ended {
 }
 
 impl Machine {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let llm = Llm::start().await;
         let config = provider_config(&llm, Wire::OpenAi);
         Self { scratch: Scratch::new(), llm, config }
     }
 
-    fn with(mut self, key: &str, value: Value) -> Self {
+    pub fn with(mut self, key: &str, value: Value) -> Self {
         self.config[key] = value;
         self
     }
@@ -80,7 +80,7 @@ impl Machine {
         command
     }
 
-    async fn run(&self, arguments: &[&str]) -> Ended {
+    pub async fn run(&self, arguments: &[&str]) -> Ended {
         ended(self.command(arguments).spawn().unwrap()).await
     }
 
@@ -90,8 +90,19 @@ impl Machine {
         ended(child).await
     }
 
+    /// A command that the test ends by itself.
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).spawn().unwrap()
+    }
+
+    /// Interrupts a command as a terminal does.
+    pub async fn interrupt(&self, child: Child) -> Ended {
+        signal(&child, Signal::SIGINT);
+        ended(child).await
+    }
+
     /// Checks that the script was followed and nothing lives on.
-    async fn finish(self) {
+    pub async fn finish(self) {
         assert_eq!(self.llm.problems(), Vec::<String>::new());
         let left = process::gone(&self.scratch.home, SIGNAL_LIMIT).await;
         assert!(left.is_empty(), "processes outlive the command: {}", process::describe(&left));

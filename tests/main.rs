@@ -9,6 +9,7 @@
 
 mod support;
 
+mod agent_cli;
 mod agents;
 mod batch;
 mod cancel;

@@ -11,3 +11,4 @@ pub mod part;
 pub mod permission;
 pub mod question;
 pub mod session;
+pub mod settings;

@@ -29,13 +29,14 @@ use crate::engine::{PromptInput, PromptPart, TurnEnd};
 pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&request.session_id)?;
-    let (parts, unused) = from_proto::prompt_parts(request.blocks);
+    let words = from_proto::words(&request.blocks);
+    let (mut parts, unused) = from_proto::prompt_parts(request.blocks);
     for reason in request.skipped.iter().chain(&unused) {
         tracing::warn!(session = %id, "{reason}");
     }
     let says_something = |part: &PromptPart| match part {
         PromptPart::Text { text, .. } => !text.trim().is_empty(),
-        PromptPart::File(_) => true,
+        PromptPart::File(_) | PromptPart::Agent { .. } => true,
     };
     let wants_notices = call.connection.client().is_some_and(|client| client.notices);
     let (agent, model, warnings) = {
@@ -51,6 +52,7 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         let front = &*front;
         let loaded = front.workspace.loaded();
         let agent = options::current_agent(&loaded, front).to_owned();
+        parts.extend(loaded.mentions(&words));
         (agent, options::current_model(&loaded, front), warnings)
     };
     if !wants_notices {

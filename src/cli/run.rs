@@ -173,11 +173,12 @@ async fn answer(engine: &Engine, shown: &mut Shown, args: RunArgs) -> Result<Exi
         let reason = "There is nothing to say: give a prompt as arguments or on standard input.";
         return Err(Failure::Misuse(reason.to_owned()));
     }
-    let (id, model) = open(engine, &args, &message).await?;
+    let (id, model, mentions) = open(engine, &args, &message).await?;
     shown.printer.begin(&id);
 
     let mut parts = files;
     parts.push(PromptPart::Text { text: message, is_synthetic: false, is_ignored: false });
+    parts.extend(mentions);
     let (ended, mut end) = oneshot::channel();
     let input = PromptInput { parts, agent: args.agent, model };
     // The receiver is dropped only when the process ends.
@@ -257,12 +258,13 @@ fn message(arguments: &[String], piped: String) -> String {
     }
 }
 
-/// Makes or opens the session, once agent and model are known to exist; the model that is to answer.
+/// Makes or opens the session, once agent and model are known to exist; the model that is to answer, and the
+/// subagents that the words name.
 async fn open(
     engine: &Engine,
     args: &RunArgs,
     message: &str,
-) -> Result<(SessionId, Option<ModelRef>), Failure> {
+) -> Result<(SessionId, Option<ModelRef>, Vec<PromptPart>), Failure> {
     let directory = match &args.dir {
         Some(dir) => dir.canonicalize().map_err(|error| (dir.display().to_string(), error)),
         None => std::env::current_dir().map_err(|error| ("this directory".to_owned(), error)),
@@ -314,7 +316,9 @@ async fn open(
     let last =
         last.map(|last| ModelRef { provider_id: last.provider_id, model_id: last.id, variant: last.variant });
     let model = chosen.or(last.filter(|last| loaded.check_model(last).is_ok()));
-    Ok((opened.info.id, model))
+    // What is piped was not written by the user.
+    let mentions = loaded.mentions(&args.message.join(" "));
+    Ok((opened.info.id, model, mentions))
 }
 
 fn check_agent(loaded: &Loaded, agent: &str) -> Result<(), Failure> {

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     config::rules::rule,
-    permission::Ask,
+    permission::{self, Ask},
     tool::{self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput},
 };
 
@@ -50,9 +50,32 @@ pub async fn resolve(
                 }
                 None => kinds.extend(from_data(file)),
             },
+            PromptPart::Agent { name } => kinds.extend(mention(cx, name).await),
         }
     }
     kinds
+}
+
+/// What makes the model give work to a subagent that the user named; nothing where a file has that name.
+async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
+    let config = &cx.loaded.config;
+    for directory in [&config.directory, &config.worktree] {
+        if tokio::fs::try_exists(directory.join(&name)).await.unwrap_or(false) {
+            return Vec::new();
+        }
+    }
+    let is_denied = permission::evaluate("task", &name, &cx.agent.permission) == Action::Deny;
+    let note = match is_denied {
+        true => {
+            " Rules keep it from you otherwise; the user has asked for it, so it is there for this message."
+        }
+        false => "",
+    };
+    let text = format!(
+        "The user named the subagent {name}: call the task tool with subagent_type \"{name}\" and a prompt made from \
+         the message above and what it refers to.{note}"
+    );
+    vec![PartKind::Agent { name, source: None }, text_part(text, true, false)]
 }
 
 /// A file given as data: what no wire takes as media becomes text.
@@ -80,7 +103,7 @@ pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
         PromptPart::Text { text, is_synthetic, is_ignored } => {
             Some(text_part(text.clone(), *is_synthetic, *is_ignored))
         }
-        PromptPart::File(_) => None,
+        PromptPart::File(_) | PromptPart::Agent { .. } => None,
     });
     texts.collect()
 }

@@ -20,7 +20,7 @@ use windlass_protocol::opencode::{
     part::{
         Attachment, FileTag, MAX_LIVE_CHARS, PRINTED, Part, PartKind, PartTime, ToolPart, ToolState, ToolTime,
     },
-    permission::{Rule, ToolRef},
+    permission::{Action, Rule, ToolRef},
     question::Question,
     session::Todo,
 };
@@ -38,6 +38,7 @@ use super::{
 };
 use crate::{
     base::{clock, ids, lock::lock},
+    config::rules::{impose, rule},
     library, mcp,
     permission::{self, Ask},
     provider::ToolSpec,
@@ -90,6 +91,8 @@ impl Toolbox {
     pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
         let mut rules = cx.agent.permission.clone();
         rules.extend(state.info.permission.iter().flatten().cloned());
+        rules.extend(mentioned(state));
+        impose(&mut rules, &cx.loaded.config.managed);
         let mut tools = BTreeMap::new();
         for tool in tool::BUILTIN.iter().filter(|it| tool::is_offered(it.name, &cx.model.api_id)) {
             tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
@@ -117,6 +120,11 @@ impl Toolbox {
             tools.remove("task");
         }
         Self { tools, rules, subagents }
+    }
+
+    /// The rules that decide about calls.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
     }
 
     /// What the model is told of the tools, sorted by name so that the provider's cache holds.
@@ -190,6 +198,15 @@ impl Toolbox {
             Err(error) => invalid(call, &format!("the arguments of '{name}' are not valid JSON: {error}")),
         }
     }
+}
+
+/// Whom the user named in their last message may be given work, whatever the rules say that are not the administrator's.
+fn mentioned(state: &SessionState) -> impl Iterator<Item = Rule> {
+    let last = state.history.iter().rev().find(|message| matches!(message.info, Message::User(_)));
+    last.into_iter().flat_map(|message| &message.parts).filter_map(|part| match &part.kind {
+        PartKind::Agent { name, .. } => Some(rule("task", name, Action::Allow)),
+        _other => None,
+    })
 }
 
 fn invalid(call: &Call, error: &str) -> (String, Entry, Value) {

@@ -64,6 +64,10 @@ pub enum PromptPart {
         is_ignored: bool,
     },
     File(FilePart),
+    /// A subagent that the user named by `@`; a file of that name goes before it.
+    Agent {
+        name: String,
+    },
 }
 
 /// How a turn ended.

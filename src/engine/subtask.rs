@@ -232,7 +232,7 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
 }
 
 /// What the parent may not do, its child may not either; lists and further subagents only where its agent says so.
-fn inherited(parent: &[Rule], agent: &Agent) -> Vec<Rule> {
+pub fn inherited(parent: &[Rule], agent: &Agent) -> Vec<Rule> {
     let holds = |rule: &Rule| permission::evaluate(&rule.permission, &rule.pattern, parent) == rule.action;
     let limits = parent.iter().filter(|rule| {
         let is_deny = rule.action == Action::Deny && rule.permission != "*";

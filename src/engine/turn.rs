@@ -152,29 +152,13 @@ async fn drive(
 /// The agent and model that answer a prompt: the prompt's own wish, what the session used last, the default.
 fn choose(loaded: &Loaded, state: &SessionState, input: &PromptInput) -> Result<(Agent, Model), EngineError> {
     let agent = match input.agent.as_deref() {
-        Some(name) => loaded.agent(name).ok_or_else(|| {
-            let names: Vec<&str> = loaded.agents.iter().map(|agent| agent.name.as_str()).collect();
-            EngineError::new(
-                EngineErrorKind::InvalidInput,
-                format!("Agent not found: \"{name}\". Available agents: {}", names.join(", ")),
-            )
-        })?,
+        Some(name) => loaded.checked_agent(name)?,
         None => {
             let last = state.info.agent.as_deref().and_then(|name| loaded.agent(name));
             last.unwrap_or_else(|| loaded.default_agent())
         }
     };
-    let model = match &input.model {
-        Some(reference) => loaded.catalog.find(reference).ok_or_else(|| {
-            let similar = loaded.catalog.suggest(reference);
-            let hint = match similar.is_empty() {
-                true => String::new(),
-                false => format!(" Did you mean: {}?", similar.join(", ")),
-            };
-            EngineError::new(EngineErrorKind::InvalidInput, format!("Model not found: {reference}.{hint}"))
-        })?,
-        None => loaded.model_for(agent, None),
-    };
+    let model = loaded.checked_model(input.model.as_ref(), agent)?;
     Ok((agent.clone(), model.clone()))
 }
 

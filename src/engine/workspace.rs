@@ -7,7 +7,7 @@ use std::{
 
 use windlass_protocol::opencode::message::ModelRef;
 
-use super::approvals::Approvals;
+use super::{EngineError, EngineErrorKind, approvals::Approvals, mention, session::PromptPart};
 use crate::{
     bus::Bus,
     config::{self, Config, Environment, Warning, paths::Paths},
@@ -119,10 +119,37 @@ impl Loaded {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
+    /// An agent that was asked for by name.
+    pub fn checked_agent(&self, name: &str) -> Result<&Agent, EngineError> {
+        self.agent(name).ok_or_else(|| {
+            let names: Vec<&str> = self.agents.iter().map(|agent| agent.name.as_str()).collect();
+            let message = format!("Agent not found: \"{name}\". Available agents: {}", names.join(", "));
+            EngineError::new(EngineErrorKind::InvalidInput, message)
+        })
+    }
+
+    /// The model that answers for an agent: the one that was asked for, its own, the default.
+    pub fn checked_model(&self, wanted: Option<&ModelRef>, agent: &Agent) -> Result<&Model, EngineError> {
+        let Some(reference) = wanted else { return Ok(self.model_for(agent, None)) };
+        self.catalog.find(reference).ok_or_else(|| {
+            let similar = self.catalog.suggest(reference);
+            let hint = match similar.is_empty() {
+                true => String::new(),
+                false => format!(" Did you mean: {}?", similar.join(", ")),
+            };
+            EngineError::new(EngineErrorKind::InvalidInput, format!("Model not found: {reference}.{hint}"))
+        })
+    }
+
     /// The agent that answers when none is chosen.
     pub fn default_agent(&self) -> &Agent {
         // The list begins with the default agent: `library::agents` puts `build` there when nothing else is left.
         &self.agents[0]
+    }
+
+    /// The subagents that a user's words name by `@`, as parts of the prompt.
+    pub fn mentions(&self, words: &str) -> Vec<PromptPart> {
+        mention::subagents(words, self).into_iter().map(|name| PromptPart::Agent { name }).collect()
     }
 
     /// The agents a user may choose.
