@@ -65,6 +65,7 @@ impl Outputs {
 
     /// Begins to show what a call prints: behind the update that says that it runs. A call that the client has known
     /// before its input has a terminal that does not say yet where the command runs.
+    #[expect(clippy::too_many_arguments, reason = "each is a value of its own that goes into the line")]
     pub fn begin(
         &mut self,
         session_id: &SessionId,
