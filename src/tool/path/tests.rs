@@ -102,6 +102,7 @@ fn a_path_stays_one_line_that_bash_reads() {
         assert_eq!(one_line(path), expected);
         let shell = format!("printf %s {expected}");
         if expected.starts_with('$') {
+            #[expect(clippy::disallowed_methods, reason = "the test asks a real shell and waits for it")]
             let printed =
                 std::process::Command::new("bash").args(["-c", &shell]).env("LC_ALL", "C.UTF-8").output();
             assert_eq!(printed.expect("bash runs").stdout, name);
