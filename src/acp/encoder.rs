@@ -532,9 +532,11 @@ impl Encoder {
         match progress {
             Progress::Pending => {}
             Progress::Running => {
+                let opened_in = (before == Some(Progress::Pending)).then_some(&*shown.cwd);
                 let update = to_proto::tool_call_update(tool, &shown.cwd);
-                let known_before = (before == Some(Progress::Pending)).then_some(&*shown.cwd);
-                self.outputs.begin(id, part_id, tool, update, known_before, Instant::now(), out);
+                let update = self.outputs.begin(update, tool, opened_in);
+                send(id, SessionUpdate::ToolCallUpdate(update), out);
+                self.outputs.more(id, part_id, tool, Instant::now(), out);
             }
             Progress::Done => {
                 let update = to_proto::tool_call_update(tool, &shown.cwd);

@@ -63,29 +63,23 @@ impl Outputs {
             .meta(meta("terminal_info", info))
     }
 
-    /// Begins to show what a call prints: behind the update that says that it runs. A call that the client has known
-    /// before its input has a terminal that does not say yet where the command runs.
-    #[expect(clippy::too_many_arguments, reason = "each is a value of its own that goes into the line")]
+    /// The update that says that a call runs; [`Outputs::more`] then shows what it has printed. A call that the client
+    /// has known before its input has a terminal in `opened_in`, which may not be where the command runs.
     pub fn begin(
-        &mut self,
-        session_id: &SessionId,
-        part_id: &PartId,
-        tool: &ToolPart,
+        &self,
         mut update: ToolCallUpdate,
-        terminal_directory: Option<&Path>,
-        now: Instant,
-        out: &mut Vec<u8>,
-    ) {
+        tool: &ToolPart,
+        opened_in: Option<&Path>,
+    ) -> ToolCallUpdate {
         if is_printing(tool) {
             update.fields.content = None;
         }
-        let moved = terminal_directory.map(|cwd| (directory(tool, cwd), cwd)).filter(|(it, cwd)| it != cwd);
+        let moved = opened_in.map(|cwd| (directory(tool, cwd), cwd)).filter(|(it, cwd)| it != cwd);
         if let Some((directory, _)) = moved.filter(|_| self.is_terminal(tool)) {
             let info = json!({ "terminal_id": tool.call_id, "cwd": directory });
             update = update.meta(meta("terminal_info", info));
         }
-        send(session_id, SessionUpdate::ToolCallUpdate(update), out);
-        self.more(session_id, part_id, tool, now, out);
+        update
     }
 
     /// Shows what a running command has printed since. False when the call is not one that prints.

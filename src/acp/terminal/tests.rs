@@ -38,8 +38,9 @@ impl Scene {
     fn begin(&mut self, state: Value) -> Vec<Value> {
         let tool = tool(state);
         let update = to_proto::tool_call_update(&tool, Path::new("/work"));
-        let cwd = Some(Path::new("/work"));
-        self.outputs.begin(&self.session_id, &self.part_id, &tool, update, cwd, self.now, &mut self.out);
+        let update = self.outputs.begin(update, &tool, Some(Path::new("/work")));
+        send(&self.session_id, SessionUpdate::ToolCallUpdate(update), &mut self.out);
+        self.outputs.more(&self.session_id, &self.part_id, &tool, self.now, &mut self.out);
         self.updates()
     }
 

@@ -261,7 +261,7 @@ async fn a_storm_of_children_ends_with_the_command() {
 #[tokio::test]
 async fn a_flood_on_stderr_without_a_line_end_is_cut_and_kept() {
     let project = Project::new();
-    let command = "head -c 10000000 /dev/zero | tr '\\0' e >&2; echo out";
+    let command = "head -c 10000000 /dev/zero | tr '\\0' e >&2; echo out >&2";
     let output = project.output("bash", json!({ "command": command })).await;
     let path = output.metadata["outputPath"].as_str().expect("saved").to_owned();
     assert_eq!(fs::metadata(&path).expect("there").len(), 10_000_004);
