@@ -91,6 +91,7 @@ fn other_names_of_an_env_file_are_known_to_the_rules() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test that asks bash itself starts it")]
 fn a_path_stays_one_line_that_bash_reads() {
     for (name, expected) in [
         (b"/a b/\xc3\xa9'\\".as_slice(), "/a b/é'\\"),
