@@ -316,3 +316,30 @@ async fn an_agent_as_a_markdown_file_is_sent_as_one_of_json_is() {
     assert!(tools.contains(&"bash".to_owned()) && !tools.contains(&"edit".to_owned()), "{tools:?}");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn naming_a_subagent_does_not_lift_the_administrators_rules() {
+    let scratch = Scratch::new();
+    let managed = scratch.root().join("managed");
+    std::fs::create_dir(&managed).unwrap();
+    std::fs::write(managed.join("opencode.json"), r#"{"permission": {"task": {"explore": "deny"}}}"#)
+        .unwrap();
+    let agent = Agent::builder()
+        .scratch(&scratch)
+        .env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap())
+        .spawn()
+        .await
+        .initialized()
+        .await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "ask @explore and @general").await;
+    let request = agent.llm.last_request();
+    let (offered, said) = (task_tool(&request).unwrap(), request.last_user());
+    assert!(
+        said.contains("subagent_type \"general\"") && !said.contains("subagent_type \"explore\""),
+        "{said}"
+    );
+    assert!(offered.contains("- general:") && !offered.contains("- explore:"), "{offered}");
+    agent.finish().await;
+}

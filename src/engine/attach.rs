@@ -64,6 +64,9 @@ async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
             return Vec::new();
         }
     }
+    if permission::evaluate("task", &name, &config.managed) == Action::Deny {
+        return Vec::new();
+    }
     let is_denied = permission::evaluate("task", &name, &cx.agent.permission) == Action::Deny;
     let note = match is_denied {
         true => {
