@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 mod acp;
 mod auth;
+mod config;
 mod environment;
 mod logging;
 mod models;
@@ -73,6 +74,8 @@ enum Command {
     Session(session::SessionArgs),
     /// Manage provider keys.
     Auth(auth::AuthArgs),
+    /// Show the configuration, where each value is from, and what is wrong with it.
+    Config(config::ConfigArgs),
     /// List and revoke remembered permissions of a project.
     Permission(permission::PermissionArgs),
 }
@@ -94,6 +97,7 @@ pub fn run() -> ExitCode {
         Some(Command::Acp(args)) if args.login => auth::login(&environment, None),
         Some(Command::Acp(args)) => acp::run(environment, args),
         Some(Command::Auth(args)) => auth::run(&environment, args),
+        Some(Command::Config(args)) => config::run(environment, args),
         Some(Command::Permission(args)) => permission::run(&environment, args),
         Some(Command::Run(args)) => run::run(environment, args),
         Some(Command::Models(args)) => models::run(environment, args),

@@ -12,6 +12,7 @@ mod support;
 mod cancel;
 mod cli;
 mod config;
+mod config_layers;
 mod demo;
 mod envelope;
 mod events;

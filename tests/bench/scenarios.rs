@@ -47,6 +47,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "parallel", is_long: true, run: parallel },
     Scenario { name: "load", is_long: true, run: load },
     Scenario { name: "file", is_long: true, run: file },
+    crate::setup::SETUP,
 ];
 
 /// How long one agent may live.
@@ -112,14 +113,14 @@ impl Subject {
         }
     }
 
-    fn add(&mut self, row: &str, value: f64) {
+    pub fn add(&mut self, row: &str, value: f64) {
         match self.figures.iter_mut().find(|(name, _)| name == row) {
             Some((_, values)) => values.push(value),
             None => self.figures.push((row.to_owned(), vec![value])),
         }
     }
 
-    fn start(&self) -> Result<Agent> {
+    pub fn start(&self) -> Result<Agent> {
         self.start_in(&self.home, LIMIT)
     }
 
@@ -150,7 +151,11 @@ impl Subject {
         Ok((agent, session))
     }
 
-    fn cwd(&self) -> Result<&str> {
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    pub fn cwd(&self) -> Result<&str> {
         Ok(self.work.to_str().ok_or("the scratch directory is not UTF-8")?)
     }
 }
@@ -346,10 +351,10 @@ pub fn median(values: &mut [f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn milliseconds(duration: Duration) -> f64 {
+pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
 
-fn megabytes(bytes: u64) -> f64 {
+pub fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / (1 << 20) as f64
 }

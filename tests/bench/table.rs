@@ -26,6 +26,9 @@ const BUDGETS: &[(&str, f64)] = &[
     ("session/load of 221 turns, ms", 20.0),
     ("head of a 1 GB file, ms", 300.0),
     ("head of a 1 GB file, more MB", 2.0),
+    ("200 definitions: first session/new, ms", 40.0),
+    ("200 definitions: session/new again, ms", 15.0),
+    ("200 definitions: memory added, MB", 3.0),
 ];
 
 fn budget(row: &str) -> Option<f64> {

@@ -47,7 +47,7 @@ fn check(name: &str) {
     let read = read(&environment, &paths, &directory, &worktree);
     let place = Place { paths: &paths, directory: &directory, worktree: &worktree };
     let (config, layers) = resolve(&place, read, None);
-    let sources = sources::render(&sources::leaves(&config.raw, &layers));
+    let sources = sources::render(&sources::leaves(&config.raw, &layers), true);
     let summary = serde_json::to_string_pretty(&summary(&config, &root)).unwrap();
     let text = format!("{summary}\n\n{sources}").replace(&root_text, "<root>");
     let mut settings = insta::Settings::clone_current();
