@@ -5,13 +5,13 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::{sync::mpsc, task::JoinHandle};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::{PermissionId, SessionId},
@@ -24,9 +24,11 @@ use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
     config::{Environment, paths::Paths, remote},
+    library::{self, Instructions},
     mcp,
     provider::{auth, http},
     storage::{SessionQuery, Storage},
+    tool::truncate,
 };
 
 mod answer;
@@ -36,10 +38,12 @@ mod attach;
 mod calls;
 mod error;
 pub mod keys;
+mod pages;
 mod project;
 mod prompt;
 mod remote_config;
 mod session;
+mod shown;
 mod state;
 mod state_file;
 mod step;
@@ -59,6 +63,8 @@ const FRESH: Duration = Duration::from_secs(300);
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
+/// How often old tool outputs are looked for.
+const CLEAN_EVERY_MS: i64 = 60 * 60 * 1000;
 
 /// The engine. Cloning it shares it.
 #[derive(Clone)]
@@ -70,6 +76,7 @@ struct Inner {
     storage: Storage,
     bus: Bus,
     http: http::Client,
+    pages: pages::Pages,
     asks: asks::Asks,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
@@ -83,6 +90,8 @@ struct Inner {
     use_stored_keys: AtomicBool,
     /// When organisations' configurations were asked for last.
     refreshed: Mutex<Option<Instant>>,
+    /// When old tool outputs were last looked for, in milliseconds since the epoch.
+    cleaned_ms: AtomicI64,
 }
 
 /// A session that a front end has opened.
@@ -154,13 +163,15 @@ pub struct Opened {
 impl Engine {
     pub fn new(environment: Environment, paths: Paths) -> Self {
         let bus = Bus::default();
+        let http = http::Client::default();
         Self(Arc::new(Inner {
+            pages: pages::Pages::new(http.clone(), paths.pages()),
             storage: Storage::new(paths.database()),
             environment,
             paths,
             asks: asks::Asks::new(bus.clone()),
             bus,
-            http: http::Client::default(),
+            http,
             workspaces: Mutex::default(),
             sessions: Mutex::default(),
             next_ticket: AtomicU64::new(1),
@@ -169,6 +180,7 @@ impl Engine {
             is_finishing: AtomicBool::new(false),
             use_stored_keys: AtomicBool::new(true),
             refreshed: Mutex::default(),
+            cleaned_ms: AtomicI64::new(0),
         }))
     }
 
@@ -187,6 +199,19 @@ impl Engine {
 
     pub(crate) fn asks(&self) -> &asks::Asks {
         &self.0.asks
+    }
+
+    /// Removes old tool outputs in the background, at the first use and then once an hour at most.
+    pub(crate) fn clean(&self) {
+        let now = clock::now_ms();
+        let last = self.0.cleaned_ms.load(Ordering::Relaxed);
+        if now.saturating_sub(last) < CLEAN_EVERY_MS {
+            return;
+        }
+        self.0.cleaned_ms.store(now, Ordering::Relaxed);
+        let directory = self.0.paths.tool_output();
+        // Nobody waits for it; a process that ends meanwhile leaves the rest to the next one.
+        tokio::task::spawn_blocking(move || truncate::clean(&directory, SystemTime::now()));
     }
 
     /// What a directory's files say now, without starting its services. What is wrong in them is logged.
@@ -260,10 +285,19 @@ impl Engine {
         }
     }
 
+    /// The instructions of a directory, its files read now and its pages fetched before where that is possible.
+    pub(crate) async fn read_instructions(&self, loaded: &Arc<Loaded>) -> Instructions {
+        let pages = self.0.pages.get(&library::instruction_urls(&loaded.config)).await;
+        let loaded = loaded.clone();
+        let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config, &pages));
+        read.await.unwrap_or_default()
+    }
+
     /// The services of a directory, with its files read afresh.
     pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
         let loaded = self.read_files(directory).await?;
         self.refresh_remote_config();
+        self.0.pages.prepare(&library::instruction_urls(&loaded.config));
         let mut workspaces = lock(&self.0.workspaces);
         match workspaces.get(&loaded.config.directory) {
             Some(workspace) => {
@@ -420,6 +454,17 @@ impl Engine {
     ///
     /// Returns a ticket for [`Engine::cancel_prompt`].
     pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: TurnEnd) -> u64 {
+        self.prompt_until(id, input, CancellationToken::new(), on_end)
+    }
+
+    /// Like [`Engine::prompt`], with a token that cancels the turn.
+    fn prompt_until(
+        &self,
+        id: &SessionId,
+        input: PromptInput,
+        cancel: CancellationToken,
+        on_end: TurnEnd,
+    ) -> u64 {
         let ticket = self.0.next_ticket.fetch_add(1, Ordering::Relaxed);
         let tickets = {
             let mut sessions = lock(&self.0.sessions);
@@ -428,7 +473,7 @@ impl Engine {
                 on_end(Err(EngineError::session_not_found(id)));
                 return ticket;
             };
-            open.tickets.issue(ticket, on_end);
+            open.tickets.issue(ticket, cancel, on_end);
             match self.inbox(id, open).try_send(Command::Prompt { ticket, input }) {
                 Ok(()) => return ticket,
                 Err(_) => open.tickets.clone(),
@@ -467,6 +512,7 @@ impl Engine {
                     workspace: open.workspace.clone(),
                     mcp: open.mcp.clone(),
                     tickets: open.tickets.clone(),
+                    told: Mutex::default(),
                     own_inbox: inbox.downgrade(),
                 };
                 let join = self.0.tasks.spawn(session::run(cx, Inbox::new(receiver)));

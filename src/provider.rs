@@ -49,10 +49,17 @@ pub struct Model {
     pub takes_temperature: bool,
     /// Extra fields of the request body.
     pub options: Map<String, Value>,
+    /// Sets of extra fields that can be chosen by name, over the model's and the agent's options.
+    pub variants: Vec<(String, Map<String, Value>)>,
     pub timeouts: Timeouts,
 }
 
 impl Model {
+    /// The extra fields of a variant; `None` when the model has none of that name.
+    pub fn variant(&self, name: &str) -> Option<&Map<String, Value>> {
+        self.variants.iter().find(|(variant, _)| variant == name).map(|(_, options)| options)
+    }
+
     /// The model by name.
     pub fn reference(&self) -> ModelRef {
         ModelRef { provider_id: self.provider_id.clone(), model_id: self.id.clone(), variant: None }

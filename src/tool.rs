@@ -35,7 +35,7 @@ pub mod read;
 pub mod task;
 pub mod todoread;
 pub mod todowrite;
-mod truncate;
+pub mod truncate;
 mod walk;
 pub mod web;
 pub mod webfetch;
@@ -230,6 +230,8 @@ pub trait Host: Send + Sync {
     fn noted(&self, path: &Path) -> Option<FileStamp>;
     /// Remembers how a file is now that the model knows it.
     fn note(&self, path: &Path, stamp: FileStamp);
+    /// Whether an instruction file is new to the model. Who is told so must show it: nobody else will.
+    fn claim_instructions(&self, path: &Path) -> bool;
     /// Tells everyone that a file was changed.
     fn edited(&self, path: &Path);
 }

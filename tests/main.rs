@@ -9,6 +9,7 @@
 
 mod support;
 
+mod agents;
 mod cancel;
 mod cli;
 mod config;
@@ -17,8 +18,10 @@ mod demo;
 mod envelope;
 mod events;
 mod initialize;
+mod instructions;
 mod mcp;
 mod permission;
+mod permission_sweep;
 mod process;
 mod prompt;
 mod retry;

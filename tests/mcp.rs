@@ -23,7 +23,7 @@ async fn session_with(agent: &Agent, servers: Value) -> String {
 }
 
 /// Prompts until the server's tool is offered: servers start in the background, and nothing announces them.
-async fn until_offered(agent: &Agent, session: &str, tool: &str) {
+pub async fn until_offered(agent: &Agent, session: &str, tool: &str) {
     for _ in 0..200 {
         agent.llm.reply_to("ready?", Reply::text("ok"));
         agent.prompt(session, "ready?").await;

@@ -17,7 +17,7 @@ use windlass_protocol::{
         },
     },
     opencode::{
-        event::{Event, EventPayload, SessionInfo},
+        event::{Event, EventPayload, SessionInfo, ToastVariant},
         id::{MessageId, PartId, PermissionId, SessionId},
         message::{Message, MessageWithParts, ModelRef},
         part::{Part, PartKind, ToolPart, ToolState},
@@ -33,7 +33,7 @@ use super::{
     to_proto,
 };
 use crate::{
-    base::clock,
+    base::{clock, ids},
     engine::{Engine, Workspace},
 };
 
@@ -320,6 +320,9 @@ impl Encoder {
                 self.settle(request_id, out);
             }
             EventPayload::TodoUpdated { todos, .. } => self.plan(id, todos, out),
+            EventPayload::Toast { title, message, variant, .. } => {
+                self.toast(id, title, message, *variant, out);
+            }
             EventPayload::SessionError { .. }
             | EventPayload::MessageRemoved { .. }
             | EventPayload::PartRemoved { .. }
@@ -345,6 +348,23 @@ impl Encoder {
             let notice = Notice::new(NoticeSeverity::Warning, title).description(message.clone());
             send(id, SessionUpdate::Notice(notice), out);
         }
+    }
+
+    /// A notice, or a thought where the client knows no notices.
+    fn toast(&self, id: &SessionId, title: &str, message: &str, variant: ToastVariant, out: &mut Vec<u8>) {
+        if self.client.notices {
+            let severity = match variant {
+                ToastVariant::Info | ToastVariant::Success => NoticeSeverity::Info,
+                ToastVariant::Warning => NoticeSeverity::Warning,
+                ToastVariant::Error => NoticeSeverity::Error,
+            };
+            let notice = Notice::new(severity, title.to_owned()).description(message.to_owned());
+            send(id, SessionUpdate::Notice(notice), out);
+            return;
+        }
+        // An id of its own, so that no client joins it to a thought of the model.
+        let chunk = chunk(&format!("{title}\n{message}"), ids::message().shared());
+        send(id, SessionUpdate::AgentThoughtChunk(chunk), out);
     }
 
     fn message(&mut self, id: &SessionId, message: &Message) {

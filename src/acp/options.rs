@@ -2,7 +2,7 @@
 
 use windlass_protocol::{
     acp::schema::{
-        SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
+        Meta, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
         SessionModeState,
     },
     opencode::message::ModelRef,
@@ -29,7 +29,10 @@ pub fn current_model(loaded: &Loaded, front: &FrontSession) -> ModelRef {
 /// The primary agents as modes.
 pub fn modes(loaded: &Loaded, front: &FrontSession) -> SessionModeState {
     let modes = loaded.agent_choices().into_iter();
-    let modes = modes.map(|choice| SessionMode::new(choice.id, choice.name).description(choice.description));
+    let modes = modes.map(|choice| {
+        let color = choice.color.map(|color| Meta::from_iter([("windlass/color".to_owned(), color.into())]));
+        SessionMode::new(choice.id, choice.name).description(choice.description).meta(color)
+    });
     SessionModeState::new(current_agent(loaded, front).to_owned(), modes.collect())
 }
 

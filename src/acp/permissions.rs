@@ -74,11 +74,18 @@ impl Permissions {
         let session_id = session_id.clone();
         let was_shown = queue.front().is_some_and(|front| front.id == *id);
         queue.retain(|request| request.id != *id);
-        let next = if was_shown { queue.front().cloned() } else { None };
+        let next = if was_shown && !self.is_unanswerable() { queue.front().cloned() } else { None };
         if queue.is_empty() {
             state.queues.remove(&session_id);
         }
         Settled { withdrawn, next: next.map(|request| (session_id, request)) }
+    }
+
+    /// Keeps questions from being shown that a cancel is about to take back; the shown one stays until it is.
+    pub fn hold_back(&self, session_id: &SessionId) {
+        if let Some(queue) = self.lock().queues.get_mut(session_id) {
+            queue.truncate(1);
+        }
     }
 
     /// Every question that waits; from now on none can be answered.

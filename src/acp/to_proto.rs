@@ -33,6 +33,29 @@ const MAX_PATCH: usize = 256 * 1024;
 /// Bytes of a title that names the files of a patch.
 const MAX_FILES_TITLE: usize = 200;
 
+/// Bytes of what an answer for ever is about, in the name of its option.
+const MAX_REMEMBERED: usize = 120;
+
+/// Permissions whose metadata is ours.
+const PERMISSIONS: [&str; 16] = [
+    "bash",
+    "codesearch",
+    "doom_loop",
+    "edit",
+    "external_directory",
+    "glob",
+    "grep",
+    "list",
+    "lsp",
+    "read",
+    "skill",
+    "task",
+    "todoread",
+    "todowrite",
+    "webfetch",
+    "websearch",
+];
+
 /// The category of a tool, by its id or permission name (facts: OpenCode §11.6).
 pub fn kind(tool: &str) -> ToolKind {
     match tool {
@@ -287,7 +310,9 @@ pub fn file_block(file: &FilePart) -> ContentBlock {
 /// `root` is the session the client knows: the request's own, or the one its subagent works for.
 pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> RequestPermissionRequest {
     let metadata = &request.metadata;
-    let field = |key: &str| metadata.get(key).and_then(Value::as_str);
+    // Tools of MCP servers choose their metadata themselves: none of it may stand for what is asked.
+    let is_own = PERMISSIONS.contains(&request.permission.as_str());
+    let field = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|_| is_own);
     let exact =
         field("command").or(field("filepath")).or(field("url")).or(field("pattern")).or(field("query"));
     let patterns = request.patterns.join(", ");
@@ -297,6 +322,10 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
             let what = title(&patterns, input).map(|what| format!(": {what}")).unwrap_or_default();
             format!("repeat {patterns}, the third time with the same input{what}")
         }
+        ("task", _) => match field("description") {
+            Some(description) => format!("{patterns}: {description}"),
+            None => patterns,
+        },
         ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
         ("external_directory", None) => format!("outside the project: {patterns}"),
         (_, Some(exact)) => exact.to_owned(),
@@ -304,19 +333,21 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         (_, None) => patterns,
     };
     let path = field("filepath").map(Path::new);
-    let line = first_changed_line(metadata).and_then(|line| u32::try_from(line).ok());
-    let locations: Vec<ToolCallLocation> = match files(metadata) {
+    let own = Some(metadata).filter(|_| is_own);
+    let line = own.and_then(first_changed_line).and_then(|line| u32::try_from(line).ok());
+    let locations: Vec<ToolCallLocation> = match own.and_then(files) {
         Some(files) => files.iter().filter_map(|file| file_location(file, cwd)).collect(),
         None => path.map(|path| ToolCallLocation::new(cwd.join(path)).line(line)).into_iter().collect(),
     };
-    let content: Vec<ToolCallContent> = diffs(metadata, cwd).into_iter().map(ToolCallContent::Diff).collect();
-    let content = match field("diff") {
+    let diffs = own.map(|metadata| diffs(metadata, cwd)).unwrap_or_default();
+    let content: Vec<ToolCallContent> = diffs.into_iter().map(ToolCallContent::Diff).collect();
+    // The whole texts were too large to keep: the change itself is shown all the same.
+    let content = match field("diff").or(field("prompt")) {
         _ if !content.is_empty() => Some(content),
-        // The whole texts were too large to keep; the change itself is shown all the same.
-        Some(patch) => Some(vec![text_content(text::head(patch, MAX_PATCH))]),
+        Some(text) => Some(vec![text_content(text::head(text, MAX_PATCH))]),
         None => None,
     };
-    let mut raw_input = without_texts(metadata);
+    let mut raw_input = if is_own { without_texts(metadata) } else { metadata.clone() };
     if raw_input.is_empty() {
         raw_input.insert("permission".to_owned(), request.permission.clone().into());
         raw_input.insert("patterns".to_owned(), json!(request.patterns));
@@ -334,15 +365,32 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         .raw_input(Value::Object(raw_input))
         .content(content);
     let mut options = vec![PermissionOption::new("once", "Allow once", PermissionOptionKind::AllowOnce)];
-    if !request.always.is_empty() {
-        options.push(PermissionOption::new("always", "Always allow", PermissionOptionKind::AllowAlways));
+    let remembered = remembered(request);
+    if let Some(what) = &remembered {
+        let name = format!("Always allow {what}");
+        options.push(PermissionOption::new("always", name, PermissionOptionKind::AllowAlways));
     }
     options.push(PermissionOption::new("reject", "Reject", PermissionOptionKind::RejectOnce));
-    if !request.always.is_empty() {
-        let kind = PermissionOptionKind::RejectAlways;
-        options.push(PermissionOption::new("reject_always", "Always reject", kind));
+    if let Some(what) = &remembered {
+        let name = format!("Always reject {what}");
+        options.push(PermissionOption::new("reject_always", name, PermissionOptionKind::RejectAlways));
     }
     RequestPermissionRequest::new(root.shared(), ToolCallUpdate::new(call_id, fields), options)
+}
+
+/// What an answer for ever is about, in a few words; nothing when there is nothing to remember.
+fn remembered(request: &PermissionRequest) -> Option<String> {
+    let name = &request.permission;
+    match request.always.as_slice() {
+        [] => None,
+        [any] if any == "*" => Some(format!("every {name}")),
+        patterns => {
+            let patterns = patterns.join(", ");
+            let shown = text::head(&patterns, MAX_REMEMBERED);
+            let more = if shown.len() < patterns.len() { "…" } else { "" };
+            Some(format!("{name}: {}{more}", shown.replace('\n', " ")))
+        }
+    }
 }
 
 /// A subagent's call among those of the session it works for: ids are unique within a session the client knows.

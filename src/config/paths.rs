@@ -48,6 +48,11 @@ impl Paths {
         self.data.join("tool-output")
     }
 
+    /// Texts that were fetched for URLs of the configuration.
+    pub fn pages(&self) -> PathBuf {
+        self.data.join("cache/pages")
+    }
+
     /// Our credentials.
     pub fn auth(&self) -> PathBuf {
         self.data.join("auth.json")

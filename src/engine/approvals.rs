@@ -29,6 +29,8 @@ pub struct Approvals {
 struct State {
     stored: Vec<Rule>,
     unsaved: Vec<Rule>,
+    /// Answers that were stored from here: several calls may be storing the same ones at once.
+    n_saved: usize,
 }
 
 impl Approvals {
@@ -48,6 +50,11 @@ impl Approvals {
         self.lock().unsaved.extend(rules);
     }
 
+    /// Whether both are the answers of one project in this process.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+
     /// Whether something was added that is not stored yet.
     pub fn has_unsaved(&self) -> bool {
         self.place.is_some() && !self.lock().unsaved.is_empty()
@@ -56,7 +63,10 @@ impl Approvals {
     /// Stores what is new and reads what others have added or revoked.
     pub async fn sync(&self) {
         let Some((storage, project)) = &self.place else { return };
-        let unsaved = self.lock().unsaved.clone();
+        let (unsaved, n_before) = {
+            let state = self.lock();
+            (state.unsaved.clone(), state.n_saved)
+        };
         let synced = async {
             if !unsaved.is_empty() {
                 storage.add_answers(project.clone(), unsaved.clone(), clock::now_ms()).await?;
@@ -67,8 +77,10 @@ impl Approvals {
             Ok(answers) => {
                 let mut state = self.lock();
                 state.stored = answers.into_iter().map(|answer| answer.rule).collect();
-                // What was added meanwhile stands behind what was written.
-                state.unsaved.drain(..unsaved.len());
+                // What was added meanwhile stands behind what was written; another call may have been faster.
+                let n_new = (n_before + unsaved.len()).saturating_sub(state.n_saved);
+                state.unsaved.drain(..n_new);
+                state.n_saved += n_new;
             }
             Err(error) => tracing::warn!(%error, "remembered permissions were not stored or read"),
         }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{PermissionId, SessionId},
@@ -27,9 +28,11 @@ pub struct Asks {
 
 struct Pending {
     request: PermissionRequest,
+    rules: Vec<Rule>,
     approvals: Approvals,
     /// No remembered answer settles it.
     is_any: bool,
+    cancel: CancellationToken,
     answer: oneshot::Sender<Result<(), ToolError>>,
 }
 
@@ -40,6 +43,8 @@ pub struct Asker<'a> {
     /// The agent's rules, then the session's.
     pub rules: &'a [Rule],
     pub approvals: &'a Approvals,
+    /// Cancelled with the turn.
+    pub cancel: &'a CancellationToken,
 }
 
 impl Asks {
@@ -86,8 +91,10 @@ impl Asks {
         let withdrawal = Withdrawal { asks: self, id: request.id.clone() };
         lock(&self.pending).push(Pending {
             request: request.clone(),
+            rules: asker.rules.to_vec(),
             approvals: approvals.clone(),
             is_any,
+            cancel: asker.cancel.clone(),
             answer,
         });
         self.bus.publish(EventPayload::PermissionAsked(request));
@@ -100,37 +107,33 @@ impl Asks {
         result
     }
 
-    /// Answers a pending request. False when there is none with this id (any more).
+    /// Answers a pending request. False when there is none with this id (any more), or when its turn was cancelled.
+    ///
+    /// What the answer settles besides is settled first: a front end shows the next question when the answered one is
+    /// gone, and must not show one that nobody has to answer.
     pub fn reply(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) -> bool {
-        let Some(pending) = self.take(|pending| pending.request.id == *id).pop() else { return false };
-        let session_id = pending.request.session_id.clone();
+        // A cancelled turn takes its questions back as soon as it is its tasks' turn; until then nothing counts.
+        let is_meant = |pending: &Pending| pending.request.id == *id && !pending.cancel.is_cancelled();
+        let Some(pending) = self.take(is_meant).pop() else { return false };
         match reply {
             Reply::Once => self.settle(pending, Reply::Once, Ok(())),
             Reply::Always => {
-                let approvals = pending.approvals.clone();
                 remember(&pending, Action::Allow);
-                self.settle(pending, Reply::Always, Ok(()));
-                let rules = approvals.rules();
-                let is_approved = |other: &Pending| {
-                    !other.is_any
-                        && other.request.session_id == session_id
-                        && other.request.patterns.iter().all(|pattern| {
-                            permission::evaluate(&other.request.permission, pattern, &rules) == Action::Allow
-                        })
-                };
-                for other in self.take(is_approved) {
+                for other in self.take(|other| other.is_approved_since(&pending)) {
                     self.settle(other, Reply::Always, Ok(()));
                 }
+                self.settle(pending, Reply::Always, Ok(()));
             }
             Reply::Reject | Reply::RejectAlways => {
                 if reply == Reply::RejectAlways {
                     remember(&pending, Action::Deny);
                 }
-                let feedback = feedback.filter(|text| !text.trim().is_empty());
-                self.settle(pending, Reply::Reject, Err(ToolError::Denied { feedback }));
-                for other in self.take(|other| other.request.session_id == session_id) {
+                let session_id = &pending.request.session_id;
+                for other in self.take(|other| other.request.session_id == *session_id) {
                     self.settle(other, Reply::Reject, Err(ToolError::Denied { feedback: None }));
                 }
+                let feedback = feedback.filter(|text| !text.trim().is_empty());
+                self.settle(pending, Reply::Reject, Err(ToolError::Denied { feedback }));
             }
         }
         true
@@ -139,7 +142,8 @@ impl Asks {
     /// The requests of a session that wait now.
     pub fn of_session(&self, id: &SessionId) -> Vec<PermissionRequest> {
         let pending = lock(&self.pending);
-        pending.iter().filter(|it| it.request.session_id == *id).map(|it| it.request.clone()).collect()
+        let of_session = |it: &&Pending| it.request.session_id == *id && !it.cancel.is_cancelled();
+        pending.iter().filter(of_session).map(|it| it.request.clone()).collect()
     }
 
     fn take(&self, is_wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {
@@ -154,6 +158,20 @@ impl Asks {
         });
         // The asking tool may have been cancelled in between.
         let _ = pending.answer.send(result);
+    }
+}
+
+impl Pending {
+    /// Whether this question of the same project would not be asked any more now that the other one was answered.
+    fn is_approved_since(&self, answered: &Pending) -> bool {
+        let PermissionRequest { permission, patterns, .. } = &self.request;
+        if self.is_any || self.cancel.is_cancelled() || !self.approvals.is_same(&answered.approvals) {
+            return false;
+        }
+        let answers = self.approvals.rules();
+        patterns
+            .iter()
+            .all(|pattern| permission::resolve(permission, pattern, &self.rules, &answers) == Action::Allow)
     }
 }
 

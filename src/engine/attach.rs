@@ -15,6 +15,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     session::PromptPart,
+    shown::ShownInstructions,
     state::NotedFiles,
     turn::{TurnCx, text_part},
 };
@@ -31,9 +32,11 @@ const MAX_MEDIA: u64 = 20 * 1024 * 1024;
 pub async fn resolve(
     cx: &TurnCx<'_>,
     noted_files: &NotedFiles,
+    shown: &ShownInstructions,
     message_id: &MessageId,
     parts: Vec<PromptPart>,
 ) -> Vec<PartKind> {
+    let host = UserGave { noted_files, shown };
     let mut kinds = Vec::new();
     for part in parts {
         match part {
@@ -42,7 +45,7 @@ pub async fn resolve(
             }
             PromptPart::File(file) => match local_path(&file.url) {
                 Some((path, range)) => {
-                    kinds.extend(read_file(cx, noted_files, message_id, file, &path, range).await);
+                    kinds.extend(read_file(cx, &host, message_id, file, &path, range).await);
                 }
                 None => kinds.extend(from_data(file)),
             },
@@ -91,7 +94,7 @@ fn local_path(url: &str) -> Option<(PathBuf, Option<Lines>)> {
 
 async fn read_file(
     cx: &TurnCx<'_>,
-    noted_files: &NotedFiles,
+    host: &UserGave<'_>,
     message_id: &MessageId,
     file: FilePart,
     path: &Path,
@@ -113,7 +116,6 @@ async fn read_file(
     let called = format!("Called the Read tool with the following input: {input}");
     let answer = match tool::find("read") {
         Some(read) => {
-            let host = UserGave { noted_files };
             let tool_cx = ToolCx {
                 session_id: &cx.session.id,
                 message_id,
@@ -121,7 +123,7 @@ async fn read_file(
                 agent: &cx.agent.name,
                 config: &cx.loaded.config,
                 cancel: &cx.cancel,
-                host: &host,
+                host,
             };
             tool::execute(read, &tool_cx, input).await
         }
@@ -129,7 +131,12 @@ async fn read_file(
     };
     match answer {
         Ok(output) => {
-            let mut kinds = vec![text_part(called, true, false), text_part(output.output, true, false)];
+            let mut text = text_part(output.output, true, false);
+            if let (PartKind::Text(text), Some(loaded)) = (&mut text, output.metadata.get("loaded")) {
+                // So that the instruction files that came along are not shown again.
+                text.metadata = Some(Map::from_iter([("loaded".to_owned(), loaded.clone())]));
+            }
+            let mut kinds = vec![text_part(called, true, false), text];
             kinds.extend(output.attachments.into_iter().map(PartKind::File));
             // The file itself stays in the message for the user to see; its text was given above.
             kinds.push(PartKind::File(file));
@@ -169,6 +176,7 @@ async fn inline(file: FilePart, path: &Path) -> PartKind {
 /// The user named the file, so nobody is asked.
 struct UserGave<'a> {
     noted_files: &'a NotedFiles,
+    shown: &'a ShownInstructions,
 }
 
 impl Host for UserGave<'_> {
@@ -204,6 +212,10 @@ impl Host for UserGave<'_> {
 
     fn note(&self, path: &Path, stamp: FileStamp) {
         self.noted_files.insert(path, stamp);
+    }
+
+    fn claim_instructions(&self, path: &Path) -> bool {
+        self.shown.claim(path)
     }
 
     fn edited(&self, _path: &Path) {}

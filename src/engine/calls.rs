@@ -27,6 +27,7 @@ use super::{
     answer::Call,
     approvals::Approvals,
     asks::Asker,
+    shown::ShownInstructions,
     state::{Journal, NotedFiles, SessionState},
     subtask,
     turn::TurnCx,
@@ -47,6 +48,9 @@ const SETTLE_WITH_SUBAGENTS: Duration = Duration::from_millis(600);
 const DOOM_LOOP: usize = 3;
 /// The id that unknown and malformed calls are sent to.
 const INVALID: &str = "invalid";
+
+/// Permissions that are no tool's name.
+const RESERVED: [&str; 4] = ["doom_loop", "external_directory", "plan_enter", "plan_exit"];
 
 /// How the tool calls of a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,10 +87,14 @@ impl Toolbox {
             tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
         }
         tools.retain(|name, _| tool::web::is_available(name, &cx.loaded.config, &cx.model.provider_id));
-        for tool in cx.session.workspace.mcp().tools() {
+        // A server must not take the name of a tool or permission of ours: rules would mean the wrong one.
+        let is_free = |tool: &Arc<mcp::McpTool>| {
+            tool::find(&tool.key).is_none() && !RESERVED.contains(&tool.key.as_str())
+        };
+        for tool in cx.session.workspace.mcp().tools().into_iter().filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: false });
         }
-        for tool in cx.session.mcp.iter().flat_map(|servers| servers.tools()) {
+        for tool in cx.session.mcp.iter().flat_map(|servers| servers.tools()).filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: true });
         }
         tools.retain(|name, _| {
@@ -121,11 +129,17 @@ impl Toolbox {
             .collect()
     }
 
+    /// The tool of that name, also when the name is written in another case.
+    fn meant(&self, name: &str) -> Option<(String, Entry)> {
+        let same = |known: &&String| known.eq_ignore_ascii_case(name);
+        let known = self.tools.get_key_value(name).map(|(known, _)| known);
+        let known = known.or_else(|| self.tools.keys().find(same))?;
+        Some((known.clone(), self.tools.get(known)?.clone()))
+    }
+
     /// The tool a call means and its input; a call that means none goes to `invalid`.
     fn route(&self, call: &Call) -> (String, Entry, Value) {
-        let name = [call.tool.clone(), call.tool.to_lowercase()];
-        let found = name.iter().find_map(|name| Some((name.clone(), self.tools.get(name)?.clone())));
-        let Some((name, entry)) = found else {
+        let Some((name, entry)) = self.meant(&call.tool) else {
             let available: Vec<&str> =
                 self.tools.keys().map(String::as_str).filter(|name| *name != INVALID).collect();
             let error = format!(
@@ -136,7 +150,12 @@ impl Toolbox {
             return invalid(call, &error);
         };
         let raw = if call.raw.trim().is_empty() { "{}" } else { &call.raw };
-        match serde_json::from_str::<Value>(raw) {
+        let parsed = match serde_json::from_str::<Value>(raw) {
+            // Some models write the object as a text.
+            Ok(Value::String(text)) => serde_json::from_str(&text),
+            parsed => parsed,
+        };
+        match parsed {
             Ok(input @ Value::Object(_)) => (name, entry, input),
             Ok(_) => invalid(call, &format!("the arguments of '{name}' must be a JSON object")),
             Err(error) => invalid(call, &format!("the arguments of '{name}' are not valid JSON: {error}")),
@@ -182,6 +201,7 @@ struct CallHost {
     approvals: Approvals,
     parent: Arc<subtask::Parent>,
     noted_files: NotedFiles,
+    shown: ShownInstructions,
 }
 
 impl Host for CallHost {
@@ -234,6 +254,10 @@ impl Host for CallHost {
         self.noted_files.insert(path, stamp);
     }
 
+    fn claim_instructions(&self, path: &Path) -> bool {
+        self.shown.claim(path)
+    }
+
     fn edited(&self, path: &Path) {
         self.engine.bus().publish(EventPayload::FileEdited { file: path.display().to_string() });
     }
@@ -247,6 +271,7 @@ impl CallHost {
             tool: ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() },
             rules: &self.rules,
             approvals: &self.approvals,
+            cancel: &self.parent.cancel,
         };
         tokio::select! {
             biased;
@@ -331,6 +356,7 @@ async fn start(
         mcp: cx.session.mcp.clone(),
         cancel: cx.cancel.clone(),
     });
+    let shown = ShownInstructions::new(&cx.instructions, &state.history);
     let mut journal = Journal::default();
     let message_id = state.answer_mut().map(|answer| answer.id.clone());
     let Some(message_id) = message_id else { return Ok(running) };
@@ -360,6 +386,7 @@ async fn start(
             approvals: cx.session.workspace.approvals.clone(),
             parent: parent.clone(),
             noted_files: state.noted_files.clone(),
+            shown: shown.clone(),
         };
         let job = Job {
             loaded: cx.loaded.clone(),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     id::MessageId,
     message::{AssistantMessage, Message, MessageError, MessageWithParts},
@@ -33,6 +33,7 @@ pub struct Inputs<'a> {
     pub loaded: &'a Loaded,
     pub agent: &'a Agent,
     pub model: &'a Model,
+    pub variant: Option<&'a str>,
     pub instructions: &'a [InstructionBlock],
     pub state: &'a SessionState,
     pub tools: Vec<ToolSpec<'a>>,
@@ -55,9 +56,17 @@ pub fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
             0 => None,
             limit => Some(limit.min(MAX_OUTPUT)),
         },
-        options: inputs.agent.options.clone(),
+        options: options(inputs.agent, inputs.model, inputs.variant),
         cache_key: Some(inputs.state.info.id.as_str()),
     }
+}
+
+/// What is added to the request over the model's own options: the agent's, then the variant's.
+fn options(agent: &Agent, model: &Model, variant: Option<&str>) -> Map<String, Value> {
+    let mut options = agent.options.clone();
+    let variant = variant.and_then(|variant| model.variant(variant)).into_iter().flatten();
+    options.extend(variant.map(|(key, value)| (key.clone(), value.clone())));
+    options
 }
 
 /// Two blocks, the one that never changes first, so that a provider's cache holds.

@@ -1,7 +1,7 @@
 //! The task that owns a session: it takes prompts from its inbox and runs their turns one after another.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -108,9 +108,9 @@ struct Ticket {
 }
 
 impl Tickets {
-    /// Takes a prompt's answer into keeping.
-    pub fn issue(&self, ticket: u64, on_end: TurnEnd) {
-        self.lock().insert(ticket, Ticket { cancel: CancellationToken::new(), on_end, is_running: false });
+    /// Takes a prompt's answer into keeping; `cancel` cancels its turn.
+    pub fn issue(&self, ticket: u64, cancel: CancellationToken, on_end: TurnEnd) {
+        self.lock().insert(ticket, Ticket { cancel, on_end, is_running: false });
     }
 
     /// The token that cancels the turn this ticket begins; `None` when it was cancelled while it waited.
@@ -174,6 +174,8 @@ pub struct SessionCx {
     /// Servers the client gave for this session.
     pub mcp: Option<Arc<mcp::Servers>>,
     pub tickets: Arc<Tickets>,
+    /// Warnings that the user has seen.
+    pub told: Mutex<HashSet<String>>,
     /// For what the session itself starts, such as its title.
     pub own_inbox: mpsc::WeakSender<Command>,
 }

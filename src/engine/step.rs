@@ -92,7 +92,7 @@ async fn begin(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(), EngineEr
         parent_id: last_user(state),
         model_id: cx.model.id.clone(),
         provider_id: cx.model.provider_id.clone(),
-        variant: None,
+        variant: cx.variant.clone(),
         agent: cx.agent.name.clone(),
         mode: cx.agent.name.clone(),
         path: MessagePath {
@@ -162,6 +162,7 @@ async fn attempt_once(
             loaded: &cx.loaded,
             agent: &cx.agent,
             model: &cx.model,
+            variant: cx.variant.as_deref(),
             instructions: &cx.instructions,
             state,
             tools: toolbox.specs(),

@@ -97,7 +97,9 @@ pub async fn run(
     let part = PromptPart::Text { text: request.prompt, is_synthetic: false, is_ignored: false };
     let input = PromptInput { parts: vec![part], agent: Some(agent.name.clone()), model: Some(model) };
     // The parent may have been cancelled and not wait any more.
-    parent.engine.prompt(&child.id, input, Box::new(move |outcome| _ = sender.send(outcome)));
+    let on_end = Box::new(move |outcome| _ = sender.send(outcome));
+    // Cancelled at the same moment as its parent: no answer given after that may count.
+    parent.engine.prompt_until(&child.id, input, parent.cancel.child_token(), on_end);
     let outcome = tokio::select! {
         outcome = &mut ended => outcome,
         () = parent.cancel.cancelled() => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
+    event::{EventPayload, ToastVariant},
     message::{CreatedTime, Message, MessageError, ModelRef, Tokens, UserMessage},
     part::{PartKind, PartTime, TextPart},
     session::{SessionModel, SessionStatus},
@@ -13,14 +14,16 @@ use windlass_protocol::opencode::{
 use super::{
     EngineError, EngineErrorKind, attach,
     session::{self, Command, Inbox, PromptInput, SessionCx, StopReason, TurnOutcome},
+    shown::ShownInstructions,
     state::{Journal, SessionState},
     step::{self, Step},
     title,
     workspace::Loaded,
 };
 use crate::{
-    base::{clock, ids},
-    library::{self, Agent, InstructionBlock},
+    base::{clock, ids, lock::lock},
+    config::Warning,
+    library::{Agent, InstructionBlock, Instructions},
     provider::{Finish, Model},
 };
 
@@ -30,6 +33,8 @@ pub struct TurnCx<'a> {
     pub loaded: Arc<Loaded>,
     pub agent: Agent,
     pub model: Model,
+    /// Which of the model's variants.
+    pub variant: Option<String>,
     pub instructions: Vec<InstructionBlock>,
     pub cancel: CancellationToken,
 }
@@ -67,6 +72,7 @@ pub async fn run(
 ) -> Option<Result<TurnOutcome, EngineError>> {
     let cancel = cx.tickets.begin(ticket)?;
     session::show_status(cx, state, SessionStatus::Busy).await;
+    cx.engine.clean();
     let mut result = drive(cx, state, inbox, title, &cancel, input).await;
     let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
     if cancel.is_cancelled() && !is_store {
@@ -97,13 +103,16 @@ async fn drive(
 ) -> Result<TurnOutcome, EngineError> {
     let loaded = session.workspace.loaded();
     let (agent, model) = choose(&loaded, state, &input)?;
-    let instructions = tokio::select! {
+    let chosen = input.model.as_ref().and_then(|model| model.variant.as_deref());
+    let variant = loaded.variant_for(&agent, &model, chosen);
+    let Instructions { blocks: instructions, warnings } = tokio::select! {
         biased;
-        () = cancel.cancelled() => Vec::new(),
-        instructions = read_instructions(&loaded) => instructions,
+        () = cancel.cancelled() => Instructions::default(),
+        instructions = session.engine.read_instructions(&loaded) => instructions,
     };
-    let mut cx = TurnCx { session, loaded, agent, model, instructions, cancel: cancel.clone() };
+    let mut cx = TurnCx { session, loaded, agent, model, variant, instructions, cancel: cancel.clone() };
     accept(&cx, state, input).await?;
+    tell(session, state, warnings);
     start_title(&cx, state, title);
 
     let mut spent = Tokens::default();
@@ -163,10 +172,21 @@ fn choose(loaded: &Loaded, state: &SessionState, input: &PromptInput) -> Result<
     Ok((agent.clone(), model.clone()))
 }
 
-async fn read_instructions(loaded: &Arc<Loaded>) -> Vec<InstructionBlock> {
-    let loaded = loaded.clone();
-    let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config));
-    read.await.unwrap_or_default()
+/// Says what is missing of the instructions, each thing once. A subagent's are its parent's.
+fn tell(session: &SessionCx, state: &SessionState, warnings: Vec<Warning>) {
+    if state.info.parent_id.is_some() {
+        return;
+    }
+    let mut told = lock(&session.told);
+    for text in warnings.iter().map(ToString::to_string).filter(|text| told.insert(text.clone())) {
+        tracing::warn!(session = %session.id, "{text}");
+        session.engine.bus().publish(EventPayload::Toast {
+            session_id: session.id.clone(),
+            title: "Part of the instructions does not reach the model.".to_owned(),
+            message: text,
+            variant: ToastVariant::Warning,
+        });
+    }
 }
 
 /// Stores what the user said as a message.
@@ -176,7 +196,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     state.info.model = Some(SessionModel {
         id: cx.model.id.clone(),
         provider_id: cx.model.provider_id.clone(),
-        variant: None,
+        variant: cx.variant.clone(),
     });
     state.touch();
     journal.session(&state.info);
@@ -185,18 +205,19 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
         session_id: state.info.id.clone(),
         time: CreatedTime { created: clock::now_ms() },
         agent: cx.agent.name.clone(),
-        model: cx.model.reference(),
+        model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
         system: None,
     });
     let message_id = message.id().clone();
     state.push_message(message, &mut journal);
     let noted_files = state.noted_files.clone();
+    let shown = ShownInstructions::new(&cx.instructions, &state.history);
     let words = attach::words(&input.parts);
     let kinds = tokio::select! {
         biased;
         // What was said is kept, what was still being read is not.
         () = cx.cancel.cancelled() => words,
-        kinds = attach::resolve(cx, &noted_files, &message_id, input.parts) => kinds,
+        kinds = attach::resolve(cx, &noted_files, &shown, &message_id, input.parts) => kinds,
     };
     for kind in kinds {
         state.push_part(kind, &mut journal);
@@ -216,7 +237,9 @@ async fn apply_settings(cx: &mut TurnCx<'_>, state: &mut SessionState, inbox: &m
         model_id: model.id.clone(),
         variant: model.variant.clone(),
     });
-    if let Some(model) = reference.and_then(|reference| cx.loaded.catalog.find(&reference)) {
+    let chosen = reference.as_ref().and_then(|reference| reference.variant.as_deref());
+    if let Some(model) = reference.as_ref().and_then(|reference| cx.loaded.catalog.find(reference)) {
+        cx.variant = cx.loaded.variant_for(&cx.agent, model, chosen);
         cx.model = model.clone();
     }
 }

@@ -35,6 +35,8 @@ pub struct Choice {
     pub id: String,
     pub name: String,
     pub description: Option<String>,
+    /// An agent's, as the user wrote it.
+    pub color: Option<String>,
 }
 
 /// What the files said when they were read last. A turn keeps the one it began with.
@@ -107,6 +109,7 @@ impl Loaded {
         warnings.extend(more);
         let (catalog, more) = catalog::resolve(&config, &credentials);
         warnings.extend(more);
+        warnings.extend(agents.iter().filter_map(|agent| missing_model(agent, &catalog)));
         let last_used = super::state_file::last_used_model(paths);
         Self { config, agents, catalog, last_used, warnings }
     }
@@ -128,8 +131,9 @@ impl Loaded {
         agents
             .map(|agent| Choice {
                 id: agent.name.clone(),
-                name: agent.name.clone(),
+                name: agent.title.clone().unwrap_or_else(|| agent.name.clone()),
                 description: agent.description.clone(),
+                color: agent.color.clone(),
             })
             .collect()
     }
@@ -140,6 +144,7 @@ impl Loaded {
             id: model.reference().to_string(),
             name: format!("{}/{}", model.provider_name, model.name),
             description: None,
+            color: None,
         });
         models.collect()
     }
@@ -170,6 +175,18 @@ impl Loaded {
         (model.limit.context > 0).then_some(model.limit.context)
     }
 
+    /// The variant of a model that answers for an agent: the chosen one, else the agent's own with its own model.
+    ///
+    /// `None` when the model has no variant of that name.
+    pub fn variant_for(&self, agent: &Agent, model: &Model, chosen: Option<&str>) -> Option<String> {
+        let is_own = agent
+            .model
+            .as_ref()
+            .is_none_or(|own| own.provider_id == model.provider_id && own.model_id == model.id);
+        let wanted = chosen.or_else(|| agent.variant.as_deref().filter(|_| is_own))?;
+        model.variant(wanted).map(|_| wanted.to_owned())
+    }
+
     /// The model that answers when none is chosen.
     pub fn default_model(&self) -> &Model {
         self.catalog.default_model(&self.config, self.last_used.as_ref())
@@ -180,4 +197,15 @@ impl Loaded {
         let wanted = chosen.or(agent.model.as_ref());
         wanted.and_then(|reference| self.catalog.find(reference)).unwrap_or_else(|| self.default_model())
     }
+}
+
+fn missing_model(agent: &Agent, catalog: &Catalog) -> Option<Warning> {
+    let reference = agent.model.as_ref().filter(|reference| catalog.find(reference).is_none())?;
+    let hint = match catalog.suggest(reference).as_slice() {
+        [] => String::new(),
+        names => format!("; did you mean {}?", names.join(", ")),
+    };
+    let source = format!("agent.{}.model", agent.name);
+    let message = format!("{reference} is not available, so the default model answers{hint}");
+    Some(Warning { source, line: None, column: None, message })
 }

@@ -1,98 +1,193 @@
 //! Which instruction files there are, and their texts (facts: OpenCode §2.5).
 
 use std::{
+    collections::HashSet,
     fs,
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
 use globset::GlobBuilder;
 use ignore::WalkBuilder;
 
-use super::InstructionBlock;
+use super::{InstructionBlock, Instructions, Pages};
 use crate::{
     base::text,
-    config::{Config, Instruction},
+    config::{Config, Instruction, Warning},
 };
 
-/// What one file may add to the prompt.
+/// What one file or page may add to the prompt.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Files in all.
+/// What all of them may add together: more would fill most models' windows before the first word.
+const MAX_TOTAL_BYTES: usize = 512 * 1024;
+
+/// Files and pages in all.
 const MAX_FILES: usize = 100;
 
 /// Directory entries one pattern may look at.
 const MAX_ENTRIES: usize = 20_000;
 
 /// See [`super::instructions`].
-pub(super) fn read(config: &Config) -> Vec<InstructionBlock> {
-    let mut files: Vec<PathBuf> = Vec::new();
-    files.extend(global(config));
-    files.extend(project(config));
+pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
+    let files = global(config).into_iter().chain(project(config)).map(Source::File);
+    let mut sources: Vec<Source> = files.collect();
     for instruction in &config.instructions {
-        files.extend(named(config, instruction));
-    }
-    let mut blocks: Vec<InstructionBlock> = Vec::new();
-    for file in files {
-        if blocks.len() == MAX_FILES {
-            break;
+        match is_url(&instruction.pattern) {
+            true => sources.push(Source::Page(instruction.pattern.clone())),
+            false => sources.extend(named(config, instruction).into_iter().map(Source::File)),
         }
-        let source = file.display().to_string();
-        if blocks.iter().any(|block| block.source == source) {
+    }
+    let mut acc = Instructions::default();
+    let mut left = MAX_TOTAL_BYTES;
+    let mut seen = HashSet::new();
+    for source in sources.into_iter().filter(|source| seen.insert(source.clone())) {
+        let (name, text) = match &source {
+            Source::File(file) => (file.display().to_string(), text_of(file)),
+            Source::Page(url) => (url.clone(), page(pages.get(url))),
+        };
+        let Text { kept, n_bytes } = match text {
+            Ok(Some(text)) => text,
+            Ok(None) => continue,
+            Err(reason) => {
+                acc.warn(&name, format!("is left out of the instructions: {reason}"));
+                continue;
+            }
+        };
+        if acc.blocks.len() == MAX_FILES || left == 0 {
+            let reason = match left {
+                0 => format!("those before it fill the {} KiB there are", MAX_TOTAL_BYTES / 1024),
+                _ => format!("there are more than {MAX_FILES}"),
+            };
+            acc.warn(&name, format!("is left out of the instructions: {reason}"));
             continue;
         }
-        blocks.extend(block(&file, source));
+        let kept = text::head(&kept, left);
+        left -= kept.len();
+        if kept.len() < n_bytes {
+            acc.warn(&name, format!("is cut: {} of {n_bytes} bytes are among the instructions", kept.len()));
+        }
+        acc.blocks.push(labelled(name, kept, n_bytes));
     }
-    blocks
+    acc
 }
 
-fn block(file: &Path, source: String) -> Option<InstructionBlock> {
-    let metadata = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
-    let mut bytes = Vec::new();
-    fs::File::open(file).ok()?.take(MAX_BYTES as u64 + 4).read_to_end(&mut bytes).ok()?;
-    let content = String::from_utf8_lossy(&bytes);
-    if content.trim().is_empty() {
-        return None;
+impl Instructions {
+    fn warn(&mut self, source: &str, message: String) {
+        self.warnings.push(Warning { source: source.to_owned(), line: None, column: None, message });
     }
-    let kept = text::head(&content, MAX_BYTES);
-    let note = if kept.len() < content.len() {
-        format!("\n[The file is cut here: {} of {} bytes are shown.]", kept.len(), metadata.len())
-    } else {
-        String::new()
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Source {
+    File(PathBuf),
+    Page(String),
+}
+
+/// The beginning of a text and the length of all of it.
+struct Text {
+    kept: String,
+    n_bytes: usize,
+}
+
+/// Whether an entry of `instructions` is the address of a page.
+pub(super) fn is_url(pattern: &str) -> bool {
+    pattern.starts_with("http://") || pattern.starts_with("https://")
+}
+
+/// A text under a line that names where it comes from, and over one that says so when it is cut.
+fn labelled(source: String, kept: &str, n_bytes: usize) -> InstructionBlock {
+    let note = match kept.len() < n_bytes {
+        true => format!("\n[The file is cut here: {} of {n_bytes} bytes are shown.]", kept.len()),
+        false => String::new(),
     };
-    Some(InstructionBlock { text: format!("Instructions from: {source}\n{kept}{note}"), source })
+    InstructionBlock { text: format!("Instructions from: {source}\n{kept}{note}"), source }
+}
+
+/// One file's text, cut to so many bytes; none when it has none or cannot be used. Blocks.
+pub(super) fn block(file: &Path, max_bytes: usize) -> Option<InstructionBlock> {
+    let Text { kept, n_bytes } = text_of(file).ok()??;
+    Some(labelled(file.display().to_string(), text::head(&kept, max_bytes), n_bytes))
+}
+
+/// The beginning of a file; none when there is nothing in it, and the reason when it cannot be used.
+fn text_of(file: &Path) -> Result<Option<Text>, String> {
+    let read = || {
+        // Opening a pipe would block, reading a device might never end.
+        let metadata = fs::metadata(file)?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        fs::File::open(file)?.take(MAX_BYTES as u64 + 4).read_to_end(&mut bytes)?;
+        Ok((bytes, metadata.len()))
+    };
+    let (bytes, n_bytes) = read().map_err(|error| error.to_string())?;
+    if bytes.contains(&0) {
+        return Err("it is not a text".to_owned());
+    }
+    let content = String::from_utf8_lossy(&bytes);
+    // What is not UTF-8 grows while it is read, so a whole text counts as long as it has become.
+    let n_bytes = match bytes.len() < MAX_BYTES + 4 {
+        true => content.len(),
+        false => usize::try_from(n_bytes).unwrap_or(usize::MAX),
+    };
+    Ok(cut(&content, n_bytes))
+}
+
+fn page(page: Option<&Result<String, String>>) -> Result<Option<Text>, String> {
+    match page {
+        Some(Ok(text)) => Ok(cut(text, text.len())),
+        Some(Err(reason)) => Err(reason.clone()),
+        None => Err("it was not fetched".to_owned()),
+    }
+}
+
+fn cut(content: &str, n_bytes: usize) -> Option<Text> {
+    let is_empty = content.trim().is_empty();
+    (!is_empty).then(|| Text { kept: text::head(content, MAX_BYTES).to_owned(), n_bytes })
 }
 
 fn global(config: &Config) -> Option<PathBuf> {
     let own_directory = config.environment.get("OPENCODE_CONFIG_DIR").map(PathBuf::from);
     let claude = reads_claude_files(config).then(|| config.environment.home.join(".claude/CLAUDE.md"));
     let agents = own_directory.into_iter().chain([config.paths.opencode_config.clone()]);
-    agents.map(|directory| directory.join("AGENTS.md")).chain(claude).find(|file| file.is_file())
+    agents.map(|directory| directory.join("AGENTS.md")).chain(claude).find(|file| is_there(file))
 }
 
-/// Every file of the first name that is found anywhere on the way from the directory up to the worktree.
-fn project(config: &Config) -> Vec<PathBuf> {
+/// Names of a project's instruction files in the order they are tried; none when they are switched off.
+pub(super) fn project_names(config: &Config) -> Vec<&'static str> {
     if config.environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
         return Vec::new();
     }
     let claude = reads_claude_files(config).then_some("CLAUDE.md");
-    let names = ["AGENTS.md"].into_iter().chain(claude).chain(["CONTEXT.md"]);
+    ["AGENTS.md"].into_iter().chain(claude).chain(["CONTEXT.md"]).collect()
+}
+
+/// Every file of the first name that is found anywhere on the way from the directory up to the worktree.
+fn project(config: &Config) -> Vec<PathBuf> {
     let mut upwards: Vec<&Path> = upwards(config).collect();
     upwards.reverse();
-    names
+    project_names(config)
+        .into_iter()
         .map(|name| {
-            upwards.iter().map(|directory| directory.join(name)).filter(|file| file.is_file()).collect()
+            upwards.iter().map(|directory| directory.join(name)).filter(|file| is_there(file)).collect()
         })
         .find(|files: &Vec<PathBuf>| !files.is_empty())
         .unwrap_or_default()
 }
 
-/// Files of one entry of `instructions`. URLs name none.
+/// Whether something of a file's kind has this name; a link that leads nowhere is worth a warning.
+fn is_there(file: &Path) -> bool {
+    match fs::metadata(file) {
+        Ok(metadata) => metadata.is_file(),
+        Err(_) => file.symlink_metadata().is_ok(),
+    }
+}
+
+/// Files of one entry of `instructions` that is no URL.
 fn named(config: &Config, instruction: &Instruction) -> Vec<PathBuf> {
     let pattern = instruction.pattern.as_str();
-    if pattern.starts_with("http://") || pattern.starts_with("https://") {
-        return Vec::new();
-    }
     if let Some(rest) = pattern.strip_prefix("~/") {
         return expand(&config.environment.home, rest);
     }
@@ -119,7 +214,7 @@ fn expand(directory: &Path, pattern: &str) -> Vec<PathBuf> {
     let n_fixed = parts.iter().take_while(|part| !is_glob(part)).count();
     let root = parts.iter().take(n_fixed).fold(directory.to_owned(), |root, part| root.join(part));
     let Some(searched) = parts.get(n_fixed..).filter(|searched| !searched.is_empty()) else {
-        return if root.is_file() { vec![root] } else { Vec::new() };
+        return if is_there(&root) { vec![root] } else { Vec::new() };
     };
     let Ok(glob) = GlobBuilder::new(&searched.join("/")).literal_separator(true).build() else {
         return Vec::new();
@@ -155,3 +250,6 @@ fn reads_claude_files(config: &Config) -> bool {
 fn upwards(config: &Config) -> impl Iterator<Item = &Path> {
     config.directory.ancestors().take_while(|ancestor| ancestor.starts_with(&config.worktree))
 }
+
+#[cfg(test)]
+mod tests;

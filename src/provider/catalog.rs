@@ -278,8 +278,19 @@ fn model(
         takes_tools: config.tool_call.unwrap_or(true),
         takes_temperature: config.temperature.unwrap_or(false),
         options: config.options.clone(),
+        variants: variants(&config.variants),
         timeouts: base.timeouts,
     })
+}
+
+/// The variants that are not switched off.
+fn variants(written: &BTreeMap<String, Map<String, Value>>) -> Vec<(String, Map<String, Value>)> {
+    let usable = written.iter().filter_map(|(name, options)| {
+        let mut options = options.clone();
+        let is_disabled = options.shift_remove("disabled") == Some(Value::Bool(true));
+        (!is_disabled).then(|| (name.clone(), options))
+    });
+    usable.collect()
 }
 
 /// Configuration, then what a login saved, then the environment.
@@ -407,6 +418,7 @@ fn demo() -> Model {
         takes_tools: true,
         takes_temperature: false,
         options: Map::new(),
+        variants: Vec::new(),
         timeouts: Timeouts::DEFAULT,
     }
 }

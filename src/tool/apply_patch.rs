@@ -60,13 +60,20 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     // In one order everywhere, so that two patches cannot wait for each other.
     let in_order: BTreeMap<&PathBuf, &Target> =
         targets.values().map(|target| (&target.real, target)).collect();
-    let mut guards = Vec::new();
-    for target in in_order.into_values() {
-        guards.push(file::lock(target).await);
+    let (mut turns, mut guards) = (Vec::new(), Vec::new());
+    for target in in_order.values() {
+        turns.push(file::turn(cx, target).await);
+    }
+    for real in in_order.into_keys() {
+        guards.push(file::lock(real).await);
     }
     let files =
         targets.into_iter().map(|(name, target)| (name, (ReadGate::new(cx, &target), target))).collect();
-    let plan = blocking(move || Plan::new(files, &hunks)).await?;
+    let plan = blocking(move || {
+        let _guards = guards;
+        Plan::new(files, &hunks)
+    })
+    .await?;
     if plan.changes.is_empty() {
         return Err(unverified("the patch changes nothing"));
     }
@@ -94,7 +101,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         head => head.to_owned(),
     };
     file::put(cx, plan.swaps).await?;
-    drop(guards);
+    drop(turns);
     Ok(ToolOutput {
         title,
         output: format!("Success. Updated the following files:\n{}", lines.join("\n")),

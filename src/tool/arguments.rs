@@ -5,6 +5,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{ToolError, find};
+use crate::base::text;
+
+/// Bytes of a wrong value that an error shows.
+const MAX_SHOWN: usize = 80;
 
 /// The schema the model is shown: one plain object, no references, no nullable types.
 pub(crate) fn schema_of<T: JsonSchema>() -> Value {
@@ -28,22 +32,61 @@ pub fn arguments<T: DeserializeOwned>(tool: &str, input: Value) -> Result<T, Too
     };
     let schema = find(tool).map_or(Value::Null, |tool| (tool.schema)());
     coerce(&mut input, &schema);
-    let misfit = misfit(&input, &schema, "");
+    let mut issues = Vec::new();
+    find_issues(&input, &schema, "", &mut issues);
     serde_json::from_value(input).map_err(|error| {
-        let place = misfit.map_or_else(String::new, |place| format!(" at `{place}`"));
+        let issues = if issues.is_empty() { error.to_string() } else { issues.join("; ") };
         ToolError::Model(format!(
-            "The {tool} tool was called with invalid arguments: {error}{place}.\nPlease rewrite the input so it satisfies the expected schema."
+            "The {tool} tool was called with invalid arguments: {issues}.\nPlease rewrite the input so it satisfies the expected schema.\nExpected schema: {}",
+            brief(schema)
         ))
     })
 }
 
-/// Where the first value of a wrong type stands, such as `todos.0.content`.
-fn misfit(value: &Value, schema: &Value, place: &str) -> Option<String> {
+/// What does not fit the schema, each with its place, such as `todos.0.content`.
+fn find_issues(value: &Value, schema: &Value, place: &str, issues: &mut Vec<String>) {
     let below = |name: &str| match place {
         "" => name.to_owned(),
         _ => format!("{place}.{name}"),
     };
-    let is_fitting = match schema.get("type").and_then(Value::as_str).unwrap_or_default() {
+    let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
+    if !is_of(value, kind) {
+        let place = if place.is_empty() { "the input" } else { &format!("`{place}`") };
+        issues.push(format!("{place} must be of type {kind}, but is {}", shown(value)));
+        return;
+    }
+    if let Some(Value::Array(choices)) = schema.get("enum")
+        && !choices.contains(value)
+    {
+        let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
+        issues.push(format!("`{place}` must be one of {}, but is {}", choices.join(", "), shown(value)));
+    }
+    match value {
+        Value::Array(items) => {
+            let Some(schema) = schema.get("items") else { return };
+            for (idx, item) in items.iter().enumerate() {
+                find_issues(item, schema, &below(&idx.to_string()), issues);
+            }
+        }
+        Value::Object(object) => {
+            for name in required(schema).iter().filter_map(Value::as_str) {
+                if !object.contains_key(name) {
+                    issues.push(format!("`{}` is missing", below(name)));
+                }
+            }
+            let Some(Value::Object(properties)) = schema.get("properties") else { return };
+            for (name, value) in object {
+                if let Some(schema) = properties.get(name) {
+                    find_issues(value, schema, &below(name), issues);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn is_of(value: &Value, kind: &str) -> bool {
+    match kind {
         "string" => value.is_string(),
         "integer" => value.is_i64() || value.is_u64(),
         "number" => value.is_number(),
@@ -51,23 +94,35 @@ fn misfit(value: &Value, schema: &Value, place: &str) -> Option<String> {
         "array" => value.is_array(),
         "object" => value.is_object(),
         _other => true,
-    };
-    if !is_fitting {
-        return Some(place.to_owned()).filter(|place| !place.is_empty());
     }
-    match value {
-        Value::Array(items) => {
-            let schema = schema.get("items")?;
-            items.iter().enumerate().find_map(|(idx, item)| misfit(item, schema, &below(&idx.to_string())))
-        }
-        Value::Object(object) => {
-            let properties = schema.get("properties")?.as_object()?;
-            let mut known =
-                object.iter().filter_map(|(name, value)| Some((name, value, properties.get(name)?)));
-            known.find_map(|(name, value, schema)| misfit(value, schema, &below(name)))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+}
+
+fn required(schema: &Value) -> &[Value] {
+    schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// A value in an error: whole when it is short.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text::head(&text, MAX_SHOWN) {
+        head if head.len() < text.len() => format!("{head}…"),
+        head => head.to_owned(),
     }
+}
+
+/// The schema without its texts.
+fn brief(mut schema: Value) -> Value {
+    if let Value::Object(object) = &mut schema {
+        object.remove("description");
+        object.remove("additionalProperties");
+        if let Some(items) = object.get_mut("items") {
+            *items = brief(items.take());
+        }
+        if let Some(Value::Object(properties)) = object.get_mut("properties") {
+            properties.values_mut().for_each(|property| *property = brief(property.take()));
+        }
+    }
+    schema
 }
 
 fn simplify(schema: &mut Value) {
@@ -96,7 +151,9 @@ fn coerce(value: &mut Value, schema: &Value) {
     let replacement = match (kind, &*value) {
         ("integer" | "number", Value::String(text)) => text.trim().parse().ok().map(Value::Number),
         ("boolean", Value::String(text)) => text.trim().to_ascii_lowercase().parse().ok().map(Value::Bool),
-        ("object" | "array", Value::String(text)) => serde_json::from_str(text).ok(),
+        ("object" | "array", Value::String(text)) => {
+            serde_json::from_str(text).ok().filter(|parsed| is_of(parsed, kind))
+        }
         _other => None,
     };
     if let Some(replacement) = replacement {
@@ -121,7 +178,7 @@ fn coerce(value: &mut Value, schema: &Value) {
 }
 
 fn coerce_object(object: &mut Map<String, Value>, schema: &Value) {
-    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let required = required(schema);
     // A null stands for "not given" wherever that is allowed.
     object.retain(|name, value| !value.is_null() || required.iter().any(|it| it == name.as_str()));
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };

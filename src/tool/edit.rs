@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    blocking, edit_match,
+    edit_match,
     file::{self, BOM, Change, ReadGate},
     object, path,
 };
@@ -40,9 +40,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     let target = path::resolve(cx, &args.file_path).await?;
     path::ask_outside(cx, &target).await?;
-    let _guard = file::lock(&target).await;
+    let _turn = file::turn(cx, &target).await;
     let (path, gate) = (target.path.clone(), ReadGate::new(cx, &target));
-    let change = blocking(move || plan(&path, &gate, &args)).await?;
+    let change = file::plan(&target, move || plan(&path, &gate, &args)).await?;
     let applied = change.apply(cx, &target).await?;
     let diff = object(json!({ "diff": applied.patch }));
     Ok(ToolOutput {

@@ -1,11 +1,11 @@
 //! A host that records, and a project in a temporary directory, for the tools' tests.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -13,8 +13,10 @@ use std::{
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
+    id::SessionId,
     permission::{Action, Rule},
     session::Todo,
 };
@@ -40,13 +42,25 @@ pub(crate) struct FakeHost {
     pub todos: Mutex<Vec<Todo>>,
     pub edited: Mutex<Vec<PathBuf>>,
     pub noted: Mutex<BTreeMap<PathBuf, FileStamp>>,
+    /// Instruction files the model has seen.
+    pub instructions: Mutex<BTreeSet<PathBuf>>,
+    /// When there is one, each ask takes a permit and waits until there are some.
+    pub gate: Option<Arc<Semaphore>>,
+    /// Wakes whoever waits for an ask.
+    pub arrived: Notify,
 }
 
 impl Host for FakeHost {
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
         let answer = (self.answer)(&ask);
         self.asks.lock().expect("not poisoned").push(ask);
-        Box::pin(async { answer })
+        self.arrived.notify_one();
+        Box::pin(async {
+            if let Some(gate) = &self.gate {
+                gate.acquire().await.expect("never closed").forget();
+            }
+            answer
+        })
     }
 
     fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
@@ -85,6 +99,10 @@ impl Host for FakeHost {
         self.noted.lock().expect("not poisoned").insert(path.to_owned(), stamp);
     }
 
+    fn claim_instructions(&self, path: &Path) -> bool {
+        self.instructions.lock().expect("not poisoned").insert(path.to_owned())
+    }
+
     fn edited(&self, path: &Path) {
         self.edited.lock().expect("not poisoned").push(path.to_owned());
     }
@@ -96,6 +114,7 @@ pub(crate) struct Project {
     pub config: Config,
     pub host: FakeHost,
     pub cancel: CancellationToken,
+    session_id: SessionId,
 }
 
 impl Project {
@@ -146,8 +165,11 @@ impl Project {
             todos: Mutex::default(),
             edited: Mutex::default(),
             noted: Mutex::default(),
+            instructions: Mutex::default(),
+            gate: None,
+            arrived: Notify::new(),
         };
-        Self { temporary, config, host, cancel: CancellationToken::new() }
+        Self { temporary, config, host, cancel: CancellationToken::new(), session_id: ids::session() }
     }
 
     /// Refuses one permission.
@@ -179,9 +201,9 @@ impl Project {
     }
 
     pub(crate) async fn run(&self, tool: &str, input: Value) -> Result<ToolOutput, ToolError> {
-        let (session_id, message_id) = (ids::session(), ids::message());
+        let message_id = ids::message();
         let cx = ToolCx {
-            session_id: &session_id,
+            session_id: &self.session_id,
             message_id: &message_id,
             call_id: "call_1",
             agent: "build",

@@ -1,7 +1,7 @@
 //! Changes whole text files: read before, one at a time, shown before, written in one piece.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs,
     io::{self, ErrorKind},
     path::{Path, PathBuf},
@@ -55,21 +55,48 @@ pub(crate) fn check_name(text: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Holds everyone else off the file until the guard is dropped.
-pub(crate) async fn lock(target: &Target) -> OwnedMutexGuard<()> {
-    type Locks = HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>;
+/// Lets the calls of one session change a file one after another, each on what those before it left, also while the user
+/// is asked. Other sessions do not wait: what they change meanwhile is noticed by [`put`].
+pub(crate) async fn turn(cx: &ToolCx<'_>, target: &Target) -> OwnedMutexGuard<()> {
+    lock_key((Some(cx.session_id.to_string()), target.real.clone())).await
+}
+
+/// Holds everyone else off the file until the guard is dropped. Never kept while the user is asked.
+pub(crate) async fn lock(real: &Path) -> OwnedMutexGuard<()> {
+    lock_key((None, real.to_owned())).await
+}
+
+/// A session, when the lock is only its own, and a file with its links followed.
+type LockKey = (Option<String>, PathBuf);
+
+async fn lock_key(key: LockKey) -> OwnedMutexGuard<()> {
+    type Locks = HashMap<LockKey, Weak<tokio::sync::Mutex<()>>>;
     static LOCKS: LazyLock<Mutex<Locks>> = LazyLock::new(Mutex::default);
     let lock = {
         let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
         locks.retain(|_, lock| lock.strong_count() > 0);
-        let known = locks.get(&target.real).and_then(Weak::upgrade);
+        let known = locks.get(&key).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {
             let lock = Arc::new(tokio::sync::Mutex::new(()));
-            locks.insert(target.real.clone(), Arc::downgrade(&lock));
+            locks.insert(key, Arc::downgrade(&lock));
             lock
         })
     };
     lock.lock_owned().await
+}
+
+/// Works out a change while nobody writes the file.
+pub(crate) async fn plan<T: Send + 'static>(
+    target: &Target,
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let guard = lock(&target.real).await;
+    blocking(move || {
+        // Work on a thread goes on when its caller is dropped, and so must the lock.
+        let _guard = guard;
+        work()
+    })
+    .await
 }
 
 /// The file's bytes; none when it does not exist. Blocks.
@@ -155,7 +182,14 @@ pub(crate) fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, ToolErro
 
 /// Writes what the user was shown, provided that every file still is what it was then: all of them or none.
 pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolError> {
+    // In one order everywhere, so that two patches cannot wait for each other.
+    let in_order: BTreeSet<&PathBuf> = swaps.iter().map(|swap| &swap.real).collect();
+    let mut guards = Vec::new();
+    for real in in_order {
+        guards.push(lock(real).await);
+    }
     let (swaps, stamps) = blocking(move || {
+        let _guards = guards;
         for swap in &swaps {
             if load(&swap.path)? != swap.before {
                 return Err(ToolError::Model(format!(

@@ -16,10 +16,10 @@ use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking, object,
-    path::{self, Target, display},
+    path::{self, Target, one_line},
     walk::{self, StopOnDrop, Walk},
 };
-use crate::permission::Ask;
+use crate::{base::lock::lock, permission::Ask};
 
 const LIMIT: usize = 100;
 
@@ -60,7 +60,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         found = search => found?,
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
     };
-    let mut output: Vec<String> = files.iter().map(|path| display(path)).collect();
+    let mut output: Vec<String> = files.iter().map(|path| one_line(path)).collect();
     if output.is_empty() {
         output.push("No files found".to_owned());
     }
@@ -105,10 +105,12 @@ fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<(Vec<Pat
     let is_hidden_included = pattern.split(['/', '{', ',']).any(|name| name.starts_with('.') && name != ".");
     let walk = Walk { root, is_hidden_included, excluded: &Override::empty() };
     let found = Mutex::new(BinaryHeap::new());
-    walk::files(&walk, stopped, || {
+    let is_early = |path: &Path| is_early(&lock(&found), path);
+    walk::files(&walk, stopped, is_early, || {
         |entry: &ignore::DirEntry| {
-            if matcher.matched(entry.path(), false).is_whitelist() {
-                keep_first(&mut found.lock().unwrap_or_else(PoisonError::into_inner), entry.path());
+            let path = entry.path();
+            if is_early(path) && matcher.matched(path, false).is_whitelist() {
+                keep_first(&mut lock(&found), path);
             }
             ControlFlow::Continue(())
         }
@@ -119,11 +121,13 @@ fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<(Vec<Pat
     Ok((files, is_truncated))
 }
 
+/// Whether the path, or one below it, could be among the first.
+fn is_early(found: &BinaryHeap<PathBuf>, path: &Path) -> bool {
+    found.len() <= LIMIT || found.peek().is_none_or(|last| path < last.as_path())
+}
+
 /// Keeps one more than the limit: threads find files in any order, the answer must not depend on it.
 fn keep_first(found: &mut BinaryHeap<PathBuf>, path: &Path) {
-    if found.len() > LIMIT && found.peek().is_some_and(|last| last.as_path() < path) {
-        return;
-    }
     found.push(path.to_owned());
     if found.len() > LIMIT + 1 {
         found.pop();

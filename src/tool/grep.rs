@@ -22,10 +22,13 @@ use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking, object,
-    path::{self, Roots, Secrets, Target, display},
+    path::{self, Roots, Secrets, Target, display, one_line},
     walk::{self, StopOnDrop, Walk},
 };
-use crate::permission::{self, Ask};
+use crate::{
+    base::lock::lock,
+    permission::{self, Ask},
+};
 
 const LIMIT: usize = 100;
 /// Files that were not searched are named up to this number.
@@ -130,7 +133,9 @@ impl Guard {
             Ok(_) | Err(_) => self.real_root.clone(),
         };
         let mut names = path::secret_names(&real, &self.secrets);
-        names.push(path.to_owned());
+        if real != path {
+            names.push(path.to_owned());
+        }
         names.push(real);
         names.iter().all(|name| {
             let name = display(name.strip_prefix(&self.worktree).unwrap_or(name));
@@ -160,6 +165,13 @@ impl Found {
         !is_full || self.files.last_key_value().is_none_or(|(last, _)| path < last.as_path())
     }
 
+    /// Behind the last match that is shown, threads have left out some files and not come to others.
+    fn forget_late(&mut self) {
+        if let Some((last, _)) = self.files.last_key_value().filter(|_| self.n_matches > LIMIT) {
+            self.withheld.retain(|path| path < last);
+        }
+    }
+
     fn insert(&mut self, path: &Path, matches: Vec<Match>) {
         self.n_matches += matches.len();
         self.files.insert(path.to_owned(), matches);
@@ -187,7 +199,7 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
             ToolError::Model(format!("Invalid regular expression \"{}\": {error}", args.pattern))
         })?;
     let found = Mutex::new(Found::default());
-    let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || lock(&found);
     if !target.is_directory {
         if !root.is_file() {
             return Err(ToolError::Model(format!(
@@ -207,15 +219,19 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
         let included: Vec<&str> = args.include.as_deref().filter(|it| !it.is_empty()).into_iter().collect();
         let included = walk::matcher(root, &included)?;
         let walk = Walk { root, is_hidden_included: true, excluded: &Override::empty() };
-        walk::files(&walk, stopped, || {
+        let is_wanted = |path: &Path| lock().is_wanted(path);
+        walk::files(&walk, stopped, is_wanted, || {
             let mut searcher = searcher(BinaryDetection::quit(0));
             let (regex, included) = (&regex, &included);
             move |entry: &ignore::DirEntry| {
                 let path = entry.path();
                 let is_included = included.is_empty() || included.matched(path, false).is_whitelist();
-                if is_included && !guard.allows(path) {
+                if !is_included || !is_wanted(path) {
+                    return ControlFlow::Continue(());
+                }
+                if !guard.allows(path) {
                     lock().withheld.insert(path.to_owned());
-                } else if is_included && lock().is_wanted(path) {
+                } else {
                     let matches = search_file(&mut searcher, regex, path, stopped);
                     if !matches.is_empty() {
                         lock().insert(path, matches);
@@ -225,7 +241,9 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
             }
         });
     }
-    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.forget_late();
+    Ok(found)
 }
 
 fn searcher(binary_detection: BinaryDetection) -> Searcher {
@@ -263,7 +281,7 @@ fn shorten(line: &str) -> String {
 }
 
 fn withheld_note(withheld: &BTreeSet<PathBuf>) -> String {
-    let names: Vec<String> = withheld.iter().take(MAX_NAMED).map(|path| display(path)).collect();
+    let names: Vec<String> = withheld.iter().take(MAX_NAMED).map(|path| one_line(path)).collect();
     let n_more = withheld.len().saturating_sub(names.len());
     let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
     format!(
@@ -281,7 +299,7 @@ fn show(found: &Found, max_bytes: usize) -> (String, usize) {
     let mut body = String::new();
     'files: for (path, matches) in &found.files {
         let gap = if body.is_empty() { "" } else { "\n" };
-        let mut head = format!("{gap}\n{}:", path.display());
+        let mut head = format!("{gap}\n{}:", one_line(path));
         for found in matches {
             let line = format!("\n  Line {}: {}", found.line, found.text);
             let is_full = n_shown == LIMIT || body.len() + head.len() + line.len() > max_bytes;

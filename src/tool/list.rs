@@ -15,7 +15,7 @@ use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking, object,
-    path::{self, Target, display},
+    path::{self, Target, display, one_line},
     walk::{self, StopOnDrop, Walk},
 };
 use crate::permission::Ask;
@@ -61,7 +61,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             metadata: object(json!({ "path": display(&target.path) })),
         })
         .await?;
-    let title = target.relative.clone();
+    let title = one_line(Path::new(&target.relative));
     let stop = StopOnDrop::default();
     let stopped = stop.flag();
     let listing = blocking(move || list(&target, &args.ignore.unwrap_or_default(), &stopped));
@@ -95,7 +95,7 @@ fn list(
     let walk = Walk { root, is_hidden_included: false, excluded: &walk::matcher(root, &globs)? };
     // Nearest first, so that a deep directory does not push out what lies beside it.
     let found: Mutex<BinaryHeap<(usize, PathBuf)>> = Mutex::default();
-    walk::files(&walk, stopped, || {
+    walk::files(&walk, stopped, |_| true, || {
         |entry: &ignore::DirEntry| {
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
             found.push((entry.depth(), entry.path().to_owned()));
@@ -110,7 +110,7 @@ fn list(
     files.truncate(LIMIT);
     let mut tree = Tree::default();
     files.iter().filter_map(|(_, path)| path.strip_prefix(root).ok()).for_each(|path| tree.insert(path));
-    let mut output = format!("{}/\n", display(root).trim_end_matches('/'));
+    let mut output = format!("{}/\n", one_line(root).trim_end_matches('/'));
     tree.show(&mut output, 1);
     if is_truncated {
         output.push_str(&format!(
@@ -129,7 +129,7 @@ struct Tree {
 
 impl Tree {
     fn insert(&mut self, path: &Path) {
-        let mut names = path.iter().map(|name| name.to_string_lossy().into_owned());
+        let mut names = path.iter().map(|name| one_line(Path::new(name)));
         let Some(file) = names.next_back() else { return };
         let mut tree = self;
         for name in names {

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     ffi::OsString,
     fs,
-    os::unix::fs::MetadataExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Component, Path, PathBuf},
 };
 
@@ -58,7 +58,10 @@ pub(crate) async fn ask_outside(cx: &ToolCx<'_>, target: &Target) -> Result<(), 
     // The link's own name may be harmless; what counts is where it leads.
     let parent = target.directory();
     let pattern = display(&parent.join("*"));
-    let metadata = json!({ "filepath": display(&target.path), "parentDir": display(&parent) });
+    let mut metadata = json!({ "filepath": display(&target.path), "parentDir": display(&parent) });
+    if target.real != target.path {
+        metadata["resolved"] = display(&target.real).into();
+    }
     cx.host
         .ask(Ask {
             permission: "external_directory".to_owned(),
@@ -213,6 +216,29 @@ pub(crate) fn expand_home(home: &Path, text: &str) -> String {
         Some(rest) if rest.starts_with('/') => display(&home.join(rest.trim_start_matches('/'))),
         Some(_) | None => text.to_owned(),
     }
+}
+
+/// A path as one line of a list: what would break the line or is no text stands quoted, as bash reads it.
+pub(crate) fn one_line(path: &Path) -> String {
+    if let Some(text) = path.to_str().filter(|text| !text.contains(char::is_control)) {
+        return text.to_owned();
+    }
+    let mut quoted = "$'".to_owned();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '\n' => quoted.push_str("\\n"),
+                '\r' => quoted.push_str("\\r"),
+                '\t' => quoted.push_str("\\t"),
+                '\'' | '\\' => quoted.extend(['\\', char]),
+                char if char.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(char))),
+                char => quoted.push(char),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| quoted.push_str(&format!("\\x{byte:02x}")));
+    }
+    quoted.push('\'');
+    quoted
 }
 
 /// A path as text.

@@ -11,16 +11,22 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_protocol::opencode::part::FilePart;
+use windlass_protocol::opencode::{
+    part::FilePart,
+    permission::{Action, Rule},
+};
 
 use super::{
     FileStamp, ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking, object,
-    path::{self, Target, display},
+    path::{self, Roots, Target, display, one_line},
     walk::StopOnDrop,
 };
-use crate::permission::Ask;
+use crate::{
+    library::nested::{self, Nested},
+    permission::{self, Ask},
+};
 
 const DEFAULT_LIMIT: usize = 2000;
 const MAX_LINE_CHARS: usize = 2000;
@@ -66,20 +72,50 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let stop = StopOnDrop::default();
     let stopped = stop.flag();
     let real = target.real.clone();
+    let (nested, roots, rules) = (Nested::new(cx.config), Roots::new(cx.config), cx.host.rules());
     let reading = blocking(move || {
         // Taken before the text, so that a change in between is noticed later.
         let stamp =
             fs::metadata(&target.real).ok().filter(fs::Metadata::is_file).map(|it| FileStamp::of(&it));
-        Ok((read(&target, window, &stopped)?, stamp))
+        let tool_output = read(&target, window, &stopped)?;
+        let is_text = stamp.is_some() && tool_output.attachments.is_empty();
+        let mut files = if is_text { nested.files(&target.path) } else { Vec::new() };
+        files.retain(|file| is_free(&roots, file, &rules));
+        Ok((tool_output, stamp, files))
     });
-    let (tool_output, stamp) = tokio::select! {
+    let (mut tool_output, stamp, files) = tokio::select! {
         read = reading => read?,
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
     };
+    remind(cx, &mut tool_output, files).await?;
     if let Some(stamp) = stamp {
         cx.host.note(&real, stamp);
     }
     Ok(tool_output)
+}
+
+/// Whether an instruction file may be shown unasked: a link must not make one of what is none.
+fn is_free(roots: &Roots, file: &Path, (rules, answers): &(Vec<Rule>, Vec<Rule>)) -> bool {
+    let target = path::judge(roots, file.to_owned());
+    let is_allowed = |pattern: &String| permission::resolve("read", pattern, rules, answers) == Action::Allow;
+    target.is_inside && target.patterns.iter().all(is_allowed)
+}
+
+/// Adds the instruction files that go with what was read and that the model has not seen.
+async fn remind(cx: &ToolCx<'_>, tool_output: &mut ToolOutput, mut files: Vec<PathBuf>) -> Result<(), ToolError> {
+    files.retain(|file| cx.host.claim_instructions(file));
+    if files.is_empty() {
+        return Ok(());
+    }
+    let blocks = blocking(move || Ok(nested::blocks(&files))).await?;
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    let loaded: Vec<Value> = blocks.iter().map(|block| Value::String(block.source.clone())).collect();
+    tool_output.metadata.insert("loaded".to_owned(), Value::Array(loaded));
+    let texts: Vec<&str> = blocks.iter().map(|block| block.text.trim_end()).collect();
+    tool_output.output.push_str(&format!("\n\n<system-reminder>\n{}\n</system-reminder>", texts.join("\n\n")));
+    Ok(())
 }
 
 /// Which lines or entries to show.
@@ -122,7 +158,7 @@ fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOut
             }
         }
     };
-    Ok(ToolOutput { title: target.relative.clone(), output, metadata: object(metadata), attachments })
+    Ok(ToolOutput { title: one_line(Path::new(&target.relative)), output, metadata: object(metadata), attachments })
 }
 
 /// Says which neighbours may have been meant.
@@ -144,7 +180,7 @@ fn not_found(path: &Path) -> String {
     alike.sort();
     alike.truncate(3);
     if !alike.is_empty() {
-        let names: Vec<String> = alike.iter().map(|path| display(path)).collect();
+        let names: Vec<String> = alike.iter().map(|path| one_line(path)).collect();
         message.push_str("\n\nDid you mean one of these?\n");
         message.push_str(&names.join("\n"));
     }
@@ -160,7 +196,7 @@ fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)
             kind if kind.is_symlink() => entry.path().is_dir(),
             kind => kind.is_dir(),
         };
-        let mut name = entry.file_name().to_string_lossy().into_owned();
+        let mut name = one_line(Path::new(&entry.file_name()));
         if is_directory {
             name.push('/');
         }

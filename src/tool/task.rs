@@ -29,7 +29,11 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         permission: "task".to_owned(),
         patterns: vec![args.subagent_type.clone()],
         always: vec!["*".to_owned()],
-        metadata: object(json!({ "description": args.description, "subagent_type": args.subagent_type })),
+        metadata: object(json!({
+            "description": args.description,
+            "subagent_type": args.subagent_type,
+            "prompt": args.prompt,
+        })),
     };
     cx.host.ask(ask).await?;
     let subtask = Subtask {

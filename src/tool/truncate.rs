@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use serde_json::Value;
@@ -13,7 +14,13 @@ use super::{ToolCx, ToolError, ToolOutput, blocking, path::display};
 use crate::{
     base::{ids, text},
     config::ToolOutputLimits,
+    permission,
 };
+
+/// How long a saved output can be read (facts: OpenCode §5).
+const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const HINT: &str = "Search it with the grep tool, or view parts of it with the read tool's offset and limit.";
+const HINT_WITH_TASK: &str = "To keep this conversation short, have a subagent (such as explore) go through that file with the task tool and report what matters. Or search it with the grep tool, or view parts of it with the read tool's offset and limit; do not read all of it.";
 
 /// Cuts the output to the configured size unless the tool already did (`metadata.truncated`).
 pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Result<ToolOutput, ToolError> {
@@ -40,8 +47,12 @@ pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Resul
     let hint = match saved {
         Ok(path) => {
             tool_output.metadata.insert("outputPath".to_owned(), Value::String(display(&path)));
+            let hint = match is_task_allowed(cx) {
+                true => HINT_WITH_TASK,
+                false => HINT,
+            };
             format!(
-                "The tool call succeeded but the output was truncated. Full output saved to: {}\nUse Grep to search the full content or Read with offset/limit to view specific sections.",
+                "The tool call succeeded but the output was truncated. Full output saved to: {}\n{hint}",
                 path.display()
             )
         }
@@ -53,6 +64,28 @@ pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Resul
     };
     tool_output.output = format!("{head}\n\n{note}\n\n{hint}");
     Ok(tool_output)
+}
+
+fn is_task_allowed(cx: &ToolCx<'_>) -> bool {
+    let (rules, _) = cx.host.rules();
+    !permission::is_tool_hidden("task", &rules)
+}
+
+/// Removes the outputs that nobody wrote to for [`KEPT`]. Blocks.
+pub fn clean(directory: &Path, now: SystemTime) {
+    let is_old = |entry: &fs::DirEntry| {
+        let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        let age = now.duration_since(metadata.modified().ok()?).ok()?;
+        Some(age > KEPT && entry.file_name().as_encoded_bytes().starts_with(b"tool_"))
+    };
+    // There is no directory before the first long output.
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if is_old(&entry) == Some(true)
+            && let Err(error) = fs::remove_file(entry.path())
+        {
+            tracing::warn!(%error, path = %entry.path().display(), "an old tool output cannot be removed");
+        }
+    }
 }
 
 /// The longest beginning of whole lines within the limits; part of the first line when even that is too long.

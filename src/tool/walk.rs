@@ -27,29 +27,35 @@ pub(crate) struct Walk<'a> {
 
 /// Calls `visit` for every file, on several threads at once and in no order.
 ///
-/// A new visitor is made for each thread by `make_visitor`.
-pub(crate) fn files<V>(walk: &Walk<'_>, stopped: &AtomicBool, make_visitor: impl Fn() -> V + Sync)
-where
+/// A new visitor is made for each thread by `make_visitor`. A directory that `is_wanted` does not want is not entered.
+pub(crate) fn files<V>(
+    walk: &Walk<'_>,
+    stopped: &AtomicBool,
+    is_wanted: impl Fn(&Path) -> bool + Sync,
+    make_visitor: impl Fn() -> V + Sync,
+) where
     V: FnMut(&DirEntry) -> ControlFlow<()> + Send,
 {
     let excluded = walk.excluded.clone();
     let mut builder = WalkBuilder::new(walk.root);
     builder.hidden(!walk.is_hidden_included).add_custom_ignore_filename(".rgignore");
     builder.filter_entry(move |entry| {
-        let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
-        let is_excluded = excluded.matched(entry.path(), is_directory).is_ignore();
-        entry.depth() == 0 || (entry.file_name() != ".git" && !is_excluded)
+        let is_directory = || entry.file_type().is_some_and(|kind| kind.is_dir());
+        let is_excluded = || excluded.matched(entry.path(), is_directory()).is_ignore();
+        entry.depth() == 0 || (entry.file_name() != ".git" && (excluded.is_empty() || !is_excluded()))
     });
     builder.build_parallel().run(|| {
-        let mut visit = make_visitor();
+        let (mut visit, is_wanted) = (make_visitor(), &is_wanted);
         Box::new(move |entry| {
             if stopped.load(Ordering::Relaxed) {
                 return WalkState::Quit;
             }
             // What cannot be read is passed over, as ripgrep does after a complaint.
             let Ok(entry) = entry else { return WalkState::Continue };
-            if !entry.file_type().is_some_and(|kind| kind.is_file()) {
-                return WalkState::Continue;
+            match entry.file_type() {
+                Some(kind) if kind.is_file() => {}
+                Some(kind) if kind.is_dir() && !is_wanted(entry.path()) => return WalkState::Skip,
+                Some(_) | None => return WalkState::Continue,
             }
             match visit(&entry) {
                 ControlFlow::Continue(()) => WalkState::Continue,

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    blocking,
     file::{self, BOM, Change, ReadGate},
     object,
     path::{self, display},
@@ -30,9 +29,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     file::check_name(&args.file_path)?;
     let target = path::resolve(cx, &args.file_path).await?;
     path::ask_outside(cx, &target).await?;
-    let _guard = file::lock(&target).await;
+    let _turn = file::turn(cx, &target).await;
     let (path, gate) = (target.path.clone(), ReadGate::new(cx, &target));
-    let change = blocking(move || plan(&path, &gate, args.content)).await?;
+    let change = file::plan(&target, move || plan(&path, &gate, args.content)).await?;
     let applied = change.apply(cx, &target).await?;
     let own = object(json!({ "filepath": display(&target.path), "exists": applied.existed }));
     Ok(ToolOutput {

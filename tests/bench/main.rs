@@ -12,6 +12,7 @@
 mod agent;
 mod model;
 mod scenarios;
+mod search;
 mod setup;
 mod table;
 mod usage;

@@ -15,7 +15,7 @@ use crate::{
     Result,
     agent::{Agent, Keep, Seen},
     model::Model,
-    usage,
+    search, usage,
 };
 
 /// An agent being measured, with a machine of its own: a home and a git repository that go away with it.
@@ -48,10 +48,11 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "load", is_long: true, run: load },
     Scenario { name: "file", is_long: true, run: file },
     crate::setup::SETUP,
+    Scenario { name: "search", is_long: true, run: search::search },
 ];
 
 /// How long one agent may live.
-const LIMIT: Duration = Duration::from_secs(240);
+pub const LIMIT: Duration = Duration::from_secs(240);
 /// The reference is known to read a whole file for its head.
 const FILE_LIMIT: Duration = Duration::from_secs(75);
 const N_WARM: usize = 20;
@@ -113,6 +114,11 @@ impl Subject {
         }
     }
 
+    /// Where a measure may keep files between its runs.
+    pub fn scratch(&self) -> &Path {
+        self.root.path()
+    }
+
     pub fn add(&mut self, row: &str, value: f64) {
         match self.figures.iter_mut().find(|(name, _)| name == row) {
             Some((_, values)) => values.push(value),
@@ -143,7 +149,7 @@ impl Subject {
     }
 
     /// An initialized agent with one session that has had its first turn, and so its title.
-    fn warm(&self, limit: Duration) -> Result<(Agent, String)> {
+    pub fn warm(&self, limit: Duration) -> Result<(Agent, String)> {
         let mut agent = self.start_in(&self.home, limit)?;
         agent.initialize()?;
         let session = agent.new_session(self.cwd()?)?;

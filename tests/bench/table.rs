@@ -29,6 +29,12 @@ const BUDGETS: &[(&str, f64)] = &[
     ("200 definitions: first session/new, ms", 40.0),
     ("200 definitions: session/new again, ms", 15.0),
     ("200 definitions: memory added, MB", 3.0),
+    ("grep, rare word, over rg", 1.2),
+    ("grep, rare pattern, over rg", 1.2),
+    ("grep, frequent word, over rg", 1.2),
+    ("grep, first 100 by path, over rg", 1.2),
+    ("grep, rare word in *.rs, over rg", 1.2),
+    ("glob **/*.rs, over rg", 1.2),
 ];
 
 fn budget(row: &str) -> Option<f64> {

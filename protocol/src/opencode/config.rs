@@ -89,6 +89,8 @@ enum McpEntry {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AgentConfig {
+    /// What people are shown instead of the key.
+    pub name: Option<String>,
     pub model: Option<String>,
     pub variant: Option<String>,
     pub temperature: Option<f64>,

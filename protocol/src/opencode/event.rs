@@ -112,11 +112,30 @@ pub enum EventPayload {
         /// Absolute path.
         file: String,
     },
+    /// A word to the user beside the conversation; `sessionID` is ours.
+    #[serde(rename = "tui.toast.show")]
+    Toast {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        title: String,
+        message: String,
+        variant: ToastVariant,
+    },
     #[serde(rename = "mcp.tools.changed")]
     McpToolsChanged {
         /// Server name.
         server: String,
     },
+}
+
+/// How much a toast matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToastVariant {
+    Info,
+    Success,
+    Warning,
+    Error,
 }
 
 /// A session as of an event.
@@ -145,12 +164,13 @@ pub enum EventKind {
     PermissionReplied,
     TodoUpdated,
     FileEdited,
+    Toast,
     McpToolsChanged,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [EventKind; 16] = [
+    pub const ALL: [EventKind; 17] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
         EventKind::SessionDeleted,
@@ -166,6 +186,7 @@ impl EventKind {
         EventKind::PermissionReplied,
         EventKind::TodoUpdated,
         EventKind::FileEdited,
+        EventKind::Toast,
         EventKind::McpToolsChanged,
     ];
 
@@ -187,6 +208,7 @@ impl EventKind {
             EventKind::PermissionReplied => "permission.replied",
             EventKind::TodoUpdated => "todo.updated",
             EventKind::FileEdited => "file.edited",
+            EventKind::Toast => "tui.toast.show",
             EventKind::McpToolsChanged => "mcp.tools.changed",
         }
     }
@@ -216,6 +238,7 @@ impl EventPayload {
             EventPayload::PermissionReplied { .. } => EventKind::PermissionReplied,
             EventPayload::TodoUpdated { .. } => EventKind::TodoUpdated,
             EventPayload::FileEdited { .. } => EventKind::FileEdited,
+            EventPayload::Toast { .. } => EventKind::Toast,
             EventPayload::McpToolsChanged { .. } => EventKind::McpToolsChanged,
         }
     }
@@ -234,6 +257,7 @@ impl EventPayload {
             | EventPayload::PartDelta { session_id, .. }
             | EventPayload::PartRemoved { session_id, .. }
             | EventPayload::PermissionReplied { session_id, .. }
+            | EventPayload::Toast { session_id, .. }
             | EventPayload::TodoUpdated { session_id, .. } => Some(session_id),
             EventPayload::PermissionAsked(request) => Some(&request.session_id),
             EventPayload::SessionError { session_id, .. } => session_id.as_ref(),

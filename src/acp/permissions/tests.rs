@@ -89,6 +89,29 @@ fn settling_a_question_that_waits_shows_nothing_new() {
 }
 
 #[test]
+fn what_a_cancel_takes_back_is_not_shown_before() {
+    let permissions = Permissions::default();
+    for (session_id, name) in [("ses_1", "per_a"), ("ses_1", "per_b"), ("ses_2", "per_c")] {
+        ask(&permissions, session_id, name);
+    }
+    let shown = permissions.show(&id("per_a"));
+    permissions.hold_back(&session("ses_1"));
+    assert_eq!(settle(&permissions, "per_a"), (Some(shown), None));
+    assert_eq!(settle(&permissions, "per_b"), (None, None));
+    assert_eq!(ask(&permissions, "ses_1", "per_d"), Some(id("per_d")));
+    assert_eq!(ask(&permissions, "ses_2", "per_e"), None);
+}
+
+#[test]
+fn nothing_is_shown_to_a_client_that_cannot_answer() {
+    let permissions = Permissions::default();
+    ask(&permissions, "ses_1", "per_a");
+    ask(&permissions, "ses_1", "per_b");
+    permissions.give_up();
+    assert_eq!(settle(&permissions, "per_a"), (None, None));
+}
+
+#[test]
 fn settling_what_was_never_asked_is_nothing() {
     let permissions = Permissions::default();
     ask(&permissions, "ses_1", "per_a");

@@ -311,13 +311,19 @@ fn asked(request: &PermissionRequest) -> Value {
 
 #[track_caller]
 fn check_question(request: PermissionRequest, call: Value) {
+    let what = match request.always.join(", ").as_str() {
+        "*" => format!("every {}", request.permission),
+        patterns => format!("{}: {patterns}", request.permission),
+    };
     let mut options = vec![json!({"optionId": "once", "name": "Allow once", "kind": "allow_once"})];
     if !request.always.is_empty() {
-        options.push(json!({"optionId": "always", "name": "Always allow", "kind": "allow_always"}));
+        let name = format!("Always allow {what}");
+        options.push(json!({"optionId": "always", "name": name, "kind": "allow_always"}));
     }
     options.push(json!({"optionId": "reject", "name": "Reject", "kind": "reject_once"}));
     if !request.always.is_empty() {
-        options.push(json!({"optionId": "reject_always", "name": "Always reject", "kind": "reject_always"}));
+        let name = format!("Always reject {what}");
+        options.push(json!({"optionId": "reject_always", "name": name, "kind": "reject_always"}));
     }
     let mut expected_call = json!({"toolCallId": "call_1", "status": "pending", "locations": []});
     expected_call.as_object_mut().unwrap().extend(call.as_object().unwrap().clone());
@@ -403,6 +409,38 @@ fn a_server_s_tool_is_asked_for_by_its_name() {
             "rawInput": {"permission": "github_search", "patterns": ["*"]},
         }),
     );
+}
+
+#[test]
+fn what_a_server_s_tool_is_given_stands_for_nothing_of_ours() {
+    let mut input = change(json!("a\nb\n"), "a\nB\n");
+    for key in ["command", "filepath", "url", "prompt", "diff"] {
+        input[key] = json!("harmless");
+    }
+    let asked = asked(&question("shop_pay", &["*"], input.clone(), &["*"]));
+    let call = &asked["toolCall"];
+    assert_eq!((&call["title"], &call["rawInput"]), (&json!("shop_pay"), &input));
+    assert_eq!((&call["locations"], call.get("content")), (&json!([]), None));
+}
+
+#[test]
+fn a_task_is_asked_for_with_its_subagent_and_all_it_is_told() {
+    let metadata = json!({"description": "look", "subagent_type": "explore", "prompt": "Find it."});
+    check_question(
+        question("task", &["explore"], metadata.clone(), &["*"]),
+        json!({
+            "title": "explore: look", "kind": "think", "rawInput": metadata, "content": [text("Find it.")],
+        }),
+    );
+}
+
+#[test]
+fn an_answer_for_ever_names_what_it_is_about_in_one_short_line() {
+    let long = format!("make \n{} *", "x".repeat(500));
+    let asked = asked(&question("bash", &["make"], json!({"command": "make"}), &["git *", &long]));
+    let name = asked["options"][1]["name"].as_str().unwrap();
+    assert!(name.starts_with("Always allow bash: git *, make  xxx") && name.ends_with("x…"), "{name}");
+    assert!(name.len() < 160, "{name}");
 }
 
 #[test]

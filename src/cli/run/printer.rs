@@ -87,6 +87,9 @@ impl Printer {
             {
                 self.remark(&format!("Attempt {attempt} failed, trying again: {message}"), output);
             }
+            EventPayload::Toast { title, message, .. } if self.format == Format::Default => {
+                self.remark(&format!("{title} {message}"), output);
+            }
             EventPayload::SessionCreated(_)
             | EventPayload::SessionUpdated(_)
             | EventPayload::SessionDeleted(_)
@@ -100,6 +103,7 @@ impl Printer {
             | EventPayload::PermissionReplied { .. }
             | EventPayload::TodoUpdated { .. }
             | EventPayload::FileEdited { .. }
+            | EventPayload::Toast { .. }
             | EventPayload::McpToolsChanged { .. } => {}
         }
     }

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, future::Future, pin::Pin, sync::Arc, task::Poll
 
 use futures_util::poll;
 use serde_json::Map;
+use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PermissionId, SessionId},
@@ -25,6 +26,7 @@ struct Scene {
     approvals: Approvals,
     rules: Vec<Rule>,
     sessions: [SessionId; 2],
+    cancel: CancellationToken,
 }
 
 type Asking<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + 'a>>;
@@ -46,24 +48,33 @@ impl Scene {
             approvals: Approvals::default(),
             rules: rules.to_vec(),
             sessions: ["ses_1", "ses_2"].map(SessionId::from_trusted),
+            cancel: CancellationToken::new(),
         }
     }
 
     /// A command of the session with this index; `always` would allow `git *`.
     fn bash(&self, session: usize, command: &str) -> Asking<'_> {
+        self.any(session, &[command], false)
+    }
+
+    fn any(&self, session: usize, commands: &[&str], is_any: bool) -> Asking<'_> {
         let asker = Asker {
             session_id: &self.sessions[session],
             tool: tool_ref(),
             rules: &self.rules,
             approvals: &self.approvals,
+            cancel: &self.cancel,
         };
-        let ask = Ask {
+        Box::pin(self.asks.ask(asker, self.ask(commands), is_any))
+    }
+
+    fn ask(&self, commands: &[&str]) -> Ask {
+        Ask {
             permission: "bash".to_owned(),
-            patterns: vec![command.to_owned()],
+            patterns: commands.iter().map(|&command| command.to_owned()).collect(),
             always: vec!["git *".to_owned()],
             metadata: Map::new(),
-        };
-        Box::pin(self.asks.ask(asker, ask, false))
+        }
     }
 
     fn events(&self) -> Vec<EventPayload> {
@@ -164,20 +175,46 @@ async fn always_lifts_no_deny() {
 }
 
 #[tokio::test]
-async fn always_settles_what_it_allows_of_the_same_session_only() {
-    let scene = Scene::new(&[]);
+async fn always_settles_what_it_allows_in_the_project_before_the_next_question_can_be_shown() {
+    let scene = Scene::new(&[rule("bash", "*", Action::Ask), rule("bash", "echo *", Action::Allow)]);
     let [mut first, mut alike, mut unlike] = ["git log", "git push", "rm x"].map(|it| scene.bash(0, it));
     let mut elsewhere = scene.bash(1, "git push");
+    let mut partly = scene.any(0, &["echo a", "git push"], false);
+    let mut computed = scene.any(0, &["git $x"], true);
     let first_id = scene.asked(&mut first).await;
     let alike_id = scene.asked(&mut alike).await;
     scene.asked(&mut unlike).await;
+    let elsewhere_id = scene.asked(&mut elsewhere).await;
+    let partly_id = scene.asked(&mut partly).await;
+    scene.asked(&mut computed).await;
+    assert!(scene.asks.reply(&first_id, Reply::Always, None));
+    let expected = [(0, &alike_id), (1, &elsewhere_id), (0, &partly_id), (0, &first_id)];
+    assert_eq!(scene.events(), expected.map(|(session, id)| scene.replied(session, id, Reply::Always)));
+    for mut settled in [first, alike, elsewhere, partly] {
+        assert_eq!(poll!(&mut settled), Poll::Ready(Ok(())));
+    }
+    assert_eq!(poll!(&mut unlike), Poll::Pending);
+    // What may turn out to be anything is allowed by no answer.
+    assert_eq!(poll!(&mut computed), Poll::Pending);
+}
+
+#[tokio::test]
+async fn always_settles_nothing_of_another_project() {
+    let scene = Scene::new(&[]);
+    let other_project = Approvals::default();
+    let asker = Asker {
+        session_id: &scene.sessions[1],
+        tool: tool_ref(),
+        rules: &[],
+        approvals: &other_project,
+        cancel: &scene.cancel,
+    };
+    let mut first = scene.bash(0, "git log");
+    let mut elsewhere: Asking<'_> = Box::pin(scene.asks.ask(asker, scene.ask(&["git log"]), false));
+    let first_id = scene.asked(&mut first).await;
     scene.asked(&mut elsewhere).await;
     assert!(scene.asks.reply(&first_id, Reply::Always, None));
-    let expected = [&first_id, &alike_id].map(|id| scene.replied(0, id, Reply::Always));
-    assert_eq!(scene.events(), expected);
     assert_eq!(poll!(&mut first), Poll::Ready(Ok(())));
-    assert_eq!(poll!(&mut alike), Poll::Ready(Ok(())));
-    assert_eq!(poll!(&mut unlike), Poll::Pending);
     assert_eq!(poll!(&mut elsewhere), Poll::Pending);
 }
 
@@ -190,7 +227,7 @@ async fn reject_ends_every_question_of_the_session_and_the_feedback_reaches_the_
     let second_id = scene.asked(&mut second).await;
     scene.asked(&mut elsewhere).await;
     assert!(scene.asks.reply(&second_id, Reply::Reject, Some("use trash".to_owned())));
-    let expected = [&second_id, &first_id].map(|id| scene.replied(0, id, Reply::Reject));
+    let expected = [&first_id, &second_id].map(|id| scene.replied(0, id, Reply::Reject));
     assert_eq!(scene.events(), expected);
     assert_eq!(poll!(&mut second), denied(Some("use trash")));
     assert_eq!(poll!(&mut first), denied(None));
@@ -216,6 +253,19 @@ async fn a_tool_that_is_dropped_takes_its_question_back() {
     assert_eq!(scene.asks.of_session(&scene.sessions[0]), []);
     assert!(!scene.asks.reply(&id, Reply::Once, None));
     assert_eq!(scene.events(), []);
+}
+
+#[tokio::test]
+async fn no_answer_counts_once_the_turn_is_cancelled() {
+    let scene = Scene::new(&[]);
+    let mut asking = scene.bash(0, "git log");
+    let id = scene.asked(&mut asking).await;
+    // The asking tool has not noticed yet.
+    scene.cancel.cancel();
+    assert!(!scene.asks.reply(&id, Reply::Always, None));
+    assert_eq!((scene.approvals.rules(), scene.events()), (Vec::new(), Vec::new()));
+    drop(asking);
+    assert_eq!(scene.events(), [scene.replied(0, &id, Reply::Reject)]);
 }
 
 #[tokio::test]

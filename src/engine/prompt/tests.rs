@@ -62,6 +62,7 @@ impl Scene {
             loaded: &self.loaded,
             agent: &self.agent,
             model: &self.model,
+            variant: None,
             instructions: &self.instructions,
             state: &self.state,
             tools: vec![tool()],
@@ -101,6 +102,7 @@ fn model() -> Model {
         takes_tools: true,
         takes_temperature: true,
         options: Map::new(),
+        variants: Vec::new(),
         timeouts: Timeouts::DEFAULT,
     }
 }

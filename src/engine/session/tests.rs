@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use tokio_util::sync::CancellationToken;
+
 use super::{StopReason, Tickets, TurnOutcome};
 use crate::engine::{EngineError, EngineErrorKind};
 
@@ -24,7 +26,7 @@ impl Scene {
                 };
                 answers.lock().unwrap().push((ticket, said));
             };
-            scene.tickets.issue(ticket, Box::new(on_end));
+            scene.tickets.issue(ticket, CancellationToken::new(), Box::new(on_end));
         }
         scene
     }

@@ -162,6 +162,7 @@ fn a_model_takes_everything_from_its_configuration() {
         takes_tools: false,
         takes_temperature: true,
         options: json!({"effort": "low"}).as_object().unwrap().clone(),
+        variants: Vec::new(),
         timeouts: Timeouts { headers: 2 * second, chunk: 3 * second, total: Some(second) },
     };
     assert_eq!(full, expected);

@@ -32,6 +32,7 @@ pub(in crate::provider) fn model(wire: Wire) -> Model {
         takes_tools: true,
         takes_temperature: true,
         options: Map::new(),
+        variants: Vec::new(),
         timeouts: Timeouts { headers: Duration::from_secs(10), chunk: Duration::from_secs(10), total: None },
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::arguments;
-use crate::tool::{ToolError, bash, edit, list, read, todowrite};
+use crate::tool::{ToolError, bash, edit, list, read, todowrite, webfetch};
 
 #[test]
 fn numbers_and_booleans_may_come_as_text() {
@@ -37,26 +37,49 @@ fn a_list_may_come_as_json_text() {
     let todos = json!({ "todos": "[{\"content\":\"a\",\"status\":\"pending\",\"priority\":\"low\"}]" });
     let args: todowrite::Args = arguments("todowrite", todos).expect("decodes");
     assert_eq!(args.todos.len(), 1);
+    let ignored = json!({ "ignore": "[\"a\", \"b\"]" });
+    let args: list::Args = arguments("list", ignored).expect("decodes");
+    assert_eq!(args.ignore, Some(vec!["a".to_owned(), "b".to_owned()]));
+    // Text that is no list is not taken for one.
+    assert!(arguments::<list::Args>("list", json!({ "ignore": "7" })).is_err());
 }
 
 #[test]
 fn what_is_missing_or_wrong_is_named() {
-    let check = |error: ToolError, issue: &str| {
+    let schema = r#"{"type":"object","properties":{"filePath":{"type":"string"},"offset":{"type":"integer","minimum":0},"limit":{"type":"integer","minimum":0}},"required":["filePath"]}"#;
+    for (input, issues) in [
+        (json!({ "path": "a" }), "`filePath` is missing"),
+        (json!({ "filePath": null }), "`filePath` must be of type string, but is null"),
+        (
+            json!({ "filePath": 1, "offset": "x" }),
+            "`filePath` must be of type string, but is 1; `offset` must be of type integer, but is \"x\"",
+        ),
+        (json!({ "filePath": "a", "limit": 1.5 }), "`limit` must be of type integer, but is 1.5"),
+        (json!([1]), "the input must be of type object, but is [1]"),
+        // Fits the schema's types, so the decoder's own words are all there is.
+        (
+            json!({ "filePath": "a", "limit": -1 }),
+            "invalid value: integer `-1`, expected usize",
+        ),
+    ] {
         assert_eq!(
-            error,
+            arguments::<read::Args>("read", input).expect_err("fails"),
             ToolError::Model(format!(
-                "The read tool was called with invalid arguments: {issue}.\nPlease rewrite the input so it satisfies the expected schema."
+                "The read tool was called with invalid arguments: {issues}.\nPlease rewrite the input so it satisfies the expected schema.\nExpected schema: {schema}"
             ))
         );
-    };
-    let read = |input| arguments::<read::Args>("read", input).expect_err("fails");
-    check(read(json!({ "path": "a" })), "missing field `filePath`");
-    check(
-        read(json!({ "filePath": "a", "offset": "x" })),
-        "invalid type: string \"x\", expected usize at `offset`",
-    );
-    check(read(json!([1])), "invalid type: integer `1`, expected a string");
-    let todos = json!({ "todos": [{ "content": 1, "status": "pending", "priority": "low" }] });
+    }
+    let error = |tool: &str, input| arguments::<Value>(tool, input);
+    assert!(error("webfetch", json!({})).is_ok(), "a decoder that takes anything is never overruled");
+    let todos = json!({ "todos": [{ "content": 1, "status": "pending" }, "x".repeat(200)] });
     let error = arguments::<todowrite::Args>("todowrite", todos).expect_err("fails").to_string();
-    assert!(error.contains("expected a string at `todos.0.content`.\n"), "{error}");
+    let long = format!("\"{}…", "x".repeat(79));
+    let issues = format!(
+        "`todos.0.priority` is missing; `todos.0.content` must be of type string, but is 1; `todos.1` must be of type object, but is {long}.\n"
+    );
+    assert!(error.contains(&issues), "{error}");
+    let input = json!({ "url": "https://h", "format": "pdf" });
+    let error = arguments::<webfetch::Args>("webfetch", input).expect_err("fails").to_string();
+    let issue = r#"`format` must be one of "text", "markdown", "html", but is "pdf""#;
+    assert!(error.contains(issue), "{error}");
 }

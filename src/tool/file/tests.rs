@@ -1,15 +1,9 @@
 //! A file is replaced at once, keeps what belongs to it, and is not changed behind the user's back.
 
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{fs, os::unix::fs::symlink, sync::Arc};
 
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::MAX_SHOWN_BYTES;
 use crate::tool::{
@@ -52,22 +46,67 @@ async fn a_file_changed_while_the_user_is_asked_is_left_alone() {
     }
 }
 
+fn edit(old: &str, new: &str) -> Value {
+    json!({ "filePath": "a", "oldString": old, "newString": new })
+}
+
 #[tokio::test]
 async fn edits_of_one_file_wait_for_each_other() {
     let mut project = Project::new();
+    project.config.file_time = true;
     project.write("a", "1 2");
-    let n_asked = Arc::new(AtomicUsize::new(0));
-    let counter = n_asked.clone();
-    project.host.answer = Box::new(move |_| {
-        counter.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    });
-    let edit = |old: &str, new: &str| json!({ "filePath": "a", "oldString": old, "newString": new });
-    let (first, second) =
-        tokio::join!(project.run("edit", edit("1", "one")), project.run("edit", edit("2", "two")));
+    project.output("read", json!({ "filePath": "a" })).await;
+    let gate = Arc::new(Semaphore::new(0));
+    project.host.gate = Some(gate.clone());
+    let answered = async {
+        project.host.arrived.notified().await;
+        // The second one asks about what the first one left, so it has not asked yet.
+        assert_eq!(project.last_ask().metadata["filediff"]["before"], "1 2");
+        gate.add_permits(1);
+        project.host.arrived.notified().await;
+        assert_eq!(project.last_ask().metadata["filediff"]["before"], "one 2");
+        gate.add_permits(1);
+    };
+    project.host.arrived.notified().await;
+    let (first, second, ()) =
+        tokio::join!(project.run("edit", edit("1", "one")), project.run("edit", edit("2", "two")), answered);
     assert!(first.is_ok() && second.is_ok());
     assert_eq!(project.content("a"), "one two");
-    assert_eq!(n_asked.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn another_session_does_not_wait_for_this_ones_user() {
+    let inputs = [
+        ("edit", edit("1", "one")),
+        ("write", json!({ "filePath": "a", "content": "one" })),
+        ("multiedit", json!({ "filePath": "a", "edits": [{ "oldString": "1", "newString": "one" }] })),
+        (
+            "apply_patch",
+            json!({ "patchText": "*** Begin Patch\n*** Update File: a\n@@\n-1 2\n+one 2\n*** End Patch" }),
+        ),
+    ];
+    for (tool, input) in inputs {
+        let mut project = Project::new();
+        project.write("a", "1 2");
+        let gate = Arc::new(Semaphore::new(0));
+        project.host.gate = Some(gate.clone());
+        let mut other = Project::new();
+        other.config.directory = project.config.directory.clone();
+        other.config.worktree = project.config.worktree.clone();
+        let others = async {
+            project.host.arrived.notified().await;
+            // Ends although the question is still open.
+            other.output("edit", edit("2", "two")).await;
+            gate.add_permits(1);
+        };
+        let (error, ()) = tokio::join!(project.error(tool, input), others);
+        let text = project.text("a");
+        assert_eq!(
+            error,
+            format!("File {text} was modified while permission was being asked. Read it again and retry.")
+        );
+        assert_eq!(project.content("a"), "1 two", "{tool}");
+    }
 }
 
 #[tokio::test]
@@ -175,4 +214,35 @@ async fn names_with_line_breaks_are_refused() {
         );
     }
     assert!(project.asked().is_empty());
+}
+
+#[tokio::test]
+async fn what_cannot_be_changed_is_named() {
+    let project = Project::new();
+    project.write("file", "x");
+    fs::create_dir(project.path("directory")).expect("created");
+    symlink("loop-b", project.path("loop-a")).expect("linked");
+    symlink("loop-a", project.path("loop-b")).expect("linked");
+    let text = |name: &str| project.text(name);
+    let inputs = |name: &str| {
+        let edit = json!({ "oldString": "x", "newString": "y" });
+        let patch = format!("*** Begin Patch\n*** Update File: {name}\n@@\n-x\n+y\n*** End Patch");
+        [
+            ("write", json!({ "filePath": name, "content": "y" })),
+            ("edit", json!({ "filePath": name, "oldString": "x", "newString": "y" })),
+            ("multiedit", json!({ "filePath": name, "edits": [edit] })),
+            ("apply_patch", json!({ "patchText": patch })),
+        ]
+    };
+    for (name, expected) in [
+        ("directory", format!("Path is a directory, not a file: {}", text("directory"))),
+        ("file/below", format!("Cannot read {}: Not a directory (os error 20)", text("file/below"))),
+        ("loop-a", format!("Cannot read {}: Too many levels of symbolic links (os error 40)", text("loop-a"))),
+        ("/dev/null", "Not a regular file: /dev/null".to_owned()),
+    ] {
+        for (tool, input) in inputs(name) {
+            assert_eq!(project.error(tool, input).await, expected, "{tool}");
+        }
+    }
+    assert_eq!(project.content("file"), "x");
 }

@@ -1,6 +1,10 @@
 //! Which files are found, in which order, and how many.
 
-use std::fs;
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::symlink},
+};
 
 use serde_json::{Value, json};
 
@@ -126,4 +130,29 @@ async fn a_cancelled_turn_ends_the_search() {
         Ok(output) => assert_eq!(output.output, "No files found"),
         Err(error) => assert_eq!(error, ToolError::Cancelled { partial: None }),
     }
+}
+
+#[tokio::test]
+async fn odd_names_stay_one_line_each() {
+    let project = Project::new();
+    project.write("a\nb.rs", "needle");
+    fs::write(project.path(".").join(OsStr::from_bytes(b"caf\xe9.rs")), "needle").expect("written");
+    symlink(".", project.path("loop")).expect("linked");
+    let root = project.text(".");
+    let (first, second) = (format!("$'{root}/a\\nb.rs'"), format!("$'{root}/caf\\xe9.rs'"));
+    let output = project.output("glob", json!({ "pattern": "**/*.rs" })).await;
+    assert_eq!(output.output, format!("{first}\n{second}"));
+    let output = project.output("grep", json!({ "pattern": "needle" })).await;
+    assert_eq!(
+        output.output,
+        format!("Found 2 matches\n{first}:\n  Line 1: needle\n\n{second}:\n  Line 1: needle")
+    );
+    let output = project.output("list", json!({})).await;
+    assert_eq!(output.output, format!("{root}/\n  $'a\\nb.rs'\n  $'caf\\xe9.rs'\n"));
+    let output = project.output("read", json!({ "filePath": "." })).await;
+    assert!(output.output.contains("\n$'a\\nb.rs'\n$'caf\\xe9.rs'\nloop/\n"), "{}", output.output);
+    // As JSON text the name can be said, so the file can be read.
+    let output = project.output("read", json!({ "filePath": "a\nb.rs" })).await;
+    assert!(output.output.contains("\n1: needle\n"), "{}", output.output);
+    assert_eq!(output.title, "$'a\\nb.rs'");
 }

@@ -1,8 +1,13 @@
 //! What is outside the project is decided by where a path really leads.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::symlink},
+    path::Path,
+};
 
-use super::{Roots, absolute, expand_home, judge, real};
+use super::{Roots, absolute, expand_home, judge, one_line, real};
 use crate::tool::fake::Project;
 
 fn check(project: &Project, name: &str, is_inside: bool, patterns: &[&str]) {
@@ -83,4 +88,22 @@ fn other_names_of_an_env_file_are_known_to_the_rules() {
     check(&project, "notes.txt", true, &["notes.txt", ".env"]);
     // Only the directories where such files lie are searched.
     check(&project, "other.txt", true, &["other.txt"]);
+}
+
+#[test]
+fn a_path_stays_one_line_that_bash_reads() {
+    for (name, expected) in [
+        (b"/a b/\xc3\xa9'\\".as_slice(), "/a b/é'\\"),
+        (b"a\nb'\\", r"$'a\nb\'\\'"),
+        (b"\t\r\x07\xc2\x85", r"$'\t\r\u0007\u0085'"),
+        (b"caf\xe9.rs", r"$'caf\xe9.rs'"),
+    ] {
+        let path = Path::new(OsStr::from_bytes(name));
+        assert_eq!(one_line(path), expected);
+        let shell = format!("printf %s {expected}");
+        if expected.starts_with('$') {
+            let printed = std::process::Command::new("bash").args(["-c", &shell]).env("LC_ALL", "C.UTF-8").output();
+            assert_eq!(printed.expect("bash runs").stdout, name);
+        }
+    }
 }

@@ -8,10 +8,14 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use windlass_protocol::opencode::permission::Action;
 
-use crate::tool::{
-    ToolError,
-    fake::{Project, one},
+use crate::{
+    config::rules::rule,
+    tool::{
+        ToolError,
+        fake::{Project, one},
+    },
 };
 
 /// What stands between the content tags.
@@ -181,6 +185,7 @@ async fn what_cannot_be_read_is_said() {
     let huge = fs::OpenOptions::new().append(true).open(project.path("huge.png")).expect("opened");
     huge.set_len(21 << 20).expect("sized");
     project.output("bash", json!({ "command": "mkfifo pipe" })).await;
+    symlink("loop", project.path("loop")).expect("linked");
     let text = |name: &str| project.text(name);
     for (name, expected) in [
         ("", "filePath is required".to_owned()),
@@ -205,10 +210,69 @@ async fn what_cannot_be_read_is_said() {
                 text("huge.png")
             ),
         ),
+        (
+            "loop",
+            format!("Cannot read {}: Too many levels of symbolic links (os error 40)", text("loop")),
+        ),
+        ("nul/below", format!("Cannot read {}: Not a directory (os error 20)", text("nul/below"))),
+        ("a\0b", format!("Cannot read {}: file name contained an unexpected NUL byte", text("a\0b"))),
         ("pipe", format!("Cannot read {}: it is not a regular file.", text("pipe"))),
     ] {
         assert_eq!(project.error("read", json!({ "filePath": name })).await, expected);
     }
+}
+
+#[tokio::test]
+async fn instruction_files_on_the_way_come_along_once() {
+    let project = Project::new();
+    for name in ["AGENTS.md", "a/AGENTS.md", "a/b/CLAUDE.md"] {
+        project.write(name, format!("Rules of {name}.\n"));
+    }
+    project.write("a/b/x", "x");
+    project.write("a/y", "y");
+    let (outer, inner) = (project.text("a/AGENTS.md"), project.text("a/b/CLAUDE.md"));
+    let output = project.output("read", json!({ "filePath": "a/b/x" })).await;
+    let reminder = format!(
+        "\n</content>\n\n<system-reminder>\nInstructions from: {outer}\nRules of a/AGENTS.md.\n\nInstructions from: {inner}\nRules of a/b/CLAUDE.md.\n</system-reminder>"
+    );
+    assert!(output.output.ends_with(&reminder), "{}", output.output);
+    assert_eq!(output.metadata["loaded"], json!([outer, inner]));
+    for name in ["a/y", "a/b/x"] {
+        let output = project.output("read", json!({ "filePath": name })).await;
+        assert!(output.output.ends_with("</content>"), "{}", output.output);
+        assert_eq!(output.metadata["loaded"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn parallel_reads_show_an_instruction_file_once() {
+    let project = Project::new();
+    project.write("a/AGENTS.md", "Rules.");
+    let names: Vec<String> = (0..20).map(|n| format!("a/{n}")).collect();
+    names.iter().for_each(|name| drop(project.write(name, "x")));
+    let reads = names.iter().map(|name| project.output("read", json!({ "filePath": name })));
+    let outputs = futures_util::future::join_all(reads).await;
+    assert_eq!(outputs.iter().filter(|output| output.output.contains("Rules.")).count(), 1);
+}
+
+#[tokio::test]
+async fn a_link_makes_no_instruction_file_of_what_may_not_be_read() {
+    let mut project = Project::new();
+    project.write("a/x", "x");
+    project.write("b/x", "x");
+    project.write("c/x", "x");
+    project.write(".env", "SECRET");
+    project.write("../outside", "SECRET");
+    project.write("rules.md", "Rules.");
+    symlink("../.env", project.path("a/AGENTS.md")).expect("linked");
+    symlink("../../outside", project.path("b/AGENTS.md")).expect("linked");
+    symlink("../rules.md", project.path("c/AGENTS.md")).expect("linked");
+    project.host.rules.push(rule("read", "*.env", Action::Ask));
+    for name in ["a/x", "b/x"] {
+        let output = project.output("read", json!({ "filePath": name })).await;
+        assert!(output.output.ends_with("</content>"), "{}", output.output);
+    }
+    assert!(project.output("read", json!({ "filePath": "c/x" })).await.output.contains("Rules."));
 }
 
 #[tokio::test]

@@ -1,13 +1,18 @@
 //! What is cut, what is kept, and where the whole goes.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    time::{Duration, SystemTime},
+};
 
 use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::permission::Action;
 
-use super::{apply, head, tail};
+use super::{HINT, HINT_WITH_TASK, apply, clean, head, tail};
 use crate::{
     base::ids,
-    config::ToolOutputLimits,
+    config::{ToolOutputLimits, rules::rule},
     tool::{ToolCx, ToolOutput, fake::Project},
 };
 
@@ -69,7 +74,7 @@ async fn the_whole_is_saved_for_the_user_alone() {
         assert_eq!(
             tool_output.output,
             format!(
-                "{kept}\n\n{note}\n\nThe tool call succeeded but the output was truncated. Full output saved to: {path}\nUse Grep to search the full content or Read with offset/limit to view specific sections."
+                "{kept}\n\n{note}\n\nThe tool call succeeded but the output was truncated. Full output saved to: {path}\n{HINT_WITH_TASK}"
             )
         );
         assert_eq!(tool_output.metadata["truncated"], true);
@@ -86,4 +91,31 @@ async fn a_tool_that_cut_its_output_itself_is_left_alone() {
     let tool_output = applied(&project, "a\nb\nc\nd\n", metadata).await;
     assert_eq!(tool_output.output, "a\nb\nc\nd\n");
     assert!(!project.config.paths.tool_output().exists());
+}
+
+#[tokio::test]
+async fn a_subagent_is_proposed_only_where_there_may_be_one() {
+    let mut project = Project::new();
+    project.config.tool_output = LIMITS;
+    project.host.rules.push(rule("task", "*", Action::Deny));
+    let tool_output = applied(&project, "a\nb\nc\nd\ne\n", Map::new()).await;
+    assert!(tool_output.output.ends_with(HINT), "{}", tool_output.output);
+}
+
+#[test]
+fn outputs_go_after_a_week() {
+    let temporary = tempfile::tempdir().expect("made");
+    let now = SystemTime::now();
+    let day = Duration::from_secs(24 * 60 * 60);
+    for (name, age) in [("tool_new", 0), ("tool_6", 6), ("tool_8", 8), ("other", 8)] {
+        let file = fs::File::create(temporary.path().join(name)).expect("created");
+        file.set_modified(now - age * day).expect("set");
+    }
+    fs::create_dir(temporary.path().join("tool_directory")).expect("created");
+    clean(temporary.path(), now);
+    let entries = fs::read_dir(temporary.path()).expect("read");
+    let mut names: Vec<_> = entries.map(|entry| entry.expect("read").file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["other", "tool_6", "tool_directory", "tool_new"]);
+    clean(&temporary.path().join("none"), now);
 }

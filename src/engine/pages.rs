@@ -1,0 +1,233 @@
+//! The pages behind the URLs of a configuration: fetched in the background, kept in memory and on disk, so that nobody waits for them twice.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use reqwest::{Url, header::LOCATION};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Semaphore, watch},
+    task::JoinSet,
+};
+
+use crate::{base::lock::lock, library, provider::http};
+
+/// How long a fetch may take, and a turn may wait for the first one of a page (facts: OpenCode §2.5).
+const LIMIT: Duration = Duration::from_secs(5);
+/// How long a page counts as new.
+const FRESH: Duration = Duration::from_secs(600);
+/// How long a page that could not be fetched is left alone.
+const PAUSE: Duration = Duration::from_secs(30);
+const MAX_AT_ONCE: usize = 4;
+const MAX_REDIRECTS: usize = 5;
+/// A larger page is no instruction.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// All pages of the process.
+pub struct Pages {
+    reach: Arc<Reach>,
+    known: Mutex<HashMap<String, watch::Sender<Page>>>,
+    /// Ended with this.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// What it takes to get a page.
+struct Reach {
+    client: http::Client,
+    /// Where pages are kept between processes.
+    directory: PathBuf,
+    permits: Semaphore,
+}
+
+#[derive(Default)]
+struct Page {
+    /// The newest text that was ever fetched.
+    text: Option<String>,
+    /// Why the last fetch failed.
+    failure: Option<String>,
+    /// When the last fetch began.
+    began: Option<Instant>,
+    is_fetching: bool,
+}
+
+impl Page {
+    fn is_due(&self) -> bool {
+        let pause = if self.failure.is_some() { PAUSE } else { FRESH };
+        !self.is_fetching && self.began.is_none_or(|began| began.elapsed() > pause)
+    }
+
+    /// The text, or why there is none; `None` while the first fetch is under way.
+    fn known(&self) -> Option<Result<String, String>> {
+        match (&self.text, &self.failure) {
+            (Some(text), _) => Some(Ok(text.clone())),
+            (None, Some(reason)) => Some(Err(reason.clone())),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Pages {
+    pub fn new(client: http::Client, directory: PathBuf) -> Self {
+        let reach = Reach { client, directory, permits: Semaphore::new(MAX_AT_ONCE) };
+        Self { reach: Arc::new(reach), known: Mutex::default(), tasks: Mutex::default() }
+    }
+
+    /// Begins to fetch what is not known or no longer new; never waits.
+    pub fn prepare(&self, urls: &[String]) {
+        for url in urls {
+            drop(self.begin(url));
+        }
+    }
+
+    /// What is known of the pages. Waits only for pages that were never seen, and not long.
+    pub async fn get(&self, urls: &[String]) -> library::Pages {
+        let mut pages = library::Pages::new();
+        let waiting: Vec<_> = urls.iter().map(|url| (url, self.begin(url))).collect();
+        for (url, mut page) in waiting {
+            let left = page.borrow().began.map_or(LIMIT, |began| LIMIT.saturating_sub(began.elapsed()));
+            let known = async {
+                // The sender lives in the map, which outlives this.
+                page.wait_for(|page| page.known().is_some()).await.ok().and_then(|page| page.known())
+            };
+            let known = tokio::time::timeout(left, known).await.ok().flatten();
+            pages.insert(url.clone(), known.unwrap_or_else(|| Err(late())));
+        }
+        pages
+    }
+
+    fn begin(&self, url: &str) -> watch::Receiver<Page> {
+        let mut known = lock(&self.known);
+        let sender = known.entry(url.to_owned()).or_insert_with(|| watch::Sender::new(Page::default()));
+        let is_due = sender.send_if_modified(|page| {
+            let is_due = page.is_due();
+            if is_due {
+                page.is_fetching = true;
+                page.began = Some(Instant::now());
+            }
+            is_due
+        });
+        if is_due {
+            let (reach, sender, url) = (self.reach.clone(), sender.clone(), url.to_owned());
+            let mut tasks = lock(&self.tasks);
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn(async move { reach.refresh(&url, &sender).await });
+        }
+        sender.subscribe()
+    }
+}
+
+fn late() -> String {
+    format!("there was no answer within {} s", LIMIT.as_secs())
+}
+
+impl Reach {
+    /// Shows what an earlier process kept, then what the network says.
+    async fn refresh(&self, url: &str, page: &watch::Sender<Page>) {
+        let is_new = page.borrow().text.is_none();
+        if is_new && let Some(text) = self.kept(url).await {
+            page.send_modify(|page| page.text = Some(text));
+        }
+        let fetched = async {
+            // The semaphore is never closed.
+            let _permit = self.permits.acquire().await;
+            let fetched = tokio::time::timeout(LIMIT, self.fetch(url)).await;
+            fetched.unwrap_or_else(|_| Err(late()))
+        };
+        let fetched = fetched.await;
+        match &fetched {
+            Ok(text) => self.keep(url, text).await,
+            Err(reason) => tracing::warn!("{url}: {reason}"),
+        }
+        page.send_modify(|page| {
+            page.is_fetching = false;
+            match fetched {
+                Ok(text) => {
+                    page.text = Some(text);
+                    page.failure = None;
+                }
+                Err(reason) => page.failure = Some(reason),
+            }
+        });
+    }
+
+    async fn fetch(&self, url: &str) -> Result<String, String> {
+        // Reads the system's certificates when it is the first.
+        let client = self.client.clone();
+        let client = tokio::task::spawn_blocking(move || client.reqwest()).await;
+        let client = client.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let mut url = checked(Url::parse(url).map_err(|error| format!("it is not a URL ({error})"))?)?;
+        for _ in 0..=MAX_REDIRECTS {
+            let mut response = client.get(url.clone()).send().await.map_err(http::causes)?;
+            let status = response.status();
+            if status.is_redirection()
+                && let Some(target) = response.headers().get(LOCATION).and_then(|it| it.to_str().ok())
+            {
+                let next = url.join(target).map_err(|error| format!("it redirects to no URL ({error})"))?;
+                let next = checked(next)?;
+                if url.scheme() == "https" && next.scheme() == "http" {
+                    return Err("it redirects from https to http".to_owned());
+                }
+                url = next;
+                continue;
+            }
+            if !status.is_success() {
+                return Err(format!("the server answered {}", status.as_u16()));
+            }
+            let mut bytes = Vec::new();
+            while let Some(chunk) = response.chunk().await.map_err(http::causes)? {
+                if bytes.len() + chunk.len() > MAX_BYTES {
+                    return Err(format!("it is larger than {} KiB", MAX_BYTES / 1024));
+                }
+                bytes.extend_from_slice(&chunk);
+            }
+            if bytes.contains(&0) {
+                return Err("it is not a text".to_owned());
+            }
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        Err(format!("it redirects more than {MAX_REDIRECTS} times"))
+    }
+
+    fn file(&self, url: &str) -> PathBuf {
+        self.directory.join(format!("{:016x}.json", hash(url)))
+    }
+
+    async fn kept(&self, url: &str) -> Option<String> {
+        let bytes = tokio::fs::read(self.file(url)).await.ok()?;
+        let kept: Value = serde_json::from_slice(&bytes).ok()?;
+        // Two URLs may share a file.
+        let is_this = kept.get("url").and_then(Value::as_str) == Some(url);
+        kept.get("text").and_then(Value::as_str).filter(|_| is_this).map(str::to_owned)
+    }
+
+    async fn keep(&self, url: &str, text: &str) {
+        let file = self.file(url);
+        let temporary = file.with_extension(format!("{}.new", std::process::id()));
+        let written = async {
+            tokio::fs::create_dir_all(&self.directory).await?;
+            tokio::fs::write(&temporary, json!({ "url": url, "text": text }).to_string()).await?;
+            tokio::fs::rename(&temporary, &file).await
+        };
+        if let Err(error) = written.await {
+            tracing::warn!("{} was not written: {error}", file.display());
+        }
+    }
+}
+
+fn checked(url: Url) -> Result<Url, String> {
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        other => Err(format!("only http and https are fetched, not {other}")),
+    }
+}
+
+/// FNV-1a: the same in every version, unlike the standard library's.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

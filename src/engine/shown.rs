@@ -1,0 +1,47 @@
+//! Which instruction files the model has before it, so that none is shown to it twice.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::{
+    message::MessageWithParts,
+    part::{PartKind, ToolState},
+};
+
+use crate::{base::lock::lock, library::InstructionBlock};
+
+/// Shared by the calls of one step. Made anew for each, so that what a failed call took is free again.
+#[derive(Debug, Clone, Default)]
+pub struct ShownInstructions(Arc<Mutex<HashSet<PathBuf>>>);
+
+impl ShownInstructions {
+    /// Those of the system prompt, and those that came with what was read or attached earlier.
+    pub fn new(blocks: &[InstructionBlock], history: &[MessageWithParts]) -> Self {
+        let parts = history.iter().flat_map(|message| &message.parts);
+        let metadata = parts.filter_map(|part| match &part.kind {
+            PartKind::Tool(tool) if tool.tool == "read" => match &tool.state {
+                // A result that was taken out of the history is no longer before the model.
+                ToolState::Completed { metadata, time, .. } if time.compacted.is_none() => Some(metadata),
+                _other => None,
+            },
+            PartKind::Text(text) => text.metadata.as_ref(),
+            _other => None,
+        });
+        let mut shown: HashSet<PathBuf> = metadata.flat_map(loaded).map(PathBuf::from).collect();
+        shown.extend(blocks.iter().map(|block| PathBuf::from(&block.source)));
+        Self(Arc::new(Mutex::new(shown)))
+    }
+
+    /// Whether the file is new; from then on it is not.
+    pub fn claim(&self, path: &Path) -> bool {
+        lock(&self.0).insert(path.to_owned())
+    }
+}
+
+fn loaded(metadata: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    metadata.get("loaded").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}

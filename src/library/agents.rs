@@ -1,0 +1,276 @@
+//! The agents: seven built-in ones, those of the configuration over them, and which one a session begins with (facts: OpenCode §3).
+
+use std::collections::BTreeMap;
+
+use serde_json::Map;
+use windlass_protocol::opencode::{
+    config::{AgentConfig, AgentMode},
+    permission::{Action, Rule},
+};
+
+use super::Agent;
+use crate::config::{
+    Config, Warning,
+    decode::parse_model,
+    rules::{deciding, defaults, impose, read_rules, rule, rules_from_tools, strictest},
+};
+
+/// See [`super::agents`].
+pub(super) fn agents(config: &Config) -> (Vec<Agent>, Vec<Warning>) {
+    let mut warnings = Vec::new();
+    let mut agents: BTreeMap<String, Agent> =
+        built_in(config).into_iter().map(|agent| (agent.name.clone(), agent)).collect();
+    for (name, agent_config) in &config.agents {
+        if agent_config.disable == Some(true) {
+            agents.remove(name);
+            continue;
+        }
+        let agent = agents.entry(name.clone()).or_insert_with(|| {
+            let permission = [defaults(&config.paths), config.permission.clone()].concat();
+            Agent { native: false, ..blank(name, AgentMode::All, permission) }
+        });
+        configure(agent, agent_config, config);
+    }
+    if !agents.values().any(Agent::is_primary) {
+        let message = "every primary agent is disabled or hidden; `build` is used".to_owned();
+        warnings.push(Warning { source: "agent".to_owned(), line: None, column: None, message });
+        agents.extend(built_in(config).into_iter().take(1).map(|build| (build.name.clone(), build)));
+    }
+    let mut agents: Vec<Agent> = agents.into_values().collect();
+    for agent in &mut agents {
+        keep_tool_output_readable(agent, config);
+        impose(&mut agent.permission, &config.managed);
+    }
+    let (default, warning) = default_agent(&agents, config);
+    warnings.extend(warning);
+    let default = default.map(|agent| agent.name.clone());
+    agents.sort_by_key(|agent| Some(&agent.name) != default.as_ref());
+    (agents, warnings)
+}
+
+/// The agent a session starts with: `default_agent` when it may be one, else `build`, else the first that may.
+///
+/// [`agents`] leaves at least one.
+pub(super) fn default_agent<'a>(
+    agents: &'a [Agent],
+    config: &Config,
+) -> (Option<&'a Agent>, Option<Warning>) {
+    let named = |name: &str| agents.iter().find(|agent| agent.name == name);
+    let is_primary = |agent: &&Agent| agent.mode == AgentMode::Primary && agent.is_primary();
+    let fallback = || {
+        named("build")
+            .filter(|agent| agent.is_primary())
+            .or_else(|| agents.iter().find(is_primary))
+            .or_else(|| agents.iter().find(|agent| agent.is_primary()))
+    };
+    let Some(wanted) = config.default_agent.as_deref() else { return (fallback(), None) };
+    let problem = match named(wanted) {
+        Some(agent) if agent.is_primary() => return (Some(agent), None),
+        Some(agent) if agent.mode == AgentMode::Subagent => "is a subagent",
+        Some(_) => "is hidden",
+        None => "does not exist",
+    };
+    let agent = fallback();
+    let used = agent.map_or("none", |agent| agent.name.as_str());
+    let message = format!("default agent `{wanted}` {problem}; `{used}` is used");
+    (agent, Some(Warning { source: "default_agent".to_owned(), line: None, column: None, message }))
+}
+
+fn built_in(config: &Config) -> Vec<Agent> {
+    let base = defaults(&config.paths);
+    let tool_output = format!("{}/*", config.paths.tool_output().display());
+    let plans = config.paths.data.join("plans");
+    let plan_files =
+        [".opencode/plans/*.md".to_owned(), format!("{}/*.md", plans.display()), relative_plans(config)];
+    let allow = |permission: &str| rule(permission, "*", Action::Allow);
+    let deny = |permission: &str| rule(permission, "*", Action::Deny);
+
+    let edits_plans = || {
+        let allowed = plan_files.iter().map(|file| rule("edit", file, Action::Allow));
+        std::iter::once(deny("edit")).chain(allowed)
+    };
+    let mut plan = vec![
+        allow("question"),
+        allow("plan_exit"),
+        rule("task", "general", Action::Deny),
+        rule("external_directory", &format!("{}/*", plans.display()), Action::Allow),
+    ];
+    plan.extend(edits_plans());
+    let plan_floor: Vec<Rule> = edits_plans().chain([rule("task", "general", Action::Deny)]).collect();
+
+    let env_files = [
+        rule("read", "*.env", Action::Ask),
+        rule("read", "*.env.*", Action::Ask),
+        rule("read", "*.env.example", Action::Allow),
+    ];
+    let mut explore = vec![deny("*")];
+    explore
+        .extend(["grep", "glob", "list", "bash", "webfetch", "websearch", "codesearch", "read"].map(allow));
+    explore.extend([
+        rule("external_directory", "*", Action::Ask),
+        rule("external_directory", &tool_output, Action::Allow),
+    ]);
+    explore.extend(env_files.clone());
+    let explore_floor: Vec<Rule> = std::iter::once(deny("edit")).chain(env_files).collect();
+
+    let agent = |name: &str, mode: AgentMode, specific: &[Rule], floor: &[Rule]| {
+        let mut permission = [base.as_slice(), specific, &config.permission].concat();
+        hold(&mut permission, floor, &config.permission);
+        blank(name, mode, permission)
+    };
+    let described =
+        |agent: Agent, description: &str| Agent { description: Some(description.to_owned()), ..agent };
+    let prompted = |agent: Agent, prompt: &str| Agent { prompt: Some(prompt.trim_end().to_owned()), ..agent };
+    let internal = |name: &str, prompt: &str| Agent {
+        hidden: true,
+        ..prompted(agent(name, AgentMode::Primary, &[deny("*")], &[deny("*")]), prompt)
+    };
+    vec![
+        described(
+            agent("build", AgentMode::Primary, &[allow("question"), allow("plan_enter")], &[]),
+            "The default agent: works on the task with every tool the permissions allow.",
+        ),
+        described(
+            agent("plan", AgentMode::Primary, &plan, &plan_floor),
+            "Plans without changing anything: reads, asks and proposes.",
+        ),
+        described(
+            prompted(
+                agent("general", AgentMode::Subagent, &[deny("todowrite")], &[]),
+                include_str!("prompts/general.txt"),
+            ),
+            "Carries out a research question or a task of several steps on its own. \
+             Use it to do independent pieces of work side by side.",
+        ),
+        described(
+            prompted(
+                agent("explore", AgentMode::Subagent, &explore, &explore_floor),
+                include_str!("prompts/explore.txt"),
+            ),
+            "Searches the code base quickly: finds files by name, code by content, and answers how something works. \
+             Say how thorough it shall be: quick, medium or very thorough. It cannot change anything.",
+        ),
+        Agent { temperature: Some(0.5), ..internal("title", include_str!("prompts/title.txt")) },
+        internal("summary", include_str!("prompts/summary.txt")),
+        internal("compaction", include_str!("prompts/compaction.txt")),
+    ]
+}
+
+fn blank(name: &str, mode: AgentMode, permission: Vec<Rule>) -> Agent {
+    Agent {
+        name: name.to_owned(),
+        title: None,
+        description: None,
+        mode,
+        native: true,
+        hidden: false,
+        temperature: None,
+        top_p: None,
+        color: None,
+        model: None,
+        variant: None,
+        prompt: None,
+        options: Map::new(),
+        steps: None,
+        permission,
+    }
+}
+
+/// Appends `floor` so that the user's general `permission` cannot loosen what makes the agent what it is; a rule
+/// under that agent's own name still can, as it comes later.
+///
+/// OpenCode lets `edit: ask` for everyone re-enable editing in `plan` and `explore`. The other way round the user's
+/// rules hold: where they are stricter than the floor, their action is taken.
+fn hold(permission: &mut Vec<Rule>, floor: &[Rule], user: &[Rule]) {
+    let held: Vec<Rule> = floor
+        .iter()
+        .map(|held| {
+            let present = deciding(&held.permission, &held.pattern, permission.iter());
+            let action = present.map_or(held.action, |present| strictest(present.action, held.action));
+            Rule { action, ..held.clone() }
+        })
+        .collect();
+    let asks_env_files = held.iter().any(|held| held.permission == "read");
+    permission.extend(held);
+    if !asks_env_files {
+        return;
+    }
+    // The lines above would turn the user's `secrets/*: deny` into `ask` for `secrets/.env`.
+    let denied = user.iter().filter(|rule| rule.permission == "read" && rule.action == Action::Deny);
+    for denied in denied.filter(|denied| denied.pattern != "*") {
+        if denied.pattern.ends_with('*') {
+            let suffixes = [".env", ".env.*"];
+            permission.extend(
+                suffixes.map(|suffix| rule("read", &format!("{}{suffix}", denied.pattern), Action::Deny)),
+            );
+        } else {
+            permission.push(denied.clone());
+        }
+    }
+}
+
+fn configure(agent: &mut Agent, agent_config: &AgentConfig, config: &Config) {
+    let AgentConfig {
+        name,
+        model,
+        variant,
+        temperature,
+        top_p,
+        prompt,
+        description,
+        mode,
+        hidden,
+        disable: _,
+        color,
+        steps,
+        permission,
+        options,
+        tools,
+    } = agent_config;
+    if let Some(model) = model.as_deref().and_then(parse_model) {
+        agent.variant = model.variant.clone();
+        agent.model = Some(model);
+    }
+    agent.variant = variant.clone().or(agent.variant.take());
+    agent.title = name.clone().or(agent.title.take());
+    agent.temperature = temperature.or(agent.temperature);
+    agent.top_p = top_p.or(agent.top_p);
+    agent.prompt = prompt.clone().or(agent.prompt.take());
+    agent.description = description.clone().or(agent.description.take());
+    agent.mode = mode.unwrap_or(agent.mode);
+    agent.hidden = hidden.unwrap_or(agent.hidden);
+    agent.color = color.clone().or(agent.color.take());
+    agent.steps = steps.or(agent.steps);
+    agent.options.extend(options.clone());
+    let tools = tools.iter().flatten().map(|(tool, is_enabled)| (tool.as_str(), *is_enabled));
+    agent.permission.extend(rules_from_tools(tools));
+    if let Some(permission) = permission {
+        agent.permission.extend(read_rules(permission, &config.environment.home).0);
+    }
+}
+
+/// Cut tool outputs stay readable under `external_directory: deny`, unless that very directory is denied.
+fn keep_tool_output_readable(agent: &mut Agent, config: &Config) {
+    let pattern = format!("{}/*", config.paths.tool_output().display());
+    let is_denied = agent.permission.iter().any(|rule| {
+        rule.permission == "external_directory" && rule.pattern == pattern && rule.action == Action::Deny
+    });
+    if !is_denied {
+        agent.permission.push(rule("external_directory", &pattern, Action::Allow));
+    }
+}
+
+/// Plan files outside the project as `edit` names them: relative to the worktree.
+fn relative_plans(config: &Config) -> String {
+    let plans = config.paths.data.join("plans");
+    let n_common =
+        config.worktree.components().zip(plans.components()).take_while(|(one, other)| one == other).count();
+    let n_up = config.worktree.components().count().saturating_sub(n_common);
+    let down = plans.components().skip(n_common).map(|component| component.as_os_str().to_string_lossy());
+    let parts: Vec<String> =
+        std::iter::repeat_n("..".to_owned(), n_up).chain(down.map(|part| part.into_owned())).collect();
+    format!("{}/*.md", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! Agents of the configuration: what a turn's request to the model shows of them, and what clients see.
+
+use serde_json::{Value, json};
+
+use crate::support::{agent::Agent, llm::Reply, scratch::Scratch};
+
+/// A model that takes a temperature and has two variants, beside the usual ones.
+fn able_model() -> Value {
+    json!({"provider": {"mock": {"models": {"able": {
+        "name": "Able",
+        "temperature": true,
+        "limit": {"context": 100_000, "output": 4096},
+        "options": {"seed": 1, "stop": "model"},
+        "variants": {
+            "high": {"reasoningEffort": "high", "user": "variant"},
+            "low": {"reasoningEffort": "low"},
+            "off": {"disabled": true, "reasoningEffort": "none"},
+        },
+    }}}}})
+}
+
+async fn start(config: Value) -> Agent {
+    Agent::builder().config(able_model()).config(config).spawn().await.initialized().await
+}
+
+/// A session that the named agent answers.
+async fn session_of(agent: &Agent, mode: &str) -> String {
+    let session = agent.new_session().await;
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": mode})).await.unwrap();
+    session
+}
+
+fn mode_ids(answer: &Value) -> Vec<&str> {
+    answer["modes"]["availableModes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|mode| mode["id"].as_str().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_request_shows_everything_its_agent_says() {
+    let reviewer = json!({
+        "description": "Reviews.", "mode": "primary", "prompt": "You review and nothing else.",
+        "model": "mock/able#high", "temperature": 0.2, "top_p": 0.9,
+        "options": {"stop": "agent", "user": "agent"}, "logit_bias": {"7": 1},
+        "tools": {"webfetch": false, "bash": true},
+        "permission": {"edit": "deny", "bash": {"*": "deny", "git *": "allow"}},
+    });
+    let agent = start(json!({"agent": {"reviewer": reviewer}})).await;
+    let session = session_of(&agent, "reviewer").await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let request = agent.llm.last_request();
+    assert!(request.system().starts_with("You review and nothing else."), "{}", request.system());
+    let body = &request.body;
+    assert_eq!(
+        json!([body["model"], body["temperature"], body["top_p"], body["logit_bias"]]),
+        json!(["able", 0.2, 0.9, {"7": 1}])
+    );
+    // The model's options, the agent's over them, the variant's over both.
+    assert_eq!(
+        json!([body["seed"], body["stop"], body["user"], body["reasoning_effort"]]),
+        json!([1, "agent", "variant", "high"])
+    );
+    let tools = request.tools();
+    for (tool, is_offered) in
+        [("read", true), ("bash", true), ("edit", false), ("write", false), ("webfetch", false)]
+    {
+        assert_eq!(tools.contains(&tool.to_owned()), is_offered, "{tool} in {tools:?}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_a_model_does_not_take_is_left_out_of_its_request() {
+    let plain = json!({"temperature": 0.2, "variant": "high", "model": "mock/other"});
+    let agent = start(json!({"agent": {"plain": plain, "off": {"model": "mock/able#off"}}})).await;
+    for (mode, model) in [("plain", "other"), ("off", "able")] {
+        let session = session_of(&agent, mode).await;
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        let body = agent.llm.last_request().body;
+        assert_eq!(body["model"], model);
+        assert_eq!((&body["temperature"], &body["reasoning_effort"]), (&Value::Null, &Value::Null), "{mode}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_agents_variant_holds_for_its_own_model_alone() {
+    let deep = json!({"model": "mock/able", "variant": "low"});
+    let agent = start(json!({"agent": {"deep": deep}})).await;
+    let session = session_of(&agent, "deep").await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    assert_eq!(agent.llm.last_request().body["reasoning_effort"], "low");
+    agent.request("session/set_model", json!({"sessionId": session, "modelId": "mock/mock"})).await.unwrap();
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let body = agent.llm.last_request().body;
+    assert_eq!((&body["model"], &body["reasoning_effort"]), (&json!("mock"), &Value::Null));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_last_of_an_agents_steps_has_no_tools_and_is_told_so() {
+    for key in ["steps", "maxSteps"] {
+        let agent = start(json!({"agent": {"short": {key: 2}}})).await;
+        let session = session_of(&agent, "short").await;
+        agent.llm.reply(Reply::call("call_1", "read", json!({"filePath": agent.scratch.path("a.txt")})));
+        agent.llm.reply(Reply::text("that is all I could do"));
+        let turn = agent.prompt(&session, "go").await;
+        assert_eq!(turn.stop, "max_turn_requests");
+        let requests = agent.llm.requests();
+        assert_eq!(requests.len(), 2);
+        assert!(!requests[0].tools().is_empty());
+        assert!(!requests[0].last_user().contains("maximum number of steps"));
+        assert_eq!(requests[1].tools(), Vec::<String>::new());
+        assert!(requests[1].last_user().contains("maximum number of steps"), "{}", requests[1].last_user());
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn clients_see_the_agents_a_user_may_choose() {
+    let config = json!({
+        "default_agent": "helper",
+        "agent": {
+            "helper": {"name": "Helping Hand", "description": "Helps.", "color": "#ff8800"},
+            "secret": {"hidden": true},
+            "worker": {"mode": "subagent"},
+            "gone": {"disable": true, "description": "never seen"},
+            "plan": {"disable": true},
+            "team/lead": {"mode": "primary"},
+        },
+        "mode": {"old": {"prompt": "An older spelling."}},
+    });
+    let agent = start(config).await;
+    let answer = agent.request("session/new", agent.session_params()).await.unwrap();
+    assert_eq!(mode_ids(&answer), ["helper", "build", "old", "team/lead"]);
+    assert_eq!(answer["modes"]["currentModeId"], "helper");
+    let helper = &answer["modes"]["availableModes"][0];
+    assert_eq!(
+        json!([helper["name"], helper["description"], helper["_meta"]]),
+        json!(["Helping Hand", "Helps.", {"windlass/color": "#ff8800"}])
+    );
+    let options = answer["configOptions"].as_array().unwrap();
+    let mode = options.iter().find(|option| option["id"] == "mode").unwrap();
+    let values: Vec<&str> =
+        mode["options"].as_array().unwrap().iter().map(|it| it["value"].as_str().unwrap()).collect();
+    assert_eq!(
+        (values, &mode["currentValue"]),
+        (vec!["helper", "build", "old", "team/lead"], &json!("helper"))
+    );
+    let session = answer["sessionId"].as_str().unwrap();
+    for hidden in ["secret", "worker", "gone", "plan", "title"] {
+        let refused =
+            agent.request("session/set_mode", json!({"sessionId": session, "modeId": hidden})).await;
+        assert!(refused.unwrap_err().message.contains(&format!("unknown mode `{hidden}`")));
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_subagent_works_with_what_its_own_entry_says() {
+    let config = json!({"agent": {
+        "scout": {
+            "mode": "subagent", "description": "Looks far ahead.", "prompt": "You scout.",
+            "model": "mock/able", "temperature": 0.7, "permission": {"*": "deny", "read": "allow"},
+        },
+        "loner": {"mode": "primary", "permission": {"task": {"scout": "deny"}}},
+    }});
+    let agent = start(config).await;
+    let session = agent.new_session().await;
+    let task = json!({"description": "look", "prompt": "CHILD", "subagent_type": "scout"});
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task));
+    agent.llm.reply_to("CHILD", Reply::text("nothing there"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let requests = agent.llm.requests();
+    let offered = requests[0].body["tools"].as_array().unwrap().iter();
+    let task = offered.map(|tool| &tool["function"]).find(|tool| tool["name"] == "task").unwrap();
+    assert!(task["description"].as_str().unwrap().contains("- scout: Looks far ahead."), "{task}");
+    let child = requests.iter().find(|request| request.last_user().contains("CHILD")).unwrap();
+    assert!(child.system().starts_with("You scout."));
+    assert_eq!((&child.body["model"], &child.body["temperature"]), (&json!("able"), &json!(0.7)));
+    assert_eq!(child.tools(), ["read"]);
+
+    let session = session_of(&agent, "loner").await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "again").await;
+    assert!(!agent.llm.last_request().body["tools"].to_string().contains("- scout:"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_entry_of_a_built_in_agent_changes_what_it_names() {
+    let build = json!({"prompt": "Build it my way.", "temperature": 0.3, "model": "mock/able"});
+    let agent = start(json!({"agent": {"build": build}})).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let request = agent.llm.last_request();
+    assert!(request.system().starts_with("Build it my way."));
+    assert_eq!(request.body["temperature"], 0.3);
+    assert!(request.tools().contains(&"edit".to_owned()));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_model_is_missing_works_with_the_default_one_and_says_so() {
+    let scratch = Scratch::new();
+    let config = json!({"agent": {"build": {"model": "mock/abel"}}});
+    let agent = Agent::builder()
+        .scratch(&scratch)
+        .config(able_model())
+        .config(config)
+        .spawn()
+        .await
+        .initialized()
+        .await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    let turn = agent.prompt(&session, "go").await;
+    assert!(turn.thoughts().contains("agent.build.model: mock/abel is not available"), "{}", turn.thoughts());
+    assert!(turn.thoughts().contains("did you mean mock/able"), "{}", turn.thoughts());
+    assert_eq!(agent.llm.last_request().body["model"], "mock");
+    agent.finish().await;
+}

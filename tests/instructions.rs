@@ -1,0 +1,180 @@
+//! Instruction files and pages: what of them reaches the model, what a user is told when something does not.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use crate::support::{
+    agent::Agent,
+    llm::Reply,
+    scratch::Scratch,
+    web::{Page, Web},
+};
+
+/// How long a turn waits for a page that was never seen.
+const PAGE_LIMIT: Duration = Duration::from_secs(5);
+
+async fn start(scratch: &Arc<Scratch>, urls: &[String]) -> Agent {
+    let config = json!({"instructions": urls});
+    Agent::builder().scratch(scratch).config(config).spawn().await.initialized().await
+}
+
+/// The system prompt of a turn and what the user was told beside it.
+async fn turn(agent: &Agent, session: &str) -> (String, String) {
+    agent.llm.reply(Reply::text("ok"));
+    let turn = agent.prompt(session, "go").await;
+    assert_eq!(turn.stop, "end_turn");
+    (agent.llm.last_request().system(), turn.thoughts())
+}
+
+#[tokio::test]
+async fn a_page_is_fetched_once_and_reaches_the_model_under_its_address() {
+    let web = Web::start().await;
+    web.page("/moved", Page::redirect("/rules.md"));
+    web.page("/rules.md", Page::new("text/markdown", "Prefer tabs."));
+    let url = web.url("/moved");
+    let agent = start(&Scratch::new(), std::slice::from_ref(&url)).await;
+    let session = agent.new_session().await;
+    for _ in 0..2 {
+        let (system, thoughts) = turn(&agent, &session).await;
+        assert!(system.contains(&format!("Instructions from: {url}\nPrefer tabs.")), "{system}");
+        assert_eq!(thoughts, "");
+    }
+    assert_eq!(web.asked().len(), 2);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_page_that_does_not_answer_delays_one_turn_and_no_session() {
+    let web = Web::start().await;
+    web.page("/silent", Page::hanging());
+    web.page("/rules.md", Page::new("text/plain", "Prefer tabs."));
+    let agent = start(&Scratch::new(), &[web.url("/silent"), web.url("/rules.md")]).await;
+    let start = Instant::now();
+    let session = agent.new_session().await;
+    assert!(start.elapsed() < PAGE_LIMIT, "the session waited {:?}", start.elapsed());
+    let (system, thoughts) = turn(&agent, &session).await;
+    assert!(system.contains("Prefer tabs."), "{system}");
+    let told =
+        format!("{}: is left out of the instructions: there was no answer within 5 s", web.url("/silent"));
+    assert!(thoughts.contains(&told), "{thoughts}");
+    agent.wait_stderr(&told).await;
+    let again = Instant::now();
+    let (_, thoughts) = turn(&agent, &session).await;
+    assert!(again.elapsed() < PAGE_LIMIT, "the second turn waited {:?}", again.elapsed());
+    assert_eq!(thoughts, "", "it is told once");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_page_seen_before_is_there_when_its_server_is_not() {
+    let (web, scratch) = (Web::start().await, Scratch::new());
+    web.page("/rules.md", Page::new("text/plain", "Prefer tabs."));
+    web.page("/rules.md", Page::hanging());
+    for _ in 0..2 {
+        let agent = start(&scratch, &[web.url("/rules.md")]).await;
+        let session = agent.new_session().await;
+        let begun = Instant::now();
+        let (system, thoughts) = turn(&agent, &session).await;
+        assert!(system.contains("Prefer tabs."), "{system}");
+        assert_eq!(thoughts, "");
+        assert!(begun.elapsed() < PAGE_LIMIT, "the turn waited {:?}", begun.elapsed());
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn pages_that_cannot_be_used_are_named_with_the_reason() {
+    let web = Web::start().await;
+    web.page("/away", Page::redirect("ftp://127.0.0.1/rules"));
+    web.page("/round", Page::redirect("/round"));
+    web.page("/large", Page::new("text/plain", vec![b'x'; 2 << 20]).chunked());
+    web.page("/image", Page::new("image/png", b"\x89PNG\0"));
+    let paths = ["/away", "/round", "/large", "/image", "/missing"];
+    let urls: Vec<String> = paths.iter().map(|path| web.url(path)).chain(["http://".to_owned()]).collect();
+    let agent = start(&Scratch::new(), &urls).await;
+    let session = agent.new_session().await;
+    let (system, thoughts) = turn(&agent, &session).await;
+    assert!(!system.contains("Instructions from: http"), "{system}");
+    let reasons = [
+        "only http and https are fetched, not ftp",
+        "it redirects more than 5 times",
+        "it is larger than 1024 KiB",
+        "it is not a text",
+        "the server answered 404",
+        "it is not a URL (empty host)",
+    ];
+    for (url, reason) in urls.iter().zip(reasons) {
+        let told = format!("{url}: is left out of the instructions: {reason}");
+        assert!(thoughts.contains(&told), "no `{told}` in {thoughts}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_huge_file_is_cut_and_the_user_is_told_once() {
+    let scratch = Scratch::new();
+    scratch.write("AGENTS.md", format!("Rule one.\n{}", "filler ".repeat(10 << 20 >> 3)));
+    scratch.write("docs/more.md", "Rule two.");
+    let config = json!({"instructions": ["docs/*.md"]});
+    let agent = Agent::builder().scratch(&scratch).config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let (system, thoughts) = turn(&agent, &session).await;
+    assert!(system.contains("Rule one.") && system.contains("Rule two."));
+    assert!(system.len() < 300 * 1024, "{} bytes", system.len());
+    assert!(thoughts.contains("AGENTS.md: is cut: 262144 of"), "{thoughts}");
+    agent.wait_stderr("AGENTS.md: is cut: 262144 of").await;
+    let (_, thoughts) = turn(&agent, &session).await;
+    assert_eq!(thoughts, "");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_takes_notices_gets_the_warning_as_one() {
+    let scratch = Scratch::new();
+    std::os::unix::fs::symlink("AGENTS.md", scratch.work.join("AGENTS.md")).unwrap();
+    let agent = Agent::builder().scratch(&scratch).spawn().await;
+    agent.initialize_with(json!({"session": {"notices": {}}})).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    let turn = agent.prompt(&session, "go").await;
+    let notices = turn.all("notice");
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert_eq!(notices[0]["severity"], "warning");
+    let description = notices[0]["description"].as_str().unwrap();
+    assert!(description.contains("AGENTS.md: is left out") && description.contains("symbolic links"));
+    assert_eq!(turn.thoughts(), "");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn files_are_read_for_each_turn_and_named_by_their_paths() {
+    let scratch = Scratch::new();
+    scratch.write("AGENTS.md", "Outer rule.");
+    scratch.write("sub/AGENTS.md", "Inner rule.");
+    scratch.write("sub/CLAUDE.md", "Not this name.");
+    std::fs::write(scratch.home.join("own.md"), "Own rule.").unwrap();
+    let config = json!({"instructions": ["~/own.md"]});
+    let agent = Agent::builder().scratch(&scratch).config(config).spawn().await.initialized().await;
+    let params = json!({"cwd": scratch.path("sub"), "mcpServers": []});
+    let session =
+        agent.request("session/new", params).await.unwrap()["sessionId"].as_str().unwrap().to_owned();
+    let (system, _) = turn(&agent, &session).await;
+    let places: Vec<Option<usize>> = [
+        format!("Instructions from: {}\nOuter rule.", scratch.path("AGENTS.md")),
+        format!("Instructions from: {}\nInner rule.", scratch.path("sub/AGENTS.md")),
+        format!("Instructions from: {}/own.md\nOwn rule.", scratch.home.display()),
+    ]
+    .iter()
+    .map(|text| system.find(text.as_str()))
+    .collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} in {system}");
+    assert!(!system.contains("Not this name."));
+    scratch.write("sub/AGENTS.md", "Changed rule.");
+    let (system, _) = turn(&agent, &session).await;
+    assert!(system.contains("Changed rule.") && !system.contains("Inner rule."));
+    agent.finish().await;
+}
