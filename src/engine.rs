@@ -1,7 +1,7 @@
 //! The engine: sessions, turns and steps behind one façade, the API boundary for every front end.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -38,6 +38,7 @@ mod attach;
 mod calls;
 mod error;
 pub mod keys;
+mod limits;
 mod pages;
 mod project;
 mod prompt;
@@ -56,6 +57,7 @@ pub use error::{EngineError, EngineErrorKind};
 pub use session::{PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, Loaded, Workspace};
 
+use limits::Limits;
 use session::{Command, Inbox, SessionCx, Tickets};
 
 /// How long an organisation's configuration counts as fresh.
@@ -100,6 +102,7 @@ struct OpenSession {
     mcp: Option<Arc<mcp::Servers>>,
     /// The servers are those of the session that started this one, and end with that.
     is_mcp_lent: bool,
+    limits: Limits,
     tickets: Arc<Tickets>,
     /// Absent while the session is idle: it is rebuilt from the store by the next prompt.
     task: Option<Task>,
@@ -403,14 +406,29 @@ impl Engine {
             Arc::new(mcp::Servers::start(specs, directory, self.0.bus.clone()))
         };
         let mcp = (!servers.is_empty()).then(|| start(servers));
-        let open = OpenSession { workspace, mcp, is_mcp_lent: false, tickets: Arc::default(), task: None };
+        let limits = Limits::default();
+        let open =
+            OpenSession { workspace, mcp, is_mcp_lent: false, limits, tickets: Arc::default(), task: None };
         lock(&self.0.sessions).insert(id.clone(), open);
     }
 
-    /// Opens a subagent's session with what its parent uses.
-    fn register_child(&self, id: &SessionId, workspace: Arc<Workspace>, mcp: Option<Arc<mcp::Servers>>) {
-        let open = OpenSession { workspace, mcp, is_mcp_lent: true, tickets: Arc::default(), task: None };
-        lock(&self.0.sessions).insert(id.clone(), open);
+    /// Opens a subagent's session with what its parent uses. False when it is open already.
+    fn register_child(
+        &self,
+        id: &SessionId,
+        workspace: Arc<Workspace>,
+        mcp: Option<Arc<mcp::Servers>>,
+        limits: Limits,
+    ) -> bool {
+        let open =
+            OpenSession { workspace, mcp, is_mcp_lent: true, limits, tickets: Arc::default(), task: None };
+        match lock(&self.0.sessions).entry(id.clone()) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(place) => {
+                place.insert(open);
+                true
+            }
+        }
     }
 
     /// The stored project id of a worktree. One that is not known yet is found out in the background.
@@ -511,6 +529,7 @@ impl Engine {
                     id: id.clone(),
                     workspace: open.workspace.clone(),
                     mcp: open.mcp.clone(),
+                    limits: open.limits.clone(),
                     tickets: open.tickets.clone(),
                     told: Mutex::default(),
                     own_inbox: inbox.downgrade(),

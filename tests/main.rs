@@ -17,6 +17,7 @@ mod config_layers;
 mod demo;
 mod envelope;
 mod events;
+mod files;
 mod initialize;
 mod instructions;
 mod mcp;

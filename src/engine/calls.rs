@@ -98,7 +98,10 @@ impl Toolbox {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: true });
         }
         tools.retain(|name, _| {
-            name == INVALID || !permission::is_tool_hidden(tool::permission_name(name), &rules)
+            let permission = tool::permission_name(name);
+            let is_hidden =
+                permission::is_tool_hidden(permission, &rules) || cx.session.limits.hides(permission);
+            name == INVALID || !is_hidden
         });
         let subagents = subtask::offered(&cx.loaded, &rules);
         if subagents.is_empty() {
@@ -266,6 +269,9 @@ impl Host for CallHost {
 impl CallHost {
     /// An answer that comes with or after a cancel allows nothing.
     async fn asked(&self, ask: Ask, is_any: bool) -> Result<(), ToolError> {
+        if let Some(refusal) = self.parent.limits.refusal(&ask) {
+            return Err(ToolError::Model(refusal));
+        }
         let asker = Asker {
             session_id: &self.session_id,
             tool: ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() },
@@ -318,7 +324,9 @@ pub async fn run(
         }
     }
     if !cx.cancel.is_cancelled() {
-        return Ok(if is_rejected { CallsEnd::Rejected } else { CallsEnd::Ran });
+        let experimental = cx.loaded.config.raw.get("experimental");
+        let goes_on = experimental.and_then(|it| it.get("continue_loop_on_deny")) == Some(&Value::Bool(true));
+        return Ok(if is_rejected && !goes_on { CallsEnd::Rejected } else { CallsEnd::Ran });
     }
     let limit = if state.info.parent_id.is_some() { SETTLE } else { SETTLE_WITH_SUBAGENTS };
     let settled = async {
@@ -350,6 +358,7 @@ async fn start(
         engine: cx.session.engine.clone(),
         info: state.info.clone(),
         rules: rules.clone(),
+        limits: cx.session.limits.clone(),
         model: cx.model.reference(),
         loaded: cx.loaded.clone(),
         workspace: cx.session.workspace.clone(),

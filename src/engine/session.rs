@@ -19,6 +19,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     Engine, EngineError, EngineErrorKind,
+    limits::Limits,
     state::{Journal, SessionState},
     turn,
     workspace::Workspace,
@@ -173,6 +174,8 @@ pub struct SessionCx {
     pub workspace: Arc<Workspace>,
     /// Servers the client gave for this session.
     pub mcp: Option<Arc<mcp::Servers>>,
+    /// What the sessions above may do, when it is a subagent's.
+    pub limits: Limits,
     pub tickets: Arc<Tickets>,
     /// Warnings that the user has seen.
     pub told: Mutex<HashSet<String>>,

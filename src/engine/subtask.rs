@@ -16,13 +16,16 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Engine, EngineError, PromptInput, PromptPart, StopReason, TurnOutcome, project,
+    Engine, EngineError, PromptInput, PromptPart, StopReason, TurnOutcome,
+    limits::Limits,
+    project,
     workspace::{Loaded, Workspace},
 };
 use crate::{
     base::{clock, ids},
     library::Agent,
     mcp, permission,
+    storage::StorageError,
     tool::{Subtask, ToolError, ToolOutput},
 };
 
@@ -35,6 +38,8 @@ pub struct Parent {
     pub info: Session,
     /// Its agent's rules, then its own.
     pub rules: Arc<[Rule]>,
+    /// What the sessions above it may do.
+    pub limits: Limits,
     pub model: ModelRef,
     pub loaded: Arc<Loaded>,
     pub workspace: Arc<Workspace>,
@@ -84,7 +89,7 @@ pub async fn run(
     })?;
     check_depth(parent).await?;
     let model = agent.model.clone().unwrap_or_else(|| parent.model.clone());
-    let child = open(parent, agent, &request).await.map_err(internal)?;
+    let child = open(parent, agent, &request).await?;
     let cancel = CancelOnDrop { engine: parent.engine.clone(), id: child.id.clone() };
     let metadata = json!({
         "parentSessionId": parent.info.id, "sessionId": child.id,
@@ -179,10 +184,11 @@ async fn check_depth(parent: &Parent) -> Result<(), ToolError> {
 }
 
 /// The child session: the one of an earlier task of this parent, or a new one.
-async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Session, EngineError> {
+async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Session, ToolError> {
     let engine = &parent.engine;
+    let stored = |error: StorageError| internal(error.into());
     let earlier = match request.task_id.as_deref().and_then(|id| SessionId::parse(id).ok()) {
-        Some(id) => engine.storage().session(id).await?,
+        Some(id) => engine.storage().session(id).await.map_err(stored)?,
         None => None,
     };
     let earlier = earlier.filter(|session| session.parent_id.as_ref() == Some(&parent.info.id));
@@ -190,11 +196,17 @@ async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Sessi
         Some(session) => (session, EventPayload::SessionUpdated),
         None => {
             let session = new_session(parent, agent, &request.description);
-            engine.storage().create_session(session.clone()).await?;
+            engine.storage().create_session(session.clone()).await.map_err(stored)?;
             (session, EventPayload::SessionCreated)
         }
     };
-    engine.register_child(&info.id, parent.workspace.clone(), parent.mcp.clone());
+    let limits = parent.limits.below(&parent.rules);
+    if !engine.register_child(&info.id, parent.workspace.clone(), parent.mcp.clone(), limits) {
+        return Err(ToolError::Model(format!(
+            "The task {} is still being worked on; wait for its result before you give it more to do.",
+            info.id
+        )));
+    }
     engine.bus().publish(event(SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) }));
     Ok(info)
 }

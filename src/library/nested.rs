@@ -24,7 +24,8 @@ impl Nested {
     /// The files that go with `file`, outermost first. The directory's own are in the system prompt. Blocks.
     pub fn files(&self, file: &Path) -> Vec<PathBuf> {
         let Some(parent) = file.parent() else { return Vec::new() };
-        let between = parent.ancestors().take_while(|it| it.starts_with(&self.directory) && *it != self.directory);
+        let between =
+            parent.ancestors().take_while(|it| it.starts_with(&self.directory) && *it != self.directory);
         let mut files: Vec<PathBuf> = between
             .filter_map(|directory| {
                 self.names.iter().map(|name| directory.join(name)).find(|found| found.is_file())

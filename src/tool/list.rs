@@ -95,16 +95,21 @@ fn list(
     let walk = Walk { root, is_hidden_included: false, excluded: &walk::matcher(root, &globs)? };
     // Nearest first, so that a deep directory does not push out what lies beside it.
     let found: Mutex<BinaryHeap<(usize, PathBuf)>> = Mutex::default();
-    walk::files(&walk, stopped, |_| true, || {
-        |entry: &ignore::DirEntry| {
-            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-            found.push((entry.depth(), entry.path().to_owned()));
-            if found.len() > LIMIT + 1 {
-                found.pop();
+    walk::files(
+        &walk,
+        stopped,
+        |_| true,
+        || {
+            |entry: &ignore::DirEntry| {
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                found.push((entry.depth(), entry.path().to_owned()));
+                if found.len() > LIMIT + 1 {
+                    found.pop();
+                }
+                ControlFlow::Continue(())
             }
-            ControlFlow::Continue(())
-        }
-    });
+        },
+    );
     let mut files = found.into_inner().unwrap_or_else(PoisonError::into_inner).into_sorted_vec();
     let is_truncated = files.len() > LIMIT;
     files.truncate(LIMIT);

@@ -102,7 +102,11 @@ fn is_free(roots: &Roots, file: &Path, (rules, answers): &(Vec<Rule>, Vec<Rule>)
 }
 
 /// Adds the instruction files that go with what was read and that the model has not seen.
-async fn remind(cx: &ToolCx<'_>, tool_output: &mut ToolOutput, mut files: Vec<PathBuf>) -> Result<(), ToolError> {
+async fn remind(
+    cx: &ToolCx<'_>,
+    tool_output: &mut ToolOutput,
+    mut files: Vec<PathBuf>,
+) -> Result<(), ToolError> {
     files.retain(|file| cx.host.claim_instructions(file));
     if files.is_empty() {
         return Ok(());
@@ -114,7 +118,9 @@ async fn remind(cx: &ToolCx<'_>, tool_output: &mut ToolOutput, mut files: Vec<Pa
     let loaded: Vec<Value> = blocks.iter().map(|block| Value::String(block.source.clone())).collect();
     tool_output.metadata.insert("loaded".to_owned(), Value::Array(loaded));
     let texts: Vec<&str> = blocks.iter().map(|block| block.text.trim_end()).collect();
-    tool_output.output.push_str(&format!("\n\n<system-reminder>\n{}\n</system-reminder>", texts.join("\n\n")));
+    tool_output
+        .output
+        .push_str(&format!("\n\n<system-reminder>\n{}\n</system-reminder>", texts.join("\n\n")));
     Ok(())
 }
 
@@ -158,7 +164,12 @@ fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOut
             }
         }
     };
-    Ok(ToolOutput { title: one_line(Path::new(&target.relative)), output, metadata: object(metadata), attachments })
+    Ok(ToolOutput {
+        title: one_line(Path::new(&target.relative)),
+        output,
+        metadata: object(metadata),
+        attachments,
+    })
 }
 
 /// Says which neighbours may have been meant.

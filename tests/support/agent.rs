@@ -823,6 +823,10 @@ impl Agent {
         state.may_be_cut = true;
     }
 
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
     pub fn signal(&self, signal: Signal) {
         process::send(self.pid, signal);
     }

@@ -11,7 +11,8 @@ fn files(root: &Path, variables: &[(&str, &str)], file: &str) -> Vec<String> {
     let environment = Environment { variables, home: root.join("home") };
     let config = load(&environment, &Paths::new(&environment), &root.join("p/session"));
     let found = Nested::new(&config).files(&root.join("p").join(file));
-    let relative = |path: &std::path::PathBuf| path.strip_prefix(root.join("p")).unwrap().display().to_string();
+    let relative =
+        |path: &std::path::PathBuf| path.strip_prefix(root.join("p")).unwrap().display().to_string();
     found.iter().map(relative).collect()
 }
 
@@ -61,5 +62,9 @@ fn all_together_are_bounded() {
     let sources: Vec<&str> = blocks.iter().map(|block| block.source.as_str()).collect();
     assert_eq!(sources, [large.display().to_string(), after.display().to_string()]);
     assert!(blocks[0].text.ends_with("xxx"));
-    assert!(blocks[1].text.ends_with("\n[The file is cut here: 0 of 100 bytes are shown.]"), "{}", blocks[1].text);
+    assert!(
+        blocks[1].text.ends_with("\n[The file is cut here: 0 of 100 bytes are shown.]"),
+        "{}",
+        blocks[1].text
+    );
 }

@@ -57,10 +57,7 @@ fn what_is_missing_or_wrong_is_named() {
         (json!({ "filePath": "a", "limit": 1.5 }), "`limit` must be of type integer, but is 1.5"),
         (json!([1]), "the input must be of type object, but is [1]"),
         // Fits the schema's types, so the decoder's own words are all there is.
-        (
-            json!({ "filePath": "a", "limit": -1 }),
-            "invalid value: integer `-1`, expected usize",
-        ),
+        (json!({ "filePath": "a", "limit": -1 }), "invalid value: integer `-1`, expected usize"),
     ] {
         assert_eq!(
             arguments::<read::Args>("read", input).expect_err("fails"),

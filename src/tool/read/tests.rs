@@ -210,10 +210,7 @@ async fn what_cannot_be_read_is_said() {
                 text("huge.png")
             ),
         ),
-        (
-            "loop",
-            format!("Cannot read {}: Too many levels of symbolic links (os error 40)", text("loop")),
-        ),
+        ("loop", format!("Cannot read {}: Too many levels of symbolic links (os error 40)", text("loop"))),
         ("nul/below", format!("Cannot read {}: Not a directory (os error 20)", text("nul/below"))),
         ("a\0b", format!("Cannot read {}: file name contained an unexpected NUL byte", text("a\0b"))),
         ("pipe", format!("Cannot read {}: it is not a regular file.", text("pipe"))),
