@@ -43,7 +43,11 @@ pub struct Sources {
 pub fn load(environment: &Environment, paths: &Paths, directory: &Path, hook: Option<Hook<'_>>) -> Config {
     let worktree = worktree(directory);
     let sources = read(environment, paths, directory, &worktree);
-    resolve(&Place { paths, directory, worktree: &worktree }, sources, hook).0
+    let (mut config, _) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hook);
+    // Hundreds of prompts, which are in their types already.
+    config.raw.shift_remove("agent");
+    config.raw.shift_remove("command");
+    config
 }
 
 /// The configuration of a directory, and who set each of its values.

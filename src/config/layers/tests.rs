@@ -137,6 +137,21 @@ fn deprecated_forms_are_lowered() {
     check("deprecated");
 }
 
+#[test]
+fn every_layer_stands_where_it_should() {
+    check("every_layer");
+}
+
+#[test]
+fn every_key_is_understood() {
+    check("every_key");
+}
+
+#[test]
+fn older_and_newer_forms_are_lowered_and_typing_errors_recognised() {
+    check("other_forms");
+}
+
 fn layer(text: &str) -> (Layer, Vec<String>) {
     let mut findings = Findings::default();
     let variables = BTreeMap::from([("LONG".to_owned(), "0123456789\n0123456789".to_owned())]);
