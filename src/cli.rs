@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 mod acp;
 mod agent;
 mod auth;
+mod config;
 mod debug;
 mod environment;
 mod logging;
@@ -79,6 +80,8 @@ enum Command {
     Session(session::SessionArgs),
     /// Manage provider keys.
     Auth(auth::AuthArgs),
+    /// Show the configuration, where each value is from, and what is wrong with it.
+    Config(config::ConfigArgs),
     /// List and revoke remembered permissions of a project.
     Permission(permission::PermissionArgs),
 }
@@ -102,6 +105,7 @@ pub fn run() -> ExitCode {
         Some(Command::Agent(args)) => agent::run(environment, args),
         Some(Command::Debug(args)) => debug::run(environment, args),
         Some(Command::Auth(args)) => auth::run(&environment, args),
+        Some(Command::Config(args)) => config::run(environment, args),
         Some(Command::Permission(args)) => permission::run(&environment, args),
         Some(Command::Run(args)) => run::run(environment, args),
         Some(Command::Models(args)) => models::run(environment, args),

@@ -85,7 +85,7 @@ pub struct Config {
     pub file_time: bool,
     /// The other keys, each of one feature.
     pub settings: Settings,
-    /// The merged JSON.
+    /// The merged JSON, without `agent` and `command` where [`load`] made it.
     pub raw: Map<String, Value>,
     /// What was wrong in the files, for the user to see.
     pub warnings: Vec<Warning>,

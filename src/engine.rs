@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -24,7 +24,7 @@ use windlass_protocol::opencode::{
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
-    config::{Environment, paths::Paths},
+    config::{Environment, paths::Paths, remote},
     library::{self, Instructions},
     mcp,
     provider::{auth, http},
@@ -47,6 +47,7 @@ mod pages;
 mod project;
 mod prompt;
 mod questions;
+mod remote_config;
 mod session;
 mod shown;
 mod state;
@@ -66,6 +67,9 @@ pub use workspace::{Choice, Loaded, Workspace};
 
 use limits::Limits;
 use session::{Command, Inbox, SessionCx, Tickets};
+
+/// How long an organisation's configuration counts as fresh.
+const FRESH: Duration = Duration::from_secs(300);
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
@@ -95,6 +99,8 @@ struct Inner {
     is_finishing: AtomicBool,
     /// False after `logout`: stored keys are not used until the user authenticates again.
     use_stored_keys: AtomicBool,
+    /// When organisations' configurations were asked for last.
+    refreshed: Mutex<Option<Instant>>,
     /// When old tool outputs were last looked for, in milliseconds since the epoch.
     cleaned_ms: AtomicI64,
 }
@@ -186,6 +192,7 @@ impl Engine {
             finishing: Mutex::default(),
             is_finishing: AtomicBool::new(false),
             use_stored_keys: AtomicBool::new(true),
+            refreshed: Mutex::default(),
             cleaned_ms: AtomicI64::new(0),
         }))
     }
@@ -224,8 +231,20 @@ impl Engine {
         tokio::task::spawn_blocking(move || truncate::clean(&directory, SystemTime::now()));
     }
 
-    /// What a directory's files say now, without starting its services.
+    /// What a directory's files say now, without starting its services. What is wrong in them is logged.
     pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
+        let loaded = self.inspect_files(directory).await?;
+        for warning in &loaded.warnings {
+            tracing::warn!("{warning}");
+        }
+        for note in &loaded.config.notes {
+            tracing::debug!("{note}");
+        }
+        Ok(loaded)
+    }
+
+    /// Like [`Engine::read_files`], for those who tell what is wrong themselves.
+    pub async fn inspect_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
         let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let directory = directory.to_owned();
@@ -236,12 +255,51 @@ impl Engine {
             }
             Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys))
         });
-        let loaded =
-            read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))??;
-        for warning in &loaded.warnings {
-            tracing::warn!("{warning}");
+        read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
+    }
+
+    /// Reads a directory's files again, for the next turns of its sessions. Nothing happens where none is open.
+    pub async fn reload(&self, directory: &Path) -> Result<(), EngineError> {
+        let Some(workspace) = lock(&self.0.workspaces).get(directory).cloned() else { return Ok(()) };
+        let loaded = self.read_files(directory).await?;
+        workspace.replace(loaded);
+        Ok(())
+    }
+
+    /// Has organisations' configurations fetched in the background, and what they change read again.
+    fn refresh_remote_config(&self) {
+        {
+            let mut refreshed = lock(&self.0.refreshed);
+            if refreshed.is_some_and(|at| at.elapsed() < FRESH) {
+                return;
+            }
+            *refreshed = Some(Instant::now());
         }
-        Ok(loaded)
+        let engine = self.clone();
+        tokio::spawn(async move {
+            if !engine.fetch_remote_config().await {
+                return;
+            }
+            let directories: Vec<PathBuf> = lock(&engine.0.workspaces).keys().cloned().collect();
+            for directory in directories {
+                if let Err(error) = engine.reload(&directory).await {
+                    tracing::warn!("{} was not read again: {error}", directory.display());
+                }
+            }
+            tracing::info!("an organisation's configuration changed and was read again");
+        });
+    }
+
+    /// Fetches what organisations serve; whether it is something else than what was kept.
+    pub async fn fetch_remote_config(&self) -> bool {
+        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
+        let entries = tokio::task::spawn_blocking(move || remote::entries(&environment, &paths)).await;
+        match entries.unwrap_or_default() {
+            entries if entries.is_empty() => false,
+            entries => {
+                remote_config::refresh(&self.0.http, &self.0.environment, &self.0.paths, entries).await
+            }
+        }
     }
 
     /// The instructions of a directory, its files read now and its pages fetched before where that is possible.
@@ -255,6 +313,7 @@ impl Engine {
     /// The services of a directory, with its files read afresh.
     pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
         let loaded = self.read_files(directory).await?;
+        self.refresh_remote_config();
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
         let mut workspaces = lock(&self.0.workspaces);
         match workspaces.get(&loaded.config.directory) {

@@ -15,6 +15,7 @@ mod batch;
 mod cancel;
 mod cli;
 mod config;
+mod config_layers;
 mod demo;
 mod envelope;
 mod events;

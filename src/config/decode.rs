@@ -140,8 +140,7 @@ fn changed(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<Strin
 
 /// Settings one by one: what does not go together with the rest must not take the rest with it.
 fn settings(raw: &Map<String, Value>) -> Settings {
-    let decoded = Settings::deserialize(Value::Object(raw.clone()));
-    decoded.unwrap_or_else(|_| {
+    Settings::deserialize(raw).unwrap_or_else(|_| {
         let is_usable = |(key, value): &(&String, &Value)| {
             let alone = Map::from_iter([((*key).clone(), (*value).clone())]);
             Settings::deserialize(Value::Object(alone)).is_ok()

@@ -18,6 +18,7 @@ use super::{
     markdown,
     paths::Paths,
     remote,
+    sources::{Leaf, leaves},
 };
 
 /// A larger configuration or `{file:…}` is a mistake.
@@ -42,7 +43,58 @@ pub struct Sources {
 pub fn load(environment: &Environment, paths: &Paths, directory: &Path, hook: Option<Hook<'_>>) -> Config {
     let worktree = worktree(directory);
     let sources = read(environment, paths, directory, &worktree);
-    resolve(&Place { paths, directory, worktree: &worktree }, sources, hook).0
+    let (mut config, _) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hook);
+    // Hundreds of prompts, which are in their types already.
+    config.raw.shift_remove("agent");
+    config.raw.shift_remove("command");
+    config
+}
+
+/// The configuration of a directory, and who set each of its values.
+pub fn explain(environment: &Environment, paths: &Paths, directory: &Path) -> (Config, Vec<Leaf>) {
+    let worktree = worktree(directory);
+    let sources = read(environment, paths, directory, &worktree);
+    let (config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, None);
+    let leaves = leaves(&config.raw, &layers);
+    (config, leaves)
+}
+
+/// What lies where configuration is looked for and is not read, and what is wrong in it.
+pub fn unread(environment: &Environment, paths: &Paths, directory: &Path) -> Findings {
+    const SWITCH: &str = "OPENCODE_DISABLE_PROJECT_CONFIG";
+    let worktree = worktree(directory);
+    let mut findings = Findings::default();
+    let mut note = |path: &Path, message: &str| {
+        let source = path.display().to_string();
+        findings.notes.push(Warning { source, line: None, column: None, message: message.to_owned() });
+    };
+    let read_now = read(environment, paths, directory, &worktree);
+    let mut variables = environment.variables.clone();
+    variables.remove(SWITCH);
+    let without_switch = Environment { variables, home: environment.home.clone() };
+    let all = read(&without_switch, paths, directory, &worktree);
+    let is_read = |source: &str| read_now.layers.iter().any(|layer| layer.source == source);
+    let unread: Vec<&Layer> = all.layers.iter().filter(|layer| !is_read(&layer.source)).collect();
+    for layer in &unread {
+        note(Path::new(&layer.source), &format!("is not read, because {SWITCH} is set"));
+    }
+    let project = project_directories(directory, &worktree);
+    let named = project.iter().map(|it| it.to_path_buf()).chain(all.directories.iter().cloned());
+    for directory in named.collect::<BTreeSet<_>>() {
+        for name in ["opencode.json5", "opencode.yaml", "opencode.yml", "opencode.toml", ".opencode.json"] {
+            let file = directory.join(name);
+            if file.is_file() {
+                note(&file, "is not read; `opencode.json` and `opencode.jsonc` are");
+            }
+        }
+    }
+    let legacy = paths.opencode_config.join("config");
+    if legacy.is_file() {
+        note(&legacy, "is not read; write what it says as `opencode.json`");
+    }
+    let of_unread = |warning: &Warning| unread.iter().any(|layer| layer.source == warning.source);
+    findings.warnings.extend(all.findings.warnings.into_iter().filter(of_unread));
+    findings
 }
 
 /// The repository around `directory`: the nearest ancestor with `.git`, a directory or (in a linked worktree) a

@@ -55,8 +55,11 @@ pub fn leaves(raw: &Map<String, Value>, layers: &[Layer]) -> Vec<Leaf> {
 }
 
 /// One line for each value, below it who set it and what that overrode.
-pub fn render(leaves: &[Leaf]) -> String {
+pub fn render(leaves: &[Leaf], is_masked: bool) -> String {
     let mut text = String::new();
+    let masked_at = |path: &mut Vec<String>, value: &Value| {
+        if is_masked { masked_at(path, value) } else { value.clone() }
+    };
     for leaf in leaves {
         let name: Vec<String> = leaf.path.iter().map(|key| quoted(key)).collect();
         let mut path = leaf.path.clone();

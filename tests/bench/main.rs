@@ -13,6 +13,7 @@ mod agent;
 mod model;
 mod scenarios;
 mod search;
+mod setup;
 mod table;
 mod tools;
 mod usage;

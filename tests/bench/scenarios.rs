@@ -50,6 +50,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "output", is_long: false, run: tools::output },
     Scenario { name: "edit", is_long: false, run: tools::edit },
     Scenario { name: "reads", is_long: false, run: tools::reads },
+    crate::setup::SETUP,
     Scenario { name: "search", is_long: true, run: search::search },
 ];
 
@@ -162,6 +163,10 @@ impl Subject {
         let session = agent.new_session(self.cwd()?)?;
         agent.prompt(&session, "hello")?;
         Ok((agent, session))
+    }
+
+    pub fn root(&self) -> &Path {
+        self.root.path()
     }
 
     pub fn cwd(&self) -> Result<&str> {

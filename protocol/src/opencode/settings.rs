@@ -211,4 +211,8 @@ pub struct ExperimentalSettings {
 pub struct WindlassSettings {
     /// Whether an existing file is changed only when the session knows it as it is.
     pub file_time: Option<bool>,
+    /// Where `websearch` and `codesearch` ask instead of Exa.
+    pub exa_url: Option<String>,
+    /// Where `websearch` asks instead of Parallel.
+    pub parallel_url: Option<String>,
 }

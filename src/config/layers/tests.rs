@@ -47,7 +47,7 @@ fn check(name: &str) {
     let read = read(&environment, &paths, &directory, &worktree);
     let place = Place { paths: &paths, directory: &directory, worktree: &worktree };
     let (config, layers) = resolve(&place, read, None);
-    let sources = sources::render(&sources::leaves(&config.raw, &layers));
+    let sources = sources::render(&sources::leaves(&config.raw, &layers), true);
     let summary = serde_json::to_string_pretty(&summary(&config, &root)).unwrap();
     let text = format!("{summary}\n\n{sources}").replace(&root_text, "<root>");
     let mut settings = insta::Settings::clone_current();
@@ -135,6 +135,21 @@ fn what_is_broken_is_told_and_the_rest_is_used() {
 #[test]
 fn deprecated_forms_are_lowered() {
     check("deprecated");
+}
+
+#[test]
+fn every_layer_stands_where_it_should() {
+    check("every_layer");
+}
+
+#[test]
+fn every_key_is_understood() {
+    check("every_key");
+}
+
+#[test]
+fn older_and_newer_forms_are_lowered_and_typing_errors_recognised() {
+    check("other_forms");
 }
 
 fn layer(text: &str) -> (Layer, Vec<String>) {

@@ -20,7 +20,7 @@ fn layers(values: &[Value]) -> Vec<Layer> {
 #[track_caller]
 fn check(values: &[Value], expected: &str) {
     let layers = layers(values);
-    assert_eq!(render(&leaves(&merged(&layers), &layers)), expected);
+    assert_eq!(render(&leaves(&merged(&layers), &layers), true), expected);
 }
 
 #[test]
