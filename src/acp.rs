@@ -3,6 +3,7 @@
 //! A reader takes lines in order, a writer drains one ordered outbox; answers, updates and our own requests all
 //! pass through it, so what a client sees has exactly the order in which it happened.
 
+mod commands;
 mod connection;
 mod dispatch;
 mod elicitation;

@@ -37,7 +37,10 @@ pub mod approvals;
 mod asks;
 mod attach;
 mod calls;
+mod command;
+mod compact;
 mod error;
+mod fork;
 mod generate;
 mod inspect;
 pub mod keys;
@@ -48,6 +51,7 @@ mod project;
 mod prompt;
 mod questions;
 mod remote_config;
+mod revert;
 mod session;
 mod shown;
 mod state;
@@ -62,8 +66,8 @@ pub use crate::library::Agent;
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
-pub use session::{PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
-pub use workspace::{Choice, Loaded, Workspace};
+pub use session::{Invocation, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
+pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
 use limits::Limits;
 use session::{Command, Inbox, SessionCx, Tickets};
@@ -394,7 +398,8 @@ impl Engine {
         }
         self.register(id, workspace.clone(), servers);
         let children = self.0.storage.descendants(id.clone()).await?;
-        Ok(Opened { info: stored.info, workspace, messages: stored.messages, todos: stored.todos, children })
+        let messages = revert::without_undone(&stored.info, stored.messages);
+        Ok(Opened { info: stored.info, workspace, messages, todos: stored.todos, children })
     }
 
     /// Ends the task of a session that has nothing to do, so that it can be opened afresh. False when it works.

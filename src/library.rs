@@ -1,4 +1,4 @@
-//! What a workspace offers by files and configuration: agents and instruction files.
+//! What a workspace offers by files and configuration: agents, commands, skills and instruction files.
 
 use std::{
     collections::HashMap,
@@ -11,8 +11,10 @@ use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permissi
 use crate::config::{Config, Warning};
 
 mod agents;
+pub mod commands;
 mod instructions;
 pub mod nested;
+pub mod skills;
 
 /// Put before the user's message while the agent is `plan`.
 pub const PLAN_REMINDER: &str = include_str!("library/prompts/plan_reminder.txt");

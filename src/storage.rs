@@ -7,7 +7,7 @@ use std::{collections::HashMap, path::PathBuf};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use serde_json::Value;
 use windlass_protocol::opencode::{
-    id::{PartId, SessionId},
+    id::{MessageId, PartId, SessionId},
     message::{Message, MessageWithParts},
     part::{PRINTED, Part, PartKind, ToolState},
     permission::{Action, Rule},
@@ -61,6 +61,8 @@ pub enum Write {
     Session(Box<Session>),
     /// Inserts or replaces a message's row.
     Message(Message),
+    /// Removes a message and its parts.
+    RemoveMessage(MessageId),
     /// Inserts or replaces a part's row; what was appended to it before is part of it now.
     Part(Part),
     /// Adds text to a text or reasoning part or to what a running command printed; the row is not rewritten.
@@ -328,6 +330,9 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                     message.session_id().as_str(),
                     serde_json::to_string(message)?
                 ])?;
+        }
+        Write::RemoveMessage(id) => {
+            connection.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([id.as_str()])?;
         }
         Write::Part(part) => {
             connection

@@ -19,7 +19,7 @@ use windlass_protocol::opencode::{
     session::Todo,
 };
 
-use crate::{base::clock, config::Config, permission::Ask};
+use crate::{base::clock, config::Config, library::skills::Skill, permission::Ask};
 
 pub mod apply_patch;
 pub mod arguments;
@@ -43,6 +43,7 @@ pub mod plan_enter;
 pub mod plan_exit;
 pub mod question;
 pub mod read;
+pub mod skill;
 pub mod task;
 pub mod todoread;
 pub mod todowrite;
@@ -154,6 +155,12 @@ pub static BUILTIN: &[Tool] = &[
         run: |cx, input| Box::pin(todoread::run(cx, input)),
     },
     Tool {
+        name: "skill",
+        text: include_str!("tool/skill.txt"),
+        schema: schema_of::<skill::Args>,
+        run: |cx, input| Box::pin(skill::run(cx, input)),
+    },
+    Tool {
         name: "apply_patch",
         text: include_str!("tool/apply_patch.txt"),
         schema: schema_of::<apply_patch::Args>,
@@ -239,6 +246,8 @@ pub struct ToolCx<'a> {
     pub call_id: &'a str,
     pub agent: &'a str,
     pub config: &'a Config,
+    /// What the `skill` tool can load.
+    pub skills: &'a [Skill],
     /// Cancelled with the turn.
     pub cancel: &'a CancellationToken,
     pub host: &'a dyn Host,

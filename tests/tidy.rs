@@ -290,6 +290,7 @@ const TOOLS: &[(&str, &[&str], &[&str])] = &[
     ("patch", &["patchText"], &["patchText"]),
     ("question", &["questions"], &["questions"]),
     ("read", &["filePath", "offset", "limit"], &["filePath"]),
+    ("skill", &["name"], &["name"]),
     (
         "task",
         &["description", "prompt", "subagent_type", "task_id", "command"],

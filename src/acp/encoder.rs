@@ -363,6 +363,8 @@ impl Encoder {
                 self.toast(id, title, message, *variant, out);
             }
             EventPayload::SessionError { .. }
+            | EventPayload::SessionCompacted { .. }
+            | EventPayload::CommandExecuted { .. }
             | EventPayload::MessageRemoved { .. }
             | EventPayload::PartRemoved { .. }
             | EventPayload::FileEdited { .. }

@@ -39,7 +39,7 @@ pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>)
             }
             ContentBlock::Resource(resource) => match resource.resource {
                 EmbeddedResourceResource::TextResourceContents(text) => {
-                    parts.push(plain(format!("[{}]\n{}", place(&text.uri), text.text)));
+                    parts.push(PromptPart::Document(format!("[{}]\n{}", place(&text.uri), text.text)));
                 }
                 EmbeddedResourceResource::BlobResourceContents(blob) => {
                     let mime = blob.mime_type.unwrap_or_else(|| {

@@ -24,7 +24,7 @@ use super::{
     permissions::AskedId,
     to_proto,
 };
-use crate::engine::{PromptInput, PromptPart, TurnEnd};
+use crate::engine::{Invocation, PromptInput, PromptPart, TurnEnd};
 
 pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
@@ -35,7 +35,7 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         tracing::warn!(session = %id, "{reason}");
     }
     let says_something = |part: &PromptPart| match part {
-        PromptPart::Text { text, .. } => !text.trim().is_empty(),
+        PromptPart::Text { text, .. } | PromptPart::Document(text) => !text.trim().is_empty(),
         PromptPart::File(_) | PromptPart::Agent { .. } => true,
     };
     let wants_notices = call.connection.client().is_some_and(|client| client.notices);
@@ -58,7 +58,8 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
     if !wants_notices {
         tell(&call.connection, &id, &warnings);
     }
-    let input = PromptInput { parts, agent: Some(agent), model: Some(model) };
+    let invocation = Invocation::Slash;
+    let input = PromptInput { parts, agent: Some(agent), model: Some(model), invocation };
     let responder = call.take_responder()?;
     let rpc_id = responder.id().clone();
     let on_end: TurnEnd = Box::new(move |outcome| match outcome {

@@ -13,9 +13,8 @@ use windlass_protocol::{
     acp::{
         decode::{self, McpServer, OpenSession},
         schema::{
-            AvailableCommandsUpdate, CloseSessionResponse, DeleteSessionResponse, ListSessionsResponse,
-            LoadSessionResponse, NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse,
-            SessionUpdate,
+            CloseSessionResponse, DeleteSessionResponse, ListSessionsResponse, LoadSessionResponse,
+            NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse, SessionUpdate,
         },
     },
     opencode::{
@@ -26,6 +25,7 @@ use windlass_protocol::{
 };
 
 use super::{
+    commands,
     connection::Connection,
     dispatch::{Call, Reply, engine_error, error, invalid_params, no_session, session_id},
     encoder, options,
@@ -199,7 +199,7 @@ fn attach(
 /// What follows the answer that made the session known: its commands, and what was ignored.
 fn announce(connection: &Arc<Connection>, id: SessionId, front: FrontSession, skipped: &[String]) {
     let mut lines = Vec::new();
-    let commands = AvailableCommandsUpdate::new(Vec::new());
+    let commands = commands::update(&front.workspace.loaded());
     encoder::send(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);
     let wants_notices = connection.client().is_some_and(|client| client.notices);
     for reason in skipped {

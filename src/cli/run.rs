@@ -27,7 +27,10 @@ use crate::{
     base::{mime, queue::Queue},
     bus::Filter,
     config::{Environment, paths::Paths},
-    engine::{Engine, EngineError, EngineErrorKind, Loaded, NewSession, PromptInput, PromptPart, StopReason},
+    engine::{
+        Engine, EngineError, EngineErrorKind, Invocation, Loaded, NewSession, PromptInput, PromptPart,
+        StopReason,
+    },
 };
 
 mod printer;
@@ -49,6 +52,9 @@ const TITLE_LENGTH: usize = 50;
 pub struct RunArgs {
     /// What to say; piped standard input is added to it.
     message: Vec<String>,
+    /// Run this slash command; the words are its arguments.
+    #[arg(long, value_name = "NAME")]
+    command: Option<String>,
     /// How to show the answer.
     #[arg(long, value_enum, default_value_t = Format::Default)]
     format: Format,
@@ -169,7 +175,7 @@ pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
 async fn answer(engine: &Engine, shown: &mut Shown, args: RunArgs) -> Result<ExitCode, Failure> {
     let files = args.files.iter().map(|file| attach(file)).collect::<Result<Vec<PromptPart>, _>>()?;
     let message = message(&args.message, piped().await?);
-    if message.is_empty() {
+    if message.is_empty() && args.command.is_none() {
         let reason = "There is nothing to say: give a prompt as arguments or on standard input.";
         return Err(Failure::Misuse(reason.to_owned()));
     }
@@ -180,7 +186,8 @@ async fn answer(engine: &Engine, shown: &mut Shown, args: RunArgs) -> Result<Exi
     parts.push(PromptPart::Text { text: message, is_synthetic: false, is_ignored: false });
     parts.extend(mentions);
     let (ended, mut end) = oneshot::channel();
-    let input = PromptInput { parts, agent: args.agent, model };
+    let invocation = args.command.map_or(Invocation::None, Invocation::Named);
+    let input = PromptInput { parts, agent: args.agent, model, invocation };
     // The receiver is dropped only when the process ends.
     engine.prompt(&id, input, Box::new(|outcome| _ = ended.send(outcome)));
     let outcome = loop {

@@ -44,6 +44,7 @@ pub async fn resolve(
             PromptPart::Text { text, is_synthetic, is_ignored } => {
                 kinds.push(text_part(text, is_synthetic, is_ignored));
             }
+            PromptPart::Document(text) => kinds.push(text_part(text, false, false)),
             PromptPart::File(file) => match local_path(&file.url) {
                 Some((path, range)) => {
                     kinds.extend(read_file(cx, &host, message_id, file, &path, range).await);
@@ -106,6 +107,7 @@ pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
         PromptPart::Text { text, is_synthetic, is_ignored } => {
             Some(text_part(text.clone(), *is_synthetic, *is_ignored))
         }
+        PromptPart::Document(text) => Some(text_part(text.clone(), false, false)),
         PromptPart::File(_) | PromptPart::Agent { .. } => None,
     });
     texts.collect()
@@ -149,6 +151,7 @@ async fn read_file(
                 call_id: "attachment",
                 agent: &cx.agent.name,
                 config: &cx.loaded.config,
+                skills: &cx.loaded.skills,
                 cancel: &cx.cancel,
                 host,
             };

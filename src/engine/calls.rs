@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{MessageId, SessionId},
-    message::{Message, Tokens},
+    message::{Message, ModelRef, Tokens},
     part::{
         Attachment, FileTag, MAX_LIVE_CHARS, PRINTED, Part, PartKind, PartTime, ToolPart, ToolState, ToolTime,
     },
@@ -31,6 +31,7 @@ use super::{
     approvals::Approvals,
     asks::Asker,
     questions,
+    session::PromptPart,
     shown::ShownInstructions,
     state::{Journal, NotedFiles, SessionState},
     subtask,
@@ -39,7 +40,8 @@ use super::{
 use crate::{
     base::{clock, ids, lock::lock},
     config::rules::{impose, rule},
-    library, mcp,
+    library::{self, skills},
+    mcp,
     permission::{self, Ask},
     provider::ToolSpec,
     tool::{
@@ -78,6 +80,24 @@ pub struct Toolbox {
     rules: Vec<Rule>,
     /// The subagents the `task` tool may start, as the model reads of them.
     subagents: String,
+    /// The skills the `skill` tool may load, for its description and for the system prompt.
+    skills: Skills,
+    /// Set when a command gives the task, instead of the model.
+    task: Option<TaskCall>,
+}
+
+#[derive(Default)]
+struct Skills {
+    lines: String,
+    listing: String,
+}
+
+/// What a command's task has that a model's has not.
+#[derive(Clone)]
+pub struct TaskCall {
+    pub agent: String,
+    pub model: Option<ModelRef>,
+    pub attachments: Vec<PromptPart>,
 }
 
 #[derive(Clone)]
@@ -119,7 +139,30 @@ impl Toolbox {
         if subagents.is_empty() {
             tools.remove("task");
         }
-        Self { tools, rules, subagents }
+        let skills = match tools.contains_key("skill") {
+            true => skills::offered(&cx.loaded.skills, &rules),
+            false => Vec::new(),
+        };
+        if skills.is_empty() {
+            tools.remove("skill");
+        }
+        let skills = Skills { lines: skills::lines(&skills), listing: skills::listing(&skills) };
+        Self { tools, rules, subagents, skills, task: None }
+    }
+
+    /// The task that a command gives: the user asked for it, so nobody is asked again.
+    pub fn for_task(cx: &TurnCx<'_>, state: &SessionState, task: TaskCall) -> Self {
+        let mut rules = cx.agent.permission.clone();
+        rules.extend(state.info.permission.iter().flatten().cloned());
+        rules.push(rule("task", &task.agent, Action::Allow));
+        let tools = tool::find("task").map(|tool| (tool.name.to_owned(), Entry::Builtin(tool)));
+        let tools = tools.into_iter().collect();
+        Self { tools, rules, subagents: String::new(), skills: Skills::default(), task: Some(task) }
+    }
+
+    /// What the system prompt says of the skills.
+    pub fn skills(&self) -> &str {
+        &self.skills.listing
     }
 
     /// The rules that decide about calls.
@@ -136,6 +179,7 @@ impl Toolbox {
                     name: Cow::Borrowed(name),
                     description: match name.as_str() {
                         "task" => Cow::Owned(format!("{}\n{}", tool.text, self.subagents)),
+                        "skill" => Cow::Owned(format!("{}\nSkills:\n{}", tool.text, self.skills.lines)),
                         _ => Cow::Borrowed(tool.text),
                     },
                     schema: Cow::Borrowed(tool::schema(tool.name)),
@@ -479,6 +523,7 @@ impl<'a> StepCalls<'a> {
             rules: rules.clone(),
             limits: cx.session.limits.clone(),
             model: cx.model.reference(),
+            task: toolbox.task.clone(),
             loaded: cx.loaded.clone(),
             workspace: cx.session.workspace.clone(),
             mcp: cx.session.mcp.clone(),
@@ -662,6 +707,7 @@ impl Job {
             call_id: &self.host.call_id,
             agent: &self.agent,
             config: &self.loaded.config,
+            skills: &self.loaded.skills,
             cancel: &self.cancel,
             host: &self.host,
         };

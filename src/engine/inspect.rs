@@ -101,6 +101,7 @@ pub async fn inspect(
         instructions: &cx.instructions,
         state: &state,
         tools: toolbox.specs(),
+        skills: toolbox.skills(),
         is_last: false,
     });
     let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();

@@ -11,6 +11,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
+    compact, revert,
     state::{SessionState, TOOL_ABORTED, TOOL_INTERRUPTED},
     workspace::Loaded,
 };
@@ -35,6 +36,8 @@ pub struct Inputs<'a> {
     pub model: &'a Model,
     pub variant: Option<&'a str>,
     pub instructions: &'a [InstructionBlock],
+    /// What the model is told of the skills it may load; empty when there are none.
+    pub skills: &'a str,
     pub state: &'a SessionState,
     pub tools: Vec<ToolSpec<'a>>,
     /// No step follows: the model sums up without tools.
@@ -79,6 +82,10 @@ fn system<'a>(inputs: &Inputs<'a>) -> Vec<Cow<'a, str>> {
     for block in inputs.instructions {
         situation.push_str("\n\n");
         situation.push_str(&block.text);
+    }
+    if !inputs.skills.is_empty() {
+        situation.push_str("\n\n");
+        situation.push_str(inputs.skills);
     }
     let user_system = inputs.state.history.iter().rev().find_map(|message| match &message.info {
         Message::User(user) => Some(user.system.as_deref()),
@@ -133,7 +140,7 @@ fn history<'a>(inputs: &Inputs<'a>) -> Vec<PromptMessage<'a>> {
     let history = &inputs.state.history;
     let refused = refused_prompts(history);
     let mut messages = Vec::new();
-    for message in history {
+    for message in compact::visible(history) {
         match &message.info {
             Message::User(user) if refused.contains(&user.id) => {}
             Message::User(_) => {
@@ -241,7 +248,7 @@ fn push_answer<'a>(
     let mut results = Vec::new();
     for part in parts {
         match &part.kind {
-            PartKind::Text(text) if !text.text.is_empty() => {
+            PartKind::Text(text) if text.ignored != Some(true) && !text.text.is_empty() => {
                 content.push(AssistantContent::Text(Cow::Borrowed(&text.text)));
             }
             PartKind::Reasoning(reasoning) => content.extend(thought(reasoning, is_same_model)),
@@ -341,7 +348,9 @@ fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
 fn was_planning(history: &[MessageWithParts]) -> bool {
     let refused = refused_prompts(history);
     let mut agents = history.iter().rev().filter_map(|message| match &message.info {
-        Message::User(user) if !refused.contains(&user.id) => Some(user.agent.as_str()),
+        Message::User(user) if !refused.contains(&user.id) && revert::speaks(&message.parts) => {
+            Some(user.agent.as_str())
+        }
         Message::User(_) | Message::Assistant(_) => None,
     });
     agents.next().is_some() && agents.next() == Some("plan")

@@ -51,6 +51,19 @@ pub struct PromptInput {
     pub agent: Option<String>,
     /// Model that is to answer; the agent's own, or the default.
     pub model: Option<ModelRef>,
+    pub invocation: Invocation,
+}
+
+/// Whether a prompt calls a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Invocation {
+    /// Its words are words, whatever they begin with.
+    #[default]
+    None,
+    /// It does when its words begin with `/` and a command's name.
+    Slash,
+    /// It calls this one, and its words are the arguments.
+    Named(String),
 }
 
 /// A piece of what a user says.
@@ -68,6 +81,8 @@ pub enum PromptPart {
     Agent {
         name: String,
     },
+    /// Text of something that was attached, rather than what the user typed.
+    Document(String),
 }
 
 /// How a turn ended.

@@ -8,6 +8,7 @@ use std::{
 
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
+    id::MessageId,
     message::{AssistantMessage, Message, MessageError, MessageWithParts},
     part::{PRINTED, Part, PartKind, PartTime, ToolState, ToolTime},
     session::{Session, SessionStatus, Todo},
@@ -129,6 +130,19 @@ impl Journal {
             delta,
             offset,
         });
+    }
+
+    pub fn remove(&mut self, info: &Session, message_id: &MessageId) {
+        self.writes.push(Write::RemoveMessage(message_id.clone()));
+        self.events.push(EventPayload::MessageRemoved {
+            session_id: info.id.clone(),
+            message_id: message_id.clone(),
+        });
+    }
+
+    /// Shows something that is not stored.
+    pub fn event(&mut self, event: EventPayload) {
+        self.events.push(event);
     }
 
     pub fn todos(&mut self, info: &Session, todos: &[Todo]) {

@@ -17,6 +17,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     Engine, EngineError, PromptInput, PromptPart, StopReason, TurnOutcome,
+    calls::TaskCall,
     limits::Limits,
     project,
     workspace::{Loaded, Workspace},
@@ -41,6 +42,8 @@ pub struct Parent {
     /// What the sessions above it may do.
     pub limits: Limits,
     pub model: ModelRef,
+    /// Set when a command gives the task.
+    pub task: Option<TaskCall>,
     pub loaded: Arc<Loaded>,
     pub workspace: Arc<Workspace>,
     pub mcp: Option<Arc<mcp::Servers>>,
@@ -83,12 +86,14 @@ pub async fn run(
     request: Subtask,
     show: impl Fn(Map<String, Value>),
 ) -> Result<Ended, ToolError> {
-    let agent = parent.loaded.agent(&request.agent).filter(|agent| is_subagent(agent));
+    let agent =
+        parent.loaded.agent(&request.agent).filter(|agent| is_subagent(agent) || parent.task.is_some());
     let agent = agent.ok_or_else(|| {
         ToolError::Model(format!("Unknown agent type: {} is not a valid agent type", request.agent))
     })?;
     check_depth(parent).await?;
-    let model = agent.model.clone().unwrap_or_else(|| parent.model.clone());
+    let wanted = parent.task.as_ref().and_then(|task| task.model.clone());
+    let model = wanted.or(agent.model.clone()).unwrap_or_else(|| parent.model.clone());
     let child = open(parent, agent, &request).await?;
     let cancel = CancelOnDrop { engine: parent.engine.clone(), id: child.id.clone() };
     let metadata = json!({
@@ -100,7 +105,13 @@ pub async fn run(
 
     let (sender, mut ended) = oneshot::channel();
     let part = PromptPart::Text { text: request.prompt, is_synthetic: false, is_ignored: false };
-    let input = PromptInput { parts: vec![part], agent: Some(agent.name.clone()), model: Some(model) };
+    let attachments = parent.task.iter().flat_map(|task| task.attachments.iter().cloned());
+    let input = PromptInput {
+        parts: std::iter::once(part).chain(attachments).collect(),
+        agent: Some(agent.name.clone()),
+        model: Some(model),
+        ..PromptInput::default()
+    };
     // The parent may have been cancelled and not wait any more.
     let on_end = Box::new(move |outcome| _ = sender.send(outcome));
     // Cancelled at the same moment as its parent: no answer given after that may count.

@@ -6,6 +6,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::{EventPayload, ToastVariant},
+    id::MessageId,
     message::{CreatedTime, Message, MessageError, ModelRef, Tokens, UserMessage},
     part::{PartKind, PartTime, TextPart},
     session::{SessionModel, SessionStatus},
@@ -13,6 +14,8 @@ use windlass_protocol::opencode::{
 
 use super::{
     EngineError, EngineErrorKind, attach,
+    command::{self, Begun, own},
+    revert,
     session::{self, Command, Inbox, PromptInput, SessionCx, StopReason, TurnOutcome},
     shown::ShownInstructions,
     state::{Journal, SessionState},
@@ -23,7 +26,7 @@ use super::{
 use crate::{
     base::{clock, ids, lock::lock},
     config::Warning,
-    library::{Agent, InstructionBlock, Instructions},
+    library::{Agent, InstructionBlock, Instructions, commands::Body},
     provider::{Finish, Model},
     tool::AgentSwitch,
 };
@@ -100,19 +103,42 @@ async fn drive(
     inbox: &mut Inbox,
     title: &mut TitleTask,
     cancel: &CancellationToken,
-    input: PromptInput,
+    mut input: PromptInput,
 ) -> Result<TurnOutcome, EngineError> {
     let loaded = session.workspace.loaded();
+    let called = command::take(&loaded, &mut input)?;
     let (agent, model) = choose(&loaded, state, &input)?;
     let chosen = input.model.as_ref().and_then(|model| model.variant.as_deref());
     let variant = loaded.variant_for(&agent, &model, chosen);
-    let Instructions { blocks: instructions, warnings } = tokio::select! {
+    let mut cx =
+        TurnCx { session, loaded, agent, model, variant, instructions: Vec::new(), cancel: cancel.clone() };
+    let called = match called {
+        Some(called) => match called.command.body {
+            Body::Own(own) => return own::run(&cx, state, own, called).await,
+            Body::Template(_) | Body::Skill(_) | Body::Compact => Some(called),
+        },
+        None => None,
+    };
+    revert::settle(session, state).await?;
+    let Instructions { blocks, warnings } = tokio::select! {
         biased;
         () = cancel.cancelled() => Instructions::default(),
-        instructions = session.engine.read_instructions(&loaded) => instructions,
+        instructions = session.engine.read_instructions(&cx.loaded) => instructions,
     };
-    let mut cx = TurnCx { session, loaded, agent, model, variant, instructions, cancel: cancel.clone() };
-    accept(&cx, state, input).await?;
+    cx.instructions = blocks;
+    match called {
+        None => accept(&cx, state, input).await?,
+        Some(called) => match command::begin(&cx, state, called).await? {
+            Begun::Prompt => {}
+            Begun::Ended(stop) => {
+                let answer = state.answer_mut();
+                let tokens = answer.as_ref().map(|answer| answer.tokens);
+                let message_id = answer.map(|answer| answer.id.clone());
+                let tokens = tokens.filter(|it| *it != Tokens::default());
+                return Ok(TurnOutcome { stop, tokens, message_id });
+            }
+        },
+    }
     tell(session, state, warnings);
     start_title(&cx, state, title);
 
@@ -190,16 +216,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     });
     state.touch();
     journal.session(&state.info);
-    let message = Message::User(UserMessage {
-        id: ids::message(),
-        session_id: state.info.id.clone(),
-        time: CreatedTime { created: clock::now_ms() },
-        agent: cx.agent.name.clone(),
-        model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
-        system: None,
-    });
-    let message_id = message.id().clone();
-    state.push_message(message, &mut journal);
+    let message_id = push_prompt(cx, state, &mut journal);
     let noted_files = state.noted_files.clone();
     let shown = ShownInstructions::new(&cx.instructions, &state.history);
     let words = attach::words(&input.parts);
@@ -215,12 +232,33 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
+/// Opens a message of the user, or of the daemon in the user's place.
+pub fn push_prompt(cx: &TurnCx<'_>, state: &mut SessionState, journal: &mut Journal) -> MessageId {
+    let message = Message::User(UserMessage {
+        id: ids::message(),
+        session_id: state.info.id.clone(),
+        time: CreatedTime { created: clock::now_ms() },
+        agent: cx.agent.name.clone(),
+        model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
+        system: None,
+    });
+    let message_id = message.id().clone();
+    state.push_message(message, journal);
+    message_id
+}
+
 /// Lets settings that came meanwhile hold for the next step; prompts wait for a turn of their own.
 async fn apply_settings(cx: &mut TurnCx<'_>, state: &mut SessionState, inbox: &mut Inbox) {
+    // A command may be answered by another agent than the session's.
+    let before = (state.info.agent.clone(), state.info.model.clone());
     inbox.apply_settings(cx.session, state).await;
-    let agent = state.info.agent.as_deref().and_then(|name| cx.loaded.agent(name));
-    if let Some(agent) = agent.filter(|agent| agent.name != cx.agent.name) {
+    if before.0 != state.info.agent
+        && let Some(agent) = state.info.agent.as_deref().and_then(|name| cx.loaded.agent(name))
+    {
         cx.agent = agent.clone();
+    }
+    if before.1 == state.info.model {
+        return;
     }
     let reference = state.info.model.as_ref().map(|model| ModelRef {
         provider_id: model.provider_id.clone(),
@@ -269,7 +307,8 @@ async fn switch_agent(
 }
 
 fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
-    let is_first = state.history.iter().filter(|it| matches!(it.info, Message::User(_))).count() == 1;
+    let prompts = state.history.iter().filter(|it| matches!(it.info, Message::User(_)));
+    let is_first = prompts.filter(|it| revert::speaks(&it.parts)).count() == 1;
     if !is_first || state.info.parent_id.is_some() || !title::is_default(&state.info.title) {
         return;
     }

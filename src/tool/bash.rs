@@ -33,7 +33,7 @@ use crate::{
     config::Config,
     permission::{
         Ask,
-        bash::{Analysis, analyse, refusal},
+        bash::{analyse, refusal},
     },
 };
 
@@ -81,13 +81,14 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if args.command.trim().is_empty() {
         return Err(ToolError::Model("command is required".to_owned()));
     }
-    if let Some(reason) = refusal(&args.command) {
-        return Err(ToolError::Model(reason));
-    }
     let workdir = args.workdir.as_deref().filter(|it| !it.is_empty()).unwrap_or(".");
     let workdir = path::absolute(cx.directory(), &path::expand_home(&cx.config.environment.home, workdir));
-    let analysis = analyse(&args.command);
-    ask(cx, &args.command, &workdir, analysis).await?;
+    for (ask, is_any) in asks(cx.config, &args.command, &workdir).await? {
+        match is_any {
+            true => cx.host.ask_any(ask).await?,
+            false => cx.host.ask(ask).await?,
+        }
+    }
     if !tokio::fs::metadata(&workdir).await.is_ok_and(|it| it.is_dir()) {
         return Err(ToolError::Model(format!("workdir is not a directory: {}", workdir.display())));
     }
@@ -145,7 +146,7 @@ fn signal_name(number: i32) -> String {
 }
 
 /// The configured shell, else the user's own unless its language is another, else bash, else `/bin/sh`.
-fn shell(config: &Config) -> OsString {
+pub fn shell(config: &Config) -> OsString {
     if let Some(shell) = config.shell.as_deref().filter(|it| !it.is_empty()) {
         return path::expand_home(&config.environment.home, shell).into();
     }
@@ -159,32 +160,37 @@ fn shell(config: &Config) -> OsString {
     bash.map_or_else(|| "/bin/sh".into(), PathBuf::into_os_string)
 }
 
-fn default_timeout_ms(config: &Config) -> u64 {
+pub fn default_timeout_ms(config: &Config) -> u64 {
     let given = config.environment.get("OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS");
     given.and_then(|text| text.parse().ok()).filter(|ms| *ms > 0).unwrap_or(DEFAULT_TIMEOUT_MS)
 }
 
-/// Asks for the directories outside the project first, then for the commands.
-async fn ask(cx: &ToolCx<'_>, command: &str, workdir: &Path, analysis: Analysis) -> Result<(), ToolError> {
+/// What a command line has to be asked for, in order: the directories outside the project, then its commands. Those
+/// that may turn out to be anything are marked.
+pub async fn asks(config: &Config, command: &str, workdir: &Path) -> Result<Vec<(Ask, bool)>, ToolError> {
+    if let Some(reason) = refusal(command) {
+        return Err(ToolError::Model(reason));
+    }
+    let analysis = analyse(command);
+    let mut asks = Vec::new();
     let named: Vec<String> = analysis.paths.into_iter().map(|path| path.text).collect();
-    let outside = outside_directories(cx.config, workdir, &named).await?;
+    let outside = outside_directories(config, workdir, &named).await?;
     if !outside.is_empty() {
         let directories: Vec<String> = outside.iter().map(|it| display(it)).collect();
         let patterns: Vec<String> = outside.iter().map(|it| display(&it.join("*"))).collect();
         let metadata = json!({ "command": command, "directories": directories, "patterns": patterns });
-        cx.host
-            .ask(Ask {
-                permission: "external_directory".to_owned(),
-                always: patterns.clone(),
-                patterns,
-                metadata: object(metadata),
-            })
-            .await?;
+        let ask = Ask {
+            permission: "external_directory".to_owned(),
+            always: patterns.clone(),
+            patterns,
+            metadata: object(metadata),
+        };
+        asks.push((ask, false));
     }
     let (mut patterns, mut always) = (analysis.patterns, analysis.always);
     if patterns.is_empty() {
         if is_plain_cd(command) {
-            return Ok(());
+            return Ok(asks);
         }
         // Redirections and assignments alone are no commands, yet they do things.
         patterns.push(command.to_owned());
@@ -192,10 +198,8 @@ async fn ask(cx: &ToolCx<'_>, command: &str, workdir: &Path, analysis: Analysis)
     }
     let metadata = object(json!({ "command": command }));
     let ask = Ask { permission: "bash".to_owned(), patterns, always, metadata };
-    match analysis.is_unknowable {
-        true => cx.host.ask_any(ask).await,
-        false => cx.host.ask(ask).await,
-    }
+    asks.push((ask, analysis.is_unknowable));
+    Ok(asks)
 }
 
 /// Whether the command only changes a directory, which nobody sees after it.

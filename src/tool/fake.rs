@@ -28,6 +28,7 @@ use super::{
 use crate::{
     base::ids,
     config::{Config, Environment, ToolOutputLimits, paths::Paths, rules::rule},
+    library::skills::Skill,
     permission::Ask,
 };
 
@@ -145,6 +146,7 @@ impl Host for FakeHost {
 pub(crate) struct Project {
     temporary: TempDir,
     pub config: Config,
+    pub skills: Vec<Skill>,
     pub host: FakeHost,
     pub cancel: CancellationToken,
     session_id: SessionId,
@@ -206,7 +208,14 @@ impl Project {
             gate: None,
             arrived: Notify::new(),
         };
-        Self { temporary, config, host, cancel: CancellationToken::new(), session_id: ids::session() }
+        Self {
+            temporary,
+            config,
+            skills: Vec::new(),
+            host,
+            cancel: CancellationToken::new(),
+            session_id: ids::session(),
+        }
     }
 
     /// Refuses one permission.
@@ -245,6 +254,7 @@ impl Project {
             call_id: "call_1",
             agent: "build",
             config: &self.config,
+            skills: &self.skills,
             cancel: &self.cancel,
             host: &self.host,
         };

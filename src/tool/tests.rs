@@ -26,6 +26,7 @@ fn names_are_unique_and_texts_end_in_a_newline() {
             "plan_exit",
             "question",
             "read",
+            "skill",
             "task",
             "todoread",
             "todowrite",

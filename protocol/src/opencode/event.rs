@@ -47,6 +47,20 @@ pub enum EventPayload {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<MessageError>,
     },
+    #[serde(rename = "session.compacted")]
+    SessionCompacted {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+    },
+    #[serde(rename = "command.executed")]
+    CommandExecuted {
+        name: String,
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        arguments: String,
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+    },
     #[serde(rename = "message.updated")]
     MessageUpdated {
         #[serde(rename = "sessionID")]
@@ -181,6 +195,8 @@ pub enum EventKind {
     SessionStatus,
     SessionIdle,
     SessionError,
+    SessionCompacted,
+    CommandExecuted,
     MessageUpdated,
     MessageRemoved,
     PartUpdated,
@@ -200,13 +216,15 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [EventKind; 21] = [
+    pub const ALL: [EventKind; 23] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
         EventKind::SessionDeleted,
         EventKind::SessionStatus,
         EventKind::SessionIdle,
         EventKind::SessionError,
+        EventKind::SessionCompacted,
+        EventKind::CommandExecuted,
         EventKind::MessageUpdated,
         EventKind::MessageRemoved,
         EventKind::PartUpdated,
@@ -233,6 +251,8 @@ impl EventKind {
             EventKind::SessionStatus => "session.status",
             EventKind::SessionIdle => "session.idle",
             EventKind::SessionError => "session.error",
+            EventKind::SessionCompacted => "session.compacted",
+            EventKind::CommandExecuted => "command.executed",
             EventKind::MessageUpdated => "message.updated",
             EventKind::MessageRemoved => "message.removed",
             EventKind::PartUpdated => "message.part.updated",
@@ -267,6 +287,8 @@ impl EventPayload {
             EventPayload::SessionStatus { .. } => EventKind::SessionStatus,
             EventPayload::SessionIdle { .. } => EventKind::SessionIdle,
             EventPayload::SessionError { .. } => EventKind::SessionError,
+            EventPayload::SessionCompacted { .. } => EventKind::SessionCompacted,
+            EventPayload::CommandExecuted { .. } => EventKind::CommandExecuted,
             EventPayload::MessageUpdated { .. } => EventKind::MessageUpdated,
             EventPayload::MessageRemoved { .. } => EventKind::MessageRemoved,
             EventPayload::PartUpdated { .. } => EventKind::PartUpdated,
@@ -293,6 +315,8 @@ impl EventPayload {
             | EventPayload::SessionDeleted(info) => Some(&info.session_id),
             EventPayload::SessionStatus { session_id, .. }
             | EventPayload::SessionIdle { session_id }
+            | EventPayload::SessionCompacted { session_id }
+            | EventPayload::CommandExecuted { session_id, .. }
             | EventPayload::MessageUpdated { session_id, .. }
             | EventPayload::MessageRemoved { session_id, .. }
             | EventPayload::PartUpdated { session_id, .. }

@@ -20,8 +20,8 @@ pub struct Settings {
     /// Further directories, by name.
     #[serde(alias = "reference")]
     pub references: BTreeMap<String, Reference>,
-    pub formatter: Option<Programs>,
-    pub lsp: Option<Programs>,
+    pub formatter: Option<Programs<Formatter>>,
+    pub lsp: Option<Programs<LanguageServer>>,
     pub watcher: WatcherSettings,
     /// Whether the worktree's states are kept for undo.
     pub snapshot: Option<bool>,
@@ -88,21 +88,31 @@ pub struct Reference {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Programs {
+pub enum Programs<P> {
     All(bool),
-    ByName(BTreeMap<String, Program>),
+    ByName(BTreeMap<String, P>),
 }
 
-/// A formatter or a language server.
+/// A program that formats files.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Program {
+pub struct Formatter {
     pub disabled: Option<bool>,
     pub command: Vec<String>,
     pub extensions: Vec<String>,
-    #[serde(alias = "env")]
     pub environment: BTreeMap<String, String>,
+}
+
+/// A language server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LanguageServer {
+    pub disabled: Option<bool>,
+    pub command: Vec<String>,
+    pub extensions: Vec<String>,
+    pub env: BTreeMap<String, String>,
     pub initialization: Map<String, Value>,
 }
 

@@ -95,6 +95,8 @@ impl Printer {
             | EventPayload::SessionDeleted(_)
             | EventPayload::SessionStatus { .. }
             | EventPayload::SessionIdle { .. }
+            | EventPayload::SessionCompacted { .. }
+            | EventPayload::CommandExecuted { .. }
             | EventPayload::MessageUpdated { .. }
             | EventPayload::MessageRemoved { .. }
             | EventPayload::PartUpdated { .. }

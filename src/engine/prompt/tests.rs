@@ -50,7 +50,15 @@ impl Scene {
                 switch: None,
             },
             is_last: false,
-            loaded: Loaded { config, agents, catalog, last_used: None, warnings: Vec::new() },
+            loaded: Loaded {
+                config,
+                agents,
+                skills: Vec::new(),
+                commands: Default::default(),
+                catalog,
+                last_used: None,
+                warnings: Vec::new(),
+            },
         }
     }
 
@@ -65,6 +73,7 @@ impl Scene {
             model: &self.model,
             variant: None,
             instructions: &self.instructions,
+            skills: "",
             state: &self.state,
             tools: vec![tool()],
             is_last: self.is_last,
@@ -175,10 +184,8 @@ fn the_user_says_what_is_not_ignored() {
         ]),
         &[UserContent::Text("a".into()), UserContent::Text("read for you".into())],
     );
-    check_user(
-        json!([{"type": "compaction", "auto": true}]),
-        &[UserContent::Text("What did we do so far?".into())],
-    );
+    // A compaction that has brought no summary.
+    check_user(json!([{"type": "compaction", "auto": true}]), &[]);
     check_user(
         json!([{"type": "subtask", "prompt": "p", "description": "d", "agent": "general"}]),
         &[UserContent::Text("The following tool was executed by the user".into())],
