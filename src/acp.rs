@@ -3,8 +3,10 @@
 //! A reader takes lines in order, a writer drains one ordered outbox; answers, updates and our own requests all
 //! pass through it, so what a client sees has exactly the order in which it happened.
 
+mod commands;
 mod connection;
 mod dispatch;
+mod elicitation;
 mod encoder;
 mod from_proto;
 mod initialize;
@@ -15,6 +17,7 @@ mod prompt;
 mod reload;
 mod session;
 mod settings;
+mod terminal;
 mod to_proto;
 mod trace;
 

@@ -5,7 +5,10 @@ use std::{io::IsTerminal, process::ExitCode};
 use clap::{Args, Parser, Subcommand};
 
 mod acp;
+mod agent;
 mod auth;
+mod config;
+mod debug;
 mod environment;
 mod logging;
 mod models;
@@ -69,10 +72,16 @@ enum Command {
     Run(run::RunArgs),
     /// List the models that can be used here.
     Models(models::ModelsArgs),
+    /// List agents and make new ones.
+    Agent(agent::AgentArgs),
+    /// Show what something comes to.
+    Debug(debug::DebugArgs),
     /// List and delete sessions.
     Session(session::SessionArgs),
     /// Manage provider keys.
     Auth(auth::AuthArgs),
+    /// Show the configuration, where each value is from, and what is wrong with it.
+    Config(config::ConfigArgs),
     /// List and revoke remembered permissions of a project.
     Permission(permission::PermissionArgs),
 }
@@ -93,7 +102,10 @@ pub fn run() -> ExitCode {
         _ if cli.login => auth::login(&environment, None),
         Some(Command::Acp(args)) if args.login => auth::login(&environment, None),
         Some(Command::Acp(args)) => acp::run(environment, args),
+        Some(Command::Agent(args)) => agent::run(environment, args),
+        Some(Command::Debug(args)) => debug::run(environment, args),
         Some(Command::Auth(args)) => auth::run(&environment, args),
+        Some(Command::Config(args)) => config::run(environment, args),
         Some(Command::Permission(args)) => permission::run(&environment, args),
         Some(Command::Run(args)) => run::run(environment, args),
         Some(Command::Models(args)) => models::run(environment, args),

@@ -10,14 +10,23 @@ use windlass_protocol::opencode::{
     config::{AgentConfig, CommandConfig, McpConfig, ProviderConfig, SkillsConfig},
     message::ModelRef,
     permission::Rule,
+    settings::Settings,
 };
 
+pub mod check;
 pub mod decode;
+pub mod frontmatter;
 pub mod jsonc;
+pub mod layer;
 pub mod layers;
+pub mod lower;
+pub mod markdown;
 pub mod merge;
 pub mod paths;
+pub mod remote;
 pub mod rules;
+pub mod schema;
+pub mod sources;
 
 use paths::Paths;
 
@@ -54,6 +63,9 @@ pub struct Config {
     pub default_agent: Option<String>,
     /// Rules of the user's `permission` (files, then `OPENCODE_PERMISSION`).
     pub permission: Vec<Rule>,
+    /// The administrator's rules, which are the last of `permission` as well: what they deny, no agent's own rules
+    /// allow again.
+    pub managed: Vec<Rule>,
     pub agents: BTreeMap<String, AgentConfig>,
     pub commands: BTreeMap<String, CommandConfig>,
     pub skills: SkillsConfig,
@@ -71,11 +83,19 @@ pub struct Config {
     pub tool_output: ToolOutputLimits,
     /// `windlass.file_time`: an existing file is changed only when the session knows it as it is.
     pub file_time: bool,
-    /// The merged JSON, for keys that later features decode.
+    /// The other keys, each of one feature.
+    pub settings: Settings,
+    /// The merged JSON, without `agent` and `command` where [`load`] made it.
     pub raw: Map<String, Value>,
     /// What was wrong in the files, for the user to see.
     pub warnings: Vec<Warning>,
+    /// What holds but could be said better, for `windlass config check`.
+    pub notes: Vec<Warning>,
 }
+
+/// What a plugin does to the configuration: it gets everything that was read but the administrator's part, and may
+/// add and change; what it removes stays.
+pub type Hook<'a> = &'a dyn Fn(&mut Map<String, Value>);
 
 /// An entry of `instructions`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,5 +152,5 @@ pub fn worktree(directory: &Path) -> PathBuf {
 ///
 /// Does blocking file reads; call it on a blocking thread.
 pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Config {
-    layers::load(environment, paths, directory)
+    layers::load(environment, paths, directory, None)
 }

@@ -1,34 +1,35 @@
 //! The engine: sessions, turns and steps behind one façade, the API boundary for every front end.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
-    id::{PermissionId, SessionId},
+    id::{PermissionId, QuestionId, SessionId},
     message::{MessageWithParts, ModelRef},
     permission::{PermissionRequest, Reply},
+    question::QuestionRequest,
     session::{Session, SessionTime, Todo},
 };
 
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
-    config::{Environment, paths::Paths},
+    config::{Environment, paths::Paths, remote},
     library::{self, Instructions},
     mcp,
     provider::{auth, http},
     storage::{SessionQuery, Storage},
-    tool::truncate,
+    tool::{self, truncate},
 };
 
 mod answer;
@@ -36,12 +37,22 @@ pub mod approvals;
 mod asks;
 mod attach;
 mod calls;
+mod command;
+mod compact;
 mod error;
+mod fork;
+mod generate;
+mod inspect;
 pub mod keys;
+mod limits;
+mod mention;
 mod pages;
 mod project;
 mod prompt;
+mod questions;
 mod reload;
+mod remote_config;
+mod revert;
 mod session;
 mod shown;
 mod state;
@@ -52,10 +63,14 @@ mod title;
 mod turn;
 mod workspace;
 
+pub use crate::library::Agent;
 pub use error::{EngineError, EngineErrorKind};
-pub use session::{PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
-pub use workspace::{Choice, Loaded, Workspace};
+pub use generate::{GeneratedAgent, sanitized as agent_name};
+pub use inspect::AgentView;
+pub use session::{Invocation, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
+pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
+use limits::Limits;
 use session::{Command, Inbox, SessionCx, Tickets};
 use workspace::Moment;
 
@@ -76,6 +91,7 @@ struct Inner {
     http: http::Client,
     pages: pages::Pages,
     asks: asks::Asks,
+    questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
     next_ticket: AtomicU64,
@@ -86,6 +102,8 @@ struct Inner {
     is_finishing: AtomicBool,
     /// False after `logout`: stored keys are not used until the user authenticates again.
     use_stored_keys: AtomicBool,
+    /// When organisations' configurations were asked for last.
+    refreshed: Mutex<Option<Instant>>,
     /// When old tool outputs were last looked for, in milliseconds since the epoch.
     cleaned_ms: AtomicI64,
 }
@@ -96,6 +114,7 @@ struct OpenSession {
     mcp: Option<Arc<mcp::Servers>>,
     /// The servers are those of the session that started this one, and end with that.
     is_mcp_lent: bool,
+    limits: Limits,
     tickets: Arc<Tickets>,
     /// Absent while the session is idle: it is rebuilt from the store by the next prompt.
     task: Option<Task>,
@@ -166,6 +185,7 @@ impl Engine {
             environment,
             paths,
             asks: asks::Asks::new(bus.clone()),
+            questions: questions::Questions::new(bus.clone()),
             bus,
             http,
             workspaces: Mutex::default(),
@@ -175,6 +195,7 @@ impl Engine {
             finishing: Mutex::default(),
             is_finishing: AtomicBool::new(false),
             use_stored_keys: AtomicBool::new(true),
+            refreshed: Mutex::default(),
             cleaned_ms: AtomicI64::new(0),
         }))
     }
@@ -196,6 +217,10 @@ impl Engine {
         &self.0.asks
     }
 
+    pub(crate) fn questions(&self) -> &questions::Questions {
+        &self.0.questions
+    }
+
     /// Removes old tool outputs in the background, at the first use and then once an hour at most.
     pub(crate) fn clean(&self) {
         let now = clock::now_ms();
@@ -209,16 +234,20 @@ impl Engine {
         tokio::task::spawn_blocking(move || truncate::clean(&directory, SystemTime::now()));
     }
 
-    /// What a directory's files say now, without starting its services.
+    /// What a directory's files say now, without starting its services. What is wrong in them is logged.
     pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
-        let loaded = self.read(directory).await?;
+        let loaded = self.inspect_files(directory).await?;
         for warning in &loaded.warnings {
             tracing::warn!("{warning}");
+        }
+        for note in &loaded.config.notes {
+            tracing::debug!("{note}");
         }
         Ok(loaded)
     }
 
-    async fn read(&self, directory: &Path) -> Result<Loaded, EngineError> {
+    /// Like [`Engine::read_files`], for those who tell what is wrong themselves.
+    pub async fn inspect_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
         let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let directory = directory.to_owned();
@@ -230,6 +259,18 @@ impl Engine {
             Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys))
         });
         read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
+    }
+
+    /// Fetches what organisations serve; whether it is something else than what was kept.
+    pub async fn fetch_remote_config(&self) -> bool {
+        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
+        let entries = tokio::task::spawn_blocking(move || remote::entries(&environment, &paths)).await;
+        match entries.unwrap_or_default() {
+            entries if entries.is_empty() => false,
+            entries => {
+                remote_config::refresh(&self.0.http, &self.0.environment, &self.0.paths, entries).await
+            }
+        }
     }
 
     /// The instructions of a directory, its files read now and its pages fetched before where that is possible.
@@ -244,6 +285,7 @@ impl Engine {
     pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
         let read_at = Moment::now();
         let loaded = self.read_files(directory).await?;
+        self.refresh_remote_config();
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
         let workspace = {
             let mut workspaces = lock(&self.0.workspaces);
@@ -261,36 +303,39 @@ impl Engine {
         Ok(workspace)
     }
 
+    /// What an agent's model would be told in a directory; nothing is sent or stored.
+    pub async fn inspect_agent(
+        &self,
+        directory: &Path,
+        name: &str,
+        model: Option<&ModelRef>,
+    ) -> Result<AgentView, EngineError> {
+        inspect::inspect(self, directory, name, model).await
+    }
+
+    /// Has a model, the default one unless another is named, write an agent that does what `wanted` says.
+    pub async fn generate_agent(
+        &self,
+        directory: &Path,
+        wanted: &str,
+        model: Option<&ModelRef>,
+    ) -> Result<GeneratedAgent, EngineError> {
+        generate::generate(self, directory, wanted, model).await
+    }
+
     /// Makes and opens a session.
-    pub async fn create_session(&self, new: NewSession) -> Result<Opened, EngineError> {
+    pub async fn create_session(&self, mut new: NewSession) -> Result<Opened, EngineError> {
         let workspace = self.workspace(&new.directory).await?;
         let loaded = workspace.loaded();
-        let now = clock::now_ms();
         let worktree = &loaded.config.worktree;
-        let path = new.directory.strip_prefix(worktree).ok();
-        let info = Session {
-            id: new.id.unwrap_or_else(ids::session),
-            slug: project::slug(),
-            project_id: self.project_id(worktree).await?,
-            directory: new.directory.display().to_string(),
-            path: path.map(|path| path.display().to_string()),
-            parent_id: None,
-            title: new.title.unwrap_or_else(|| title::default(now)),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            agent: None,
-            model: None,
-            cost: 0.0,
-            tokens: Default::default(),
-            summary: None,
-            permission: None,
-            revert: None,
-            time: SessionTime { created: now, updated: now, compacting: None, archived: None },
-        };
+        let project_id = self.project_id(worktree).await?;
+        let servers = std::mem::take(&mut new.servers);
+        let info = new_info(new, worktree, project_id);
         if !self.0.storage.create_session(info.clone()).await? {
             let message = format!("the session id {} is taken; choose another or load it", info.id);
             return Err(EngineError::new(EngineErrorKind::SessionExists, message));
         }
-        self.register(&info.id, workspace.clone(), new.servers);
+        self.register(&info.id, workspace.clone(), servers);
         let event = SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) };
         self.0.bus.publish(EventPayload::SessionCreated(event));
         Ok(Opened { info, workspace, messages: Vec::new(), todos: Vec::new(), children: HashMap::new() })
@@ -323,7 +368,8 @@ impl Engine {
         }
         self.register(id, workspace.clone(), servers);
         let children = self.0.storage.descendants(id.clone()).await?;
-        Ok(Opened { info: stored.info, workspace, messages: stored.messages, todos: stored.todos, children })
+        let messages = revert::without_undone(&stored.info, stored.messages);
+        Ok(Opened { info: stored.info, workspace, messages, todos: stored.todos, children })
     }
 
     /// Ends the task of a session that has nothing to do, so that it can be opened afresh. False when it works.
@@ -352,14 +398,29 @@ impl Engine {
             Arc::new(mcp::Servers::start(specs, directory, self.0.bus.clone()))
         };
         let mcp = (!servers.is_empty()).then(|| start(servers));
-        let open = OpenSession { workspace, mcp, is_mcp_lent: false, tickets: Arc::default(), task: None };
+        let limits = Limits::default();
+        let open =
+            OpenSession { workspace, mcp, is_mcp_lent: false, limits, tickets: Arc::default(), task: None };
         lock(&self.0.sessions).insert(id.clone(), open);
     }
 
-    /// Opens a subagent's session with what its parent uses.
-    fn register_child(&self, id: &SessionId, workspace: Arc<Workspace>, mcp: Option<Arc<mcp::Servers>>) {
-        let open = OpenSession { workspace, mcp, is_mcp_lent: true, tickets: Arc::default(), task: None };
-        lock(&self.0.sessions).insert(id.clone(), open);
+    /// Opens a subagent's session with what its parent uses. False when it is open already.
+    fn register_child(
+        &self,
+        id: &SessionId,
+        workspace: Arc<Workspace>,
+        mcp: Option<Arc<mcp::Servers>>,
+        limits: Limits,
+    ) -> bool {
+        let open =
+            OpenSession { workspace, mcp, is_mcp_lent: true, limits, tickets: Arc::default(), task: None };
+        match lock(&self.0.sessions).entry(id.clone()) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(place) => {
+                place.insert(open);
+                true
+            }
+        }
     }
 
     /// The stored project id of a worktree. One that is not known yet is found out in the background.
@@ -460,6 +521,7 @@ impl Engine {
                     id: id.clone(),
                     workspace: open.workspace.clone(),
                     mcp: open.mcp.clone(),
+                    limits: open.limits.clone(),
                     tickets: open.tickets.clone(),
                     told: Mutex::default(),
                     own_inbox: inbox.downgrade(),
@@ -554,6 +616,26 @@ impl Engine {
         self.0.asks.of_session(id)
     }
 
+    /// Says whether a front end can put questions of tools to its user. Where none can, none waits.
+    pub fn set_answerable(&self, is_answerable: bool) {
+        self.0.questions.set_answerable(is_answerable);
+    }
+
+    /// Answers a tool's question. False when none with this id waits.
+    pub fn reply_question(&self, id: &QuestionId, answers: Vec<Vec<String>>) -> bool {
+        self.0.questions.reply(id, answers)
+    }
+
+    /// Dismisses a tool's question. False when none with this id waits.
+    pub fn reject_question(&self, id: &QuestionId) -> bool {
+        self.0.questions.reject(id)
+    }
+
+    /// The questions of a session's tools that wait now.
+    pub fn pending_questions(&self, id: &SessionId) -> Vec<QuestionRequest> {
+        self.0.questions.of_session(id)
+    }
+
     /// Uses stored keys again, as they are now.
     pub async fn log_in(&self) -> Result<(), EngineError> {
         self.0.use_stored_keys.store(true, Ordering::Relaxed);
@@ -629,6 +711,36 @@ async fn end_session(open: OpenSession) {
     }
     if let Some(mcp) = mcp.filter(|_| !is_mcp_lent) {
         mcp.close().await;
+    }
+}
+
+/// What rules can be about, as far as built-in tools ask for it, sorted.
+pub fn permission_names() -> Vec<&'static str> {
+    let names = tool::BUILTIN.iter().map(|tool| tool::permission_name(tool.name));
+    let names: BTreeSet<&str> = names.filter(|name| *name != "invalid").collect();
+    names.into_iter().collect()
+}
+
+/// A session in which nothing has been said.
+fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session {
+    let now = clock::now_ms();
+    Session {
+        id: new.id.unwrap_or_else(ids::session),
+        slug: project::slug(),
+        project_id,
+        directory: new.directory.display().to_string(),
+        path: new.directory.strip_prefix(worktree).ok().map(|path| path.display().to_string()),
+        parent_id: None,
+        title: new.title.unwrap_or_else(|| title::default(now)),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        agent: None,
+        model: None,
+        cost: 0.0,
+        tokens: Default::default(),
+        summary: None,
+        permission: None,
+        revert: None,
+        time: SessionTime { created: now, updated: now, compacting: None, archived: None },
     }
 }
 

@@ -1,9 +1,12 @@
-//! What a workspace offers by files and configuration: agents and instruction files.
+//! What a workspace offers by files and configuration: agents, commands, skills and instruction files.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule};
+use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule, session::Session};
 
 use crate::{
     base::watch::Target,
@@ -11,11 +14,16 @@ use crate::{
 };
 
 mod agents;
+pub mod commands;
 mod instructions;
 pub mod nested;
+pub mod skills;
 
 /// Put before the user's message while the agent is `plan`.
 pub const PLAN_REMINDER: &str = include_str!("library/prompts/plan_reminder.txt");
+
+/// Put behind [`PLAN_REMINDER`] where the plan can be handed over; `{plan}` is the plan's file.
+pub const PLAN_FILE_REMINDER: &str = include_str!("library/prompts/plan_file.txt");
 
 /// Put before the first message after leaving `plan`.
 pub const BUILD_REMINDER: &str = include_str!("library/prompts/build_reminder.txt");
@@ -60,6 +68,15 @@ pub struct InstructionBlock {
     pub source: String,
     /// With a first line that names the source.
     pub text: String,
+}
+
+/// Where a session's plan is written: in the project, or beside our own data where there is none (facts: OpenCode §3.3).
+pub fn plan_file(config: &Config, session: &Session) -> PathBuf {
+    let directory = match config.worktree == Path::new("/") {
+        true => config.paths.data.join("plans"),
+        false => config.worktree.join(".opencode/plans"),
+    };
+    directory.join(format!("{}-{}.md", session.time.created, session.slug))
 }
 
 /// The built-in agents and those of the configuration: the default agent first, then by name.

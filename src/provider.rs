@@ -317,3 +317,28 @@ pub async fn stream(
         Wire::Demo => Ok(Stream::Demo(demo::stream(prompt))),
     }
 }
+
+/// What is kept of an answer that is asked for as a whole.
+const MAX_TEXT: usize = 1 << 20;
+
+/// Asks a model and waits for all of its answer's text.
+pub async fn text(
+    client: &http::Client,
+    model: &Model,
+    prompt: &Prompt<'_>,
+) -> Result<String, ProviderError> {
+    let mut stream = stream(client, model, prompt).await?;
+    let mut answer = String::new();
+    let mut deltas = Vec::new();
+    loop {
+        let goes_on = stream.next(&mut deltas).await?;
+        for delta in deltas.drain(..) {
+            if let Delta::Text { text, .. } = delta {
+                answer.push_str(&text);
+            }
+        }
+        if !goes_on || answer.len() > MAX_TEXT {
+            return Ok(answer);
+        }
+    }
+}

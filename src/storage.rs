@@ -5,10 +5,11 @@
 use std::{collections::HashMap, path::PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use serde_json::Value;
 use windlass_protocol::opencode::{
-    id::{PartId, SessionId},
+    id::{MessageId, PartId, SessionId},
     message::{Message, MessageWithParts},
-    part::{Part, PartKind},
+    part::{PRINTED, Part, PartKind, ToolState},
     permission::{Action, Rule},
     session::{Session, Todo},
 };
@@ -60,9 +61,11 @@ pub enum Write {
     Session(Box<Session>),
     /// Inserts or replaces a message's row.
     Message(Message),
+    /// Removes a message and its parts.
+    RemoveMessage(MessageId),
     /// Inserts or replaces a part's row; what was appended to it before is part of it now.
     Part(Part),
-    /// Adds text to a text or reasoning part, whose row is not rewritten.
+    /// Adds text to a text or reasoning part or to what a running command printed; the row is not rewritten.
     Append {
         session_id: SessionId,
         part_id: PartId,
@@ -328,6 +331,9 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                     serde_json::to_string(message)?
                 ])?;
         }
+        Write::RemoveMessage(id) => {
+            connection.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([id.as_str()])?;
+        }
         Write::Part(part) => {
             connection
                 .prepare_cached(
@@ -340,7 +346,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                     part.session_id.as_str(),
                     serde_json::to_string(part)?
                 ])?;
-            if matches!(part.kind, PartKind::Text(_) | PartKind::Reasoning(_)) {
+            if matches!(part.kind, PartKind::Text(_) | PartKind::Reasoning(_) | PartKind::Tool(_)) {
                 connection
                     .prepare_cached("DELETE FROM part_text WHERE part_id = ?1")?
                     .execute([part.id.as_str()])?;
@@ -416,11 +422,25 @@ fn append_unfinished_text(
     while let Some(row) = rows.next()? {
         let (part_id, text): (String, String) = (row.get(0)?, row.get(1)?);
         let part = parts.get_mut(&PartId::from_trusted(part_id));
-        if let Some(whole) = part.and_then(|part| part.kind.text_mut()) {
+        let Some(part) = part else { continue };
+        if let Some(whole) = part.kind.text_mut() {
             whole.push_str(&text);
+        } else if let PartKind::Tool(tool) = &mut part.kind {
+            append_output(&mut tool.state, &text);
         }
     }
     Ok(())
+}
+
+/// What a command printed after its row was written.
+fn append_output(state: &mut ToolState, text: &str) {
+    let ToolState::Running { metadata: Some(metadata), .. } = state else { return };
+    if let Some(Value::String(output)) = metadata.get_mut("output") {
+        output.push_str(text);
+    }
+    if let Some(printed) = metadata.get_mut(PRINTED) {
+        *printed = (printed.as_u64().unwrap_or(0) + text.len() as u64).into();
+    }
 }
 
 fn todos(connection: &Connection, id: &SessionId) -> Result<Vec<Todo>, StorageError> {

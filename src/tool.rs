@@ -1,6 +1,12 @@
 //! The tools: one table of rows, each a name, a text for the model, a schema and a function.
 
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -9,14 +15,16 @@ use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     part::FilePart,
     permission::Rule,
+    question::Question,
     session::Todo,
 };
 
-use crate::{base::clock, config::Config, permission::Ask};
+use crate::{base::clock, config::Config, library::skills::Skill, permission::Ask};
 
 pub mod apply_patch;
 pub mod arguments;
 pub mod bash;
+pub mod batch;
 pub mod codesearch;
 pub mod edit;
 pub mod edit_match;
@@ -31,7 +39,11 @@ pub mod mcp;
 pub mod multiedit;
 pub mod patch_text;
 mod path;
+pub mod plan_enter;
+pub mod plan_exit;
+pub mod question;
 pub mod read;
+pub mod skill;
 pub mod task;
 pub mod todoread;
 pub mod todowrite;
@@ -51,6 +63,12 @@ pub static BUILTIN: &[Tool] = &[
         text: include_str!("tool/invalid.txt"),
         schema: schema_of::<invalid::Args>,
         run: |cx, input| Box::pin(invalid::run(cx, input)),
+    },
+    Tool {
+        name: "question",
+        text: include_str!("tool/question.txt"),
+        schema: schema_of::<question::Args>,
+        run: |cx, input| Box::pin(question::run(cx, input)),
     },
     Tool {
         name: "bash",
@@ -137,6 +155,12 @@ pub static BUILTIN: &[Tool] = &[
         run: |cx, input| Box::pin(todoread::run(cx, input)),
     },
     Tool {
+        name: "skill",
+        text: include_str!("tool/skill.txt"),
+        schema: schema_of::<skill::Args>,
+        run: |cx, input| Box::pin(skill::run(cx, input)),
+    },
+    Tool {
         name: "apply_patch",
         text: include_str!("tool/apply_patch.txt"),
         schema: schema_of::<apply_patch::Args>,
@@ -148,11 +172,36 @@ pub static BUILTIN: &[Tool] = &[
         schema: schema_of::<apply_patch::Args>,
         run: |cx, input| Box::pin(apply_patch::run(cx, input)),
     },
+    Tool {
+        name: "batch",
+        text: include_str!("tool/batch.txt"),
+        schema: schema_of::<batch::Args>,
+        run: |cx, input| Box::pin(batch::run(cx, input)),
+    },
+    Tool {
+        name: "plan_enter",
+        text: include_str!("tool/plan_enter.txt"),
+        schema: schema_of::<plan_enter::Args>,
+        run: |cx, input| Box::pin(plan_enter::run(cx, input)),
+    },
+    Tool {
+        name: "plan_exit",
+        text: include_str!("tool/plan_exit.txt"),
+        schema: schema_of::<plan_exit::Args>,
+        run: |cx, input| Box::pin(plan_exit::run(cx, input)),
+    },
 ];
 
 /// The built-in tool of that name.
 pub fn find(name: &str) -> Option<&'static Tool> {
     BUILTIN.iter().find(|tool| tool.name == name)
+}
+
+/// The schema of a built-in tool's arguments, made once: every step and every call needs it.
+pub fn schema(name: &str) -> &'static Value {
+    static SCHEMAS: LazyLock<BTreeMap<&'static str, Value>> =
+        LazyLock::new(|| BUILTIN.iter().map(|tool| (tool.name, (tool.schema)())).collect());
+    SCHEMAS.get(name).unwrap_or(&Value::Null)
 }
 
 /// Whether a model is given a tool: some have learnt to write patches, the others to replace text (facts: OpenCode §5.5).
@@ -197,6 +246,8 @@ pub struct ToolCx<'a> {
     pub call_id: &'a str,
     pub agent: &'a str,
     pub config: &'a Config,
+    /// What the `skill` tool can load.
+    pub skills: &'a [Skill],
     /// Cancelled with the turn.
     pub cancel: &'a CancellationToken,
     pub host: &'a dyn Host,
@@ -224,6 +275,14 @@ pub trait Host: Send + Sync {
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Runs a subagent and ends with its answer.
     fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
+    /// Asks the user; one list of answers for each question.
+    fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>>;
+    /// Where the session's plan is written.
+    fn plan_file(&self) -> PathBuf;
+    /// Lets another agent answer from the next step on.
+    fn switch_agent(&self, switch: AgentSwitch);
+    /// Runs another tool as a call of its own, and ends when that has ended; what it said is not handed on.
+    fn call(&self, call: NestedCall) -> BoxFuture<'_, Result<(), ToolError>>;
     /// The session's todo list.
     fn todos(&self) -> Vec<Todo>;
     /// How a file was when the session last read or wrote it; `path` has its links followed.
@@ -246,6 +305,26 @@ pub struct Subtask {
     pub agent: String,
     /// The session of an earlier task to go on with.
     pub task_id: Option<String>,
+}
+
+/// What the user answered: of each question the chosen labels and what they wrote.
+pub type Answers = Vec<Vec<String>>;
+
+/// Another agent takes over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSwitch {
+    pub agent: String,
+    /// What that agent reads as the user's words.
+    pub message: String,
+}
+
+/// A call that a tool makes in the model's name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NestedCall {
+    pub tool: String,
+    pub input: Value,
+    /// It is only shown, as failed for this reason.
+    pub refusal: Option<String>,
 }
 
 /// What tells one state of a file from another.
@@ -290,6 +369,9 @@ pub enum ToolError {
     /// The user refused; the turn stops unless there is feedback for the model.
     #[error("{}", refusal(feedback.as_deref()))]
     Denied { feedback: Option<String> },
+    /// The user did not want to answer a question; the turn stops.
+    #[error("The user dismissed this question")]
+    Dismissed,
     /// The turn was cancelled; with what the tool had to say until then.
     #[error("{}", partial.as_deref().unwrap_or("Tool execution aborted"))]
     Cancelled { partial: Option<String> },

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{agent::Agent, llm::Reply, scratch::Scratch};
+use crate::support::{
+    agent::Agent,
+    llm::{Reply, Request},
+    scratch::Scratch,
+};
 
 /// A model that takes a temperature and has two variants, beside the usual ones.
 fn able_model() -> Value {
@@ -227,5 +231,115 @@ async fn an_agent_whose_model_is_missing_works_with_the_default_one_and_says_so(
     assert!(turn.thoughts().contains("agent.build.model: mock/abel is not available"), "{}", turn.thoughts());
     assert!(turn.thoughts().contains("did you mean mock/able"), "{}", turn.thoughts());
     assert_eq!(agent.llm.last_request().body["model"], "mock");
+    agent.finish().await;
+}
+
+/// The description of the `task` tool in a request; none when it is not offered.
+fn task_tool(request: &Request) -> Option<String> {
+    let mut offered = request.body["tools"].as_array().into_iter().flatten().map(|tool| &tool["function"]);
+    Some(offered.find(|tool| tool["name"] == "task")?["description"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_subagent_that_the_user_names_is_there_whatever_the_rules_say() {
+    let config = json!({"permission": {"task": "deny"}, "agent": {"docs/writer": {"mode": "subagent"}}});
+    let agent = start(config).await;
+    let session = agent.new_session().await;
+    let task = json!({"description": "look", "prompt": "CHILD", "subagent_type": "docs/writer"});
+    let words = "go, @docs/writer! and mail to me@explore, see `@general`";
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task));
+    agent.llm.reply_to("CHILD", Reply::text("written"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    let turn = agent.prompt(&session, words).await;
+    assert_eq!(turn.tool("call_1")["status"], "completed");
+    let first = &agent.llm.requests()[0];
+    let said = first.last_user();
+    assert!(said.starts_with(words), "{said}");
+    assert!(said.contains("call the task tool with subagent_type \"docs/writer\""), "{said}");
+    assert!(
+        !said.contains("subagent_type \"general\"") && !said.contains("subagent_type \"explore\""),
+        "{said}"
+    );
+    let offered = task_tool(first).unwrap();
+    assert!(offered.contains("- docs/writer:") && !offered.contains("- explore:"), "{offered}");
+    // It holds for the message that names it.
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "again").await;
+    assert_eq!(task_tool(&agent.llm.last_request()), None);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn only_the_users_own_words_name_a_subagent() {
+    let agent = start(json!({"permission": {"task": "deny"}})).await;
+    agent.scratch.write("general", "a file of that name");
+    let session = agent.new_session().await;
+    let file = json!({"uri": "file:///x.md", "text": "ask @explore for everything"});
+    let prompt = json!([
+        {"type": "text", "text": "read @general and @build and @nobody"},
+        {"type": "resource", "resource": file},
+    ]);
+    agent.llm.reply(Reply::text("ok"));
+    let params = json!({"sessionId": session, "prompt": prompt});
+    agent.request("session/prompt", params).await.unwrap();
+    let request = agent.llm.last_request();
+    assert!(!request.last_user().contains("call the task tool"), "{}", request.last_user());
+    assert_eq!(task_tool(&request), None);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_agent_as_a_markdown_file_is_sent_as_one_of_json_is() {
+    let scratch = Scratch::new();
+    let file = "---\ndescription: Reviews.\nmode: primary\nmodel: mock/able#high\ntemperature: 0.2\ntop_p: 0.9\n\
+                logit_bias: {\"7\": 1}\npermission:\n  edit: deny\n  bash:\n    \"*\": deny\n    git *: allow\n---\n\n\
+                You review and nothing else.\n";
+    scratch.write(".opencode/agent/team/reviewer.md", file);
+    let agent = Agent::builder().scratch(&scratch).config(able_model()).spawn().await.initialized().await;
+    let session = session_of(&agent, "team/reviewer").await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let request = agent.llm.last_request();
+    assert!(request.system().starts_with("You review and nothing else."), "{}", request.system());
+    let body = &request.body;
+    assert_eq!(
+        json!([
+            body["model"],
+            body["temperature"],
+            body["top_p"],
+            body["logit_bias"],
+            body["reasoning_effort"]
+        ]),
+        json!(["able", 0.2, 0.9, {"7": 1}, "high"])
+    );
+    let tools = request.tools();
+    assert!(tools.contains(&"bash".to_owned()) && !tools.contains(&"edit".to_owned()), "{tools:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn naming_a_subagent_does_not_lift_the_administrators_rules() {
+    let scratch = Scratch::new();
+    let managed = scratch.root().join("managed");
+    std::fs::create_dir(&managed).unwrap();
+    std::fs::write(managed.join("opencode.json"), r#"{"permission": {"task": {"explore": "deny"}}}"#)
+        .unwrap();
+    let agent = Agent::builder()
+        .scratch(&scratch)
+        .env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap())
+        .spawn()
+        .await
+        .initialized()
+        .await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "ask @explore and @general").await;
+    let request = agent.llm.last_request();
+    let (offered, said) = (task_tool(&request).unwrap(), request.last_user());
+    assert!(
+        said.contains("subagent_type \"general\"") && !said.contains("subagent_type \"explore\""),
+        "{said}"
+    );
+    assert!(offered.contains("- general:") && !offered.contains("- explore:"), "{offered}");
     agent.finish().await;
 }

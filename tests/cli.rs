@@ -25,18 +25,18 @@ use crate::support::{
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 
 /// A scratch machine with a scripted model, on which commands are run.
-struct Machine {
-    scratch: Arc<Scratch>,
-    llm: Llm,
+pub struct Machine {
+    pub scratch: Arc<Scratch>,
+    pub llm: Llm,
     config: Value,
 }
 
 /// How a command ended.
 #[derive(Debug)]
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
 }
 
 impl Ended {
@@ -51,13 +51,13 @@ impl Ended {
 }
 
 impl Machine {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let llm = Llm::start().await;
         let config = provider_config(&llm, Wire::OpenAi);
         Self { scratch: Scratch::new(), llm, config }
     }
 
-    fn with(mut self, key: &str, value: Value) -> Self {
+    pub fn with(mut self, key: &str, value: Value) -> Self {
         self.config[key] = value;
         self
     }
@@ -80,7 +80,7 @@ impl Machine {
         command
     }
 
-    async fn run(&self, arguments: &[&str]) -> Ended {
+    pub async fn run(&self, arguments: &[&str]) -> Ended {
         ended(self.command(arguments).spawn().unwrap()).await
     }
 
@@ -90,8 +90,19 @@ impl Machine {
         ended(child).await
     }
 
+    /// A command that the test ends by itself.
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).spawn().unwrap()
+    }
+
+    /// Interrupts a command as a terminal does.
+    pub async fn interrupt(&self, child: Child) -> Ended {
+        signal(&child, Signal::SIGINT);
+        ended(child).await
+    }
+
     /// Checks that the script was followed and nothing lives on.
-    async fn finish(self) {
+    pub async fn finish(self) {
         assert_eq!(self.llm.problems(), Vec::<String>::new());
         let left = process::gone(&self.scratch.home, SIGNAL_LIMIT).await;
         assert!(left.is_empty(), "processes outlive the command: {}", process::describe(&left));
@@ -513,4 +524,26 @@ async fn help_and_version_are_told() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
     assert!(ended.stderr.contains("nonsense"), "{ended:?}");
     machine.finish().await;
+}
+
+#[tokio::test]
+async fn run_has_nobody_to_ask_and_says_so_to_the_model() {
+    for (switch, told) in [(None, "unavailable tool 'question'"), (Some("1"), "Nobody can be asked")] {
+        let machine = Machine::new().await;
+        let questions = json!({"questions": [{"question": "Which?", "header": "h", "options": []}]});
+        machine.llm.reply(Reply::call("call_1", "question", questions));
+        machine.llm.reply(Reply::text("decided"));
+        let mut command = machine.command(&["run", "go"]);
+        if let Some(switch) = switch {
+            command.env("OPENCODE_ENABLE_QUESTION_TOOL", switch);
+        }
+        let ended = ended(command.spawn().unwrap()).await;
+        assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "decided"), "{ended:?}");
+        let request = machine.llm.last_request();
+        assert!(request.tool_result("call_1").contains(told), "{}", request.tool_result("call_1"));
+        let tools = request.tools();
+        assert_eq!(tools.contains(&"question".to_owned()), switch.is_some(), "{tools:?}");
+        assert!(!tools.iter().any(|tool| tool.starts_with("plan_")), "{tools:?}");
+        machine.finish().await;
+    }
 }

@@ -9,24 +9,33 @@
 
 mod support;
 
+mod agent_cli;
 mod agents;
+mod batch;
 mod cancel;
 mod cli;
+mod commands;
 mod config;
+mod config_layers;
 mod demo;
 mod envelope;
 mod events;
+mod files;
 mod initialize;
 mod instructions;
 mod mcp;
+mod output;
 mod permission;
 mod permission_sweep;
+mod plan;
 mod process;
 mod prompt;
+mod questions;
 mod reload;
 mod retry;
 mod rust_sdk;
 mod session;
+mod skills;
 mod state;
 mod store;
 mod subagents;

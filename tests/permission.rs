@@ -602,3 +602,61 @@ async fn nothing_runs_when_the_client_is_gone() {
         agent.finish().await;
     }
 }
+
+#[tokio::test]
+async fn a_refusal_need_not_end_the_turn() {
+    let config = json!({"permission": {"bash": "ask"}, "experimental": {"continue_loop_on_deny": true}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    script(&agent, "call_1", "touch made");
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::RejectOnce);
+    assert_eq!(prompt.turn().await.text(), "done");
+    let told = agent.llm.last_request().tool_result("call_1");
+    assert_eq!(told, "The user rejected permission to use this specific tool call.");
+    assert!(!agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn one_answer_for_ever_settles_every_call_it_covers_and_none_is_shown_in_vain() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    let log = |n: usize| json!({"command": format!("git log -{n} >> made")});
+    let mut reply = Reply::call("call_0", "bash", json!({"command": "git log -9"}));
+    for n in 1..8 {
+        reply = reply.and_call(&format!("call_{n}"), "bash", log(n));
+    }
+    agent.llm.reply(reply.and_call("call_8", "bash", json!({"command": "touch other"})));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::AllowAlways);
+    let other = agent.permission().await;
+    assert_eq!(other.call()["title"], "touch other");
+    agent.answer(&other, Answer::AllowOnce);
+    let turn = prompt.turn().await;
+    for n in 0..9 {
+        assert_eq!(turn.tool(&format!("call_{n}"))["status"], "completed");
+    }
+    assert_eq!(agent.n_asked(), 2);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_cancel_shows_none_of_the_questions_that_wait() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    let touch = |name: &str| json!({"command": format!("touch {name}")});
+    agent.llm.reply(Reply::call("call_1", "bash", touch("one")).and_call("call_2", "bash", touch("two")));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    let is_second = |message: &Value| message["params"]["update"]["title"] == "touch two";
+    agent.wait_for("the second command", is_second).await;
+    agent.cancel(&session);
+    agent.withdrawn(&ask).await;
+    assert_eq!((prompt.turn().await.stop.as_str(), agent.n_asked()), ("cancelled", 1));
+    assert!(!agent.scratch.exists("one") && !agent.scratch.exists("two"));
+    agent.finish().await;
+}

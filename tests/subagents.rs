@@ -225,3 +225,256 @@ async fn an_unknown_subagent_is_named_to_the_model() {
     assert!(result.contains("Unknown agent type: nobody is not a valid agent type"), "{result}");
     agent.finish().await;
 }
+
+/// Agents two levels deep: `digger` may start others.
+async fn deep(permission: Value) -> Agent {
+    let config = json!({
+        "subagent_depth": 2,
+        "permission": permission,
+        "agent": {"digger": {"mode": "subagent", "permission": {"task": "allow"}}},
+    });
+    Agent::builder().config(config).spawn().await.initialized().await
+}
+
+/// A session whose grandchild is about to run a command.
+fn script_two_levels(agent: &Agent, command: &str) {
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "digger")));
+    agent.llm.reply_to("CHILD", Reply::call("call_2", "task", task("DEEPER", "general")));
+    agent.llm.reply_to("DEEPER", Reply::call("call_3", "bash", json!({"command": command})));
+}
+
+#[tokio::test]
+async fn a_question_two_levels_down_reaches_the_client_and_every_answer_reaches_the_tool() {
+    for (answer, runs) in [
+        (Answer::AllowOnce, true),
+        (Answer::AllowAlways, true),
+        (Answer::RejectOnce, false),
+        (Answer::RejectAlways, false),
+        (Answer::Cancelled, false),
+    ] {
+        let agent = deep(json!({"bash": "ask"})).await;
+        let session = agent.new_session().await;
+        script_two_levels(&agent, "touch made");
+        if runs {
+            agent.llm.reply_to("DEEPER", Reply::text("made it"));
+        }
+        agent.llm.reply_to("CHILD", Reply::text("back"));
+        agent.llm.reply_to("go", Reply::text("done"));
+        let prompt = agent.send_prompt(&session, "go");
+        let ask = agent.permission().await;
+        assert_eq!((&ask.params["sessionId"], &ask.call()["title"]), (&json!(session), &json!("touch made")));
+        let call_id = ask.call()["toolCallId"].as_str().unwrap().to_owned();
+        assert!(call_id.starts_with("ses_") && call_id.ends_with("/call_3"), "{call_id}");
+        assert!(!agent.scratch.exists("made"));
+        agent.answer(&ask, answer);
+        let turn = prompt.turn().await;
+        assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "done"), "{answer:?}");
+        assert_eq!(agent.scratch.exists("made"), runs, "{answer:?}");
+        let status = if runs { "completed" } else { "failed" };
+        assert_eq!(turn.tool(&call_id)["status"], status, "{answer:?}");
+        // The level above was told that its subagent failed and why, and went on by itself.
+        let middle = turn.updates.iter().find_map(|update| {
+            let id = update["toolCallId"].as_str()?;
+            id.ends_with("/call_2").then(|| turn.tool(id))
+        });
+        assert_eq!(middle.unwrap()["status"], status, "{answer:?}");
+        assert_eq!(turn.tool("call_1")["status"], "completed", "{answer:?}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn always_given_two_levels_down_holds_at_the_top() {
+    let agent = deep(json!({"bash": "ask"})).await;
+    let session = agent.new_session().await;
+    script_two_levels(&agent, "touch one");
+    agent.llm.reply_to("DEEPER", Reply::text("made it"));
+    agent.llm.reply_to("CHILD", Reply::text("back"));
+    agent.llm.reply_to("go", Reply::call("call_4", "bash", json!({"command": "touch two"})));
+    agent.llm.reply_to("go", Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::AllowAlways);
+    assert_eq!(prompt.turn().await.text(), "done");
+    assert!(agent.scratch.exists("one") && agent.scratch.exists("two"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_cancel_ends_two_levels_at_once_and_no_late_answer_counts() {
+    for is_late in [false, true] {
+        let agent = deep(json!({"bash": "ask"})).await;
+        let session = agent.new_session().await;
+        script_two_levels(&agent, "touch made");
+        let prompt = agent.send_prompt(&session, "go");
+        let ask = agent.permission().await;
+        agent.cancel(&session);
+        match is_late {
+            true => agent.answer(&ask, Answer::AllowAlways),
+            false => agent.withdrawn(&ask).await,
+        }
+        let turn = prompt.turn().await;
+        assert_eq!((turn.stop.as_str(), &turn.tool("call_1")["status"]), ("cancelled", &json!("failed")));
+        assert_eq!(turn.tool(ask.call()["toolCallId"].as_str().unwrap())["status"], "failed");
+        // Nothing was remembered either.
+        agent.llm.reply_to("again", Reply::call("call_5", "bash", json!({"command": "touch made"})));
+        let prompt = agent.send_prompt(&session, "again");
+        let ask = agent.permission().await;
+        agent.answer(&ask, Answer::RejectOnce);
+        prompt.turn().await;
+        assert!(!agent.scratch.exists("made"));
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn one_always_settles_the_same_question_of_a_subagent_beside_it_unseen() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    let first = Reply::call("call_1", "task", task("FIRST", "general"));
+    agent.llm.reply_to("go", first.and_call("call_2", "task", task("SECOND", "general")));
+    let (one, two) = (Gate::new(), Gate::new());
+    for (name, gate) in [("FIRST", &one), ("SECOND", &two)] {
+        let call = json!({"command": format!("touch {name}")});
+        agent.llm.reply_to(name, Reply::text("now").and_gate(gate).and_call("call_9", "bash", call));
+        agent.llm.reply_to(name, Reply::text("made"));
+    }
+    agent.llm.reply_to("go", Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    one.reached().await;
+    two.reached().await;
+    one.open();
+    let ask = agent.permission().await;
+    two.open();
+    let is_second = |message: &Value| message["params"]["update"]["title"] == "touch SECOND";
+    agent.wait_for("the second command", is_second).await;
+    agent.answer(&ask, Answer::AllowAlways);
+    assert_eq!(prompt.turn().await.text(), "done");
+    assert!(agent.scratch.exists("FIRST") && agent.scratch.exists("SECOND"));
+    assert_eq!(agent.n_asked(), 1, "a question was shown that nobody had to answer");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_denied_above_is_denied_at_every_level_whatever_agents_allow() {
+    let config = json!({
+        "subagent_depth": 2,
+        "agent": {
+            "reader": {"mode": "primary", "permission": {"*": "deny", "read": "allow", "task": "allow"}},
+            "digger": {"mode": "subagent", "permission": {"task": "allow", "bash": "allow"}},
+        },
+    });
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "reader"})).await.unwrap();
+    script_two_levels(&agent, "touch made");
+    let write = json!({"filePath": "made", "content": "x"});
+    agent.llm.reply_to("DEEPER", Reply::call("call_4", "write", write));
+    agent.llm.reply_to("DEEPER", Reply::text("could not"));
+    agent.llm.reply_to("CHILD", Reply::text("back"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    assert_eq!(agent.prompt(&session, "go").await.text(), "done");
+    assert!(!agent.scratch.exists("made"));
+    for request in agent.llm.requests().iter().filter(|request| !request.last_user().contains("go")) {
+        let tools = request.tools();
+        assert!(tools.contains(&"read".to_owned()), "{tools:?}");
+        assert!(!tools.contains(&"bash".to_owned()) && !tools.contains(&"write".to_owned()), "{tools:?}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_task_begun_with_every_right_goes_on_with_those_of_today() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let mut first = task("CHILD one", "digger");
+    first["subagent_type"] = json!("general");
+    agent.llm.reply_to("go", Reply::call("call_1", "task", first));
+    agent.llm.reply_to("CHILD one", Reply::text("ready"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let child = child_of(&agent.llm.last_request().tool_result("call_1"));
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await.unwrap();
+    let mut more = task("CHILD two", "explore");
+    more["task_id"] = json!(child);
+    agent.llm.reply_to("more", Reply::call("call_2", "task", more));
+    let write = json!({"filePath": "made", "content": "x"});
+    agent.llm.reply_to("CHILD two", Reply::call("call_3", "write", write));
+    agent.llm.reply_to("CHILD two", Reply::text("could not"));
+    agent.llm.reply_to("more", Reply::text("done"));
+    agent.prompt(&session, "more").await;
+    assert!(!agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_task_is_not_given_more_while_it_is_worked_on() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD one", "general")));
+    agent.llm.reply_to("CHILD one", Reply::text("ready"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let child = child_of(&agent.llm.last_request().tool_result("call_1"));
+    let mut more = task("CHILD two", "general");
+    more["task_id"] = json!(child);
+    let both = Reply::call("call_2", "task", more.clone()).and_call("call_3", "task", more);
+    agent.llm.reply_to("more", both);
+    agent.llm.reply_to("CHILD two", Reply::text("went on"));
+    agent.llm.reply_to("more", Reply::text("done"));
+    let turn = agent.prompt(&session, "more").await;
+    let mut statuses = ["call_2", "call_3"].map(|id| turn.tool(id)["status"].as_str().unwrap().to_owned());
+    statuses.sort();
+    assert_eq!(statuses, ["completed", "failed"]);
+    let last = agent.llm.last_request();
+    let told = ["call_2", "call_3"].map(|id| last.tool_result(id));
+    assert!(told.iter().any(|it| it.contains("is still being worked on")), "{told:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn exploring_asks_for_secrets_and_cannot_edit_even_where_editing_is_asked() {
+    let agent = Agent::builder().config(json!({"permission": {"edit": "ask"}})).spawn().await;
+    let agent = agent.initialized().await;
+    agent.scratch.write(".env", "KEY=secret\n");
+    let session = agent.new_session().await;
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "explore")));
+    let write = json!({"filePath": "made", "content": "x"});
+    agent.llm.reply_to("CHILD", Reply::call("call_2", "write", write));
+    agent.llm.reply_to("CHILD", Reply::call("call_3", "read", json!({"filePath": ".env"})));
+    agent.llm.reply_to("go", Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    assert_eq!(ask.call()["locations"][0]["path"], agent.scratch.path(".env"));
+    agent.answer(&ask, Answer::RejectOnce);
+    assert_eq!(prompt.turn().await.text(), "done");
+    assert!(!agent.scratch.exists("made"));
+    let offered = agent.llm.requests()[1].tools();
+    assert!(!offered.contains(&"edit".to_owned()) && offered.contains(&"grep".to_owned()), "{offered:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_two_levels_use_is_the_sessions_cost() {
+    let prices =
+        json!({"provider": {"mock": {"models": {"mock": {"cost": {"input": 1.0, "output": 10.0}}}}}});
+    let config = json!({
+        "subagent_depth": 2,
+        "agent": {"digger": {"mode": "subagent", "permission": {"task": "allow"}}},
+    });
+    let agent = Agent::builder().config(config).config(prices).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "digger")));
+    agent.llm.reply_to("CHILD", Reply::call("call_2", "task", task("DEEPER", "general")));
+    agent.llm.reply_to("DEEPER", Reply::text("deep"));
+    agent.llm.reply_to("CHILD", Reply::text("back"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    let turn = agent.prompt(&session, "go").await;
+    // Five requests of 100 tokens in and 10 out, at 1 and 10 dollars a million.
+    let cost = turn.all("usage_update").last().unwrap()["cost"]["amount"].as_f64().unwrap();
+    assert!((cost - 5.0 * 0.0002).abs() < 1e-9, "{cost}");
+    let replayed = agent.load(&session).await;
+    let shown = replayed.iter().rev().find(|update| tag(update) == "usage_update").unwrap();
+    assert!((shown["cost"]["amount"].as_f64().unwrap() - cost).abs() < 1e-9, "{shown}");
+    agent.finish().await;
+}

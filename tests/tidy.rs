@@ -281,13 +281,16 @@ fn the_binary_is_thin() {
 const TOOLS: &[(&str, &[&str], &[&str])] = &[
     ("apply_patch", &["patchText"], &["patchText"]),
     ("bash", &["command", "description", "timeout", "workdir"], &["command"]),
+    ("batch", &["tool_calls"], &["tool_calls"]),
     ("codesearch", &["query", "tokensNum"], &["query"]),
     ("edit", &["filePath", "oldString", "newString", "replaceAll"], &["filePath", "oldString", "newString"]),
     ("glob", &["pattern", "path"], &["pattern"]),
     ("grep", &["pattern", "path", "include"], &["pattern"]),
     ("multiedit", &["filePath", "edits"], &["filePath", "edits"]),
     ("patch", &["patchText"], &["patchText"]),
+    ("question", &["questions"], &["questions"]),
     ("read", &["filePath", "offset", "limit"], &["filePath"]),
+    ("skill", &["name"], &["name"]),
     (
         "task",
         &["description", "prompt", "subagent_type", "task_id", "command"],
@@ -337,7 +340,7 @@ fn every_tool_has_a_text_and_opencodes_parameters() {
             problems.push(format!("{name}: required are {found:?}, OpenCode's are {wanted:?}"));
         }
     }
-    for name in ["invalid", "list", "todoread"] {
+    for name in ["invalid", "list", "plan_enter", "plan_exit", "todoread"] {
         if !windlass::tool::BUILTIN.iter().any(|tool| tool.name == name) {
             problems.push(format!("{name}: no such tool"));
         }

@@ -9,4 +9,6 @@ pub mod id;
 pub mod message;
 pub mod part;
 pub mod permission;
+pub mod question;
 pub mod session;
+pub mod settings;

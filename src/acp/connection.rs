@@ -12,6 +12,7 @@ use jsonrpsee::Methods;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::oneshot,
+    time::{Instant, sleep_until},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::{
@@ -25,7 +26,7 @@ use super::{
     outbox::{Outbox, Outgoing},
     permissions::Permissions,
     reload::Reloads,
-    session::FrontSession,
+    session::{FrontSession, FrontSessions},
     trace::Trace,
 };
 use crate::{
@@ -68,7 +69,7 @@ pub struct Connection {
     /// Ends when the handler that was started last has ended.
     pub last_handler: Mutex<Option<oneshot::Receiver<()>>>,
     client: Mutex<Option<ClientCapabilities>>,
-    sessions: Mutex<HashMap<SessionId, FrontSession>>,
+    sessions: FrontSessions,
     /// Sessions whose opening is under way, and the lines that wait for it.
     pub gates: Mutex<HashMap<String, VecDeque<Vec<u8>>>>,
 }
@@ -101,7 +102,10 @@ pub async fn serve(
     });
     let trace = Arc::new(trace?);
     let outbox = Arc::new(Outbox::new());
+    // Every client can be asked: each must know how to ask for a permission (facts: ACP §1.2).
+    engine.set_answerable(true);
     let permissions = Arc::new(Permissions::default());
+    let sessions = FrontSessions::default();
     let connection = Arc::new(Connection {
         engine: engine.clone(),
         outbox: outbox.clone(),
@@ -110,7 +114,7 @@ pub async fn serve(
         tasks: TaskTracker::new(),
         last_handler: Mutex::default(),
         client: Mutex::default(),
-        sessions: Mutex::default(),
+        sessions: sessions.clone(),
         gates: Mutex::default(),
         options,
     });
@@ -121,7 +125,7 @@ pub async fn serve(
     engine.bus().subscribe(Filter::All, &subscriber);
     let writer = Writer {
         connection: Arc::downgrade(&connection),
-        encoder: Encoder::new(engine.clone(), permissions.clone()),
+        encoder: Encoder::new(engine.clone(), permissions.clone(), sessions),
         outbox: outbox.clone(),
         trace: trace.clone(),
         output,
@@ -148,6 +152,7 @@ pub async fn serve(
             tracing::warn!(request = %id, "the input ended before this question was answered, so it is refused; allow it by configuration");
             engine.reply_permission(&id, Reply::Reject, None);
         }
+        engine.set_answerable(false);
         let finished = async {
             connection.tasks.close();
             connection.tasks.wait().await;
@@ -244,8 +249,20 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         let mut bytes = Vec::with_capacity(16 * 1024);
         let mut knows_client = false;
         let result = loop {
-            if !self.outbox.queue.next_batch(&mut batch).await {
-                break Ok(());
+            let due = self.encoder.due();
+            tokio::select! {
+                is_open = self.outbox.queue.next_batch(&mut batch) => {
+                    if !is_open {
+                        break Ok(());
+                    }
+                }
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    self.encoder.encode_due(&mut bytes);
+                    if let Err(error) = self.flush(&mut bytes).await {
+                        break Err(error);
+                    }
+                    continue;
+                }
             }
             if !knows_client && let Some(client) = self.connection.upgrade().and_then(|it| it.client()) {
                 self.encoder.set_client(client);
@@ -270,15 +287,20 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             }
             self.encoder.encode(item, bytes);
             if bytes.len() >= WRITE_CHUNK || batch.is_empty() {
-                for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-                    self.trace.sent(line.trim_ascii_end());
-                }
-                self.output.write_all(bytes).await?;
-                self.output.flush().await?;
-                bytes.clear();
-                bytes.shrink_to(WRITE_CHUNK);
+                self.flush(bytes).await?;
             }
         }
+        Ok(())
+    }
+
+    async fn flush(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.trace.sent(line.trim_ascii_end());
+        }
+        self.output.write_all(bytes).await?;
+        self.output.flush().await?;
+        bytes.clear();
+        bytes.shrink_to(WRITE_CHUNK);
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ use windlass_protocol::{
 
 use super::{
     connection::Connection,
-    initialize,
+    elicitation, initialize,
     outbox::{Cancel, Responder},
     prompt, session, settings,
 };
@@ -68,6 +68,8 @@ const METHODS: &[(&str, Handler)] = &[
     ("session/set_config_option",  settings::set_config_option),
     ("session/set_model",          settings::set_model),
     (ext::PERMISSION_REPLY,        prompt::permission_reply),
+    (ext::QUESTION_REPLY,          elicitation::reply),
+    (ext::QUESTION_REJECT,         elicitation::reject),
 ];
 
 /// The method table.

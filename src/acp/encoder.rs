@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
+use tokio::time::Instant;
 use windlass_protocol::{
     acp::{
         decode::{ClientCapabilities, EventChoice},
@@ -18,22 +19,27 @@ use windlass_protocol::{
     },
     opencode::{
         event::{Event, EventPayload, SessionInfo, ToastVariant},
-        id::{MessageId, PartId, PermissionId, SessionId},
+        id::{MessageId, PartId, SessionId},
         message::{Message, MessageWithParts, ModelRef},
         part::{Part, PartKind, ToolPart, ToolState},
         permission::{PermissionRequest, Reply},
+        question::QuestionRequest,
         session::{SessionStatus, Todo},
     },
     rpc,
 };
 
 use super::{
+    elicitation::{self, Dialog},
+    options,
     outbox::{Outgoing, Replay},
-    permissions::Permissions,
+    permissions::{Asked, AskedId, Permissions},
+    session::FrontSessions,
+    terminal::Outputs,
     to_proto,
 };
 use crate::{
-    base::{clock, ids},
+    base::{clock, ids, lock::lock},
     engine::{Engine, Workspace},
 };
 
@@ -44,6 +50,7 @@ const MAX_UNKNOWN: usize = 64;
 pub struct Encoder {
     engine: Engine,
     permissions: Arc<Permissions>,
+    fronts: FrontSessions,
     client: ClientCapabilities,
     sessions: HashMap<SessionId, Shown>,
     /// Sessions of subagents, and the session the client knows that they work for.
@@ -52,6 +59,7 @@ pub struct Encoder {
     held: HashMap<SessionId, Vec<Arc<Event>>>,
     /// `session.created` of sessions that are not attached yet.
     created: VecDeque<Arc<Event>>,
+    outputs: Outputs,
 }
 
 /// What the client has been shown of a session.
@@ -87,21 +95,34 @@ struct Text {
 }
 
 impl Encoder {
-    pub fn new(engine: Engine, permissions: Arc<Permissions>) -> Self {
+    pub fn new(engine: Engine, permissions: Arc<Permissions>, fronts: FrontSessions) -> Self {
         Self {
             engine,
             permissions,
+            fronts,
             client: ClientCapabilities::default(),
             sessions: HashMap::new(),
             roots: HashMap::new(),
             held: HashMap::new(),
             created: VecDeque::new(),
+            outputs: Outputs::default(),
         }
     }
 
     /// What the client can do, once it has said so.
     pub fn set_client(&mut self, client: ClientCapabilities) {
+        self.outputs.has_terminals = client.terminal_output;
         self.client = client;
+    }
+
+    /// When [`Encoder::encode_due`] has something to say although nothing happens.
+    pub fn due(&self) -> Option<Instant> {
+        self.outputs.due()
+    }
+
+    /// Encodes what was held back to spare the client.
+    pub fn encode_due(&mut self, out: &mut Vec<u8>) {
+        self.outputs.show_due(Instant::now(), out);
     }
 
     /// Encodes an item as lines with their line feeds.
@@ -122,6 +143,12 @@ impl Encoder {
             Outgoing::Replay(replay) => self.replay(*replay, out),
             Outgoing::Detach(session_id) => {
                 self.sessions.remove(&session_id);
+                self.outputs.forget(&session_id);
+            }
+            Outgoing::AskOn(id) => {
+                if let Some(root) = self.permissions.session_to_go_on(&id) {
+                    self.show_ask(&root, out);
+                }
             }
         }
     }
@@ -166,6 +193,8 @@ impl Encoder {
             progress: HashMap::new(),
             todos: Vec::new(),
         };
+        // Who opens a session again is shown all of it again.
+        self.outputs.forget(&session_id);
         self.sessions.insert(session_id, shown);
         if let Some(created) = created {
             self.event(&created, out);
@@ -184,9 +213,9 @@ impl Encoder {
         } else if self.sessions.contains_key(id) {
             self.update(id, &event.payload, false, out);
             self.raw_event(event, out);
-        } else if let EventPayload::PermissionReplied { request_id, .. } = &event.payload {
+        } else if let Some(settled) = settled(&event.payload) {
             // Also for a session that is closed by now: its question must not stay open.
-            self.settle(request_id, out);
+            self.settle(&settled, out);
         } else {
             self.remember(event);
         }
@@ -213,8 +242,10 @@ impl Encoder {
             self.child_part(root, part, out);
         } else if let EventPayload::PermissionAsked(request) = &event.payload {
             self.ask(root, request, out);
-        } else if let EventPayload::PermissionReplied { request_id, .. } = &event.payload {
-            self.settle(request_id, out);
+        } else if let EventPayload::QuestionAsked(request) = &event.payload {
+            self.ask_question(root, request, out);
+        } else if let Some(settled) = settled(&event.payload) {
+            self.settle(&settled, out);
         } else if let EventPayload::SessionDeleted(info) = &event.payload {
             self.roots.remove(&info.session_id);
         }
@@ -304,11 +335,13 @@ impl Encoder {
                     shown.progress.clear();
                     shown.user_messages.clear();
                 }
+                self.outputs.forget(id);
                 // What a subagent says now belongs to no turn.
                 self.roots.retain(|_, root| root != id);
             }
             EventPayload::SessionDeleted(_) => {
                 self.sessions.remove(id);
+                self.outputs.forget(id);
             }
             EventPayload::MessageUpdated { info, .. } => self.message(id, info),
             EventPayload::PartUpdated { part, .. } => self.part(id, part, is_replay, out),
@@ -316,14 +349,22 @@ impl Encoder {
                 self.delta(id, message_id, part_id, delta, *offset, out);
             }
             EventPayload::PermissionAsked(request) => self.ask(id, request, out),
-            EventPayload::PermissionReplied { request_id, .. } => {
-                self.settle(request_id, out);
+            EventPayload::QuestionAsked(request) => self.ask_question(id, request, out),
+            EventPayload::PermissionReplied { .. }
+            | EventPayload::QuestionReplied { .. }
+            | EventPayload::QuestionRejected { .. } => {
+                if let Some(settled) = settled(payload) {
+                    self.settle(&settled, out);
+                }
             }
+            EventPayload::AgentSwitched { agent, .. } => self.switched(id, agent, out),
             EventPayload::TodoUpdated { todos, .. } => self.plan(id, todos, out),
             EventPayload::Toast { title, message, variant, .. } => {
                 self.toast(id, title, message, *variant, out);
             }
             EventPayload::SessionError { .. }
+            | EventPayload::SessionCompacted { .. }
+            | EventPayload::CommandExecuted { .. }
             | EventPayload::MessageRemoved { .. }
             | EventPayload::PartRemoved { .. }
             | EventPayload::FileEdited { .. }
@@ -481,16 +522,29 @@ impl Encoder {
         shown.progress.insert(part_id.clone(), progress);
         let is_new = before.is_none();
         if is_new {
-            send_tool_call(id, &to_proto::tool_call(tool, &shown.cwd), out);
+            let call = self.outputs.open(to_proto::tool_call(tool, &shown.cwd), tool, &shown.cwd);
+            send_tool_call(id, &call, out);
+        } else if before == Some(progress) && self.outputs.more(id, part_id, tool, Instant::now(), out) {
+            return;
         }
         // Live, the plan came by its own event while the tool ran.
         if is_replay && let Some(todos) = written_todos(tool) {
             self.plan(id, &todos, out);
         }
         let Some(shown) = self.sessions.get_mut(id) else { return };
-        if progress > Progress::Pending {
-            let update = to_proto::tool_call_update(tool, &shown.cwd);
-            send(id, SessionUpdate::ToolCallUpdate(update), out);
+        match progress {
+            Progress::Pending => {}
+            Progress::Running => {
+                let opened_in = (before == Some(Progress::Pending)).then_some(&*shown.cwd);
+                let update = to_proto::tool_call_update(tool, &shown.cwd);
+                let update = self.outputs.begin(update, tool, opened_in);
+                send(id, SessionUpdate::ToolCallUpdate(update), out);
+                self.outputs.more(id, part_id, tool, Instant::now(), out);
+            }
+            Progress::Done => {
+                let update = to_proto::tool_call_update(tool, &shown.cwd);
+                self.outputs.end(id, part_id, tool, update, out);
+            }
         }
     }
 
@@ -511,13 +565,32 @@ impl Encoder {
             self.engine.reply_permission(&request.id, Reply::Reject, None);
             return;
         }
-        if let Some(request) = self.permissions.ask(root, request.clone()) {
-            self.show_ask(root, &request, out);
+        if self.permissions.ask(root, Asked::Permission(request.clone())) {
+            self.show_ask(root, out);
+        }
+    }
+
+    fn ask_question(&mut self, root: &SessionId, request: &QuestionRequest, out: &mut Vec<u8>) {
+        // Where the client is gone, the engine has refused the question already.
+        let can_be_shown = !self.permissions.is_unanswerable();
+        let dialog = Dialog::new(request.clone(), self.client.forms);
+        if can_be_shown && self.permissions.ask(root, Asked::Question(dialog)) {
+            self.show_ask(root, out);
+        }
+    }
+
+    /// A tool had the user choose another agent: the client's mode follows, and prompts to come.
+    fn switched(&self, id: &SessionId, agent: &str, out: &mut Vec<u8>) {
+        let mut fronts = lock(&self.fronts);
+        let Some(front) = fronts.get_mut(id) else { return };
+        front.agent = Some(agent.to_owned());
+        for update in options::mode_updates(&front.workspace.loaded(), front) {
+            send(id, update, out);
         }
     }
 
     /// Takes a settled question off the client's screen and shows the next one.
-    fn settle(&mut self, id: &PermissionId, out: &mut Vec<u8>) {
+    fn settle(&mut self, id: &AskedId, out: &mut Vec<u8>) {
         let settled = self.permissions.settle(id);
         if let Some(rpc_id) = settled.withdrawn {
             #[derive(Serialize)]
@@ -527,16 +600,37 @@ impl Encoder {
             }
             write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out);
         }
-        if let Some((session_id, next)) = settled.next {
-            self.show_ask(&session_id, &next, out);
+        if let Some(session_id) = settled.next {
+            self.show_ask(&session_id, out);
         }
     }
 
-    fn show_ask(&self, root: &SessionId, request: &PermissionRequest, out: &mut Vec<u8>) {
+    fn show_ask(&self, root: &SessionId, out: &mut Vec<u8>) {
         let Some(shown) = self.sessions.get(root) else { return };
-        let params = to_proto::permission(root, request, &shown.cwd);
-        let rpc_id = self.permissions.show(&request.id);
-        write(&rpc::request(&rpc_id, "session/request_permission", params), out);
+        let Some((rpc_id, asked)) = self.permissions.show(root) else { return };
+        let choice = match asked {
+            Asked::Permission(request) => to_proto::permission(root, &request, &shown.cwd),
+            Asked::Question(dialog) => match dialog.show(root) {
+                elicitation::Shown::Choice(choice) => choice,
+                elicitation::Shown::Form(form) => {
+                    return write(&rpc::request(&rpc_id, "elicitation/create", form), out);
+                }
+            },
+        };
+        write(&rpc::request(&rpc_id, "session/request_permission", choice), out);
+    }
+}
+
+/// The question that an event says is settled.
+fn settled(payload: &EventPayload) -> Option<AskedId> {
+    if let EventPayload::PermissionReplied { request_id, .. } = payload {
+        Some(AskedId::Permission(request_id.clone()))
+    } else if let EventPayload::QuestionReplied { request_id, .. }
+    | EventPayload::QuestionRejected { request_id, .. } = payload
+    {
+        Some(AskedId::Question(request_id.clone()))
+    } else {
+        None
     }
 }
 

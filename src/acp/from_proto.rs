@@ -39,7 +39,7 @@ pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>)
             }
             ContentBlock::Resource(resource) => match resource.resource {
                 EmbeddedResourceResource::TextResourceContents(text) => {
-                    parts.push(plain(format!("[{}]\n{}", place(&text.uri), text.text)));
+                    parts.push(PromptPart::Document(format!("[{}]\n{}", place(&text.uri), text.text)));
                 }
                 EmbeddedResourceResource::BlobResourceContents(blob) => {
                     let mime = blob.mime_type.unwrap_or_else(|| {
@@ -56,6 +56,17 @@ pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>)
         }
     }
     (parts, unused)
+}
+
+/// What the user wrote themselves: neither the texts of files nor what was said to one side alone.
+pub fn words(blocks: &[ContentBlock]) -> String {
+    let texts = blocks.iter().filter_map(|block| match block {
+        ContentBlock::Text(text) if audience(text.annotations.as_ref()) == (false, false) => {
+            Some(text.text.as_str())
+        }
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Text for the assistant alone is synthetic; text for the user alone is not sent to the model.

@@ -47,10 +47,9 @@ fn capabilities() -> AgentCapabilities {
         .delete(SessionDeleteCapabilities::new())
         .resume(SessionResumeCapabilities::new())
         .close(SessionCloseCapabilities::new());
-    let extensions: Map<String, Value> = [ext::EVENTS, ext::SESSION_ID, ext::PERMISSION_REPLY_META]
-        .into_iter()
-        .map(|name| (name.to_owned(), json!(true)))
-        .collect();
+    let extensions = [ext::EVENTS, ext::SESSION_ID, ext::PERMISSION_REPLY_META, ext::QUESTION_REPLY_META];
+    let extensions: Map<String, Value> =
+        extensions.into_iter().map(|name| (name.to_owned(), json!(true))).collect();
     AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))

@@ -2,8 +2,8 @@
 
 use windlass_protocol::{
     acp::schema::{
-        Meta, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
-        SessionModeState,
+        ConfigOptionUpdate, CurrentModeUpdate, Meta, SessionConfigOption, SessionConfigOptionCategory,
+        SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
     },
     opencode::message::ModelRef,
 };
@@ -46,6 +46,13 @@ pub fn config_options(loaded: &Loaded, front: &FrontSession) -> Vec<SessionConfi
         SessionConfigOption::select(MODE, "Session Mode", mode, select_options(loaded.agent_choices()))
             .category(SessionConfigOptionCategory::Mode),
     ]
+}
+
+/// What tells a client that another agent answers now.
+pub fn mode_updates(loaded: &Loaded, front: &FrontSession) -> [SessionUpdate; 2] {
+    let mode = CurrentModeUpdate::new(current_agent(loaded, front).to_owned());
+    let options = ConfigOptionUpdate::new(config_options(loaded, front));
+    [SessionUpdate::CurrentModeUpdate(mode), SessionUpdate::ConfigOptionUpdate(options)]
 }
 
 fn select_options(choices: Vec<Choice>) -> Vec<SessionConfigSelectOption> {

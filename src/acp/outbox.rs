@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::{
     opencode::{
         event::{Event, EventPayload},
-        id::SessionId,
+        id::{QuestionId, SessionId},
         message::MessageWithParts,
         part::{PartKind, ToolState},
         session::Todo,
@@ -46,6 +46,8 @@ pub enum Outgoing {
     Replay(Box<Replay>),
     /// The session is no longer shown.
     Detach(SessionId),
+    /// A tool's questions go on with the next one.
+    AskOn(QuestionId),
 }
 
 impl Outgoing {
@@ -54,7 +56,11 @@ impl Outgoing {
         match self {
             Outgoing::Line(line) => line.len(),
             Outgoing::Event(event) => ENVELOPE + event_weight(&event.payload),
-            Outgoing::Attach { .. } | Outgoing::Hold(_) | Outgoing::Release(_) | Outgoing::Detach(_) => 0,
+            Outgoing::Attach { .. }
+            | Outgoing::Hold(_)
+            | Outgoing::Release(_)
+            | Outgoing::Detach(_)
+            | Outgoing::AskOn(_) => 0,
             // It is one answer to one request, however long.
             Outgoing::Replay(_) => ENVELOPE,
         }

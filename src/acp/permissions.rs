@@ -1,4 +1,4 @@
-//! Permission questions to the client: one at a time per session, answered once, taken back when settled elsewhere.
+//! What waits for the client's user: one thing at a time per session, answered once, taken back when settled elsewhere.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,11 +10,13 @@ use std::{
 
 use windlass_protocol::{
     opencode::{
-        id::{PermissionId, SessionId},
+        id::{PermissionId, QuestionId, SessionId},
         permission::PermissionRequest,
     },
     rpc::Id,
 };
+
+use super::elicitation::Dialog;
 
 /// See the module's comment.
 #[derive(Default)]
@@ -25,60 +27,119 @@ pub struct Permissions {
     is_unanswerable: AtomicBool,
 }
 
+/// Something the user is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked {
+    Permission(PermissionRequest),
+    /// A tool's own questions.
+    Question(Dialog),
+}
+
+/// What is asked, by its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AskedId {
+    Permission(PermissionId),
+    Question(QuestionId),
+}
+
+impl Asked {
+    fn is(&self, id: &AskedId) -> bool {
+        match (self, id) {
+            (Asked::Permission(request), AskedId::Permission(id)) => request.id == *id,
+            (Asked::Question(dialog), AskedId::Question(id)) => dialog.id() == id,
+            (Asked::Permission(_), AskedId::Question(_)) | (Asked::Question(_), AskedId::Permission(_)) => {
+                false
+            }
+        }
+    }
+
+    fn id(&self) -> AskedId {
+        match self {
+            Asked::Permission(request) => AskedId::Permission(request.id.clone()),
+            Asked::Question(dialog) => AskedId::Question(dialog.id().clone()),
+        }
+    }
+}
+
 #[derive(Default)]
 struct State {
     /// Our requests the client has not answered.
-    outstanding: HashMap<Id, PermissionId>,
-    /// Questions of each session, the shown one first.
-    queues: HashMap<SessionId, VecDeque<PermissionRequest>>,
+    outstanding: HashMap<Id, AskedId>,
+    /// What waits in each session, the shown one first.
+    queues: HashMap<SessionId, VecDeque<Asked>>,
 }
 
 /// What a settled question means for the client.
 pub struct Settled {
     /// Our request that is taken back, when the client did not answer it itself.
     pub withdrawn: Option<Id>,
-    /// The next question of the same session, and that session as the client knows it.
-    pub next: Option<(SessionId, PermissionRequest)>,
+    /// The session, as the client knows it, whose next question is to be shown.
+    pub next: Option<SessionId>,
 }
 
 impl Permissions {
-    /// Queues a question of a session the client knows, its own or a subagent's; returns it when it is to be shown now.
-    pub fn ask(&self, session_id: &SessionId, request: PermissionRequest) -> Option<PermissionRequest> {
+    /// Queues a question of a session the client knows, its own or a subagent's; whether it is to be shown now.
+    pub fn ask(&self, session_id: &SessionId, asked: Asked) -> bool {
         let mut state = self.lock();
         let queue = state.queues.entry(session_id.clone()).or_default();
-        queue.push_back(request.clone());
-        (queue.len() == 1).then_some(request)
+        queue.push_back(asked);
+        queue.len() == 1
     }
 
-    /// The id of the request that shows a question.
-    pub fn show(&self, id: &PermissionId) -> Id {
+    /// The question of a session that is to be shown, and the id of the request that shows it.
+    pub fn show(&self, session_id: &SessionId) -> Option<(Id, Asked)> {
+        let mut state = self.lock();
+        let asked = state.queues.get(session_id)?.front()?.clone();
         let rpc_id = Id::Number(self.next_id.fetch_add(1, Ordering::Relaxed));
-        self.lock().outstanding.insert(rpc_id.clone(), id.clone());
-        rpc_id
+        state.outstanding.insert(rpc_id.clone(), asked.id());
+        Some((rpc_id, asked))
     }
 
-    /// The question that the client's answer is about; `None` when it was settled before.
-    pub fn answered(&self, rpc_id: &Id) -> Option<PermissionId> {
+    /// The session whose question this is, while it is the one to be shown and is not on the screen.
+    pub fn session_to_go_on(&self, id: &QuestionId) -> Option<SessionId> {
+        let id = AskedId::Question(id.clone());
+        let state = self.lock();
+        if state.outstanding.values().any(|it| *it == id) {
+            return None;
+        }
+        let mut queues = state.queues.iter();
+        queues
+            .find(|(_, queue)| queue.front().is_some_and(|it| it.is(&id)))
+            .map(|(session, _)| session.clone())
+    }
+
+    /// What the client's answer is about; `None` when it was settled before.
+    pub fn answered(&self, rpc_id: &Id) -> Option<AskedId> {
         self.lock().outstanding.remove(rpc_id)
     }
 
+    /// Works on a tool's questions that wait.
+    pub fn with_dialog<T>(&self, id: &QuestionId, work: impl FnOnce(&mut Dialog) -> T) -> Option<T> {
+        let mut state = self.lock();
+        let dialog = state.queues.values_mut().flatten().find_map(|asked| match asked {
+            Asked::Question(dialog) if dialog.id() == id => Some(dialog),
+            Asked::Question(_) | Asked::Permission(_) => None,
+        });
+        dialog.map(work)
+    }
+
     /// Notes that a question is settled, by whomever.
-    pub fn settle(&self, id: &PermissionId) -> Settled {
+    pub fn settle(&self, id: &AskedId) -> Settled {
         let mut state = self.lock();
         let withdrawn = state.outstanding.iter().find(|(_, it)| *it == id).map(|(rpc_id, _)| rpc_id.clone());
         if let Some(rpc_id) = &withdrawn {
             state.outstanding.remove(rpc_id);
         }
-        let found = state.queues.iter_mut().find(|(_, queue)| queue.iter().any(|request| request.id == *id));
+        let found = state.queues.iter_mut().find(|(_, queue)| queue.iter().any(|asked| asked.is(id)));
         let Some((session_id, queue)) = found else { return Settled { withdrawn, next: None } };
         let session_id = session_id.clone();
-        let was_shown = queue.front().is_some_and(|front| front.id == *id);
-        queue.retain(|request| request.id != *id);
-        let next = if was_shown && !self.is_unanswerable() { queue.front().cloned() } else { None };
+        let was_shown = queue.front().is_some_and(|front| front.is(id));
+        queue.retain(|asked| !asked.is(id));
+        let has_next = was_shown && !queue.is_empty() && !self.is_unanswerable();
         if queue.is_empty() {
             state.queues.remove(&session_id);
         }
-        Settled { withdrawn, next: next.map(|request| (session_id, request)) }
+        Settled { withdrawn, next: has_next.then_some(session_id) }
     }
 
     /// Keeps questions from being shown that a cancel is about to take back; the shown one stays until it is.
@@ -88,10 +149,15 @@ impl Permissions {
         }
     }
 
-    /// Every question that waits; from now on none can be answered.
+    /// Every permission question that waits; from now on nothing can be answered.
     pub fn give_up(&self) -> Vec<PermissionId> {
         self.is_unanswerable.store(true, Ordering::Release);
-        self.lock().queues.values().flatten().map(|request| request.id.clone()).collect()
+        let state = self.lock();
+        let waiting = state.queues.values().flatten().filter_map(|asked| match asked {
+            Asked::Permission(request) => Some(request.id.clone()),
+            Asked::Question(_) => None,
+        });
+        waiting.collect()
     }
 
     /// Whether the client can still answer.

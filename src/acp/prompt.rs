@@ -19,25 +19,27 @@ use windlass_protocol::{
 use super::{
     connection::Connection,
     dispatch::{Call, engine_error, error, invalid_params, no_session, session_id},
-    from_proto, options,
+    elicitation, from_proto, options,
     outbox::Cancel,
+    permissions::AskedId,
     to_proto,
 };
 use crate::{
     config::Warning,
-    engine::{PromptInput, PromptPart, TurnEnd},
+    engine::{Invocation, PromptInput, PromptPart, TurnEnd},
 };
 
 pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&request.session_id)?;
-    let (parts, unused) = from_proto::prompt_parts(request.blocks);
+    let words = from_proto::words(&request.blocks);
+    let (mut parts, unused) = from_proto::prompt_parts(request.blocks);
     for reason in request.skipped.iter().chain(&unused) {
         tracing::warn!(session = %id, "{reason}");
     }
     let says_something = |part: &PromptPart| match part {
-        PromptPart::Text { text, .. } => !text.trim().is_empty(),
-        PromptPart::File(_) => true,
+        PromptPart::Text { text, .. } | PromptPart::Document(text) => !text.trim().is_empty(),
+        PromptPart::File(_) | PromptPart::Agent { .. } => true,
     };
     let wants_notices = call.connection.client().is_some_and(|client| client.notices);
     let (agent, model, warnings) = {
@@ -53,12 +55,14 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         let front = &*front;
         let loaded = front.workspace.loaded();
         let agent = options::current_agent(&loaded, front).to_owned();
+        parts.extend(loaded.mentions(&words));
         (agent, options::current_model(&loaded, front), warnings)
     };
     if !wants_notices {
         tell(&call.connection, &id, &warnings);
     }
-    let input = PromptInput { parts, agent: Some(agent), model: Some(model) };
+    let invocation = Invocation::Slash;
+    let input = PromptInput { parts, agent: Some(agent), model: Some(model), invocation };
     let responder = call.take_responder()?;
     let rpc_id = responder.id().clone();
     let on_end: TurnEnd = Box::new(move |outcome| match outcome {
@@ -90,7 +94,11 @@ fn tell(connection: &Connection, id: &SessionId, warnings: &[Warning]) {
 /// The client's answer to a request of ours.
 pub fn answered(connection: &Arc<Connection>, id: &Id, result: Result<Option<&RawValue>, ErrorBody>) {
     // An answer to nothing, or to a question that was settled meanwhile, is ignored.
-    let Some(permission) = connection.permissions.answered(id) else { return };
+    let permission = match connection.permissions.answered(id) {
+        Some(AskedId::Permission(permission)) => permission,
+        Some(AskedId::Question(question)) => return elicitation::answered(connection, &question, result),
+        None => return,
+    };
     let choice = match result {
         Ok(result) => decode::permission_outcome(result.map_or("{}", RawValue::get)),
         Err(failure) => {

@@ -1,6 +1,10 @@
 //! The session methods: new, load, resume, list, close, delete; and what a connection knows of its sessions.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonrpsee::types::ErrorObjectOwned;
@@ -9,9 +13,8 @@ use windlass_protocol::{
     acp::{
         decode::{self, McpServer, OpenSession},
         schema::{
-            AvailableCommandsUpdate, CloseSessionResponse, DeleteSessionResponse, ListSessionsResponse,
-            LoadSessionResponse, NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse,
-            SessionUpdate,
+            CloseSessionResponse, DeleteSessionResponse, ListSessionsResponse, LoadSessionResponse,
+            NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse, SessionUpdate,
         },
     },
     opencode::{
@@ -22,6 +25,7 @@ use windlass_protocol::{
 };
 
 use super::{
+    commands,
     connection::Connection,
     dispatch::{Call, Reply, engine_error, error, invalid_params, no_session, session_id},
     encoder, options,
@@ -48,6 +52,9 @@ pub struct FrontSession {
     /// What the client knows the modes, options and warnings of.
     pub shown: Arc<Loaded>,
 }
+
+/// The sessions a client has opened.
+pub type FrontSessions = Arc<Mutex<HashMap<SessionId, FrontSession>>>;
 
 pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let request = decode::new_session(params).map_err(|reason| invalid_params(&reason))?;
@@ -199,7 +206,7 @@ fn attach(
 /// What follows the answer that made the session known: its commands, and what was ignored.
 fn announce(connection: &Arc<Connection>, id: SessionId, front: FrontSession, skipped: &[String]) {
     let mut lines = Vec::new();
-    let commands = AvailableCommandsUpdate::new(Vec::new());
+    let commands = commands::update(&front.workspace.loaded());
     encoder::send(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);
     let wants_notices = connection.client().is_some_and(|client| client.notices);
     for reason in skipped {

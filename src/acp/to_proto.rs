@@ -25,12 +25,12 @@ use crate::{
     engine,
 };
 
-/// Bytes of a running command's output that are shown; the whole of it comes when it ends.
-const LIVE_TAIL: usize = 4096;
+/// Bytes of a running command's output that a client without terminals is shown; the whole comes when it ends.
+pub const LIVE_TAIL: usize = 4096;
 /// Bytes of a patch that is shown in place of two whole texts.
 const MAX_PATCH: usize = 256 * 1024;
 
-/// Bytes of a title that names the files of a patch.
+/// Bytes of a title that names the files of a patch, the tools of a batch, or a question.
 const MAX_FILES_TITLE: usize = 200;
 
 /// Bytes of what an answer for ever is about, in the name of its option.
@@ -81,6 +81,8 @@ fn title(tool: &str, input: &Value) -> Option<String> {
         "websearch" | "codesearch" => "query",
         "task" => "description",
         "apply_patch" | "patch" => return patched_files(input),
+        "question" => return first_question(input),
+        "batch" => return batched_tools(input),
         _ => return None,
     };
     input.get(key).and_then(Value::as_str).map(str::to_owned)
@@ -93,6 +95,19 @@ fn patched_files(input: &Value) -> Option<String> {
     let names = headers.filter_map(|line| line.split_once(" File: ")).map(|(_, name)| name.trim());
     let names = names.collect::<Vec<&str>>().join(", ");
     (!names.is_empty()).then(|| text::head(&names, MAX_FILES_TITLE).to_owned())
+}
+
+/// The first of the questions that a call asks.
+fn first_question(input: &Value) -> Option<String> {
+    let question = input.get("questions")?.get(0)?.get("question")?.as_str()?;
+    Some(text::head(question, MAX_FILES_TITLE).to_owned())
+}
+
+/// The tools that a batch calls.
+fn batched_tools(input: &Value) -> Option<String> {
+    let tools = input.get("tool_calls")?.as_array()?.iter();
+    let tools: Vec<&str> = tools.filter_map(|call| call.get("tool")?.as_str()).collect();
+    Some(text::head(&format!("batch: {}", tools.join(", ")), MAX_FILES_TITLE).to_owned())
 }
 
 /// What a call did, in the tool's own words: a path relative to the project, the command, a count.
@@ -260,7 +275,10 @@ fn image(attachment: &Attachment) -> Option<ToolCallContent> {
 }
 
 fn raw_output(output: &str, metadata: &Map<String, Value>, attachments: Option<&[Attachment]>) -> Value {
-    let mut raw = json!({ "output": output, "metadata": without_texts(metadata) });
+    let mut metadata = without_texts(metadata);
+    // The same once more, or the end of it.
+    metadata.remove("output");
+    let mut raw = json!({ "output": output, "metadata": metadata });
     if let (Some(attachments), Value::Object(raw)) = (attachments, &mut raw) {
         // The data itself is in the content; here it would only be said twice.
         let named =

@@ -9,6 +9,9 @@ const CONTEXT_LINES: usize = 4;
 /// Past this the diff gets coarser instead of slower.
 const EFFORT: Duration = Duration::from_millis(500);
 
+/// Bytes that are compared at once.
+const BLOCK: usize = 256;
+
 /// A patch and its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unified {
@@ -22,7 +25,7 @@ pub struct Unified {
 pub fn unified(path: &str, before: &str, after: &str) -> Unified {
     // Most of a large file is the same on both sides, and comparing it line by line takes long.
     let (start, old_end, new_end) = changed_part(before, after);
-    let first_line = before[..start].matches('\n').count();
+    let first_line = before[..start].bytes().filter(|byte| *byte == b'\n').count();
     let old_lines: Vec<&str> = before[start..old_end].split_inclusive('\n').collect();
     let new_lines: Vec<&str> = after[start..new_end].split_inclusive('\n').collect();
     let text_diff = TextDiff::configure().timeout(EFFORT).diff_slices(&old_lines, &new_lines);
@@ -40,18 +43,33 @@ pub fn unified(path: &str, before: &str, after: &str) -> Unified {
 /// Where the texts begin to differ, and where each of them ends to, with the lines around that a diff shows.
 fn changed_part(before: &str, after: &str) -> (usize, usize, usize) {
     let (before, after) = (before.as_bytes(), after.as_bytes());
-    let n_same = before.iter().zip(after).take_while(|(old, new)| old == new).count();
+    let n_same = n_same_first(before, after);
     let line_ends = before[..n_same].iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
     let start = line_ends.map(|(at, _)| at + 1).nth(CONTEXT_LINES).unwrap_or_default();
     let n_rest = before.len().min(after.len()) - n_same;
-    let ends = before.iter().rev().zip(after.iter().rev()).take(n_rest);
-    let n_same = ends.take_while(|(old, new)| old == new).count();
+    let n_same = n_same_last(&before[before.len() - n_rest..], &after[after.len() - n_rest..]);
     let tail = &before[before.len() - n_same..];
     let mut line_ends = tail.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     // The first line end belongs to a line that may differ.
     let n_kept = line_ends.nth(CONTEXT_LINES).unwrap_or(n_same);
     let n_cut = n_same - n_kept;
     (start, before.len() - n_cut, after.len() - n_cut)
+}
+
+/// How many bytes at the beginning are the same. Blocks are compared first: byte by byte takes milliseconds.
+fn n_same_first(old: &[u8], new: &[u8]) -> usize {
+    let blocks = old.chunks_exact(BLOCK).zip(new.chunks_exact(BLOCK));
+    let n_blocks = blocks.take_while(|(old, new)| old == new).count() * BLOCK;
+    let rest = old[n_blocks..].iter().zip(&new[n_blocks..]);
+    n_blocks + rest.take_while(|(old, new)| old == new).count()
+}
+
+/// The same at the end.
+fn n_same_last(old: &[u8], new: &[u8]) -> usize {
+    let blocks = old.rchunks_exact(BLOCK).zip(new.rchunks_exact(BLOCK));
+    let n_blocks = blocks.take_while(|(old, new)| old == new).count() * BLOCK;
+    let rest = old[..old.len() - n_blocks].iter().rev().zip(new[..new.len() - n_blocks].iter().rev());
+    n_blocks + rest.take_while(|(old, new)| old == new).count()
 }
 
 fn push_hunk(

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use windlass_protocol::opencode::id::{EventId, MessageId, PartId, PermissionId, SessionId};
+use windlass_protocol::opencode::id::{EventId, MessageId, PartId, PermissionId, QuestionId, SessionId};
 
 use crate::base::clock;
 
@@ -28,6 +28,11 @@ pub fn part() -> PartId {
 /// A new permission request id.
 pub fn permission() -> PermissionId {
     PermissionId::from_trusted(make(PermissionId::PREFIX, next_stamp()))
+}
+
+/// A new question id.
+pub fn question() -> QuestionId {
+    QuestionId::from_trusted(make(QuestionId::PREFIX, next_stamp()))
 }
 
 /// A new event id.

@@ -7,7 +7,6 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use windlass_protocol::opencode::permission::Action;
 
 use crate::{
     base::clock,
@@ -84,11 +83,7 @@ enum Done {
 }
 
 fn row(approval: &Approval) -> String {
-    let action = match approval.rule.action {
-        Action::Allow => "allow",
-        Action::Ask => "ask",
-        Action::Deny => "deny",
-    };
+    let action = approval.rule.action.name();
     let Approval { number, rule, created } = approval;
     // A pattern holds what a model wrote; it must not steer the terminal.
     let pattern: String = rule.pattern.chars().flat_map(printable).collect();

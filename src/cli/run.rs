@@ -27,7 +27,10 @@ use crate::{
     base::{mime, queue::Queue},
     bus::Filter,
     config::{Environment, paths::Paths},
-    engine::{Engine, EngineError, EngineErrorKind, Loaded, NewSession, PromptInput, PromptPart, StopReason},
+    engine::{
+        Engine, EngineError, EngineErrorKind, Invocation, Loaded, NewSession, PromptInput, PromptPart,
+        StopReason,
+    },
 };
 
 mod printer;
@@ -49,6 +52,9 @@ const TITLE_LENGTH: usize = 50;
 pub struct RunArgs {
     /// What to say; piped standard input is added to it.
     message: Vec<String>,
+    /// Run this slash command; the words are its arguments.
+    #[arg(long, value_name = "NAME")]
+    command: Option<String>,
     /// How to show the answer.
     #[arg(long, value_enum, default_value_t = Format::Default)]
     format: Format,
@@ -169,17 +175,19 @@ pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
 async fn answer(engine: &Engine, shown: &mut Shown, args: RunArgs) -> Result<ExitCode, Failure> {
     let files = args.files.iter().map(|file| attach(file)).collect::<Result<Vec<PromptPart>, _>>()?;
     let message = message(&args.message, piped().await?);
-    if message.is_empty() {
+    if message.is_empty() && args.command.is_none() {
         let reason = "There is nothing to say: give a prompt as arguments or on standard input.";
         return Err(Failure::Misuse(reason.to_owned()));
     }
-    let (id, model) = open(engine, &args, &message).await?;
+    let (id, model, mentions) = open(engine, &args, &message).await?;
     shown.printer.begin(&id);
 
     let mut parts = files;
     parts.push(PromptPart::Text { text: message, is_synthetic: false, is_ignored: false });
+    parts.extend(mentions);
     let (ended, mut end) = oneshot::channel();
-    let input = PromptInput { parts, agent: args.agent, model };
+    let invocation = args.command.map_or(Invocation::None, Invocation::Named);
+    let input = PromptInput { parts, agent: args.agent, model, invocation };
     // The receiver is dropped only when the process ends.
     engine.prompt(&id, input, Box::new(|outcome| _ = ended.send(outcome)));
     let outcome = loop {
@@ -257,12 +265,13 @@ fn message(arguments: &[String], piped: String) -> String {
     }
 }
 
-/// Makes or opens the session, once agent and model are known to exist; the model that is to answer.
+/// Makes or opens the session, once agent and model are known to exist; the model that is to answer, and the
+/// subagents that the words name.
 async fn open(
     engine: &Engine,
     args: &RunArgs,
     message: &str,
-) -> Result<(SessionId, Option<ModelRef>), Failure> {
+) -> Result<(SessionId, Option<ModelRef>, Vec<PromptPart>), Failure> {
     let directory = match &args.dir {
         Some(dir) => dir.canonicalize().map_err(|error| (dir.display().to_string(), error)),
         None => std::env::current_dir().map_err(|error| ("this directory".to_owned(), error)),
@@ -314,7 +323,9 @@ async fn open(
     let last =
         last.map(|last| ModelRef { provider_id: last.provider_id, model_id: last.id, variant: last.variant });
     let model = chosen.or(last.filter(|last| loaded.check_model(last).is_ok()));
-    Ok((opened.info.id, model))
+    // What is piped was not written by the user.
+    let mentions = loaded.mentions(&args.message.join(" "));
+    Ok((opened.info.id, model, mentions))
 }
 
 fn check_agent(loaded: &Loaded, agent: &str) -> Result<(), Failure> {

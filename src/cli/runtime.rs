@@ -2,6 +2,7 @@
 
 use std::{future::Future, process::ExitCode};
 
+use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::output;
@@ -19,7 +20,11 @@ pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return output::fail(&format!("The runtime cannot be started: {error}.")),
     };
-    let code = runtime.block_on(work);
+    let code = runtime.block_on(async {
+        // A file that outgrows a limit fails that write; it does not end the process.
+        let _outgrown = signal(SignalKind::from_raw(Signal::SIGXFSZ as i32));
+        work.await
+    });
     // A thread may still wait for input that never comes; the process ends without it.
     runtime.shutdown_background();
     code

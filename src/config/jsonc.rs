@@ -21,6 +21,8 @@ pub struct Document {
     pub offsets: HashMap<String, usize>,
     /// What was wrong, with the byte offset in the original text.
     pub problems: Vec<(usize, String)>,
+    /// What may have been meant otherwise.
+    pub notes: Vec<(usize, String)>,
 }
 
 /// Where substituted values come from.
@@ -34,9 +36,9 @@ pub struct Substitutes<'a> {
 ///
 /// Text that is not JSONC leaves an empty value and one problem.
 pub fn parse(text: &str, substitutes: &Substitutes<'_>) -> Document {
-    let Expanded { text: expanded, pieces, mut problems, depth } = expand(text, substitutes);
+    let Expanded { text: expanded, pieces, mut problems, notes, depth } = expand(text, substitutes);
     if depth > MAX_DEPTH {
-        problems.push((0, format!("is nested deeper than {MAX_DEPTH} levels")));
+        problems.push((0, format!("is nested deeper than {MAX_DEPTH} levels; all of it is ignored")));
         return Document { problems, ..Document::default() };
     }
     let options = ParseOptions {
@@ -52,7 +54,7 @@ pub fn parse(text: &str, substitutes: &Substitutes<'_>) -> Document {
         allow_extended_string_escapes: false,
     };
     let origin = |offset: usize| original_offset(&pieces, offset);
-    let mut document = Document { problems, ..Document::default() };
+    let mut document = Document { problems, notes, ..Document::default() };
     match parse_to_ast(&expanded, &Default::default(), &options).map(|result| result.value) {
         Ok(Some(node @ Node::Object(_))) => {
             let mut pointer = String::new();
@@ -63,22 +65,16 @@ pub fn parse(text: &str, substitutes: &Substitutes<'_>) -> Document {
         }
         Ok(None) => {}
         Ok(Some(node)) => {
-            document.problems.push((origin(node.range().start), "is not a JSON object".to_owned()));
+            let message = "is not a JSON object; all of it is ignored".to_owned();
+            document.problems.push((origin(node.range().start), message));
         }
         Err(err) => {
-            let message = format!("is not valid JSON: {}", lower_first(&err.kind().to_string()));
+            let reason = lower_first(&err.kind().to_string());
+            let message = format!("is not valid JSON: {reason}; all of it is ignored");
             document.problems.push((origin(err.range().start), message));
         }
     }
     document
-}
-
-/// Line and column, 1-based, columns in characters.
-pub fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = &text[..text.floor_char_boundary(offset)];
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    (line, column)
 }
 
 /// Appends a key to a JSON pointer.
@@ -91,6 +87,7 @@ struct Expanded {
     text: String,
     pieces: Vec<Piece>,
     problems: Vec<(usize, String)>,
+    notes: Vec<(usize, String)>,
     depth: usize,
 }
 
@@ -109,6 +106,7 @@ fn expand(text: &str, substitutes: &Substitutes<'_>) -> Expanded {
         text: String::with_capacity(text.len()),
         pieces: Vec::new(),
         problems: Vec::new(),
+        notes: Vec::new(),
         depth: 0,
     };
     let mut is_string = false;
@@ -127,10 +125,17 @@ fn expand(text: &str, substitutes: &Substitutes<'_>) -> Expanded {
             continue;
         }
         if let Some((len, value)) = substitute(rest, substitutes) {
-            let value = value.unwrap_or_else(|message| {
-                expanded.problems.push((idx, message));
-                String::new()
-            });
+            let value = match value {
+                Ok(Some(value)) => value,
+                Ok(None) => {
+                    expanded.notes.push((idx, format!("{} is not set; it counts as empty", &rest[..len])));
+                    String::new()
+                }
+                Err(message) => {
+                    expanded.problems.push((idx, message));
+                    String::new()
+                }
+            };
             let start = expanded.text.len();
             if is_string {
                 let quoted = Value::String(value).to_string();
@@ -165,7 +170,7 @@ fn expand(text: &str, substitutes: &Substitutes<'_>) -> Expanded {
 }
 
 /// Length and value of the substitution that `rest` begins with.
-fn substitute(rest: &str, substitutes: &Substitutes<'_>) -> Option<(usize, Result<String, String>)> {
+fn substitute(rest: &str, substitutes: &Substitutes<'_>) -> Option<(usize, Result<Option<String>, String>)> {
     let is_file = rest.starts_with("{file:");
     if !is_file && !rest.starts_with("{env:") {
         return None;
@@ -174,8 +179,7 @@ fn substitute(rest: &str, substitutes: &Substitutes<'_>) -> Option<(usize, Resul
     // A quote ends the string that an unclosed brace stands in.
     let len = line.find(['}', '"']).filter(|&end| line[end..].starts_with('}'))? + 1;
     let name = line[..len - 1].split_once(':')?.1;
-    let value =
-        if is_file { (substitutes.file)(name) } else { Ok((substitutes.variable)(name).unwrap_or_default()) };
+    let value = if is_file { (substitutes.file)(name).map(Some) } else { Ok((substitutes.variable)(name)) };
     Some((len, value))
 }
 

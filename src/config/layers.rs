@@ -1,65 +1,100 @@
 //! Reads the configuration sources in order of precedence (facts: OpenCode §2.1).
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashSet},
     fs, io,
     io::Read,
     path::{Path, PathBuf},
 };
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
-    Config, Environment, Warning,
+    Config, Environment, Hook, Warning,
+    check::check,
     decode::{Place, resolve},
-    jsonc::{self, Substitutes},
+    layer::{self, Findings, Kind, Layer},
+    lower::lower,
+    markdown,
     paths::Paths,
+    remote,
+    sources::{Leaf, leaves},
 };
 
 /// A larger configuration or `{file:…}` is a mistake.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// One source of configuration.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Layer {
-    /// File or variable.
-    pub source: String,
-    /// Directory that relative paths in it start from.
-    pub base: PathBuf,
-    pub value: Map<String, Value>,
-    /// As written, before substitutions.
-    pub text: String,
-    offsets: HashMap<String, usize>,
-}
+const NAMES: [&str; 2] = ["opencode.json", "opencode.jsonc"];
 
-impl Layer {
-    /// Line and column of a key, 1-based, when this source has it.
-    pub fn position(&self, path: &[&str]) -> Option<(usize, usize)> {
-        let mut pointer = String::new();
-        for key in path {
-            jsonc::push_key(&mut pointer, key);
-        }
-        self.offsets.get(&pointer).map(|&offset| jsonc::position(&self.text, offset))
-    }
-
-    /// A warning about the value under `path`.
-    pub fn warning(&self, path: &[&str], message: String) -> Warning {
-        let position = self.position(path);
-        let (line, column) = (position.map(|(line, _)| line), position.map(|(_, column)| column));
-        let message = if path.is_empty() { message } else { format!("{}: {message}", path.join(".")) };
-        Warning { source: self.source.clone(), line, column, message }
-    }
+/// Everything that was read, checked, the weakest first.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// With the variables that well-known entries set.
+    pub environment: Environment,
+    pub layers: Vec<Layer>,
+    pub findings: Findings,
+    /// Directories whose subdirectories hold agents, commands and skills as files, the weakest first.
+    pub directories: Vec<PathBuf>,
+    /// Every file that was looked for, and every file and directory of definitions that was read.
+    pub watched: BTreeSet<PathBuf>,
 }
 
 /// See [`super::load`].
-pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Config {
+pub fn load(environment: &Environment, paths: &Paths, directory: &Path, hook: Option<Hook<'_>>) -> Config {
     let worktree = worktree(directory);
-    let (layers, warnings) = read(environment, paths, directory, &worktree);
-    let place = Place { environment, paths, directory, worktree: &worktree };
-    let files = files(environment, paths, directory, &worktree).into_iter().map(|file| file.file);
-    let substituted = layers.iter().flat_map(|layer| substituted_files(environment, layer));
-    let watched = files.chain(substituted).collect();
-    Config { watched, ..resolve(&place, layers, warnings) }
+    let sources = read(environment, paths, directory, &worktree);
+    let (mut config, _) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hook);
+    // Hundreds of prompts, which are in their types already.
+    config.raw.shift_remove("agent");
+    config.raw.shift_remove("command");
+    config
+}
+
+/// The configuration of a directory, and who set each of its values.
+pub fn explain(environment: &Environment, paths: &Paths, directory: &Path) -> (Config, Vec<Leaf>) {
+    let worktree = worktree(directory);
+    let sources = read(environment, paths, directory, &worktree);
+    let (config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, None);
+    let leaves = leaves(&config.raw, &layers);
+    (config, leaves)
+}
+
+/// What lies where configuration is looked for and is not read, and what is wrong in it.
+pub fn unread(environment: &Environment, paths: &Paths, directory: &Path) -> Findings {
+    const SWITCH: &str = "OPENCODE_DISABLE_PROJECT_CONFIG";
+    let worktree = worktree(directory);
+    let mut findings = Findings::default();
+    let mut note = |path: &Path, message: &str| {
+        let source = path.display().to_string();
+        findings.notes.push(Warning { source, line: None, column: None, message: message.to_owned() });
+    };
+    let read_now = read(environment, paths, directory, &worktree);
+    let mut variables = environment.variables.clone();
+    variables.remove(SWITCH);
+    let without_switch = Environment { variables, home: environment.home.clone() };
+    let all = read(&without_switch, paths, directory, &worktree);
+    let is_read = |source: &str| read_now.layers.iter().any(|layer| layer.source == source);
+    let unread: Vec<&Layer> = all.layers.iter().filter(|layer| !is_read(&layer.source)).collect();
+    for layer in &unread {
+        note(Path::new(&layer.source), &format!("is not read, because {SWITCH} is set"));
+    }
+    let project = project_directories(directory, &worktree);
+    let named = project.iter().map(|it| it.to_path_buf()).chain(all.directories.iter().cloned());
+    for directory in named.collect::<BTreeSet<_>>() {
+        for name in ["opencode.json5", "opencode.yaml", "opencode.yml", "opencode.toml", ".opencode.json"] {
+            let file = directory.join(name);
+            if file.is_file() {
+                note(&file, "is not read; `opencode.json` and `opencode.jsonc` are");
+            }
+        }
+    }
+    let legacy = paths.opencode_config.join("config");
+    if legacy.is_file() {
+        note(&legacy, "is not read; write what it says as `opencode.json`");
+    }
+    let of_unread = |warning: &Warning| unread.iter().any(|layer| layer.source == warning.source);
+    findings.warnings.extend(all.findings.warnings.into_iter().filter(of_unread));
+    findings
 }
 
 /// The repository around `directory`: the nearest ancestor with `.git`, a directory or (in a linked worktree) a
@@ -69,121 +104,45 @@ pub fn worktree(directory: &Path) -> PathBuf {
     root.unwrap_or(Path::new("/")).to_owned()
 }
 
-/// Every source that exists, the weakest first.
-pub fn read(
-    environment: &Environment,
-    paths: &Paths,
-    directory: &Path,
-    worktree: &Path,
-) -> (Vec<Layer>, Vec<Warning>) {
-    let mut layers = Vec::new();
-    let mut warnings = Vec::new();
-    for path in files(environment, paths, directory, worktree) {
-        let source = path.file.display().to_string();
-        let text = match read_bounded(&path.file) {
-            Ok(text) => text,
-            Err(err) if err.kind() == io::ErrorKind::NotFound && !path.is_required => continue,
-            Err(err) => {
-                warnings.push(whole(&source, format!("cannot be read: {err}")));
-                continue;
-            }
-        };
-        let base = path.file.parent().unwrap_or(Path::new("/")).to_owned();
-        layers.push(parse(environment, source, base, text, &mut warnings));
-    }
-    if let Some(text) = environment.get("OPENCODE_CONFIG_CONTENT") {
-        let source = "OPENCODE_CONFIG_CONTENT".to_owned();
-        layers.push(parse(environment, source, directory.to_owned(), text.to_owned(), &mut warnings));
-    }
-    if let Some(text) = environment.get("OPENCODE_PERMISSION") {
-        layers.extend(permission_layer(text, directory, &mut warnings));
-    }
-    (layers, warnings)
-}
-
-/// Parses one source; what is wrong with it goes to `warnings`.
-pub fn parse(
-    environment: &Environment,
-    source: String,
-    base: PathBuf,
-    text: String,
-    warnings: &mut Vec<Warning>,
-) -> Layer {
-    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-    let substitutes = Substitutes {
-        variable: &|name| environment.get(name).map(str::to_owned),
-        file: &|name| {
-            read_bounded(&substituted_file(environment, &base, name))
-                .map(|content| content.trim().to_owned())
-                .map_err(|err| format!("{{file:{name}}} cannot be read: {err}; it counts as empty"))
-        },
+/// Reads every source that exists.
+pub fn read(environment: &Environment, paths: &Paths, directory: &Path, worktree: &Path) -> Sources {
+    let mut reader = Reader {
+        sources: Sources { environment: environment.clone(), ..Sources::default() },
+        paths,
+        directory,
+        seen: HashSet::new(),
     };
-    let document = jsonc::parse(&text, &substitutes);
-    for (offset, message) in document.problems {
-        let (line, column) = jsonc::position(&text, offset);
-        warnings.push(Warning { source: source.clone(), line: Some(line), column: Some(column), message });
+    let entries = remote::entries(environment, paths);
+    for entry in &entries {
+        reader.sources.environment.variables.insert(entry.variable.clone(), entry.token.clone());
     }
-    Layer { source, base, value: document.value, text, offsets: document.offsets }
-}
-
-/// Where `{file:name}` leads in a source of the directory `base`.
-fn substituted_file(environment: &Environment, base: &Path, name: &str) -> PathBuf {
-    match name.strip_prefix("~/") {
-        Some(rest) => environment.home.join(rest),
-        None => base.join(name),
+    reader.defaults();
+    for entry in &entries {
+        reader.remote(entry);
     }
-}
-
-/// The files that a source's `{file:…}` name.
-fn substituted_files(environment: &Environment, layer: &Layer) -> Vec<PathBuf> {
-    let names = layer.text.split("{file:").skip(1).filter_map(|rest| rest.split_once('}'));
-    names.map(|(name, _)| substituted_file(environment, &layer.base, name)).collect()
-}
-
-struct ConfigFile {
-    file: PathBuf,
-    /// Named by the user, so that its absence is worth a word.
-    is_required: bool,
-}
-
-/// Files to look for, the weakest first, each once.
-fn files(environment: &Environment, paths: &Paths, directory: &Path, worktree: &Path) -> Vec<ConfigFile> {
-    const NAMES: [&str; 2] = ["opencode.json", "opencode.jsonc"];
-    let both = |directory: PathBuf| NAMES.map(|name| directory.join(name));
-    let mut files = vec![paths.opencode_config.join("config.json")];
-    files.extend(both(paths.opencode_config.clone()));
-    files.extend(both(environment.home.join(".opencode")));
-    let required = environment.get("OPENCODE_CONFIG").map(|file| directory.join(file));
-    files.extend(required.clone());
+    reader.file(&paths.opencode_config.join("config.json"));
+    reader.directory(&paths.opencode_config);
+    reader.directory(&environment.home.join(".opencode"));
+    if let Some(file) = environment.get("OPENCODE_CONFIG") {
+        reader.named_file(&directory.join(file));
+    }
     if !environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
         let from_root = project_directories(directory, worktree);
-        files.extend(from_root.iter().flat_map(|ancestor| both(ancestor.to_path_buf())));
-        // OpenCode lets the outermost `.opencode` win here, against the order of the files above.
-        files.extend(from_root.iter().flat_map(|ancestor| both(ancestor.join(".opencode"))));
+        for ancestor in &from_root {
+            reader.files(ancestor);
+        }
+        for ancestor in &from_root {
+            reader.directory(&ancestor.join(".opencode"));
+        }
     }
-    files.extend(environment.get("OPENCODE_CONFIG_DIR").map(PathBuf::from).into_iter().flat_map(both));
-    let mut seen = HashSet::new();
-    files.retain(|file| seen.insert(file.clone()));
-    let config_file = |file: PathBuf| ConfigFile { is_required: required.as_ref() == Some(&file), file };
-    files.into_iter().map(config_file).collect()
-}
-
-/// Directories that hold agents, commands and skills as files beside the configuration, the weakest first.
-pub fn directories(
-    environment: &Environment,
-    paths: &Paths,
-    directory: &Path,
-    worktree: &Path,
-) -> Vec<PathBuf> {
-    let mut directories = vec![paths.opencode_config.clone(), environment.home.join(".opencode")];
-    if !environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
-        let from_root = project_directories(directory, worktree);
-        directories.extend(from_root.iter().map(|ancestor| ancestor.join(".opencode")));
+    if let Some(named) = environment.get("OPENCODE_CONFIG_DIR") {
+        reader.directory(&directory.join(named));
     }
-    directories.extend(environment.get("OPENCODE_CONFIG_DIR").map(PathBuf::from));
-    let mut seen = HashSet::new();
-    directories.retain(|directory| seen.insert(directory.clone()));
-    directories
+    reader.variables();
+    for managed in &paths.managed {
+        reader.managed(managed);
+    }
+    reader.sources
 }
 
 /// Ancestors of `directory` from the worktree's root down.
@@ -194,41 +153,181 @@ fn project_directories<'a>(directory: &'a Path, worktree: &Path) -> Vec<&'a Path
     directories
 }
 
-fn permission_layer(text: &str, directory: &Path, warnings: &mut Vec<Warning>) -> Option<Layer> {
-    let source = "OPENCODE_PERMISSION";
-    match serde_json::from_str::<Value>(text) {
-        Ok(permission) => Some(Layer {
-            source: source.to_owned(),
-            base: directory.to_owned(),
-            value: Map::from_iter([("permission".to_owned(), permission)]),
-            text: text.to_owned(),
-            offsets: HashMap::new(),
-        }),
-        Err(err) => {
-            let (line, column) = (Some(err.line()), Some(err.column()));
-            let message = format!("is not valid JSON: {err}");
-            warnings.push(Warning { source: source.to_owned(), line, column, message });
-            None
+struct Reader<'a> {
+    sources: Sources,
+    paths: &'a Paths,
+    directory: &'a Path,
+    /// What was looked for already: the home directory may be the project as well.
+    seen: HashSet<PathBuf>,
+}
+
+impl Reader<'_> {
+    fn push(&mut self, mut layer: Layer) {
+        lower(&mut layer, &mut self.sources.findings);
+        check(&mut layer, &mut self.sources.findings);
+        self.sources.layers.push(layer);
+    }
+
+    fn text(&mut self, kind: Kind, source: String, base: &Path, text: &str) {
+        let Sources { environment, findings, watched, .. } = &mut self.sources;
+        if kind != Kind::Remote {
+            watched.extend(layer::substituted_files(environment, base, text));
+        }
+        let layer = layer::parse(environment, kind, source, base.to_owned(), text, findings);
+        self.push(layer);
+    }
+
+    fn warn(&mut self, source: &str, message: String) {
+        let warning = Warning { source: source.to_owned(), line: None, column: None, message };
+        self.sources.findings.warnings.push(warning);
+    }
+
+    fn defaults(&mut self) {
+        let user = ["USER", "LOGNAME"].into_iter().find_map(|name| self.sources.environment.get(name));
+        if let Some(user) = user {
+            let value = object(json!({ "username": user }));
+            self.push(Layer::new(Kind::Default, "the system's user name", self.directory, value));
+        }
+    }
+
+    fn remote(&mut self, entry: &remote::Entry) {
+        let file = remote::cache_file(self.paths, &entry.url);
+        self.sources.watched.insert(file.clone());
+        match remote::cached(&file, &entry.url) {
+            Ok(Some(document)) => {
+                let directory = self.directory.to_owned();
+                for (source, config) in document.configs(&entry.url) {
+                    self.text(Kind::Remote, source, &directory, &config.to_string());
+                }
+            }
+            Ok(None) => {}
+            Err(message) => self.warn(&file.display().to_string(), message),
+        }
+    }
+
+    /// A file that may be absent.
+    fn file(&mut self, file: &Path) {
+        self.read_file(file, Kind::File, false);
+    }
+
+    /// A file named by the user, so that its absence is worth a word.
+    fn named_file(&mut self, file: &Path) {
+        self.read_file(file, Kind::File, true);
+    }
+
+    fn read_file(&mut self, file: &Path, kind: Kind, is_required: bool) {
+        if !self.seen.insert(file.to_owned()) {
+            return;
+        }
+        self.sources.watched.insert(file.to_owned());
+        let source = file.display().to_string();
+        match read_bounded(file) {
+            Ok(text) => {
+                let base = file.parent().unwrap_or(Path::new("/")).to_owned();
+                self.text(kind, source, &base, &text);
+            }
+            Err(err) if err.kind() == io::ErrorKind::NotFound && !is_required => {}
+            Err(err) => self.warn(&source, format!("cannot be read: {err}")),
+        }
+    }
+
+    fn files(&mut self, directory: &Path) {
+        for name in NAMES {
+            self.file(&directory.join(name));
+        }
+    }
+
+    /// A directory of configuration: its files, then its agents and commands.
+    fn directory(&mut self, directory: &Path) {
+        self.files(directory);
+        if self.seen.insert(directory.to_owned()) {
+            self.definitions(directory);
+        }
+    }
+
+    fn definitions(&mut self, directory: &Path) {
+        self.sources.directories.push(directory.to_owned());
+        let read = markdown::read(directory, &mut self.sources.findings);
+        self.sources.watched.extend(read.watched);
+        for layer in read.layers {
+            self.push(layer);
+        }
+    }
+
+    fn variables(&mut self) {
+        let directory = self.directory.to_owned();
+        let environment = self.sources.environment.clone();
+        if let Some(text) = environment.get("OPENCODE_CONFIG_CONTENT") {
+            self.text(Kind::Variable, "OPENCODE_CONFIG_CONTENT".to_owned(), &directory, text);
+        }
+        for (name, value) in [
+            ("OPENCODE_DISABLE_AUTOCOMPACT", json!({"compaction": {"auto": false}})),
+            ("OPENCODE_DISABLE_PRUNE", json!({"compaction": {"prune": false}})),
+            ("OPENCODE_AUTO_SHARE", json!({"share": "auto"})),
+            ("OPENCODE_DISABLE_SHARE", json!({"share": "disabled"})),
+        ] {
+            if environment.is_on(name) {
+                self.push(Layer::new(Kind::Variable, name, &directory, object(value)));
+            }
+        }
+        if let Some(text) = environment.get("OPENCODE_PERMISSION") {
+            self.permission(text);
+        }
+    }
+
+    fn permission(&mut self, text: &str) {
+        let source = "OPENCODE_PERMISSION";
+        match serde_json::from_str::<Value>(text) {
+            Ok(permission) => {
+                let value = Map::from_iter([("permission".to_owned(), permission)]);
+                self.push(Layer::new(Kind::Variable, source, self.directory, value));
+            }
+            Err(err) => {
+                let message = format!("is not valid JSON: {err}; all of it is ignored");
+                let (line, column) = (Some(err.line()), Some(err.column()));
+                let warning = Warning { source: source.to_owned(), line, column, message };
+                self.sources.findings.warnings.push(warning);
+            }
+        }
+    }
+
+    fn managed(&mut self, directory: &Path) {
+        for name in NAMES {
+            self.read_file(&directory.join(name), Kind::Managed, false);
+        }
+        let first = self.sources.layers.len();
+        if self.seen.insert(directory.to_owned()) {
+            self.definitions(directory);
+        }
+        for layer in self.sources.layers.iter_mut().skip(first) {
+            layer.kind = Kind::Managed;
         }
     }
 }
 
-fn read_bounded(path: &Path) -> io::Result<String> {
-    // Opening a pipe would block, reading a device might never end.
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
     }
-    let mut text = String::new();
-    let file = fs::File::open(path)?;
-    let n_bytes = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
-    if n_bytes as u64 > MAX_FILE_BYTES {
-        return Err(io::Error::other("it is larger than 1 MiB"));
-    }
-    Ok(text)
 }
 
-fn whole(source: &str, message: String) -> Warning {
-    Warning { source: source.to_owned(), line: None, column: None, message }
+/// The text of a regular file of at most 1 MiB.
+pub fn read_bounded(path: &Path) -> io::Result<String> {
+    // Opening a pipe would block, reading a device might never end.
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
+    fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))
 }
 
 #[cfg(test)]

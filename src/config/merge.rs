@@ -4,16 +4,23 @@ use serde_json::{Map, Value};
 
 /// Merges `upper` into `lower`: objects key by key, everything else replaced.
 ///
-/// `null` says nothing, so what lies below stays. Two exceptions. The lists `instructions` and `plugin` are joined without repeats. In `permission` objects,
-/// where the last match wins, a key that `upper` sets again moves to the end; elsewhere it keeps its place.
+/// `null` says nothing, so what lies below stays. Two exceptions. The lists `instructions` and `plugin` are joined
+/// without repeats, where a plugin is its package and the stronger version holds. In `permission` objects, where the
+/// last match wins, a key that `upper` sets again moves to the end; elsewhere it keeps its place.
 pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
     for (key, value) in upper.iter().filter(|(_, value)| !value.is_null()) {
         match (key.as_str(), lower.get_mut(key), value) {
-            ("instructions" | "plugin", Some(Value::Array(list)), Value::Array(more)) => {
+            ("instructions", Some(Value::Array(list)), Value::Array(more)) => {
                 for element in more {
                     if !list.contains(element) {
                         list.push(element.clone());
                     }
+                }
+            }
+            ("plugin", Some(Value::Array(list)), Value::Array(more)) => {
+                for element in more {
+                    list.retain(|lower| plugin_name(lower) != plugin_name(element));
+                    list.push(element.clone());
                 }
             }
             ("agent", Some(Value::Object(agents)), Value::Object(upper_agents)) => {
@@ -22,6 +29,19 @@ pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
             _ if key == "permission" => merge_permission(lower, value),
             _ => merge_key(lower, key, value),
         }
+    }
+}
+
+/// The package of an entry of `plugin` without its version; a file's whole address.
+pub fn plugin_name(spec: &Value) -> &str {
+    let name = spec.as_str().or_else(|| spec.get(0)?.as_str()).unwrap_or_default();
+    if name.contains("://") {
+        return name;
+    }
+    // The first letter of `@scope/package@1.0` begins no version.
+    match name.char_indices().skip(1).find(|&(_, letter)| letter == '@') {
+        Some((end, _)) => &name[..end],
+        None => name,
     }
 }
 

@@ -13,6 +13,8 @@ pub struct Paths {
     pub opencode_config: PathBuf,
     /// OpenCode's data: `$XDG_DATA_HOME/opencode` or `~/.local/share/opencode`.
     pub opencode_data: PathBuf,
+    /// Where an administrator's configuration is, the weakest first.
+    pub managed: Vec<PathBuf>,
 }
 
 impl Paths {
@@ -32,6 +34,7 @@ impl Paths {
             data,
             opencode_config: xdg("XDG_CONFIG_HOME", ".config").join("opencode"),
             opencode_data: data_home.join("opencode"),
+            managed: managed(environment),
         }
     }
 
@@ -64,4 +67,12 @@ impl Paths {
     pub fn state(&self) -> PathBuf {
         self.data.join("state.json")
     }
+}
+
+/// The variable adds a directory and takes none away, or it would be a way around the administrator.
+fn managed(environment: &Environment) -> Vec<PathBuf> {
+    let system =
+        if cfg!(target_os = "macos") { "/Library/Application Support/opencode" } else { "/etc/opencode" };
+    let named = environment.get("WINDLASS_MANAGED_CONFIG").map(PathBuf::from);
+    named.filter(|path| path.is_absolute()).into_iter().chain([PathBuf::from(system)]).collect()
 }

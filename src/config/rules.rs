@@ -99,6 +99,49 @@ pub fn rule(permission: &str, pattern: &str, action: Action) -> Rule {
     Rule { permission: permission.to_owned(), pattern: pattern.to_owned(), action }
 }
 
+/// Appends what holds whatever stands before: where `managed` denies, nothing allows again.
+///
+/// Rules decide by the last match and cannot say "as before", so an exception from a denial takes the stricter of
+/// what it says and what stood before, and what was stricter still for a part of it is said again.
+pub fn impose(rules: &mut Vec<Rule>, managed: &[Rule]) {
+    let before = rules.clone();
+    let Some(first) = managed.iter().position(|rule| rule.action == Action::Deny) else { return };
+    for held in managed.iter().skip(first) {
+        match held.action {
+            Action::Deny => rules.push(held.clone()),
+            Action::Ask | Action::Allow => {
+                let is_exception = |denied: &Rule| {
+                    denied.action == Action::Deny
+                        && wildcard(&denied.permission, &held.permission)
+                        && wildcard(&denied.pattern, &held.pattern)
+                };
+                if !managed.iter().skip(first).any(is_exception) {
+                    continue;
+                }
+                let present = deciding(&held.permission, &held.pattern, before.iter());
+                let action = present.map_or(held.action, |present| strictest(present.action, held.action));
+                rules.push(Rule { action, ..held.clone() });
+                let is_stricter = |rule: &&Rule| {
+                    rule.action != Action::Allow
+                        && rule.pattern != "*"
+                        && wildcard(&rule.permission, &held.permission)
+                        && wildcard(&held.pattern, &rule.pattern)
+                };
+                rules.extend(before.iter().filter(is_stricter).cloned());
+            }
+        }
+    }
+}
+
+/// The action that allows less.
+pub fn strictest(one: Action, other: Action) -> Action {
+    match (one, other) {
+        (Action::Deny, _) | (_, Action::Deny) => Action::Deny,
+        (Action::Ask, _) | (_, Action::Ask) => Action::Ask,
+        (Action::Allow, Action::Allow) => Action::Allow,
+    }
+}
+
 /// The rule that decides: the last one that matches both.
 pub fn deciding<'a>(
     permission: &str,
@@ -171,6 +214,8 @@ fn action(value: &Value, path: &[&str], problems: &mut Vec<Problem>) -> Action {
         Some("allow") => Action::Allow,
         Some("ask") => Action::Ask,
         Some("deny") => Action::Deny,
+        // As in the deprecated `tools`. `true` would widen what is allowed by a word that may mean `ask`.
+        None if *value == Value::Bool(false) => Action::Deny,
         _ => {
             problems.push(Problem {
                 path: path.iter().map(|&key| key.to_owned()).collect(),

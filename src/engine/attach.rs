@@ -10,6 +10,7 @@ use windlass_protocol::opencode::{
     id::MessageId,
     part::{FilePart, PartKind},
     permission::{Action, Rule},
+    question::Question,
     session::Todo,
 };
 
@@ -21,8 +22,8 @@ use super::{
 };
 use crate::{
     config::rules::rule,
-    permission::Ask,
-    tool::{self, FileStamp, Host, Subtask, ToolCx, ToolError, ToolOutput},
+    permission::{self, Ask},
+    tool::{self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput},
 };
 
 /// Bytes of a file that is sent inline as media.
@@ -43,15 +44,42 @@ pub async fn resolve(
             PromptPart::Text { text, is_synthetic, is_ignored } => {
                 kinds.push(text_part(text, is_synthetic, is_ignored));
             }
+            PromptPart::Document(text) => kinds.push(text_part(text, false, false)),
             PromptPart::File(file) => match local_path(&file.url) {
                 Some((path, range)) => {
                     kinds.extend(read_file(cx, &host, message_id, file, &path, range).await);
                 }
                 None => kinds.extend(from_data(file)),
             },
+            PromptPart::Agent { name } => kinds.extend(mention(cx, name).await),
         }
     }
     kinds
+}
+
+/// What makes the model give work to a subagent that the user named; nothing where a file has that name.
+async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
+    let config = &cx.loaded.config;
+    for directory in [&config.directory, &config.worktree] {
+        if tokio::fs::try_exists(directory.join(&name)).await.unwrap_or(false) {
+            return Vec::new();
+        }
+    }
+    if permission::evaluate("task", &name, &config.managed) == Action::Deny {
+        return Vec::new();
+    }
+    let is_denied = permission::evaluate("task", &name, &cx.agent.permission) == Action::Deny;
+    let note = match is_denied {
+        true => {
+            " Rules keep it from you otherwise; the user has asked for it, so it is there for this message."
+        }
+        false => "",
+    };
+    let text = format!(
+        "The user named the subagent {name}: call the task tool with subagent_type \"{name}\" and a prompt made from \
+         the message above and what it refers to.{note}"
+    );
+    vec![PartKind::Agent { name, source: None }, text_part(text, true, false)]
 }
 
 /// A file given as data: what no wire takes as media becomes text.
@@ -79,7 +107,8 @@ pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
         PromptPart::Text { text, is_synthetic, is_ignored } => {
             Some(text_part(text.clone(), *is_synthetic, *is_ignored))
         }
-        PromptPart::File(_) => None,
+        PromptPart::Document(text) => Some(text_part(text.clone(), false, false)),
+        PromptPart::File(_) | PromptPart::Agent { .. } => None,
     });
     texts.collect()
 }
@@ -122,6 +151,7 @@ async fn read_file(
                 call_id: "attachment",
                 agent: &cx.agent.name,
                 config: &cx.loaded.config,
+                skills: &cx.loaded.skills,
                 cancel: &cx.cancel,
                 host,
             };
@@ -200,6 +230,20 @@ impl Host for UserGave<'_> {
 
     fn subtask(&self, _subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         Box::pin(std::future::ready(Err(ToolError::Internal("an attachment starts no subagent".to_owned()))))
+    }
+
+    fn question(&self, _questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::Internal("an attachment asks nothing".to_owned()))))
+    }
+
+    fn plan_file(&self) -> PathBuf {
+        PathBuf::new()
+    }
+
+    fn switch_agent(&self, _switch: AgentSwitch) {}
+
+    fn call(&self, _call: NestedCall) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::Internal("an attachment calls no tool".to_owned()))))
     }
 
     fn todos(&self) -> Vec<Todo> {

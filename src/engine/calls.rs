@@ -2,23 +2,26 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     panic::AssertUnwindSafe,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use serde_json::{Map, Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{MessageId, SessionId},
-    message::{Message, Tokens},
-    part::{Attachment, FileTag, PartKind, PartTime, ToolState, ToolTime},
-    permission::{Rule, ToolRef},
+    message::{Message, ModelRef, Tokens},
+    part::{
+        Attachment, FileTag, MAX_LIVE_CHARS, PRINTED, Part, PartKind, PartTime, ToolPart, ToolState, ToolTime,
+    },
+    permission::{Action, Rule, ToolRef},
+    question::Question,
     session::Todo,
 };
 
@@ -27,6 +30,8 @@ use super::{
     answer::Call,
     approvals::Approvals,
     asks::Asker,
+    questions,
+    session::PromptPart,
     shown::ShownInstructions,
     state::{Journal, NotedFiles, SessionState},
     subtask,
@@ -34,10 +39,14 @@ use super::{
 };
 use crate::{
     base::{clock, ids, lock::lock},
+    config::rules::{impose, rule},
+    library::{self, skills},
     mcp,
     permission::{self, Ask},
     provider::ToolSpec,
-    tool::{self, FileStamp, Host, Subtask, Tool, ToolCx, ToolError, ToolOutput},
+    tool::{
+        self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, Tool, ToolCx, ToolError, ToolOutput,
+    },
 };
 
 /// How long tools may take to end by themselves after a cancel; then they are dropped.
@@ -48,6 +57,8 @@ const SETTLE_WITH_SUBAGENTS: Duration = Duration::from_millis(600);
 const DOOM_LOOP: usize = 3;
 /// The id that unknown and malformed calls are sent to.
 const INVALID: &str = "invalid";
+/// In the metadata of a call that another made: the id of that one.
+const MADE_BY: &str = "batch";
 
 /// Permissions that are no tool's name.
 const RESERVED: [&str; 4] = ["doom_loop", "external_directory", "plan_enter", "plan_exit"];
@@ -69,6 +80,24 @@ pub struct Toolbox {
     rules: Vec<Rule>,
     /// The subagents the `task` tool may start, as the model reads of them.
     subagents: String,
+    /// The skills the `skill` tool may load, for its description and for the system prompt.
+    skills: Skills,
+    /// Set when a command gives the task, instead of the model.
+    task: Option<TaskCall>,
+}
+
+#[derive(Default)]
+struct Skills {
+    lines: String,
+    listing: String,
+}
+
+/// What a command's task has that a model's has not.
+#[derive(Clone)]
+pub struct TaskCall {
+    pub agent: String,
+    pub model: Option<ModelRef>,
+    pub attachments: Vec<PromptPart>,
 }
 
 #[derive(Clone)]
@@ -82,11 +111,14 @@ impl Toolbox {
     pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
         let mut rules = cx.agent.permission.clone();
         rules.extend(state.info.permission.iter().flatten().cloned());
+        rules.extend(mentioned(state));
+        impose(&mut rules, &cx.loaded.config.managed);
         let mut tools = BTreeMap::new();
         for tool in tool::BUILTIN.iter().filter(|it| tool::is_offered(it.name, &cx.model.api_id)) {
             tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
         }
         tools.retain(|name, _| tool::web::is_available(name, &cx.loaded.config, &cx.model.provider_id));
+        tools.retain(|name, _| questions::is_offered(name, cx, state));
         // A server must not take the name of a tool or permission of ours: rules would mean the wrong one.
         let is_free = |tool: &Arc<mcp::McpTool>| {
             tool::find(&tool.key).is_none() && !RESERVED.contains(&tool.key.as_str())
@@ -98,13 +130,44 @@ impl Toolbox {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: true });
         }
         tools.retain(|name, _| {
-            name == INVALID || !permission::is_tool_hidden(tool::permission_name(name), &rules)
+            let permission = tool::permission_name(name);
+            let is_hidden =
+                permission::is_tool_hidden(permission, &rules) || cx.session.limits.hides(permission);
+            name == INVALID || !is_hidden
         });
         let subagents = subtask::offered(&cx.loaded, &rules);
         if subagents.is_empty() {
             tools.remove("task");
         }
-        Self { tools, rules, subagents }
+        let skills = match tools.contains_key("skill") {
+            true => skills::offered(&cx.loaded.skills, &rules),
+            false => Vec::new(),
+        };
+        if skills.is_empty() {
+            tools.remove("skill");
+        }
+        let skills = Skills { lines: skills::lines(&skills), listing: skills::listing(&skills) };
+        Self { tools, rules, subagents, skills, task: None }
+    }
+
+    /// The task that a command gives: the user asked for it, so nobody is asked again.
+    pub fn for_task(cx: &TurnCx<'_>, state: &SessionState, task: TaskCall) -> Self {
+        let mut rules = cx.agent.permission.clone();
+        rules.extend(state.info.permission.iter().flatten().cloned());
+        rules.push(rule("task", &task.agent, Action::Allow));
+        let tools = tool::find("task").map(|tool| (tool.name.to_owned(), Entry::Builtin(tool)));
+        let tools = tools.into_iter().collect();
+        Self { tools, rules, subagents: String::new(), skills: Skills::default(), task: Some(task) }
+    }
+
+    /// What the system prompt says of the skills.
+    pub fn skills(&self) -> &str {
+        &self.skills.listing
+    }
+
+    /// The rules that decide about calls.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
     }
 
     /// What the model is told of the tools, sorted by name so that the provider's cache holds.
@@ -116,9 +179,10 @@ impl Toolbox {
                     name: Cow::Borrowed(name),
                     description: match name.as_str() {
                         "task" => Cow::Owned(format!("{}\n{}", tool.text, self.subagents)),
+                        "skill" => Cow::Owned(format!("{}\nSkills:\n{}", tool.text, self.skills.lines)),
                         _ => Cow::Borrowed(tool.text),
                     },
-                    schema: Cow::Owned((tool.schema)()),
+                    schema: Cow::Borrowed(tool::schema(tool.name)),
                 },
                 Entry::Mcp { tool, .. } => ToolSpec {
                     name: Cow::Borrowed(name),
@@ -127,6 +191,23 @@ impl Toolbox {
                 },
             })
             .collect()
+    }
+
+    /// The built-in tool that a batch may call by this name; else the name and why not.
+    fn nested(&self, name: String) -> Result<(String, Entry), (String, String)> {
+        match self.meant(&name) {
+            Some((name, entry @ Entry::Builtin(_))) if name != INVALID => return Ok((name, entry)),
+            Some(_) | None => {}
+        }
+        let builtin = self.tools.iter().filter(|(_, entry)| matches!(entry, Entry::Builtin(_)));
+        let builtin = builtin.map(|(name, _)| name.as_str());
+        let available: Vec<&str> = builtin.filter(|name| ![INVALID, "batch"].contains(name)).collect();
+        let reason = format!(
+            "Tool '{name}' not in registry. External tools (MCP, environment) cannot be batched - call them \
+             directly. Available tools: {}",
+            available.join(", ")
+        );
+        Err((name, reason))
     }
 
     /// The tool of that name, also when the name is written in another case.
@@ -163,6 +244,15 @@ impl Toolbox {
     }
 }
 
+/// Whom the user named in their last message may be given work, whatever the rules say that are not the administrator's.
+fn mentioned(state: &SessionState) -> impl Iterator<Item = Rule> {
+    let last = state.history.iter().rev().find(|message| matches!(message.info, Message::User(_)));
+    last.into_iter().flat_map(|message| &message.parts).filter_map(|part| match &part.kind {
+        PartKind::Agent { name, .. } => Some(rule("task", name, Action::Allow)),
+        _other => None,
+    })
+}
+
 fn invalid(call: &Call, error: &str) -> (String, Entry, Value) {
     let entry = tool::find(INVALID).map(Entry::Builtin);
     // The table always holds `invalid`; a test checks it.
@@ -176,7 +266,17 @@ struct Reports {
     changes: Mutex<Changes>,
     /// The newest list, also while it waits to be stored.
     todos: Mutex<Vec<Todo>>,
+    /// Calls that tools make and that are not begun yet.
+    nested: Mutex<Vec<Nested>>,
     arrived: Notify,
+}
+
+/// A call that another one makes.
+struct Nested {
+    /// The id of that other one.
+    made_by: String,
+    call: NestedCall,
+    ended: oneshot::Sender<Result<(), ToolError>>,
 }
 
 #[derive(Default)]
@@ -184,6 +284,7 @@ struct Changes {
     /// Newest title and metadata of each call, by part index.
     progress: BTreeMap<usize, (Option<String>, Map<String, Value>)>,
     todos: Option<Vec<Todo>>,
+    switch: Option<AgentSwitch>,
     /// What subagents used, in US dollars and tokens.
     cost: f64,
     tokens: Tokens,
@@ -242,6 +343,37 @@ impl Host for CallHost {
         })
     }
 
+    fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
+                result = self.engine.questions().ask(&self.session_id, self.tool_ref(), questions) => result,
+            }
+        })
+    }
+
+    fn plan_file(&self) -> PathBuf {
+        library::plan_file(&self.parent.loaded.config, &self.parent.info)
+    }
+
+    fn switch_agent(&self, switch: AgentSwitch) {
+        self.report(|changes| changes.switch = Some(switch));
+    }
+
+    fn call(&self, call: NestedCall) -> BoxFuture<'_, Result<(), ToolError>> {
+        let (ended, end) = oneshot::channel();
+        lock(&self.reports.nested).push(Nested { made_by: self.call_id.clone(), call, ended });
+        self.reports.arrived.notify_one();
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
+                result = end => result.unwrap_or(Err(ToolError::Cancelled { partial: None })),
+            }
+        })
+    }
+
     fn todos(&self) -> Vec<Todo> {
         lock(&self.reports.todos).clone()
     }
@@ -266,9 +398,12 @@ impl Host for CallHost {
 impl CallHost {
     /// An answer that comes with or after a cancel allows nothing.
     async fn asked(&self, ask: Ask, is_any: bool) -> Result<(), ToolError> {
+        if let Some(refusal) = self.parent.limits.refusal(&ask) {
+            return Err(ToolError::Model(refusal));
+        }
         let asker = Asker {
             session_id: &self.session_id,
-            tool: ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() },
+            tool: self.tool_ref(),
             rules: &self.rules,
             approvals: &self.approvals,
             cancel: &self.parent.cancel,
@@ -278,6 +413,10 @@ impl CallHost {
             () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
             result = self.engine.asks().ask(asker, ask, is_any) => result,
         }
+    }
+
+    fn tool_ref(&self) -> ToolRef {
+        ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() }
     }
 
     fn report(&self, note: impl FnOnce(&mut Changes)) {
@@ -297,7 +436,9 @@ pub async fn run(
         return Ok(CallsEnd::None);
     }
     let reports = Arc::new(Reports { todos: Mutex::new(state.todos.clone()), ..Reports::default() });
-    let mut running = start(cx, state, toolbox, calls, &reports).await?;
+    let Some(step) = StepCalls::new(cx, state, toolbox, reports.clone()) else { return Ok(CallsEnd::None) };
+    let mut running = start(&step, state, calls).await?;
+    let mut waiting = HashMap::new();
     let mut is_rejected = false;
     loop {
         tokio::select! {
@@ -305,10 +446,16 @@ pub async fn run(
             () = cx.cancel.cancelled() => break,
             next = running.next() => {
                 let Some((part, result)) = next else { break };
-                is_rejected |= matches!(&result, Err(ToolError::Denied { feedback: None }));
+                is_rejected |=
+                    matches!(&result, Err(ToolError::Denied { feedback: None } | ToolError::Dismissed));
+                let end = result.as_ref().map(|_| ()).map_err(Clone::clone);
                 finish(cx, state, &reports, part, result).await?;
+                tell_maker(&mut waiting, part, end);
             }
-            () = reports.arrived.notified() => show(cx, state, &reports).await?,
+            () = reports.arrived.notified() => {
+                show(cx, state, &reports).await?;
+                start_nested(&step, state, &mut running, &mut waiting).await?;
+            }
         }
         // What tools print waits for a client that does not read; their pipes fill, and they wait too.
         tokio::select! {
@@ -318,7 +465,9 @@ pub async fn run(
         }
     }
     if !cx.cancel.is_cancelled() {
-        return Ok(if is_rejected { CallsEnd::Rejected } else { CallsEnd::Ran });
+        let experimental = cx.loaded.config.raw.get("experimental");
+        let goes_on = experimental.and_then(|it| it.get("continue_loop_on_deny")) == Some(&Value::Bool(true));
+        return Ok(if is_rejected && !goes_on { CallsEnd::Rejected } else { CallsEnd::Ran });
     }
     let limit = if state.info.parent_id.is_some() { SETTLE } else { SETTLE_WITH_SUBAGENTS };
     let settled = async {
@@ -337,56 +486,78 @@ pub async fn run(
 
 type Running = FuturesUnordered<BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)>>;
 
-async fn start(
-    cx: &TurnCx<'_>,
-    state: &mut SessionState,
-    toolbox: &Toolbox,
-    calls: Vec<Call>,
-    reports: &Arc<Reports>,
-) -> Result<Running, EngineError> {
-    let running = Running::new();
-    let rules: Arc<[Rule]> = toolbox.rules.clone().into();
-    let parent = Arc::new(subtask::Parent {
-        engine: cx.session.engine.clone(),
-        info: state.info.clone(),
-        rules: rules.clone(),
-        model: cx.model.reference(),
-        loaded: cx.loaded.clone(),
-        workspace: cx.session.workspace.clone(),
-        mcp: cx.session.mcp.clone(),
-        cancel: cx.cancel.clone(),
-    });
-    let shown = ShownInstructions::new(&cx.instructions, &state.history);
-    let mut journal = Journal::default();
-    let message_id = state.answer_mut().map(|answer| answer.id.clone());
-    let Some(message_id) = message_id else { return Ok(running) };
-    for call in calls {
-        let (name, entry, input) = toolbox.route(&call);
-        if let Some(part) = state.part_mut(call.part) {
-            if let PartKind::Tool(tool) = &mut part.kind {
-                tool.tool = name.clone();
-                tool.state = ToolState::Running {
-                    input: input.clone(),
-                    title: None,
-                    metadata: None,
-                    time: PartTime { start: clock::now_ms(), end: None },
-                };
-            }
-            journal.part(part);
-        }
-        let repeated = is_repeated(state, call.part).then(|| doom_loop(&name, &input));
+/// Tells the call that made another one how that ended.
+fn tell_maker(waiting: &mut Waiting, part: usize, end: Result<(), ToolError>) {
+    if let Some(maker) = waiting.remove(&part) {
+        // It may have been cancelled in between.
+        let _ = maker.send(end);
+    }
+}
+
+/// Those who wait for a call, by its part.
+type Waiting = HashMap<usize, oneshot::Sender<Result<(), ToolError>>>;
+
+/// What the calls of one step share.
+struct StepCalls<'a> {
+    cx: &'a TurnCx<'a>,
+    toolbox: &'a Toolbox,
+    reports: Arc<Reports>,
+    rules: Arc<[Rule]>,
+    parent: Arc<subtask::Parent>,
+    shown: ShownInstructions,
+    message_id: MessageId,
+}
+
+impl<'a> StepCalls<'a> {
+    /// `None` without an answer that the calls could belong to.
+    fn new(
+        cx: &'a TurnCx<'a>,
+        state: &mut SessionState,
+        toolbox: &'a Toolbox,
+        reports: Arc<Reports>,
+    ) -> Option<Self> {
+        let rules: Arc<[Rule]> = toolbox.rules.clone().into();
+        let parent = Arc::new(subtask::Parent {
+            engine: cx.session.engine.clone(),
+            info: state.info.clone(),
+            rules: rules.clone(),
+            limits: cx.session.limits.clone(),
+            model: cx.model.reference(),
+            task: toolbox.task.clone(),
+            loaded: cx.loaded.clone(),
+            workspace: cx.session.workspace.clone(),
+            mcp: cx.session.mcp.clone(),
+            cancel: cx.cancel.clone(),
+        });
+        let shown = ShownInstructions::new(&cx.instructions, &state.history);
+        let message_id = state.answer_mut()?.id.clone();
+        Some(Self { cx, toolbox, reports, rules, parent, shown, message_id })
+    }
+
+    /// The run of a call whose part is there.
+    fn run(
+        &self,
+        state: &SessionState,
+        part: usize,
+        call_id: String,
+        name: String,
+        entry: Entry,
+        input: Value,
+    ) -> BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)> {
+        let cx = self.cx;
+        let repeated = is_repeated(state, part).then(|| doom_loop(&name, &input));
         let host = CallHost {
             engine: cx.session.engine.clone(),
-            reports: reports.clone(),
-            part: call.part,
+            reports: self.reports.clone(),
+            part,
             session_id: cx.session.id.clone(),
-            message_id: message_id.clone(),
-            call_id: call.call_id.clone(),
-            rules: rules.clone(),
+            message_id: self.message_id.clone(),
+            call_id,
+            rules: self.rules.clone(),
             approvals: cx.session.workspace.approvals.clone(),
-            parent: parent.clone(),
+            parent: self.parent.clone(),
             noted_files: state.noted_files.clone(),
-            shown: shown.clone(),
+            shown: self.shown.clone(),
         };
         let job = Job {
             loaded: cx.loaded.clone(),
@@ -400,8 +571,7 @@ async fn start(
             cancel: cx.cancel.clone(),
             host,
         };
-        let part = call.part;
-        running.push(Box::pin(async move {
+        Box::pin(async move {
             if let Some(ask) = repeated
                 && let Err(refused) = job.host.ask(ask).await
             {
@@ -412,21 +582,97 @@ async fn start(
                 Err(ToolError::Internal(format!("The tool {name} failed by a fault in windlass.")))
             });
             (part, result)
-        }));
+        })
     }
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+}
+
+async fn start(
+    step: &StepCalls<'_>,
+    state: &mut SessionState,
+    calls: Vec<Call>,
+) -> Result<Running, EngineError> {
+    let running = Running::new();
+    let mut journal = Journal::default();
+    for call in calls {
+        let (name, entry, input) = step.toolbox.route(&call);
+        if let Some(part) = state.part_mut(call.part) {
+            if let PartKind::Tool(tool) = &mut part.kind {
+                tool.tool = name.clone();
+                tool.state = running_state(&input);
+            }
+            journal.part(part);
+        }
+        running.push(step.run(state, call.part, call.call_id, name, entry, input));
+    }
+    let session = step.cx.session;
+    journal.commit(session.engine.storage(), session.engine.bus()).await?;
     Ok(running)
 }
 
+fn running_state(input: &Value) -> ToolState {
+    ToolState::Running {
+        input: input.clone(),
+        title: None,
+        metadata: None,
+        time: PartTime { start: clock::now_ms(), end: None },
+    }
+}
+
+/// Begins the calls that running ones have made: each gets a part of its own in the answer.
+async fn start_nested(
+    step: &StepCalls<'_>,
+    state: &mut SessionState,
+    running: &mut Running,
+    waiting: &mut Waiting,
+) -> Result<(), EngineError> {
+    let mut journal = Journal::default();
+    for Nested { made_by, call, ended } in std::mem::take(&mut *lock(&step.reports.nested)) {
+        let NestedCall { tool, input, refusal } = call;
+        let found = match refusal {
+            Some(reason) => Err((tool, reason)),
+            None => step.toolbox.nested(tool),
+        };
+        let (name, entry) = match found {
+            Ok((name, entry)) => (name, Ok(entry)),
+            Err((name, reason)) => (name, Err(reason)),
+        };
+        // As OpenCode does it: an id of ours, in the form that every provider takes back.
+        let call_id = ids::part().to_string();
+        let metadata = Map::from_iter([(MADE_BY.to_owned(), made_by.into())]);
+        let tool = ToolPart {
+            call_id: call_id.clone(),
+            tool: name.clone(),
+            state: running_state(&input),
+            metadata: Some(metadata),
+        };
+        let part = state.push_part(PartKind::Tool(Box::new(tool)), &mut journal);
+        waiting.insert(part, ended);
+        match entry {
+            Ok(entry) => running.push(step.run(state, part, call_id, name, entry, input)),
+            Err(reason) => {
+                running.push(Box::pin(std::future::ready((part, Err(ToolError::Model(reason))))));
+            }
+        }
+    }
+    let session = step.cx.session;
+    journal.commit(session.engine.storage(), session.engine.bus()).await
+}
+
 /// Whether the newest message's part at this index is a tool call that the two calls before it in the turn were too.
+///
+/// Calls that a batch made are compared with their like, and so are those that made them.
 fn is_repeated(state: &SessionState, part: usize) -> bool {
     let answers = state.history.iter().rev().take_while(|it| matches!(it.info, Message::Assistant(_)));
     let parts = answers.enumerate().flat_map(|(n_later, message)| {
         let n_parts = if n_later == 0 { part + 1 } else { message.parts.len() };
         message.parts.iter().take(n_parts).rev()
     });
+    let mut is_nested = None;
     let calls = parts.filter_map(|part| match &part.kind {
-        PartKind::Tool(tool) => Some((&tool.tool, tool.state.input())),
+        PartKind::Tool(tool) => {
+            let is_made = tool.metadata.as_ref().is_some_and(|it| it.contains_key(MADE_BY));
+            (*is_nested.get_or_insert(is_made) == is_made).then(|| (&tool.tool, tool.state.input()))
+        }
         _other => None,
     });
     let last: Vec<(&String, &Value)> = calls.take(DOOM_LOOP).collect();
@@ -461,6 +707,7 @@ impl Job {
             call_id: &self.host.call_id,
             agent: &self.agent,
             config: &self.loaded.config,
+            skills: &self.loaded.skills,
             cancel: &self.cancel,
             host: &self.host,
         };
@@ -476,12 +723,19 @@ impl Job {
 
 /// Shows what running tools reported.
 async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> Result<(), EngineError> {
-    let changes = std::mem::take(&mut *lock(&reports.changes));
     let mut journal = Journal::default();
+    note_reports(state, reports, &mut journal);
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+fn note_reports(state: &mut SessionState, reports: &Reports, journal: &mut Journal) {
+    let changes = std::mem::take(&mut *lock(&reports.changes));
     if let Some(todos) = changes.todos {
         journal.todos(&state.info, &todos);
         state.todos = todos;
     }
+    // Once the step is over: until then the newest message is the answer that the calls belong to.
+    state.switch = changes.switch.or(state.switch.take());
     if changes.tokens != Tokens::default() {
         state.info.cost += changes.cost;
         state.info.tokens.add(&changes.tokens);
@@ -491,11 +745,25 @@ async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> R
         let Some(part) = state.part_mut(index) else { continue };
         let PartKind::Tool(tool) = &mut part.kind else { continue };
         let ToolState::Running { title, metadata, .. } = &mut tool.state else { continue };
+        let printed = printed_since(metadata.as_ref(), &new_metadata).filter(|_| new_title.is_none());
+        let printed = printed.map(str::to_owned);
         *title = new_title.or(title.take());
         *metadata = Some(new_metadata);
-        journal.part(part);
+        match printed {
+            Some(more) => journal.printed(part, more),
+            None => journal.part(part),
+        }
     }
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+/// What a command printed between two reports, when it is little beside the part's row: that is written anew only
+/// once as much has come.
+fn printed_since<'a>(before: Option<&Map<String, Value>>, after: &'a Map<String, Value>) -> Option<&'a str> {
+    let n_printed = |metadata: &Map<String, Value>| metadata.get(PRINTED)?.as_u64();
+    let (from, to) = (n_printed(before?)?, n_printed(after)?);
+    let is_due = from / MAX_LIVE_CHARS as u64 != to / MAX_LIVE_CHARS as u64;
+    let output = after.get("output")?.as_str().filter(|_| !is_due)?;
+    output.get(output.len().checked_sub(usize::try_from(to - from).ok()?)?..)
 }
 
 /// Writes a call's result into its part.
@@ -506,11 +774,20 @@ async fn finish(
     index: usize,
     result: Result<ToolOutput, ToolError>,
 ) -> Result<(), EngineError> {
-    show(cx, state, reports).await?;
     let mut journal = Journal::default();
-    let Some(part) = state.part_mut(index) else { return Ok(()) };
+    note_reports(state, reports, &mut journal);
+    if let Some(part) = state.part_mut(index) {
+        end_call(part, result);
+        journal.part(part);
+        // Whole texts of edited files are for the user's eyes and the store; history in memory goes without.
+        forget_texts(part);
+    }
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+fn end_call(part: &mut Part, result: Result<ToolOutput, ToolError>) {
     let (session_id, message_id) = (part.session_id.clone(), part.message_id.clone());
-    let PartKind::Tool(tool) = &mut part.kind else { return Ok(()) };
+    let PartKind::Tool(tool) = &mut part.kind else { return };
     let now = clock::now_ms();
     let (start, running_metadata) = match &mut tool.state {
         ToolState::Running { time, metadata, .. } => (time.start, metadata.take()),
@@ -539,6 +816,7 @@ async fn finish(
         }
         Err(error) => {
             let mut metadata = running_metadata.unwrap_or_default();
+            metadata.remove(PRINTED);
             if matches!(error, ToolError::Cancelled { .. }) {
                 metadata.insert("interrupted".to_owned(), true.into());
             }
@@ -549,13 +827,9 @@ async fn finish(
             ToolState::Error { input, error: error.to_string(), metadata, time }
         }
     };
-    journal.part(part);
-    // Whole texts of edited files are for the user's eyes and the store; history in memory goes without.
-    forget_texts(part);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
-fn forget_texts(part: &mut windlass_protocol::opencode::part::Part) {
+fn forget_texts(part: &mut Part) {
     let PartKind::Tool(tool) = &mut part.kind else { return };
     let ToolState::Completed { metadata, .. } = &mut tool.state else { return };
     let mut forget = |diff: &mut Value| {

@@ -11,6 +11,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
+    compact, revert,
     state::{SessionState, TOOL_ABORTED, TOOL_INTERRUPTED},
     workspace::Loaded,
 };
@@ -35,6 +36,8 @@ pub struct Inputs<'a> {
     pub model: &'a Model,
     pub variant: Option<&'a str>,
     pub instructions: &'a [InstructionBlock],
+    /// What the model is told of the skills it may load; empty when there are none.
+    pub skills: &'a str,
     pub state: &'a SessionState,
     pub tools: Vec<ToolSpec<'a>>,
     /// No step follows: the model sums up without tools.
@@ -79,6 +82,10 @@ fn system<'a>(inputs: &Inputs<'a>) -> Vec<Cow<'a, str>> {
     for block in inputs.instructions {
         situation.push_str("\n\n");
         situation.push_str(&block.text);
+    }
+    if !inputs.skills.is_empty() {
+        situation.push_str("\n\n");
+        situation.push_str(inputs.skills);
     }
     let user_system = inputs.state.history.iter().rev().find_map(|message| match &message.info {
         Message::User(user) => Some(user.system.as_deref()),
@@ -133,7 +140,7 @@ fn history<'a>(inputs: &Inputs<'a>) -> Vec<PromptMessage<'a>> {
     let history = &inputs.state.history;
     let refused = refused_prompts(history);
     let mut messages = Vec::new();
-    for message in history {
+    for message in compact::visible(history) {
         match &message.info {
             Message::User(user) if refused.contains(&user.id) => {}
             Message::User(_) => {
@@ -241,7 +248,7 @@ fn push_answer<'a>(
     let mut results = Vec::new();
     for part in parts {
         match &part.kind {
-            PartKind::Text(text) if !text.text.is_empty() => {
+            PartKind::Text(text) if text.ignored != Some(true) && !text.text.is_empty() => {
                 content.push(AssistantContent::Text(Cow::Borrowed(&text.text)));
             }
             PartKind::Reasoning(reasoning) => content.extend(thought(reasoning, is_same_model)),
@@ -314,19 +321,23 @@ fn interrupted<'a>(error: &'a str, metadata: Option<&serde_json::Map<String, Val
 
 /// Adds what the model must not forget now: plan mode, its end, or that this is the last step.
 fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
-    let reminder = if inputs.agent.name == "plan" {
-        Some(library::PLAN_REMINDER)
+    let mut reminders: Vec<Cow<'_, str>> = Vec::new();
+    if inputs.agent.name == "plan" {
+        reminders.push(library::PLAN_REMINDER.into());
+        if inputs.tools.iter().any(|tool| tool.name == "plan_exit") {
+            let plan = library::plan_file(&inputs.loaded.config, &inputs.state.info);
+            let plan = plan.display().to_string();
+            reminders.push(library::PLAN_FILE_REMINDER.replace("{plan}", &plan).into());
+        }
     } else if inputs.agent.name == "build" && was_planning(&inputs.state.history) {
-        Some(library::BUILD_REMINDER)
-    } else {
-        None
-    };
+        reminders.push(library::BUILD_REMINDER.into());
+    }
     let last_user = messages.iter_mut().rev().find_map(|message| match message {
         PromptMessage::User(content) => Some(content),
         PromptMessage::Assistant(_) | PromptMessage::ToolResults(_) => None,
     });
-    if let (Some(reminder), Some(content)) = (reminder, last_user) {
-        content.push(UserContent::Text(reminder.into()));
+    if let Some(content) = last_user {
+        content.extend(reminders.into_iter().map(UserContent::Text));
     }
     if inputs.is_last {
         messages.push(PromptMessage::User(vec![UserContent::Text(LAST_STEP.into())]));
@@ -337,7 +348,9 @@ fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
 fn was_planning(history: &[MessageWithParts]) -> bool {
     let refused = refused_prompts(history);
     let mut agents = history.iter().rev().filter_map(|message| match &message.info {
-        Message::User(user) if !refused.contains(&user.id) => Some(user.agent.as_str()),
+        Message::User(user) if !refused.contains(&user.id) && revert::speaks(&message.parts) => {
+            Some(user.agent.as_str())
+        }
         Message::User(_) | Message::Assistant(_) => None,
     });
     agents.next().is_some() && agents.next() == Some("plan")

@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{Arc, Weak, atomic::Ordering},
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::sync::Notify;
@@ -23,6 +23,8 @@ use crate::{
 const QUIET: Duration = Duration::from_millis(50);
 /// How long a change may go on before it is looked at all the same.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long an organisation's configuration counts as fresh.
+const FRESH: Duration = Duration::from_secs(300);
 
 impl Engine {
     /// Watches what a workspace was read from, until the workspace ends. Returns at once; does nothing the second
@@ -38,7 +40,7 @@ impl Engine {
     /// Reads a workspace's files now. What is new holds from the next turn on.
     pub(super) async fn read_again(&self, workspace: &Workspace) -> Result<(), EngineError> {
         let read_at = Moment::now();
-        let mut loaded = self.read(workspace.directory()).await?;
+        let mut loaded = self.inspect_files(workspace.directory()).await?;
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
         let before = workspace.loaded();
         // A model that was chosen in one session meanwhile is not forced on the others.
@@ -48,6 +50,30 @@ impl Engine {
         }
         self.exchange(workspace, loaded, read_at);
         Ok(())
+    }
+
+    /// Has organisations' configurations fetched in the background, and what they change read again.
+    pub(super) fn refresh_remote_config(&self) {
+        {
+            let mut refreshed = lock(&self.0.refreshed);
+            if refreshed.is_some_and(|at| at.elapsed() < FRESH) {
+                return;
+            }
+            *refreshed = Some(Instant::now());
+        }
+        let engine = self.clone();
+        tokio::spawn(async move {
+            if !engine.fetch_remote_config().await {
+                return;
+            }
+            let workspaces: Vec<Arc<Workspace>> = lock(&engine.0.workspaces).values().cloned().collect();
+            for workspace in workspaces {
+                if let Err(error) = engine.read_again(&workspace).await {
+                    tracing::warn!("{} was not read again: {error}", workspace.directory().display());
+                }
+            }
+            tracing::info!("an organisation's configuration changed and was read again");
+        });
     }
 
     /// Lets freshly read files hold, and says so when they are different.

@@ -19,6 +19,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     Engine, EngineError, EngineErrorKind,
+    limits::Limits,
     state::{Journal, SessionState},
     turn,
     workspace::Workspace,
@@ -50,6 +51,19 @@ pub struct PromptInput {
     pub agent: Option<String>,
     /// Model that is to answer; the agent's own, or the default.
     pub model: Option<ModelRef>,
+    pub invocation: Invocation,
+}
+
+/// Whether a prompt calls a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Invocation {
+    /// Its words are words, whatever they begin with.
+    #[default]
+    None,
+    /// It does when its words begin with `/` and a command's name.
+    Slash,
+    /// It calls this one, and its words are the arguments.
+    Named(String),
 }
 
 /// A piece of what a user says.
@@ -63,6 +77,12 @@ pub enum PromptPart {
         is_ignored: bool,
     },
     File(FilePart),
+    /// A subagent that the user named by `@`; a file of that name goes before it.
+    Agent {
+        name: String,
+    },
+    /// Text of something that was attached, rather than what the user typed.
+    Document(String),
 }
 
 /// How a turn ended.
@@ -173,6 +193,8 @@ pub struct SessionCx {
     pub workspace: Arc<Workspace>,
     /// Servers the client gave for this session.
     pub mcp: Option<Arc<mcp::Servers>>,
+    /// What the sessions above may do, when it is a subagent's.
+    pub limits: Limits,
     pub tickets: Arc<Tickets>,
     /// Warnings that the user has seen.
     pub told: Mutex<HashSet<String>>,
@@ -215,6 +237,13 @@ impl Inbox {
                 }
                 Command::Title(text) => retitle(cx, state, text).await,
             }
+        }
+    }
+
+    /// Lets this agent answer the prompts that wait.
+    pub fn follow(&mut self, agent: &str) {
+        for (_, input) in &mut self.waiting {
+            input.agent = Some(agent.to_owned());
         }
     }
 

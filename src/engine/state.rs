@@ -8,8 +8,9 @@ use std::{
 
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
+    id::MessageId,
     message::{AssistantMessage, Message, MessageError, MessageWithParts},
-    part::{Part, PartKind, PartTime, ToolState, ToolTime},
+    part::{PRINTED, Part, PartKind, PartTime, ToolState, ToolTime},
     session::{Session, SessionStatus, Todo},
 };
 
@@ -18,7 +19,7 @@ use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
     storage::{Storage, StoredSession, Write},
-    tool::FileStamp,
+    tool::{AgentSwitch, FileStamp},
 };
 
 /// Text the model and the user read where a tool was stopped.
@@ -33,6 +34,8 @@ pub struct SessionState {
     pub todos: Vec<Todo>,
     /// Shared with the calls of a step. A new process begins without, so files are read again.
     pub noted_files: NotedFiles,
+    /// Who answers once the running step is over, when a tool had the user choose.
+    pub switch: Option<AgentSwitch>,
 }
 
 /// The files the model knows, and how they were when it learnt of them.
@@ -74,6 +77,13 @@ impl Journal {
         }));
     }
 
+    /// That a tool call, and not a setting, chose the session's agent.
+    pub fn switch(&mut self, info: &Session) {
+        if let Some(agent) = info.agent.clone() {
+            self.events.push(EventPayload::AgentSwitched { session_id: info.id.clone(), agent });
+        }
+    }
+
     pub fn message(&mut self, message: &Message) {
         self.writes.push(Write::Message(message.clone()));
         self.events.push(EventPayload::MessageUpdated {
@@ -84,6 +94,20 @@ impl Journal {
 
     pub fn part(&mut self, part: &Part) {
         self.writes.push(Write::Part(part.clone()));
+        self.events.push(EventPayload::PartUpdated {
+            session_id: part.session_id.clone(),
+            part: part.clone(),
+            time: clock::now_ms(),
+        });
+    }
+
+    /// A running command printed more. The row is left alone; what was printed is stored behind it.
+    pub fn printed(&mut self, part: &Part, more: String) {
+        self.writes.push(Write::Append {
+            session_id: part.session_id.clone(),
+            part_id: part.id.clone(),
+            text: more,
+        });
         self.events.push(EventPayload::PartUpdated {
             session_id: part.session_id.clone(),
             part: part.clone(),
@@ -106,6 +130,19 @@ impl Journal {
             delta,
             offset,
         });
+    }
+
+    pub fn remove(&mut self, info: &Session, message_id: &MessageId) {
+        self.writes.push(Write::RemoveMessage(message_id.clone()));
+        self.events.push(EventPayload::MessageRemoved {
+            session_id: info.id.clone(),
+            message_id: message_id.clone(),
+        });
+    }
+
+    /// Shows something that is not stored.
+    pub fn event(&mut self, event: EventPayload) {
+        self.events.push(event);
     }
 
     pub fn todos(&mut self, info: &Session, todos: &[Todo]) {
@@ -133,7 +170,7 @@ impl SessionState {
         let mut journal = Journal::default();
         repair(&mut stored, &mut journal);
         let StoredSession { info, messages, todos } = stored;
-        (Self { info, history: messages, todos, noted_files: NotedFiles::default() }, journal)
+        (Self { info, history: messages, todos, noted_files: NotedFiles::default(), switch: None }, journal)
     }
 
     /// Notes that the session changed now.
@@ -245,6 +282,7 @@ fn abort(state: &ToolState, reason: &str, now: i64) -> Option<ToolState> {
         ToolState::Completed { .. } | ToolState::Error { .. } => return None,
     };
     let mut metadata = metadata.unwrap_or_default();
+    metadata.remove(PRINTED);
     metadata.insert("interrupted".to_owned(), true.into());
     Some(ToolState::Error {
         input: input.clone(),

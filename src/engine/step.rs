@@ -17,12 +17,13 @@ use super::{
     answer::Answer,
     calls::{self, CallsEnd, Toolbox},
     prompt,
+    session::StopReason,
     state::{Journal, SessionState},
     turn::TurnCx,
 };
 use crate::{
     base::{clock, ids},
-    provider::{self, Finish, ProviderError, Usage, retry},
+    provider::{self, Finish, Prompt, ProviderError, Usage, retry},
 };
 
 /// How a step ended.
@@ -48,8 +49,9 @@ enum Received {
 /// Runs one step. With `is_last` the model gets no tools and is told to sum up.
 pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
     let toolbox = Toolbox::new(cx, state);
-    begin(cx, state).await?;
-    let answer = match receive(cx, state, &toolbox, is_last).await? {
+    begin(cx, state, None).await?;
+    let request = Request::Step { toolbox: &toolbox, is_last };
+    let answer = match receive(cx, state, &request).await? {
         Received::Whole(answer) => answer,
         Received::Interrupted => {
             interrupt(cx, state).await?;
@@ -79,14 +81,67 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Re
     }
 }
 
+/// Has a compaction's summary written.
+pub async fn summarise(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    prompt: &Prompt<'_>,
+) -> Result<StopReason, EngineError> {
+    begin(cx, state, Some(true)).await?;
+    match receive(cx, state, &Request::Given(prompt)).await? {
+        Received::Whole(answer) => {
+            // It was given no tools; what it calls all the same is not run.
+            let mut journal = Journal::default();
+            state.close_parts(&mut journal);
+            commit(cx, &mut journal).await?;
+            end(cx, state, answer.finish.unwrap_or(Finish::Stop), answer.usage).await?;
+            Ok(StopReason::EndTurn)
+        }
+        Received::Interrupted => {
+            interrupt(cx, state).await?;
+            Ok(StopReason::Cancelled)
+        }
+        Received::Failed(error) => {
+            fail(cx, state, &error).await?;
+            let mut failure = EngineError::from(&error);
+            if matches!(error, ProviderError::Overflow { .. }) {
+                failure.message = format!("The conversation is too large to compact. {}", failure.message);
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// What the model is asked.
+enum Request<'a> {
+    /// To go on with the conversation.
+    Step {
+        toolbox: &'a Toolbox,
+        is_last: bool,
+    },
+    Given(&'a Prompt<'a>),
+}
+
 async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineError> {
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
-/// Opens the model's message.
-async fn begin(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(), EngineError> {
+/// Opens the model's message, with `summary` that of a compaction.
+pub async fn begin(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    summary: Option<bool>,
+) -> Result<(), EngineError> {
     let mut journal = Journal::default();
-    let message = AssistantMessage {
+    let message = message(cx, state, summary);
+    state.push_message(Message::Assistant(Box::new(message)), &mut journal);
+    state.push_part(PartKind::StepStart { snapshot: None }, &mut journal);
+    commit(cx, &mut journal).await
+}
+
+/// An answer to the newest prompt that says nothing yet.
+pub fn message(cx: &TurnCx<'_>, state: &SessionState, summary: Option<bool>) -> AssistantMessage {
+    AssistantMessage {
         id: ids::message(),
         session_id: state.info.id.clone(),
         parent_id: last_user(state),
@@ -104,11 +159,8 @@ async fn begin(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(), EngineEr
         tokens: Tokens::default(),
         finish: None,
         error: None,
-        summary: None,
-    };
-    state.push_message(Message::Assistant(Box::new(message)), &mut journal);
-    state.push_part(PartKind::StepStart { snapshot: None }, &mut journal);
-    commit(cx, &mut journal).await
+        summary,
+    }
 }
 
 fn last_user(state: &SessionState) -> MessageId {
@@ -124,13 +176,12 @@ fn last_user(state: &SessionState) -> MessageId {
 async fn receive(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
-    toolbox: &Toolbox,
-    is_last: bool,
+    request: &Request<'_>,
 ) -> Result<Received, EngineError> {
     let mut attempt = 0;
     loop {
         let mut answer = Answer::default();
-        match attempt_once(cx, state, toolbox, is_last, &mut answer).await? {
+        match attempt_once(cx, state, request, &mut answer).await? {
             Ok(Some(())) => return Ok(Received::Whole(answer)),
             Ok(None) => return Ok(Received::Interrupted),
             Err(error) => {
@@ -153,25 +204,32 @@ async fn receive(
 async fn attempt_once(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
-    toolbox: &Toolbox,
-    is_last: bool,
+    request: &Request<'_>,
     answer: &mut Answer,
 ) -> Result<Result<Option<()>, ProviderError>, EngineError> {
     let opened = {
-        let prompt = prompt::assemble(&prompt::Inputs {
-            loaded: &cx.loaded,
-            agent: &cx.agent,
-            model: &cx.model,
-            variant: cx.variant.as_deref(),
-            instructions: &cx.instructions,
-            state,
-            tools: toolbox.specs(),
-            is_last,
-        });
+        let assembled;
+        let prompt = match request {
+            Request::Given(prompt) => prompt,
+            Request::Step { toolbox, is_last } => {
+                assembled = prompt::assemble(&prompt::Inputs {
+                    loaded: &cx.loaded,
+                    agent: &cx.agent,
+                    model: &cx.model,
+                    variant: cx.variant.as_deref(),
+                    instructions: &cx.instructions,
+                    skills: toolbox.skills(),
+                    state,
+                    tools: toolbox.specs(),
+                    is_last: *is_last,
+                });
+                &assembled
+            }
+        };
         tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Ok(Ok(None)),
-            opened = provider::stream(cx.session.engine.http(), &cx.model, &prompt) => opened,
+            opened = provider::stream(cx.session.engine.http(), &cx.model, prompt) => opened,
         }
     };
     let mut stream = match opened {
@@ -229,7 +287,7 @@ async fn wait(
 }
 
 /// Closes the model's message: usage, cost, totals.
-async fn end(
+pub async fn end(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
     finish: Finish,
@@ -262,7 +320,7 @@ async fn end(
 }
 
 /// Closes the model's message after the turn was cancelled.
-async fn interrupt(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(), EngineError> {
+pub async fn interrupt(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(), EngineError> {
     let message = "The turn was cancelled.".to_owned();
     close_with(cx, state, MessageError::MessageAbortedError { message }).await
 }

@@ -16,13 +16,17 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Engine, EngineError, PromptInput, PromptPart, StopReason, TurnOutcome, project,
+    Engine, EngineError, PromptInput, PromptPart, StopReason, TurnOutcome,
+    calls::TaskCall,
+    limits::Limits,
+    project,
     workspace::{Loaded, Workspace},
 };
 use crate::{
     base::{clock, ids},
     library::Agent,
     mcp, permission,
+    storage::StorageError,
     tool::{Subtask, ToolError, ToolOutput},
 };
 
@@ -35,7 +39,11 @@ pub struct Parent {
     pub info: Session,
     /// Its agent's rules, then its own.
     pub rules: Arc<[Rule]>,
+    /// What the sessions above it may do.
+    pub limits: Limits,
     pub model: ModelRef,
+    /// Set when a command gives the task.
+    pub task: Option<TaskCall>,
     pub loaded: Arc<Loaded>,
     pub workspace: Arc<Workspace>,
     pub mcp: Option<Arc<mcp::Servers>>,
@@ -78,13 +86,15 @@ pub async fn run(
     request: Subtask,
     show: impl Fn(Map<String, Value>),
 ) -> Result<Ended, ToolError> {
-    let agent = parent.loaded.agent(&request.agent).filter(|agent| is_subagent(agent));
+    let agent =
+        parent.loaded.agent(&request.agent).filter(|agent| is_subagent(agent) || parent.task.is_some());
     let agent = agent.ok_or_else(|| {
         ToolError::Model(format!("Unknown agent type: {} is not a valid agent type", request.agent))
     })?;
     check_depth(parent).await?;
-    let model = agent.model.clone().unwrap_or_else(|| parent.model.clone());
-    let child = open(parent, agent, &request).await.map_err(internal)?;
+    let wanted = parent.task.as_ref().and_then(|task| task.model.clone());
+    let model = wanted.or(agent.model.clone()).unwrap_or_else(|| parent.model.clone());
+    let child = open(parent, agent, &request).await?;
     let cancel = CancelOnDrop { engine: parent.engine.clone(), id: child.id.clone() };
     let metadata = json!({
         "parentSessionId": parent.info.id, "sessionId": child.id,
@@ -95,7 +105,13 @@ pub async fn run(
 
     let (sender, mut ended) = oneshot::channel();
     let part = PromptPart::Text { text: request.prompt, is_synthetic: false, is_ignored: false };
-    let input = PromptInput { parts: vec![part], agent: Some(agent.name.clone()), model: Some(model) };
+    let attachments = parent.task.iter().flat_map(|task| task.attachments.iter().cloned());
+    let input = PromptInput {
+        parts: std::iter::once(part).chain(attachments).collect(),
+        agent: Some(agent.name.clone()),
+        model: Some(model),
+        ..PromptInput::default()
+    };
     // The parent may have been cancelled and not wait any more.
     let on_end = Box::new(move |outcome| _ = sender.send(outcome));
     // Cancelled at the same moment as its parent: no answer given after that may count.
@@ -179,10 +195,11 @@ async fn check_depth(parent: &Parent) -> Result<(), ToolError> {
 }
 
 /// The child session: the one of an earlier task of this parent, or a new one.
-async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Session, EngineError> {
+async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Session, ToolError> {
     let engine = &parent.engine;
+    let stored = |error: StorageError| internal(error.into());
     let earlier = match request.task_id.as_deref().and_then(|id| SessionId::parse(id).ok()) {
-        Some(id) => engine.storage().session(id).await?,
+        Some(id) => engine.storage().session(id).await.map_err(stored)?,
         None => None,
     };
     let earlier = earlier.filter(|session| session.parent_id.as_ref() == Some(&parent.info.id));
@@ -190,11 +207,17 @@ async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Sessi
         Some(session) => (session, EventPayload::SessionUpdated),
         None => {
             let session = new_session(parent, agent, &request.description);
-            engine.storage().create_session(session.clone()).await?;
+            engine.storage().create_session(session.clone()).await.map_err(stored)?;
             (session, EventPayload::SessionCreated)
         }
     };
-    engine.register_child(&info.id, parent.workspace.clone(), parent.mcp.clone());
+    let limits = parent.limits.below(&parent.rules);
+    if !engine.register_child(&info.id, parent.workspace.clone(), parent.mcp.clone(), limits) {
+        return Err(ToolError::Model(format!(
+            "The task {} is still being worked on; wait for its result before you give it more to do.",
+            info.id
+        )));
+    }
     engine.bus().publish(event(SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) }));
     Ok(info)
 }
@@ -220,7 +243,7 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
 }
 
 /// What the parent may not do, its child may not either; lists and further subagents only where its agent says so.
-fn inherited(parent: &[Rule], agent: &Agent) -> Vec<Rule> {
+pub fn inherited(parent: &[Rule], agent: &Agent) -> Vec<Rule> {
     let holds = |rule: &Rule| permission::evaluate(&rule.permission, &rule.pattern, parent) == rule.action;
     let limits = parent.iter().filter(|rule| {
         let is_deny = rule.action == Action::Deny && rule.permission != "*";

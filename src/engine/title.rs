@@ -7,7 +7,7 @@ use windlass_protocol::opencode::part::PartKind;
 use super::{state::SessionState, turn::TurnCx};
 use crate::{
     base::{clock, text},
-    provider::{self, Delta, Model, Prompt, PromptMessage, ProviderError, UserContent, http},
+    provider::{self, Model, Prompt, PromptMessage, ProviderError, UserContent, http},
 };
 
 const DEFAULT_PREFIX: &str = "New session - ";
@@ -77,22 +77,7 @@ impl Request {
             max_output_tokens: Some(MAX_OUTPUT_TOKENS),
             ..Prompt::default()
         };
-        let mut stream = provider::stream(&self.client, &self.model, &prompt).await?;
-        let mut answer = String::new();
-        let mut deltas = Vec::new();
-        while stream.next(&mut deltas).await? {
-            for delta in deltas.drain(..) {
-                if let Delta::Text { text, .. } = delta {
-                    answer.push_str(&text);
-                }
-            }
-        }
-        for delta in deltas {
-            if let Delta::Text { text, .. } = delta {
-                answer.push_str(&text);
-            }
-        }
-        Ok(answer)
+        provider::text(&self.client, &self.model, &prompt).await
     }
 }
 

@@ -6,6 +6,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::{EventPayload, ToastVariant},
+    id::MessageId,
     message::{CreatedTime, Message, MessageError, ModelRef, Tokens, UserMessage},
     part::{PartKind, PartTime, TextPart},
     session::{SessionModel, SessionStatus},
@@ -13,6 +14,8 @@ use windlass_protocol::opencode::{
 
 use super::{
     EngineError, EngineErrorKind, attach,
+    command::{self, Begun, own},
+    revert,
     session::{self, Command, Inbox, PromptInput, SessionCx, StopReason, TurnOutcome},
     shown::ShownInstructions,
     state::{Journal, SessionState},
@@ -23,8 +26,9 @@ use super::{
 use crate::{
     base::{clock, ids, lock::lock},
     config::Warning,
-    library::{Agent, InstructionBlock, Instructions},
+    library::{Agent, InstructionBlock, Instructions, commands::Body},
     provider::{Finish, Model},
+    tool::AgentSwitch,
 };
 
 /// What stays the same for a whole turn.
@@ -99,7 +103,7 @@ async fn drive(
     inbox: &mut Inbox,
     title: &mut TitleTask,
     cancel: &CancellationToken,
-    input: PromptInput,
+    mut input: PromptInput,
 ) -> Result<TurnOutcome, EngineError> {
     if session.workspace.is_blind()
         && let Err(error) = session.engine.read_again(&session.workspace).await
@@ -107,20 +111,44 @@ async fn drive(
         tracing::warn!(%error, "the configuration was not read again");
     }
     let loaded = session.workspace.loaded();
+    let called = command::take(&loaded, &mut input)?;
     let (agent, model) = choose(&loaded, state, &input)?;
     let chosen = input.model.as_ref().and_then(|model| model.variant.as_deref());
     let variant = loaded.variant_for(&agent, &model, chosen);
-    let Instructions { blocks: instructions, warnings } = tokio::select! {
+    let mut cx =
+        TurnCx { session, loaded, agent, model, variant, instructions: Vec::new(), cancel: cancel.clone() };
+    let called = match called {
+        Some(called) => match called.command.body {
+            Body::Own(own) => return own::run(&cx, state, own, called).await,
+            Body::Template(_) | Body::Skill(_) | Body::Compact => Some(called),
+        },
+        None => None,
+    };
+    revert::settle(session, state).await?;
+    let Instructions { blocks, warnings } = tokio::select! {
         biased;
         () = cancel.cancelled() => Instructions::default(),
-        instructions = session.engine.read_instructions(&loaded) => instructions,
+        instructions = session.engine.read_instructions(&cx.loaded) => instructions,
     };
-    let mut cx = TurnCx { session, loaded, agent, model, variant, instructions, cancel: cancel.clone() };
-    accept(&cx, state, input).await?;
+    cx.instructions = blocks;
+    match called {
+        None => accept(&cx, state, input).await?,
+        Some(called) => match command::begin(&cx, state, called).await? {
+            Begun::Prompt => {}
+            Begun::Ended(stop) => {
+                let answer = state.answer_mut();
+                let tokens = answer.as_ref().map(|answer| answer.tokens);
+                let message_id = answer.map(|answer| answer.id.clone());
+                let tokens = tokens.filter(|it| *it != Tokens::default());
+                return Ok(TurnOutcome { stop, tokens, message_id });
+            }
+        },
+    }
     tell(session, state, warnings);
     start_title(&cx, state, title);
 
     let mut spent = Tokens::default();
+    let mut answered = None;
     let mut n_steps = 0;
     let stop = loop {
         if cx.cancel.is_cancelled() {
@@ -131,6 +159,11 @@ async fn drive(
         let outcome = step::run(&cx, state, is_last).await?;
         if let Some(answer) = state.answer_mut() {
             spent.add(&answer.tokens);
+            answered = Some(answer.id.clone());
+        }
+        if let Some(switch) = state.switch.take() {
+            let goes_on = outcome == Step::ToolsRan && !is_last && !cx.cancel.is_cancelled();
+            switch_agent(&mut cx, state, inbox, switch, goes_on).await?;
         }
         match outcome {
             Step::Interrupted => break StopReason::Cancelled,
@@ -143,37 +176,20 @@ async fn drive(
             Step::ToolsRan => apply_settings(&mut cx, state, inbox).await,
         }
     };
-    let message_id = state.answer_mut().map(|answer| answer.id.clone());
     let is_known = spent != Tokens::default();
-    Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id })
+    Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id: answered })
 }
 
 /// The agent and model that answer a prompt: the prompt's own wish, what the session used last, the default.
 fn choose(loaded: &Loaded, state: &SessionState, input: &PromptInput) -> Result<(Agent, Model), EngineError> {
     let agent = match input.agent.as_deref() {
-        Some(name) => loaded.agent(name).ok_or_else(|| {
-            let names: Vec<&str> = loaded.agents.iter().map(|agent| agent.name.as_str()).collect();
-            EngineError::new(
-                EngineErrorKind::InvalidInput,
-                format!("Agent not found: \"{name}\". Available agents: {}", names.join(", ")),
-            )
-        })?,
+        Some(name) => loaded.checked_agent(name)?,
         None => {
             let last = state.info.agent.as_deref().and_then(|name| loaded.agent(name));
             last.unwrap_or_else(|| loaded.default_agent())
         }
     };
-    let model = match &input.model {
-        Some(reference) => loaded.catalog.find(reference).ok_or_else(|| {
-            let similar = loaded.catalog.suggest(reference);
-            let hint = match similar.is_empty() {
-                true => String::new(),
-                false => format!(" Did you mean: {}?", similar.join(", ")),
-            };
-            EngineError::new(EngineErrorKind::InvalidInput, format!("Model not found: {reference}.{hint}"))
-        })?,
-        None => loaded.model_for(agent, None),
-    };
+    let model = loaded.checked_model(input.model.as_ref(), agent)?;
     Ok((agent.clone(), model.clone()))
 }
 
@@ -205,16 +221,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     });
     state.touch();
     journal.session(&state.info);
-    let message = Message::User(UserMessage {
-        id: ids::message(),
-        session_id: state.info.id.clone(),
-        time: CreatedTime { created: clock::now_ms() },
-        agent: cx.agent.name.clone(),
-        model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
-        system: None,
-    });
-    let message_id = message.id().clone();
-    state.push_message(message, &mut journal);
+    let message_id = push_prompt(cx, state, &mut journal);
     let noted_files = state.noted_files.clone();
     let shown = ShownInstructions::new(&cx.instructions, &state.history);
     let words = attach::words(&input.parts);
@@ -230,12 +237,33 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
+/// Opens a message of the user, or of the daemon in the user's place.
+pub fn push_prompt(cx: &TurnCx<'_>, state: &mut SessionState, journal: &mut Journal) -> MessageId {
+    let message = Message::User(UserMessage {
+        id: ids::message(),
+        session_id: state.info.id.clone(),
+        time: CreatedTime { created: clock::now_ms() },
+        agent: cx.agent.name.clone(),
+        model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
+        system: None,
+    });
+    let message_id = message.id().clone();
+    state.push_message(message, journal);
+    message_id
+}
+
 /// Lets settings that came meanwhile hold for the next step; prompts wait for a turn of their own.
 async fn apply_settings(cx: &mut TurnCx<'_>, state: &mut SessionState, inbox: &mut Inbox) {
+    // A command may be answered by another agent than the session's.
+    let before = (state.info.agent.clone(), state.info.model.clone());
     inbox.apply_settings(cx.session, state).await;
-    let agent = state.info.agent.as_deref().and_then(|name| cx.loaded.agent(name));
-    if let Some(agent) = agent.filter(|agent| agent.name != cx.agent.name) {
+    if before.0 != state.info.agent
+        && let Some(agent) = state.info.agent.as_deref().and_then(|name| cx.loaded.agent(name))
+    {
         cx.agent = agent.clone();
+    }
+    if before.1 == state.info.model {
+        return;
     }
     let reference = state.info.model.as_ref().map(|model| ModelRef {
         provider_id: model.provider_id.clone(),
@@ -249,8 +277,43 @@ async fn apply_settings(cx: &mut TurnCx<'_>, state: &mut SessionState, inbox: &m
     }
 }
 
+/// Lets the agent take over that a tool had the user choose, for this turn and those that come.
+async fn switch_agent(
+    cx: &mut TurnCx<'_>,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    switch: AgentSwitch,
+    goes_on: bool,
+) -> Result<(), EngineError> {
+    // What the user chose while the question stood there is older than the answer to it.
+    apply_settings(cx, state, inbox).await;
+    let AgentSwitch { agent, message } = switch;
+    let Some(chosen) = cx.loaded.agent(&agent) else { return Ok(()) };
+    cx.agent = chosen.clone();
+    inbox.follow(&agent);
+    let mut journal = Journal::default();
+    state.info.agent = Some(agent);
+    state.touch();
+    journal.session(&state.info);
+    journal.switch(&state.info);
+    if goes_on {
+        let info = Message::User(UserMessage {
+            id: ids::message(),
+            session_id: state.info.id.clone(),
+            time: CreatedTime { created: clock::now_ms() },
+            agent: cx.agent.name.clone(),
+            model: cx.model.reference(),
+            system: None,
+        });
+        state.push_message(info, &mut journal);
+        state.push_part(text_part(message, true, false), &mut journal);
+    }
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
 fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
-    let is_first = state.history.iter().filter(|it| matches!(it.info, Message::User(_))).count() == 1;
+    let prompts = state.history.iter().filter(|it| matches!(it.info, Message::User(_)));
+    let is_first = prompts.filter(|it| revert::speaks(&it.parts)).count() == 1;
     if !is_first || state.info.parent_id.is_some() || !title::is_default(&state.info.title) {
         return;
     }

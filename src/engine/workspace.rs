@@ -1,6 +1,7 @@
 //! What all sessions of one directory share: configuration, agents, models, MCP servers and approvals.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -13,12 +14,15 @@ use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::message::ModelRef;
 
-use super::approvals::Approvals;
+use super::{EngineError, EngineErrorKind, approvals::Approvals, mention, session::PromptPart};
 use crate::{
     base::{lock::lock, watch::Target},
     bus::Bus,
     config::{self, Config, Environment, Warning, paths::Paths},
-    library::{self, Agent},
+    library::{
+        self, Agent,
+        skills::{self, Skill},
+    },
     mcp,
     provider::{
         Model, auth,
@@ -71,12 +75,23 @@ pub struct Choice {
     pub color: Option<String>,
 }
 
+/// A slash command that a user may type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandChoice {
+    pub name: String,
+    pub description: String,
+    /// What to type behind the name, when it makes a difference.
+    pub hint: Option<String>,
+}
+
 /// What the files said when they were read last. A turn keeps the one it began with.
 #[derive(PartialEq)]
 pub struct Loaded {
     pub config: Config,
     /// Default agent first, then by name; never empty.
     pub agents: Vec<Agent>,
+    pub skills: Vec<Skill>,
+    pub commands: BTreeMap<String, library::commands::Command>,
     pub catalog: Catalog,
     /// The model used last in any session, if it still exists.
     pub last_used: Option<ModelRef>,
@@ -173,13 +188,17 @@ impl Loaded {
             }
             false => auth::Credentials::default(),
         };
-        let (agents, more) = library::agents(&config);
+        let (mut agents, more) = library::agents(&config);
         warnings.extend(more);
+        let (skills, more) = skills::scan(&config);
+        warnings.extend(more);
+        skills::allow_directories(&mut agents, &skills, &config);
+        let commands = library::commands::commands(&config, &skills);
         let (catalog, more) = catalog::resolve(&config, &credentials);
         warnings.extend(more);
         warnings.extend(agents.iter().filter_map(|agent| missing_model(agent, &catalog)));
         let last_used = super::state_file::last_used_model(paths);
-        Self { config, agents, catalog, last_used, warnings }
+        Self { config, agents, skills, commands, catalog, last_used, warnings }
     }
 
     /// The MCP servers that are switched on.
@@ -200,10 +219,41 @@ impl Loaded {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
+    /// An agent that was asked for by name.
+    pub fn checked_agent(&self, name: &str) -> Result<&Agent, EngineError> {
+        self.agent(name).ok_or_else(|| {
+            let names: Vec<&str> = self.agents.iter().map(|agent| agent.name.as_str()).collect();
+            let message = format!("Agent not found: \"{name}\". Available agents: {}", names.join(", "));
+            EngineError::new(EngineErrorKind::InvalidInput, message)
+        })
+    }
+
+    /// The model that answers for an agent: the one that was asked for, its own, the default.
+    pub fn checked_model(&self, wanted: Option<&ModelRef>, agent: &Agent) -> Result<&Model, EngineError> {
+        wanted.map_or_else(|| Ok(self.model_for(agent, None)), |reference| self.named_model(reference))
+    }
+
+    /// A model that was asked for by name.
+    pub fn named_model(&self, reference: &ModelRef) -> Result<&Model, EngineError> {
+        self.catalog.find(reference).ok_or_else(|| {
+            let similar = self.catalog.suggest(reference);
+            let hint = match similar.is_empty() {
+                true => String::new(),
+                false => format!(" Did you mean: {}?", similar.join(", ")),
+            };
+            EngineError::new(EngineErrorKind::InvalidInput, format!("Model not found: {reference}.{hint}"))
+        })
+    }
+
     /// The agent that answers when none is chosen.
     pub fn default_agent(&self) -> &Agent {
         // The list begins with the default agent: `library::agents` puts `build` there when nothing else is left.
         &self.agents[0]
+    }
+
+    /// The subagents that a user's words name by `@`, as parts of the prompt.
+    pub fn mentions(&self, words: &str) -> Vec<PromptPart> {
+        mention::subagents(words, self).into_iter().map(|name| PromptPart::Agent { name }).collect()
     }
 
     /// The agents a user may choose.
@@ -217,6 +267,16 @@ impl Loaded {
                 color: agent.color.clone(),
             })
             .collect()
+    }
+
+    /// The commands a user may type, by name.
+    pub fn command_choices(&self) -> Vec<CommandChoice> {
+        let commands = self.commands.values().map(|command| CommandChoice {
+            name: command.name.clone(),
+            description: command.description.clone(),
+            hint: command.hint(),
+        });
+        commands.collect()
     }
 
     /// The models a user may choose, by `provider/model`.

@@ -12,7 +12,7 @@ use super::Agent;
 use crate::config::{
     Config, Warning,
     decode::parse_model,
-    rules::{deciding, defaults, read_rules, rule, rules_from_tools},
+    rules::{deciding, defaults, impose, read_rules, rule, rules_from_tools, strictest},
 };
 
 /// See [`super::agents`].
@@ -39,6 +39,7 @@ pub(super) fn agents(config: &Config) -> (Vec<Agent>, Vec<Warning>) {
     let mut agents: Vec<Agent> = agents.into_values().collect();
     for agent in &mut agents {
         keep_tool_output_readable(agent, config);
+        impose(&mut agent.permission, &config.managed);
     }
     let (default, warning) = default_agent(&agents, config);
     warnings.extend(warning);
@@ -205,14 +206,6 @@ fn hold(permission: &mut Vec<Rule>, floor: &[Rule], user: &[Rule]) {
         } else {
             permission.push(denied.clone());
         }
-    }
-}
-
-fn strictest(one: Action, other: Action) -> Action {
-    match (one, other) {
-        (Action::Deny, _) | (_, Action::Deny) => Action::Deny,
-        (Action::Ask, _) | (_, Action::Ask) => Action::Ask,
-        (Action::Allow, Action::Allow) => Action::Allow,
     }
 }
 

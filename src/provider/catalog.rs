@@ -9,7 +9,10 @@ use windlass_protocol::opencode::{
 };
 
 use super::{Model, Secret, Timeouts, Wire, auth::Credentials};
-use crate::config::{Config, Environment, Warning};
+use crate::{
+    base::text::distance,
+    config::{Config, Environment, Warning},
+};
 
 const OPENAI_URL: &str = "https://api.openai.com/v1";
 const ANTHROPIC_URL: &str = "https://api.anthropic.com/v1";
@@ -333,8 +336,10 @@ fn overlay(under: ModelConfig, over: &ModelConfig) -> ModelConfig {
         modalities,
         options,
         headers,
-        variants,
         status,
+        release_date,
+        interleaved,
+        variants,
         provider,
     } = over.clone();
     ModelConfig {
@@ -350,8 +355,10 @@ fn overlay(under: ModelConfig, over: &ModelConfig) -> ModelConfig {
         modalities: modalities.or(under.modalities),
         options: under.options.into_iter().chain(options).collect::<Map<String, Value>>(),
         headers: under.headers.into_iter().chain(headers).collect(),
-        variants: under.variants.into_iter().chain(variants).collect(),
         status: status.or(under.status),
+        release_date: release_date.or(under.release_date),
+        interleaved: interleaved.or(under.interleaved),
+        variants: under.variants.into_iter().chain(variants).collect(),
         provider: provider.or(under.provider),
     }
 }
@@ -387,26 +394,6 @@ fn fill_variables(text: &str, environment: &Environment) -> String {
 
 fn trim(url: &str) -> &str {
     url.trim().trim_end_matches('/')
-}
-
-/// Levenshtein's distance.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (idx, c) in one.chars().enumerate() {
-        let mut diagonal = idx;
-        let mut left = idx + 1;
-        for (cell, &other_c) in row.iter_mut().skip(1).zip(&other) {
-            let value = (diagonal + usize::from(c != other_c)).min(*cell + 1).min(left + 1);
-            diagonal = *cell;
-            *cell = value;
-            left = value;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = idx + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 fn warning(source: &str, message: String) -> Warning {

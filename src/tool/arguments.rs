@@ -4,7 +4,7 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{ToolError, find};
+use super::{ToolError, schema};
 use crate::base::text;
 
 /// Bytes of a wrong value that an error shows.
@@ -30,15 +30,15 @@ pub fn arguments<T: DeserializeOwned>(tool: &str, input: Value) -> Result<T, Too
         Value::Null => Value::Object(Map::new()),
         other => other,
     };
-    let schema = find(tool).map_or(Value::Null, |tool| (tool.schema)());
-    coerce(&mut input, &schema);
+    let schema = schema(tool);
+    coerce(&mut input, schema);
     let mut issues = Vec::new();
-    find_issues(&input, &schema, "", &mut issues);
+    find_issues(&input, schema, "", &mut issues);
     serde_json::from_value(input).map_err(|error| {
         let issues = if issues.is_empty() { error.to_string() } else { issues.join("; ") };
         ToolError::Model(format!(
             "The {tool} tool was called with invalid arguments: {issues}.\nPlease rewrite the input so it satisfies the expected schema.\nExpected schema: {}",
-            brief(schema)
+            brief(schema.clone())
         ))
     })
 }

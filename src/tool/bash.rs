@@ -5,10 +5,13 @@ use std::{
     convert::Infallible,
     ffi::OsString,
     future::pending,
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
+    process::ExitStatus,
     time::Duration,
 };
 
+use nix::sys::signal::Signal;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -17,6 +20,7 @@ use tokio::{
     process::{ChildStderr, ChildStdout},
     time::{Instant, sleep, sleep_until, timeout},
 };
+use windlass_protocol::opencode::part::PRINTED;
 
 use super::{
     ToolCx, ToolError, ToolOutput,
@@ -29,7 +33,7 @@ use crate::{
     config::Config,
     permission::{
         Ask,
-        bash::{Analysis, analyse, refusal},
+        bash::{analyse, refusal},
     },
 };
 
@@ -77,13 +81,14 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if args.command.trim().is_empty() {
         return Err(ToolError::Model("command is required".to_owned()));
     }
-    if let Some(reason) = refusal(&args.command) {
-        return Err(ToolError::Model(reason));
-    }
     let workdir = args.workdir.as_deref().filter(|it| !it.is_empty()).unwrap_or(".");
     let workdir = path::absolute(cx.directory(), &path::expand_home(&cx.config.environment.home, workdir));
-    let analysis = analyse(&args.command);
-    ask(cx, &args.command, &workdir, analysis).await?;
+    for (ask, is_any) in asks(cx.config, &args.command, &workdir).await? {
+        match is_any {
+            true => cx.host.ask_any(ask).await?,
+            false => cx.host.ask(ask).await?,
+        }
+    }
     if !tokio::fs::metadata(&workdir).await.is_ok_and(|it| it.is_dir()) {
         return Err(ToolError::Model(format!("workdir is not a directory: {}", workdir.display())));
     }
@@ -104,7 +109,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })?;
     let (ending, output) = supervise(cx, child, timeout_ms).await;
 
-    let metadata_output = output.live();
+    let metadata_output = output.live().to_owned();
     let finished = output.finish().await;
     let mut text = finished.text;
     if text.is_empty() {
@@ -112,7 +117,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     let note = match ending {
         Ending::Exited(_) => None,
-        Ending::TimedOut => Some(format!(
+        Ending::TimedOut(_) => Some(format!(
             "shell tool terminated command after exceeding timeout {timeout_ms} ms. If this command is expected to take longer and is not waiting for interactive input, retry with a larger timeout value in milliseconds."
         )),
         Ending::Aborted => Some("User aborted the command".to_owned()),
@@ -120,21 +125,28 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if let Some(note) = note {
         text.push_str(&format!("\n\n<shell_metadata>\n{note}\n</shell_metadata>"));
     }
-    let exit = match ending {
-        Ending::Exited(code) => code,
-        Ending::TimedOut => None,
+    let (exit, status) = match ending {
+        Ending::Exited(status) => (status.and_then(|it| it.code()), status),
+        Ending::TimedOut(status) => (None, status),
         Ending::Aborted => return Err(ToolError::Cancelled { partial: Some(text) }),
     };
     let mut metadata =
         object(json!({ "output": metadata_output, "exit": exit, "truncated": finished.is_truncated }));
+    if let Some(signal) = status.and_then(|it| it.signal()) {
+        metadata.insert("signal".to_owned(), Value::String(signal_name(signal)));
+    }
     if let Some(path) = finished.saved {
         metadata.insert("outputPath".to_owned(), Value::String(display(&path)));
     }
     Ok(ToolOutput { title: args.command, output: text, metadata, attachments: Vec::new() })
 }
 
+fn signal_name(number: i32) -> String {
+    Signal::try_from(number).map_or_else(|_| format!("SIG{number}"), |signal| signal.as_str().to_owned())
+}
+
 /// The configured shell, else the user's own unless its language is another, else bash, else `/bin/sh`.
-fn shell(config: &Config) -> OsString {
+pub fn shell(config: &Config) -> OsString {
     if let Some(shell) = config.shell.as_deref().filter(|it| !it.is_empty()) {
         return path::expand_home(&config.environment.home, shell).into();
     }
@@ -148,32 +160,37 @@ fn shell(config: &Config) -> OsString {
     bash.map_or_else(|| "/bin/sh".into(), PathBuf::into_os_string)
 }
 
-fn default_timeout_ms(config: &Config) -> u64 {
+pub fn default_timeout_ms(config: &Config) -> u64 {
     let given = config.environment.get("OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS");
     given.and_then(|text| text.parse().ok()).filter(|ms| *ms > 0).unwrap_or(DEFAULT_TIMEOUT_MS)
 }
 
-/// Asks for the directories outside the project first, then for the commands.
-async fn ask(cx: &ToolCx<'_>, command: &str, workdir: &Path, analysis: Analysis) -> Result<(), ToolError> {
+/// What a command line has to be asked for, in order: the directories outside the project, then its commands. Those
+/// that may turn out to be anything are marked.
+pub async fn asks(config: &Config, command: &str, workdir: &Path) -> Result<Vec<(Ask, bool)>, ToolError> {
+    if let Some(reason) = refusal(command) {
+        return Err(ToolError::Model(reason));
+    }
+    let analysis = analyse(command);
+    let mut asks = Vec::new();
     let named: Vec<String> = analysis.paths.into_iter().map(|path| path.text).collect();
-    let outside = outside_directories(cx.config, workdir, &named).await?;
+    let outside = outside_directories(config, workdir, &named).await?;
     if !outside.is_empty() {
         let directories: Vec<String> = outside.iter().map(|it| display(it)).collect();
         let patterns: Vec<String> = outside.iter().map(|it| display(&it.join("*"))).collect();
         let metadata = json!({ "command": command, "directories": directories, "patterns": patterns });
-        cx.host
-            .ask(Ask {
-                permission: "external_directory".to_owned(),
-                always: patterns.clone(),
-                patterns,
-                metadata: object(metadata),
-            })
-            .await?;
+        let ask = Ask {
+            permission: "external_directory".to_owned(),
+            always: patterns.clone(),
+            patterns,
+            metadata: object(metadata),
+        };
+        asks.push((ask, false));
     }
     let (mut patterns, mut always) = (analysis.patterns, analysis.always);
     if patterns.is_empty() {
         if is_plain_cd(command) {
-            return Ok(());
+            return Ok(asks);
         }
         // Redirections and assignments alone are no commands, yet they do things.
         patterns.push(command.to_owned());
@@ -181,10 +198,8 @@ async fn ask(cx: &ToolCx<'_>, command: &str, workdir: &Path, analysis: Analysis)
     }
     let metadata = object(json!({ "command": command }));
     let ask = Ask { permission: "bash".to_owned(), patterns, always, metadata };
-    match analysis.is_unknowable {
-        true => cx.host.ask_any(ask).await,
-        false => cx.host.ask(ask).await,
-    }
+    asks.push((ask, analysis.is_unknowable));
+    Ok(asks)
 }
 
 /// Whether the command only changes a directory, which nobody sees after it.
@@ -225,9 +240,10 @@ fn is_pseudo_file(text: &str) -> bool {
 }
 
 enum Ending {
-    /// With its exit code, unless a signal ended it.
-    Exited(Option<i32>),
-    TimedOut,
+    /// How, where the system told.
+    Exited(Option<ExitStatus>),
+    /// And how it ended when it was told to.
+    TimedOut(Option<ExitStatus>),
     Aborted,
 }
 
@@ -242,23 +258,26 @@ async fn supervise(cx: &ToolCx<'_>, mut child: Child, timeout_ms: u64) -> (Endin
         next_report: Instant::now(),
     };
     let deadline = sleep(Duration::from_millis(timeout_ms).saturating_add(TIMEOUT_SLACK));
-    let ending = tokio::select! {
-        status = child.wait() => Ending::Exited(status.ok().and_then(|status| status.code())),
-        () = deadline => Ending::TimedOut,
+    let mut ending = tokio::select! {
+        status = child.wait() => Ending::Exited(status.ok()),
+        () = deadline => Ending::TimedOut(None),
         () = cx.cancel.cancelled() => Ending::Aborted,
         never = pump.run() => match never {},
     };
-    match ending {
+    match &mut ending {
         Ending::Exited(_) => {
             // Whatever is left in the background may hold the pipe open for ever.
             let _ = timeout(DRAIN, pump.read_to_end()).await;
             child.kill_group();
         }
-        Ending::TimedOut | Ending::Aborted => {
+        Ending::TimedOut(_) | Ending::Aborted => {
             // A child that is told to end may have something to say.
-            tokio::select! {
-                _status = child.end(GRACE) => {}
+            let status = tokio::select! {
+                status = child.end(GRACE) => status,
                 never = pump.run() => match never {},
+            };
+            if let Ending::TimedOut(ended) = &mut ending {
+                *ended = status;
             }
             let _ = timeout(DRAIN, pump.read_to_end()).await;
         }
@@ -311,7 +330,8 @@ impl Pump<'_> {
         self.is_unreported = false;
         self.next_report = Instant::now() + PROGRESS_INTERVAL;
         let mut metadata = Map::new();
-        metadata.insert("output".to_owned(), Value::String(self.output.live()));
+        metadata.insert("output".to_owned(), Value::String(self.output.live().to_owned()));
+        metadata.insert(PRINTED.to_owned(), self.output.n_printed().into());
         self.cx.host.progress(None, metadata);
     }
 }

@@ -18,13 +18,17 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     id::SessionId,
     permission::{Action, Rule},
+    question::Question,
     session::Todo,
 };
 
-use super::{FileStamp, Host, Subtask, ToolCx, ToolError, ToolOutput, execute, find};
+use super::{
+    AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput, execute, find,
+};
 use crate::{
     base::ids,
     config::{Config, Environment, ToolOutputLimits, paths::Paths, rules::rule},
+    library::skills::Skill,
     permission::Ask,
 };
 
@@ -42,6 +46,12 @@ pub(crate) struct FakeHost {
     pub todos: Mutex<Vec<Todo>>,
     pub edited: Mutex<Vec<PathBuf>>,
     pub noted: Mutex<BTreeMap<PathBuf, FileStamp>>,
+    pub questions: Mutex<Vec<Question>>,
+    /// What the user answers to every question.
+    pub answers: Result<Answers, ToolError>,
+    pub switched: Mutex<Option<AgentSwitch>>,
+    /// Calls of calls; those of a tool called `fail` fail.
+    pub calls: Mutex<Vec<NestedCall>>,
     /// Instruction files the model has seen.
     pub instructions: Mutex<BTreeSet<PathBuf>>,
     /// When there is one, each ask takes a permit and waits until there are some.
@@ -87,6 +97,30 @@ impl Host for FakeHost {
         Box::pin(async { Ok(output) })
     }
 
+    fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>> {
+        self.questions.lock().expect("not poisoned").extend(questions);
+        let answers = self.answers.clone();
+        Box::pin(async { answers })
+    }
+
+    fn plan_file(&self) -> PathBuf {
+        PathBuf::from("/project/.opencode/plans/1-plan.md")
+    }
+
+    fn switch_agent(&self, switch: AgentSwitch) {
+        *self.switched.lock().expect("not poisoned") = Some(switch);
+    }
+
+    fn call(&self, call: NestedCall) -> BoxFuture<'_, Result<(), ToolError>> {
+        let result = match (&call.refusal, call.tool.as_str()) {
+            (Some(reason), _) => Err(ToolError::Model(reason.clone())),
+            (None, "fail") => Err(ToolError::Model("it failed".to_owned())),
+            (None, _) => Ok(()),
+        };
+        self.calls.lock().expect("not poisoned").push(call);
+        Box::pin(async { result })
+    }
+
     fn todos(&self) -> Vec<Todo> {
         self.todos.lock().expect("not poisoned").clone()
     }
@@ -112,6 +146,7 @@ impl Host for FakeHost {
 pub(crate) struct Project {
     temporary: TempDir,
     pub config: Config,
+    pub skills: Vec<Skill>,
     pub host: FakeHost,
     pub cancel: CancellationToken,
     session_id: SessionId,
@@ -129,6 +164,7 @@ impl Project {
                 data: root.join("data"),
                 opencode_config: root.join("opencode-config"),
                 opencode_data: root.join("opencode-data"),
+                managed: Vec::new(),
             },
             directory: root.join("project"),
             worktree: root.join("project"),
@@ -136,11 +172,12 @@ impl Project {
             small_model: None,
             default_agent: None,
             permission: Vec::new(),
+            managed: Vec::new(),
             agents: BTreeMap::new(),
             commands: BTreeMap::new(),
             skills: Default::default(),
             directories: Vec::new(),
-            watched: BTreeSet::new(),
+            watched: Default::default(),
             providers: BTreeMap::new(),
             disabled_providers: Vec::new(),
             enabled_providers: None,
@@ -149,8 +186,10 @@ impl Project {
             shell: None,
             tool_output: ToolOutputLimits::default(),
             file_time: false,
+            settings: Default::default(),
             raw: Map::new(),
             warnings: Vec::new(),
+            notes: Vec::new(),
         };
         let host = FakeHost {
             answer: Box::new(|_| Ok(())),
@@ -161,11 +200,22 @@ impl Project {
             todos: Mutex::default(),
             edited: Mutex::default(),
             noted: Mutex::default(),
+            questions: Mutex::default(),
+            answers: Ok(Vec::new()),
+            switched: Mutex::default(),
+            calls: Mutex::default(),
             instructions: Mutex::default(),
             gate: None,
             arrived: Notify::new(),
         };
-        Self { temporary, config, host, cancel: CancellationToken::new(), session_id: ids::session() }
+        Self {
+            temporary,
+            config,
+            skills: Vec::new(),
+            host,
+            cancel: CancellationToken::new(),
+            session_id: ids::session(),
+        }
     }
 
     /// Refuses one permission.
@@ -204,6 +254,7 @@ impl Project {
             call_id: "call_1",
             agent: "build",
             config: &self.config,
+            skills: &self.skills,
             cancel: &self.cancel,
             host: &self.host,
         };

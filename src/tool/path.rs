@@ -231,14 +231,20 @@ pub(crate) fn one_line(path: &Path) -> String {
                 '\r' => quoted.push_str("\\r"),
                 '\t' => quoted.push_str("\\t"),
                 '\'' | '\\' => quoted.extend(['\\', char]),
-                char if char.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(char))),
+                char if char.is_control() => {
+                    push_bytes(&mut quoted, char.encode_utf8(&mut [0; 4]).as_bytes())
+                }
                 char => quoted.push(char),
             }
         }
-        chunk.invalid().iter().for_each(|byte| quoted.push_str(&format!("\\x{byte:02x}")));
+        push_bytes(&mut quoted, chunk.invalid());
     }
     quoted.push('\'');
     quoted
+}
+
+fn push_bytes(quoted: &mut String, bytes: &[u8]) {
+    bytes.iter().for_each(|byte| quoted.push_str(&format!("\\x{byte:02x}")));
 }
 
 /// A path as text.

@@ -41,6 +41,7 @@ pub struct Agent {
 #[derive(Debug, Default)]
 pub struct Seen {
     pub n_lines: usize,
+    pub n_bytes: usize,
     pub first_chunk: Option<Instant>,
     /// The lines as they were, when asked for.
     pub lines: Vec<u8>,
@@ -76,7 +77,13 @@ impl Agent {
     }
 
     pub fn initialize(&mut self) -> Result<()> {
-        let capabilities = json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
+        self.initialize_as(json!({}))
+    }
+
+    /// As a client that offers these extensions.
+    pub fn initialize_as(&mut self, extensions: Value) -> Result<()> {
+        let fs = json!({"readTextFile": false, "writeTextFile": false});
+        let capabilities = json!({"fs": fs, "terminal": false, "_meta": extensions});
         let info = json!({"name": "bench", "version": "1"});
         let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info});
         self.call("initialize", params).map(drop)
@@ -129,6 +136,7 @@ impl Agent {
                 return Err(self.failure("it ended, or was too slow and was killed").into());
             }
             seen.n_lines += 1;
+            seen.n_bytes += self.line.len();
             if keep == Keep::Lines {
                 seen.lines.extend_from_slice(&self.line);
             }

@@ -13,7 +13,9 @@ mod agent;
 mod model;
 mod scenarios;
 mod search;
+mod setup;
 mod table;
+mod tools;
 mod usage;
 
 use std::{error::Error, path::PathBuf, process::ExitCode, time::Duration};

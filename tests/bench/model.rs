@@ -1,13 +1,14 @@
 //! A scripted model on the loopback: OpenAI chat completions, a thread for each connection.
 //!
 //! The last user text picks the answer: `STREAM n` is n deltas, `SLOW ms n` n deltas that far apart, `TOOLS n name json`
-//! n calls one after another (`%N` in the JSON is the call's number), anything else a short text. A request without
-//! tools is one for a title.
+//! n calls one after another (`%N` in the JSON is the call's number), `TOGETHER n name json` n calls in one answer,
+//! anything else a short text. A request without tools is one for a title.
 
 use std::{
     fmt::Write as _,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    ops::Range,
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -158,9 +159,13 @@ fn answer(stream: &mut TcpStream, request: &Request) -> Result<()> {
             if n_results >= count.parse::<usize>()? {
                 return send_whole(stream, &texts(["done"]));
             }
-            let arguments = text.split_once(name).map_or("{}", |(_, arguments)| arguments.trim());
-            let arguments = arguments.replace("%N", &n_results.to_string());
-            send_whole(stream, &call(&format!("call_{n_results}"), name, &arguments))
+            send_whole(stream, &calls(name, arguments(&text, name), n_results..n_results + 1))
+        }
+        ["TOGETHER", count, name, ..] => {
+            if request.messages.iter().skip(asked).any(|message| message.role == "tool") {
+                return send_whole(stream, &texts(["done"]));
+            }
+            send_whole(stream, &calls(name, arguments(&text, name), 0..count.parse()?))
         }
         _ => send_whole(stream, &texts(["Hello ", "from ", "the model."])),
     }
@@ -203,13 +208,21 @@ fn texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> String {
     out
 }
 
-fn call(id: &str, name: &str, arguments: &str) -> String {
+fn arguments<'a>(text: &'a str, name: &str) -> &'a str {
+    text.split_once(name).map_or("{}", |(_, arguments)| arguments.trim())
+}
+
+fn calls(name: &str, arguments: &str, numbers: Range<usize>) -> String {
     let mut out = String::new();
     event(&mut out, &json!({"role": "assistant", "content": ""}), None);
-    let function = json!({"name": name, "arguments": ""});
-    let start = json!({"index": 0, "id": id, "type": "function", "function": function});
-    event(&mut out, &json!({"tool_calls": [start]}), None);
-    event(&mut out, &json!({"tool_calls": [{"index": 0, "function": {"arguments": arguments}}]}), None);
+    for (index, number) in numbers.enumerate() {
+        let function = json!({"name": name, "arguments": ""});
+        let start =
+            json!({"index": index, "id": format!("call_{number}"), "type": "function", "function": function});
+        event(&mut out, &json!({"tool_calls": [start]}), None);
+        let function = json!({"arguments": arguments.replace("%N", &number.to_string())});
+        event(&mut out, &json!({"tool_calls": [{"index": index, "function": function}]}), None);
+    }
     end(&mut out, "tool_calls");
     out
 }

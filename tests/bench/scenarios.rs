@@ -15,7 +15,7 @@ use crate::{
     Result,
     agent::{Agent, Keep, Seen},
     model::Model,
-    search, usage,
+    search, tools, usage,
 };
 
 /// An agent being measured, with a machine of its own: a home and a git repository that go away with it.
@@ -26,7 +26,7 @@ pub struct Subject {
     config: Value,
     root: TempDir,
     home: PathBuf,
-    work: PathBuf,
+    pub work: PathBuf,
     /// In the order of their first measurement.
     pub figures: Vec<(String, Vec<f64>)>,
 }
@@ -47,6 +47,10 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "parallel", is_long: true, run: parallel },
     Scenario { name: "load", is_long: true, run: load },
     Scenario { name: "file", is_long: true, run: file },
+    Scenario { name: "output", is_long: false, run: tools::output },
+    Scenario { name: "edit", is_long: false, run: tools::edit },
+    Scenario { name: "reads", is_long: false, run: tools::reads },
+    crate::setup::SETUP,
     Scenario { name: "search", is_long: true, run: search::search },
 ];
 
@@ -125,11 +129,11 @@ impl Subject {
         }
     }
 
-    fn start(&self) -> Result<Agent> {
+    pub fn start(&self) -> Result<Agent> {
         self.start_in(&self.home, LIMIT)
     }
 
-    fn start_in(&self, home: &Path, limit: Duration) -> Result<Agent> {
+    pub fn start_in(&self, home: &Path, limit: Duration) -> Result<Agent> {
         let [program, arguments @ ..] = self.command.as_slice() else { return Err("no command".into()) };
         let mut command = Command::new(program);
         command
@@ -149,14 +153,23 @@ impl Subject {
 
     /// An initialized agent with one session that has had its first turn, and so its title.
     pub fn warm(&self, limit: Duration) -> Result<(Agent, String)> {
+        self.warm_as(json!({}), limit)
+    }
+
+    /// The same for a client that offers these extensions.
+    pub fn warm_as(&self, extensions: Value, limit: Duration) -> Result<(Agent, String)> {
         let mut agent = self.start_in(&self.home, limit)?;
-        agent.initialize()?;
+        agent.initialize_as(extensions)?;
         let session = agent.new_session(self.cwd()?)?;
         agent.prompt(&session, "hello")?;
         Ok((agent, session))
     }
 
-    fn cwd(&self) -> Result<&str> {
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    pub fn cwd(&self) -> Result<&str> {
         Ok(self.work.to_str().ok_or("the scratch directory is not UTF-8")?)
     }
 }
@@ -261,12 +274,12 @@ fn steps(subject: &mut Subject, model: &Model) -> Result<()> {
     let own: Vec<Duration> = exchanges.windows(2).map(|pair| pair[1].received - pair[0].understood).collect();
     let each =
         |from: usize, to: usize| milliseconds(own[from..to].iter().sum::<Duration>()) / (to - from) as f64;
-    let (early, late) = (each(25, 50), each(N_STEPS - 25, N_STEPS));
+    let (early, late) = (each(0, 50), each(N_STEPS - 50, N_STEPS));
     subject.add("a bash step of 200, ms", milliseconds(elapsed) / N_STEPS as f64);
     subject.add("a bash step of 200, CPU ms", milliseconds(cpu) / N_STEPS as f64);
-    subject.add("bash steps 26–50, ms each", early);
-    subject.add("bash steps 176–200, ms each", late);
-    subject.add("step 200 over step 50", late / early);
+    subject.add("bash steps 1–50, ms each", early);
+    subject.add("bash steps 151–200, ms each", late);
+    subject.add("last 50 steps over first 50", late / early);
     agent.stop().map(drop)
 }
 
@@ -356,6 +369,6 @@ pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
 
-fn megabytes(bytes: u64) -> f64 {
+pub fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / (1 << 20) as f64
 }

@@ -71,6 +71,7 @@ pub struct RpcError {
 #[derive(Debug, Clone)]
 pub struct Ask {
     pub id: Value,
+    pub method: String,
     pub params: Value,
 }
 
@@ -449,6 +450,12 @@ impl State {
         }
     }
 
+    /// Whether the client has said that it shows forms.
+    fn takes_forms(&self) -> bool {
+        let form = "/params/clientCapabilities/elicitation/form";
+        self.lines.iter().any(|line| line.message.pointer(form).is_some_and(Value::is_object))
+    }
+
     fn take_request(&mut self, method: &str, id: &Value, params: &Value) -> Option<Value> {
         if let Err(problem) = schema::check_call(method, params, true) {
             self.failures.push(problem);
@@ -459,7 +466,10 @@ impl State {
         if self.asks.iter().any(|state| state.ask.id == *id) {
             self.failures.push(format!("the agent used the request id {id} twice"));
         }
-        let ask = Ask { id: id.clone(), params: params.clone() };
+        if method == "elicitation/create" && !self.takes_forms() {
+            self.failures.push(format!("a form for a client that shows none: {params}"));
+        }
+        let ask = Ask { id: id.clone(), method: method.to_owned(), params: params.clone() };
         let reply = self.policy.map(|answer| permission_reply(&ask, answer));
         self.asks.push(AskState {
             ask,
@@ -756,11 +766,35 @@ impl Agent {
     }
 
     pub fn answer(&self, ask: &Ask, answer: Answer) {
+        self.answer_with(ask, permission_reply(ask, answer));
+    }
+
+    /// Answers with the option that has this name.
+    pub fn choose(&self, ask: &Ask, name: &str) {
+        let options = ask.params["options"].as_array().unwrap();
+        let option = options.iter().find(|option| option["name"] == name);
+        let option = option.unwrap_or_else(|| panic!("no option `{name}` in {}", ask.params));
+        let outcome = json!({"outcome": "selected", "optionId": option["optionId"]});
+        self.answer_with(ask, json!({"jsonrpc": "2.0", "id": ask.id, "result": {"outcome": outcome}}));
+    }
+
+    /// Answers a form.
+    pub fn fill_in(&self, ask: &Ask, result: Value) {
+        self.answer_with(ask, json!({"jsonrpc": "2.0", "id": ask.id, "result": result}));
+    }
+
+    /// Answers with an error.
+    pub fn fail(&self, ask: &Ask, code: i64) {
+        let error = json!({"code": code, "message": "scripted failure"});
+        self.answer_with(ask, json!({"jsonrpc": "2.0", "id": ask.id, "error": error}));
+    }
+
+    fn answer_with(&self, ask: &Ask, reply: Value) {
         let mut state = self.shared.state.lock().unwrap();
         let asked = state.asks.iter_mut().find(|state| state.ask.id == ask.id).unwrap();
         asked.is_answered = true;
         drop(state);
-        self.shared.send(&permission_reply(ask, answer));
+        self.shared.send(&reply);
     }
 
     /// Ends when the agent has sent `$/cancel_request` for this request; answers it as a client does.
@@ -826,6 +860,10 @@ impl Agent {
     pub fn allow_cut_output(&self) {
         let mut state = self.shared.state.lock().unwrap();
         state.may_be_cut = true;
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid
     }
 
     pub fn signal(&self, signal: Signal) {

@@ -285,7 +285,7 @@ impl Request {
     fn is_title(&self) -> bool {
         let has_answers =
             self.messages().iter().any(|message| message["role"] == "assistant" || message["role"] == "tool");
-        self.tools().is_empty() && !has_answers
+        self.tools().is_empty() && !has_answers && !self.last_user().contains("<conversation>")
     }
 }
 

@@ -18,6 +18,7 @@ pub fn check_call(method: &str, params: &Value, is_request: bool) -> Result<(), 
     match (method, is_request) {
         ("session/update", false) => check::<acp::SessionNotification>(method, params),
         ("session/request_permission", true) => check::<acp::RequestPermissionRequest>(method, params),
+        ("elicitation/create", true) => check::<acp::CreateElicitationRequest>(method, params),
         ("$/cancel_request", false) => match params {
             Value::Object(params)
                 if params.get("requestId").is_some_and(|id| id.is_i64() || id.is_string()) =>
@@ -50,7 +51,14 @@ pub fn check_result(method: &str, result: &Value) -> Result<(), String> {
         "session/set_mode" => check::<acp::SetSessionModeResponse>(method, &result),
         "session/set_config_option" => check::<acp::SetSessionConfigOptionResponse>(method, &result),
         "session/prompt" => check::<acp::PromptResponse>(method, &result),
-        "session/set_model" | "_windlass/permission/reply" if result.is_object() => Ok(()),
+        "session/set_model"
+        | "_windlass/permission/reply"
+        | "_windlass/question/reply"
+        | "_windlass/question/reject"
+            if result.is_object() =>
+        {
+            Ok(())
+        }
         _ => Err(format!("a result for `{method}`, which has no schema: {result}")),
     }
 }

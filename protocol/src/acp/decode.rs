@@ -73,6 +73,10 @@ pub struct ClientCapabilities {
     pub legacy_terminal_auth: bool,
     /// `session.notices`.
     pub notices: bool,
+    /// `elicitation.form`: the client shows forms.
+    pub forms: bool,
+    /// `_meta.terminal_output`: shows what our commands print in terminals of its own (facts: ACP §1.6).
+    pub terminal_output: bool,
     /// OpenCode's events wanted as `_windlass/event`.
     pub events: EventChoice,
 }
@@ -123,6 +127,8 @@ pub fn initialize(params: Option<&str>) -> Result<Initialize, InvalidParams> {
             terminal_auth: has(capabilities, &["auth", "terminal"]) || legacy_terminal_auth,
             legacy_terminal_auth,
             notices: has(capabilities, &["session", "notices"]),
+            forms: has(capabilities, &["elicitation", "form"]),
+            terminal_output: has(capabilities, &["_meta", "terminal_output"]),
             events,
         },
         client_name: name.map(|name| format!("{name} {version}")),
@@ -351,6 +357,32 @@ pub fn permission_reply(params: Option<&str>) -> Result<ext::PermissionReply, In
         return Err(invalid("`reply` must be `once`, `always` or `reject`"));
     }
     serde_json::from_str(params.unwrap_or("{}")).map_err(|error| invalid(error.to_string()))
+}
+
+/// `_windlass/question/reply` and `_windlass/question/reject`.
+pub fn question_reply(params: Option<&str>) -> Result<ext::QuestionReply, InvalidParams> {
+    serde_json::from_str(params.unwrap_or("{}")).map_err(|error| invalid(error.to_string()))
+}
+
+/// What the user did with a form.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FormOutcome {
+    /// Sent it; the fields by name.
+    Accepted(Map<String, Value>),
+    /// Closed it, said no, or something we do not know.
+    Refused,
+}
+
+/// The client's answer to `elicitation/create`.
+pub fn form_outcome(result: &str) -> Result<FormOutcome, InvalidParams> {
+    let mut result = object(Some(result))?;
+    let content = result.remove("content");
+    match (result.get("action").and_then(Value::as_str), content) {
+        (Some("accept"), Some(Value::Object(content))) => Ok(FormOutcome::Accepted(content)),
+        (Some("accept"), None | Some(Value::Null)) => Ok(FormOutcome::Accepted(Map::new())),
+        (Some("accept"), Some(_)) => Err(invalid("`content` must be an object")),
+        (Some(_) | None, _) => Ok(FormOutcome::Refused),
+    }
 }
 
 /// The client's answer to `session/request_permission`: the chosen option, or `None` for cancelled.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::opencode::{
     event::Event,
-    id::{PermissionId, SessionId},
+    id::{PermissionId, QuestionId, SessionId},
     permission::Reply,
 };
 
@@ -14,10 +14,16 @@ pub const EVENTS: &str = "windlass/events";
 pub const SESSION_ID: &str = "windlass/sessionId";
 /// Advertised in the agent's `_meta`: [`PERMISSION_REPLY`] is understood.
 pub const PERMISSION_REPLY_META: &str = "windlass/permissionReply";
+/// Advertised in the agent's `_meta`: [`QUESTION_REPLY`] and [`QUESTION_REJECT`] are understood.
+pub const QUESTION_REPLY_META: &str = "windlass/questionReply";
 /// Notification: one of OpenCode's events.
 pub const EVENT: &str = "_windlass/event";
 /// Request: answers a permission by id, with feedback for the model.
 pub const PERMISSION_REPLY: &str = "_windlass/permission/reply";
+/// Request: answers a question of a tool by id.
+pub const QUESTION_REPLY: &str = "_windlass/question/reply";
+/// Request: dismisses a question of a tool by id.
+pub const QUESTION_REJECT: &str = "_windlass/question/reject";
 
 /// Parameters of [`EVENT`].
 #[derive(Debug, Serialize)]
@@ -39,4 +45,15 @@ pub struct PermissionReply {
     /// Feedback for the model, with `reject`.
     #[serde(default)]
     pub message: Option<String>,
+}
+
+/// Parameters of [`QUESTION_REPLY`] and, without answers, of [`QUESTION_REJECT`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionReply {
+    pub session_id: SessionId,
+    pub request_id: QuestionId,
+    /// Of each question the chosen labels and what the user wrote.
+    #[serde(default)]
+    pub answers: Vec<Vec<String>>,
 }

@@ -5,8 +5,88 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::settings::Settings;
+
+/// A whole `opencode.json`: what a schema is made of. Layers are merged as JSON and decoded key by key.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ConfigFile {
+    /// Where editors find the schema.
+    #[serde(rename = "$schema")]
+    pub schema: Option<String>,
+    /// The model that answers, `provider/model`.
+    pub model: Option<String>,
+    /// The model for titles and other small things.
+    pub small_model: Option<String>,
+    /// The agent a session starts with.
+    pub default_agent: Option<String>,
+    /// The program that runs commands.
+    pub shell: Option<String>,
+    pub agent: BTreeMap<String, AgentConfig>,
+    /// Deprecated: a primary `agent`.
+    pub mode: BTreeMap<String, AgentConfig>,
+    pub command: BTreeMap<String, CommandConfig>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<PermissionConfig>"))]
+    pub permission: Option<Value>,
+    /// Deprecated: `permission` by tool.
+    pub tools: BTreeMap<String, bool>,
+    pub provider: BTreeMap<String, ProviderConfig>,
+    /// Providers that are not used.
+    pub disabled_providers: Vec<String>,
+    /// The only providers that are used.
+    pub enabled_providers: Option<Vec<String>>,
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, McpEntry>"))]
+    pub mcp: BTreeMap<String, Value>,
+    /// Paths, globs and URLs of files for the system prompt.
+    pub instructions: Vec<String>,
+    pub skills: SkillsConfig,
+    #[serde(flatten)]
+    pub settings: Settings,
+}
+
+/// An action for everything, or `{permission: action | {pattern: action}}`; the last match decides.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum PermissionConfig {
+    All(ActionConfig),
+    ByName(BTreeMap<String, Actions>),
+}
+
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Actions {
+    One(ActionConfig),
+    ByPattern(BTreeMap<String, ActionConfig>),
+}
+
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ActionConfig {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// A server, or the part of one that changes what a weaker file says.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum McpEntry {
+    Whole(McpConfig),
+    Switch { enabled: bool },
+}
+
 /// `agent.<name>`. Unknown keys become model options.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AgentConfig {
     /// What people are shown instead of the key.
@@ -24,6 +104,7 @@ pub struct AgentConfig {
     #[serde(alias = "maxSteps")]
     pub steps: Option<u32>,
     /// A string or an object; key order matters, so it stays raw until it becomes rules.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<PermissionConfig>"))]
     pub permission: Option<Value>,
     pub options: Map<String, Value>,
     /// Deprecated `{tool: bool}`.
@@ -32,6 +113,7 @@ pub struct AgentConfig {
 
 /// Where an agent may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum AgentMode {
     Primary,
@@ -41,6 +123,7 @@ pub enum AgentMode {
 
 /// `command.<name>`: a prompt kept under a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CommandConfig {
     /// The prompt, with `$1`, `$ARGUMENTS`, `` !`cmd` `` and `@file` in it.
@@ -55,6 +138,7 @@ pub struct CommandConfig {
 
 /// `skills`: where else skills are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SkillsConfig {
     pub paths: Vec<String>,
@@ -63,6 +147,7 @@ pub struct SkillsConfig {
 
 /// `provider.<id>`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ProviderConfig {
     pub name: Option<String>,
@@ -80,6 +165,7 @@ pub struct ProviderConfig {
 
 /// `provider.<id>.options`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase")]
 pub struct ProviderOptions {
     pub api_key: Option<String>,
@@ -87,15 +173,31 @@ pub struct ProviderOptions {
     pub base_url: Option<String>,
     pub headers: BTreeMap<String, String>,
     /// Whole-request limit in milliseconds, or `false` for none.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Limit>"))]
     pub timeout: Option<Value>,
     /// Milliseconds until the response headers.
     pub header_timeout: Option<u64>,
     /// Milliseconds between two pieces of the stream.
     pub chunk_timeout: Option<u64>,
+    /// Whether requests carry a cache key of the session.
+    pub set_cache_key: Option<bool>,
+    /// Address of a self-hosted installation of the provider.
+    pub enterprise_url: Option<String>,
+}
+
+/// A number, or `false` for none.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Limit {
+    Off(bool),
+    Milliseconds(u64),
 }
 
 /// `provider.<id>.models.<id>`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ModelConfig {
     /// The id to send, when it differs from the key.
@@ -112,15 +214,19 @@ pub struct ModelConfig {
     /// Extra fields of the request body.
     pub options: Map<String, Value>,
     pub headers: BTreeMap<String, String>,
+    pub status: Option<String>,
+    pub release_date: Option<String>,
+    /// Whether thoughts may stand between calls: a boolean or `{field}`, the field that carries them.
+    pub interleaved: Option<Value>,
     /// Named sets of options, each with `disabled` to leave it out.
     pub variants: BTreeMap<String, Map<String, Value>>,
-    pub status: Option<String>,
     /// Overrides of the provider for this model.
     pub provider: Option<ModelProvider>,
 }
 
 /// `provider.<id>.models.<id>.provider`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ModelProvider {
     pub npm: Option<String>,
@@ -129,6 +235,7 @@ pub struct ModelProvider {
 
 /// Token limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ModelLimit {
     pub context: u64,
@@ -138,6 +245,7 @@ pub struct ModelLimit {
 
 /// US dollars per million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ModelCost {
     pub input: f64,
@@ -148,6 +256,7 @@ pub struct ModelCost {
 
 /// What a model takes and gives: `text`, `image`, `pdf`, `audio`, `video`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Modalities {
     pub input: Vec<String>,
@@ -156,6 +265,7 @@ pub struct Modalities {
 
 /// `mcp.<name>`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum McpConfig {
     /// A child process that speaks MCP on its pipes.

@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    id::{EventId, MessageId, PartId, PermissionId, SessionId},
+    id::{EventId, MessageId, PartId, PermissionId, QuestionId, SessionId},
     message::{Message, MessageError},
     part::Part,
     permission::{PermissionRequest, Reply},
+    question::QuestionRequest,
     session::{Session, SessionStatus, Todo},
 };
 
@@ -45,6 +46,20 @@ pub enum EventPayload {
         session_id: Option<SessionId>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<MessageError>,
+    },
+    #[serde(rename = "session.compacted")]
+    SessionCompacted {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+    },
+    #[serde(rename = "command.executed")]
+    CommandExecuted {
+        name: String,
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        arguments: String,
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
     },
     #[serde(rename = "message.updated")]
     MessageUpdated {
@@ -100,6 +115,31 @@ pub enum EventPayload {
         #[serde(rename = "requestID")]
         request_id: PermissionId,
         reply: Reply,
+    },
+    #[serde(rename = "question.asked")]
+    QuestionAsked(QuestionRequest),
+    #[serde(rename = "question.replied")]
+    QuestionReplied {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "requestID")]
+        request_id: QuestionId,
+        /// Of each question the chosen labels and what the user wrote.
+        answers: Vec<Vec<String>>,
+    },
+    #[serde(rename = "question.rejected")]
+    QuestionRejected {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "requestID")]
+        request_id: QuestionId,
+    },
+    /// A tool call, and not the user by a setting, changed which agent answers.
+    #[serde(rename = "session.next.agent.switched")]
+    AgentSwitched {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        agent: String,
     },
     #[serde(rename = "todo.updated")]
     TodoUpdated {
@@ -161,6 +201,8 @@ pub enum EventKind {
     SessionStatus,
     SessionIdle,
     SessionError,
+    SessionCompacted,
+    CommandExecuted,
     MessageUpdated,
     MessageRemoved,
     PartUpdated,
@@ -168,6 +210,10 @@ pub enum EventKind {
     PartRemoved,
     PermissionAsked,
     PermissionReplied,
+    QuestionAsked,
+    QuestionReplied,
+    QuestionRejected,
+    AgentSwitched,
     TodoUpdated,
     FileEdited,
     Toast,
@@ -177,13 +223,15 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [EventKind; 18] = [
+    pub const ALL: [EventKind; 24] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
         EventKind::SessionDeleted,
         EventKind::SessionStatus,
         EventKind::SessionIdle,
         EventKind::SessionError,
+        EventKind::SessionCompacted,
+        EventKind::CommandExecuted,
         EventKind::MessageUpdated,
         EventKind::MessageRemoved,
         EventKind::PartUpdated,
@@ -191,6 +239,10 @@ impl EventKind {
         EventKind::PartRemoved,
         EventKind::PermissionAsked,
         EventKind::PermissionReplied,
+        EventKind::QuestionAsked,
+        EventKind::QuestionReplied,
+        EventKind::QuestionRejected,
+        EventKind::AgentSwitched,
         EventKind::TodoUpdated,
         EventKind::FileEdited,
         EventKind::Toast,
@@ -207,6 +259,8 @@ impl EventKind {
             EventKind::SessionStatus => "session.status",
             EventKind::SessionIdle => "session.idle",
             EventKind::SessionError => "session.error",
+            EventKind::SessionCompacted => "session.compacted",
+            EventKind::CommandExecuted => "command.executed",
             EventKind::MessageUpdated => "message.updated",
             EventKind::MessageRemoved => "message.removed",
             EventKind::PartUpdated => "message.part.updated",
@@ -214,6 +268,10 @@ impl EventKind {
             EventKind::PartRemoved => "message.part.removed",
             EventKind::PermissionAsked => "permission.asked",
             EventKind::PermissionReplied => "permission.replied",
+            EventKind::QuestionAsked => "question.asked",
+            EventKind::QuestionReplied => "question.replied",
+            EventKind::QuestionRejected => "question.rejected",
+            EventKind::AgentSwitched => "session.next.agent.switched",
             EventKind::TodoUpdated => "todo.updated",
             EventKind::FileEdited => "file.edited",
             EventKind::Toast => "tui.toast.show",
@@ -238,6 +296,8 @@ impl EventPayload {
             EventPayload::SessionStatus { .. } => EventKind::SessionStatus,
             EventPayload::SessionIdle { .. } => EventKind::SessionIdle,
             EventPayload::SessionError { .. } => EventKind::SessionError,
+            EventPayload::SessionCompacted { .. } => EventKind::SessionCompacted,
+            EventPayload::CommandExecuted { .. } => EventKind::CommandExecuted,
             EventPayload::MessageUpdated { .. } => EventKind::MessageUpdated,
             EventPayload::MessageRemoved { .. } => EventKind::MessageRemoved,
             EventPayload::PartUpdated { .. } => EventKind::PartUpdated,
@@ -245,6 +305,10 @@ impl EventPayload {
             EventPayload::PartRemoved { .. } => EventKind::PartRemoved,
             EventPayload::PermissionAsked(_) => EventKind::PermissionAsked,
             EventPayload::PermissionReplied { .. } => EventKind::PermissionReplied,
+            EventPayload::QuestionAsked(_) => EventKind::QuestionAsked,
+            EventPayload::QuestionReplied { .. } => EventKind::QuestionReplied,
+            EventPayload::QuestionRejected { .. } => EventKind::QuestionRejected,
+            EventPayload::AgentSwitched { .. } => EventKind::AgentSwitched,
             EventPayload::TodoUpdated { .. } => EventKind::TodoUpdated,
             EventPayload::FileEdited { .. } => EventKind::FileEdited,
             EventPayload::Toast { .. } => EventKind::Toast,
@@ -261,15 +325,21 @@ impl EventPayload {
             | EventPayload::SessionDeleted(info) => Some(&info.session_id),
             EventPayload::SessionStatus { session_id, .. }
             | EventPayload::SessionIdle { session_id }
+            | EventPayload::SessionCompacted { session_id }
+            | EventPayload::CommandExecuted { session_id, .. }
             | EventPayload::MessageUpdated { session_id, .. }
             | EventPayload::MessageRemoved { session_id, .. }
             | EventPayload::PartUpdated { session_id, .. }
             | EventPayload::PartDelta { session_id, .. }
             | EventPayload::PartRemoved { session_id, .. }
             | EventPayload::PermissionReplied { session_id, .. }
+            | EventPayload::QuestionReplied { session_id, .. }
+            | EventPayload::QuestionRejected { session_id, .. }
+            | EventPayload::AgentSwitched { session_id, .. }
             | EventPayload::Toast { session_id, .. }
             | EventPayload::TodoUpdated { session_id, .. } => Some(session_id),
             EventPayload::PermissionAsked(request) => Some(&request.session_id),
+            EventPayload::QuestionAsked(request) => Some(&request.session_id),
             EventPayload::SessionError { session_id, .. } => session_id.as_ref(),
             EventPayload::FileEdited { .. }
             | EventPayload::McpToolsChanged { .. }

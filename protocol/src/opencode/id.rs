@@ -88,6 +88,11 @@ id!(
     "per"
 );
 id!(
+    /// A pending question.
+    QuestionId,
+    "que"
+);
+id!(
     /// A published event.
     EventId,
     "evt"

@@ -165,6 +165,12 @@ pub struct ToolPart {
     pub metadata: Option<Map<String, Value>>,
 }
 
+/// Key in the metadata of a running command, beside `output`: bytes of all the text it has printed, the last of which
+/// are in `output`.
+pub const PRINTED: &str = "printed";
+/// Characters that `output` in the metadata of a command has at most (facts: OpenCode §5.1).
+pub const MAX_LIVE_CHARS: usize = 30_000;
+
 /// How far a tool call has come; `status` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "lowercase")]

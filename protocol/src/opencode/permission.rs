@@ -24,6 +24,17 @@ pub enum Action {
     Deny,
 }
 
+impl Action {
+    /// The word for it in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Action::Allow => "allow",
+            Action::Ask => "ask",
+            Action::Deny => "deny",
+        }
+    }
+}
+
 /// A question to the user: may this tool call go on?
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PermissionRequest {

@@ -43,7 +43,12 @@ impl Scene {
         let engine = Engine::new(environment.clone(), Paths::new(&environment));
         let workspace = engine.workspace(home.path()).await.unwrap();
         let permissions = Arc::<Permissions>::default();
-        Self { workspace, encoder: Encoder::new(engine, permissions.clone()), permissions, home }
+        Self {
+            workspace,
+            encoder: Encoder::new(engine, permissions.clone(), Default::default()),
+            permissions,
+            home,
+        }
     }
 
     /// A connection that shows `ses_1`, which is in the middle of a turn.

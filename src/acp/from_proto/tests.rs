@@ -89,7 +89,8 @@ fn embedded_text_says_where_it_is_from() {
         ("https://x/a#L10", "https://x/a#L10"),
     ] {
         let block = json!({"type": "resource", "resource": {"uri": uri, "text": "fn a() {}"}});
-        check(block, &[text(&format!("[{place}]\nfn a() {{}}"))], &[]);
+        let wanted = PromptPart::Document(format!("[{place}]\nfn a() {{}}"));
+        check(block, &[wanted], &[]);
     }
 }
 

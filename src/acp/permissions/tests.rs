@@ -9,7 +9,7 @@ use windlass_protocol::{
     rpc::Id,
 };
 
-use super::Permissions;
+use super::{Asked, AskedId, Permissions};
 
 fn session(name: &str) -> SessionId {
     SessionId::from_trusted(name)
@@ -29,13 +29,26 @@ fn ask(permissions: &Permissions, session_id: &str, name: &str) -> Option<Permis
         always: Vec::new(),
         tool: None,
     };
-    permissions.ask(&request.session_id.clone(), request).map(|request| request.id)
+    permissions.ask(&session(session_id), Asked::Permission(request)).then(|| id(name))
+}
+
+fn asked(name: &str) -> AskedId {
+    AskedId::Permission(id(name))
+}
+
+/// The request that shows a session's question.
+fn show(permissions: &Permissions, session_id: &str) -> Id {
+    permissions.show(&session(session_id)).unwrap().0
 }
 
 /// What settling a question means: the request taken back, and the next question.
 fn settle(permissions: &Permissions, name: &str) -> (Option<Id>, Option<PermissionId>) {
-    let settled = permissions.settle(&id(name));
-    (settled.withdrawn, settled.next.map(|(_, request)| request.id))
+    let settled = permissions.settle(&asked(name));
+    let next = settled.next.map(|session_id| match permissions.lock().queues[&session_id].front() {
+        Some(Asked::Permission(request)) => request.id.clone(),
+        other => panic!("{other:?} was never asked"),
+    });
+    (settled.withdrawn, next)
 }
 
 #[test]
@@ -62,8 +75,8 @@ fn sessions_do_not_wait_for_each_other() {
 fn a_question_the_client_answered_is_not_taken_back() {
     let permissions = Permissions::default();
     ask(&permissions, "ses_1", "per_a");
-    let shown = permissions.show(&id("per_a"));
-    assert_eq!(permissions.answered(&shown), Some(id("per_a")));
+    let shown = show(&permissions, "ses_1");
+    assert_eq!(permissions.answered(&shown), Some(asked("per_a")));
     assert_eq!(permissions.answered(&shown), None);
     assert_eq!(settle(&permissions, "per_a"), (None, None));
 }
@@ -73,10 +86,10 @@ fn a_question_settled_elsewhere_is_taken_back_and_its_late_answer_is_about_nothi
     let permissions = Permissions::default();
     ask(&permissions, "ses_1", "per_a");
     ask(&permissions, "ses_1", "per_b");
-    let shown = permissions.show(&id("per_a"));
+    let shown = show(&permissions, "ses_1");
     assert_eq!(settle(&permissions, "per_a"), (Some(shown.clone()), Some(id("per_b"))));
     assert_eq!(permissions.answered(&shown), None);
-    assert_ne!(permissions.show(&id("per_b")), shown);
+    assert_ne!(show(&permissions, "ses_1"), shown);
 }
 
 #[test]
@@ -94,7 +107,7 @@ fn what_a_cancel_takes_back_is_not_shown_before() {
     for (session_id, name) in [("ses_1", "per_a"), ("ses_1", "per_b"), ("ses_2", "per_c")] {
         ask(&permissions, session_id, name);
     }
-    let shown = permissions.show(&id("per_a"));
+    let shown = show(&permissions, "ses_1");
     permissions.hold_back(&session("ses_1"));
     assert_eq!(settle(&permissions, "per_a"), (Some(shown), None));
     assert_eq!(settle(&permissions, "per_b"), (None, None));

@@ -1,6 +1,6 @@
 //! The patch text is the one clients of OpenCode already parse.
 
-use super::unified;
+use super::{BLOCK, n_same_first, n_same_last, unified};
 
 fn check(before: &str, after: &str, hunks: &str, additions: usize, deletions: usize) {
     let unified = unified("/p/a.txt", before, after);
@@ -55,4 +55,19 @@ fn what_is_the_same_around_a_change_is_left_out() {
     let hunk = "@@ -997,4 +997,5 @@\n 997\n 998\n 999\n 1000\n+1000\n";
     check(&before, &format!("{before}1000\n"), hunk, 1, 0);
     check(&before, &format!("0\n{before}"), "@@ -1,4 +1,5 @@\n+0\n 1\n 2\n 3\n 4\n", 1, 0);
+}
+
+#[test]
+fn blocks_find_the_same_bytes_as_looking_at_each() {
+    for n_before in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 1000] {
+        for n_behind in [0, 1, BLOCK, 2 * BLOCK + 7] {
+            let [old, new] =
+                ["x", "yy"].map(|middle| [&"a".repeat(n_before), middle, &"b".repeat(n_behind)].concat());
+            assert_eq!(n_same_first(old.as_bytes(), new.as_bytes()), n_before);
+            assert_eq!(n_same_last(old.as_bytes(), new.as_bytes()), n_behind);
+        }
+        let text = "a".repeat(n_before);
+        assert_eq!(n_same_first(text.as_bytes(), text.as_bytes()), n_before);
+        assert_eq!(n_same_last(text.as_bytes(), text.as_bytes()), n_before);
+    }
 }

@@ -95,12 +95,18 @@ impl Printer {
             | EventPayload::SessionDeleted(_)
             | EventPayload::SessionStatus { .. }
             | EventPayload::SessionIdle { .. }
+            | EventPayload::SessionCompacted { .. }
+            | EventPayload::CommandExecuted { .. }
             | EventPayload::MessageUpdated { .. }
             | EventPayload::MessageRemoved { .. }
             | EventPayload::PartUpdated { .. }
             | EventPayload::PartRemoved { .. }
             | EventPayload::PermissionAsked(_)
             | EventPayload::PermissionReplied { .. }
+            | EventPayload::QuestionAsked(_)
+            | EventPayload::QuestionReplied { .. }
+            | EventPayload::QuestionRejected { .. }
+            | EventPayload::AgentSwitched { .. }
             | EventPayload::TodoUpdated { .. }
             | EventPayload::FileEdited { .. }
             | EventPayload::Toast { .. }

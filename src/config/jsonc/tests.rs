@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Substitutes, parse, position};
+use super::{Substitutes, parse};
 
 /// The value and the problems as `line:column message`.
 fn parsed(text: &str) -> (Value, Vec<String>) {
@@ -19,7 +19,9 @@ fn parsed(text: &str) -> (Value, Vec<String>) {
     };
     let document = parse(text, &substitutes);
     let problems = document.problems.iter().map(|(offset, message)| {
-        let (line, column) = position(text, *offset);
+        let before = &text[..*offset];
+        let (line, column) =
+            (before.split('\n').count(), before.rsplit('\n').next().unwrap().chars().count() + 1);
         format!("{line}:{column} {message}")
     });
     let problems = problems.collect();
@@ -64,17 +66,37 @@ fn substitutions_are_values_whatever_they_hold() {
 #[test]
 fn errors_tell_line_and_column_of_the_text_as_written() {
     let empty = || json!({});
-    check_broken("{\n  \"a\": 1\n  \"b\": 2\n}", empty(), "2:9 is not valid JSON: expected comma");
-    check_broken("{\"a\": \"{env:NUMBER}\" x}", empty(), "1:22 is not valid JSON: unexpected token");
-    check_broken("[1]", empty(), "1:1 is not a JSON object");
-    check_broken("{'a': 1}", empty(), "1:2 is not valid JSON: single-quoted strings are not allowed");
-    check_broken("{\"a\": ", empty(), "1:7 is not valid JSON: expected value after colon in object property");
-    check_broken("{} {}", empty(), "1:4 is not valid JSON: text cannot contain more than one JSON value");
-    check_broken("{\"é\": tru}", empty(), "1:7 is not valid JSON: unexpected token");
+    check_broken(
+        "{\n  \"a\": 1\n  \"b\": 2\n}",
+        empty(),
+        "2:9 is not valid JSON: expected comma; all of it is ignored",
+    );
+    check_broken(
+        "{\"a\": \"{env:NUMBER}\" x}",
+        empty(),
+        "1:22 is not valid JSON: unexpected token; all of it is ignored",
+    );
+    check_broken("[1]", empty(), "1:1 is not a JSON object; all of it is ignored");
+    check_broken(
+        "{'a': 1}",
+        empty(),
+        "1:2 is not valid JSON: single-quoted strings are not allowed; all of it is ignored",
+    );
+    check_broken(
+        "{\"a\": ",
+        empty(),
+        "1:7 is not valid JSON: expected value after colon in object property; all of it is ignored",
+    );
+    check_broken(
+        "{} {}",
+        empty(),
+        "1:4 is not valid JSON: text cannot contain more than one JSON value; all of it is ignored",
+    );
+    check_broken("{\"é\": tru}", empty(), "1:7 is not valid JSON: unexpected token; all of it is ignored");
 }
 
 #[test]
 fn deep_nesting_is_refused_before_it_is_parsed() {
     let text = format!("{{\"a\": {}", "[".repeat(1_000_000));
-    check_broken(&text, json!({}), "1:1 is nested deeper than 100 levels");
+    check_broken(&text, json!({}), "1:1 is nested deeper than 100 levels; all of it is ignored");
 }

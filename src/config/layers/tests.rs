@@ -9,8 +9,13 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Layer, files, load, parse, worktree};
-use crate::config::{Config, Environment, paths::Paths};
+use super::{Place, read, resolve, worktree};
+use crate::config::{
+    Config, Environment, Instruction,
+    layer::{self, Findings, Kind, Layer},
+    paths::Paths,
+    sources,
+};
 
 #[derive(Deserialize)]
 struct Case {
@@ -34,8 +39,17 @@ fn check(name: &str) {
         fs::create_dir(root.join(repository).join(".git")).unwrap();
     }
     let environment = Environment { variables: case.variables, home: root.join("home") };
-    let config = load(&environment, &Paths::new(&environment), &root.join(&case.directory));
-    let text = serde_json::to_string_pretty(&summary(&config)).unwrap().replace(&root_text, "<root>");
+    let directory = root.join(&case.directory);
+    let mut paths = Paths::new(&environment);
+    // The machine's own administrator has no say here.
+    paths.managed.retain(|managed| managed.starts_with(&root));
+    let worktree = worktree(&directory);
+    let read = read(&environment, &paths, &directory, &worktree);
+    let place = Place { paths: &paths, directory: &directory, worktree: &worktree };
+    let (config, layers) = resolve(&place, read, None);
+    let sources = sources::render(&sources::leaves(&config.raw, &layers), true);
+    let summary = serde_json::to_string_pretty(&summary(&config, &root)).unwrap();
+    let text = format!("{summary}\n\n{sources}").replace(&root_text, "<root>");
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(&fixtures);
     settings.set_prepend_module_to_snapshot(false);
@@ -43,13 +57,12 @@ fn check(name: &str) {
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
-fn summary(config: &Config) -> Value {
+fn summary(config: &Config, root: &Path) -> Value {
     let rule = |rule: &windlass_protocol::opencode::permission::Rule| {
         format!("{} {} {:?}", rule.permission, rule.pattern, rule.action)
     };
-    let instruction = |instruction: &crate::config::Instruction| {
-        format!("{} in {}", instruction.pattern, instruction.base.display())
-    };
+    let instruction =
+        |instruction: &Instruction| format!("{} in {}", instruction.pattern, instruction.base.display());
     let provider = |config: &windlass_protocol::opencode::config::ProviderConfig| {
         json!({
             "name": config.name,
@@ -65,17 +78,35 @@ fn summary(config: &Config) -> Value {
         "default_agent": config.default_agent,
         "shell": config.shell,
         "permission": config.permission.iter().map(rule).collect::<Vec<_>>(),
-        "agents": config.agents,
+        "agents": without_defaults(serde_json::to_value(&config.agents).unwrap()),
         "providers": config.providers.iter().map(|(id, it)| (id, provider(it))).collect::<BTreeMap<_, _>>(),
         "disabled_providers": config.disabled_providers,
         "enabled_providers": config.enabled_providers,
-        "mcp": config.mcp,
+        "mcp": without_defaults(serde_json::to_value(&config.mcp).unwrap()),
         "instructions": config.instructions.iter().map(instruction).collect::<Vec<_>>(),
         "tool_output": [config.tool_output.max_lines, config.tool_output.max_bytes],
+        "commands": config.commands,
+        "skills": config.skills,
+        "managed": config.managed.iter().map(rule).collect::<Vec<_>>(),
+        "directories": config.directories.iter().filter(|it| it.starts_with(root)).collect::<Vec<_>>(),
+        "settings": without_defaults(serde_json::to_value(&config.settings).unwrap()),
         "raw_permission": config.raw.get("permission"),
         "raw_keys": config.raw.keys().collect::<Vec<_>>(),
         "warnings": config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "notes": config.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
+}
+
+/// Leaves out what nobody set.
+fn without_defaults(value: Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let object = object.into_iter().map(|(key, value)| (key, without_defaults(value)));
+            let is_set = |value: &Value| !value.is_null() && *value != json!({}) && *value != json!([]);
+            Value::Object(object.filter(|(_, value)| is_set(value)).collect())
+        }
+        other => other,
+    }
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -106,13 +137,28 @@ fn deprecated_forms_are_lowered() {
     check("deprecated");
 }
 
+#[test]
+fn every_layer_stands_where_it_should() {
+    check("every_layer");
+}
+
+#[test]
+fn every_key_is_understood() {
+    check("every_key");
+}
+
+#[test]
+fn older_and_newer_forms_are_lowered_and_typing_errors_recognised() {
+    check("other_forms");
+}
+
 fn layer(text: &str) -> (Layer, Vec<String>) {
-    let mut warnings = Vec::new();
+    let mut findings = Findings::default();
     let variables = BTreeMap::from([("LONG".to_owned(), "0123456789\n0123456789".to_owned())]);
     let environment = Environment { variables, home: PathBuf::from("/nowhere") };
-    let layer =
-        parse(&environment, "f".to_owned(), PathBuf::from("/nowhere"), text.to_owned(), &mut warnings);
-    (layer, warnings.iter().map(ToString::to_string).collect())
+    let base = PathBuf::from("/nowhere");
+    let layer = layer::parse(&environment, Kind::File, "f".to_owned(), base, text, &mut findings);
+    (layer, findings.warnings.iter().map(ToString::to_string).collect())
 }
 
 #[test]
@@ -131,10 +177,11 @@ fn a_file_that_names_itself_is_read_once() {
     let file = temporary.path().join("opencode.json");
     let text = r#"{"username": "{file:opencode.json}"}"#;
     fs::write(&file, text).unwrap();
-    let mut warnings = Vec::new();
+    let mut findings = Findings::default();
     let base = temporary.path().to_owned();
-    let layer = parse(&Environment::default(), "f".to_owned(), base, text.to_owned(), &mut warnings);
-    assert_eq!((layer.value["username"].as_str(), warnings.len()), (Some(text), 0));
+    let environment = Environment::default();
+    let layer = layer::parse(&environment, Kind::File, "f".to_owned(), base, text, &mut findings);
+    assert_eq!((layer.value["username"].as_str(), findings), (Some(text), Findings::default()));
 }
 
 #[test]
@@ -150,19 +197,28 @@ fn the_worktree_is_the_nearest_directory_with_git() {
 }
 
 #[test]
-fn project_files_are_skipped_on_request_and_no_file_is_read_twice() {
+fn project_files_are_skipped_on_request() {
     let listed = |variables: &[(&str, &str)]| {
         let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         let environment = Environment { variables, home: PathBuf::from("/h") };
-        let paths = Paths::new(&environment);
-        files(&environment, &paths, Path::new("/h/p"), Path::new("/h"))
-            .into_iter()
-            .map(|file| file.file.display().to_string().replace("opencode.json", "*"))
-            .collect::<Vec<_>>()
+        let paths = Paths { managed: Vec::new(), ..Paths::new(&environment) };
+        let watched = read(&environment, &paths, Path::new("/h/p"), Path::new("/h")).watched;
+        watched.iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
     };
-    let global = ["/h/.config/opencode/config.json", "/h/.config/opencode/*", "/h/.config/opencode/*c"];
-    let home = ["/h/.opencode/*", "/h/.opencode/*c"];
-    let project = ["/h/*", "/h/*c", "/h/p/*", "/h/p/*c", "/h/p/.opencode/*", "/h/p/.opencode/*c"];
+    let global = [
+        "/h/.config/opencode/config.json",
+        "/h/.config/opencode/opencode.json",
+        "/h/.config/opencode/opencode.jsonc",
+    ];
+    let home = ["/h/.opencode/opencode.json", "/h/.opencode/opencode.jsonc"];
+    let project = [
+        "/h/opencode.json",
+        "/h/opencode.jsonc",
+        "/h/p/.opencode/opencode.json",
+        "/h/p/.opencode/opencode.jsonc",
+        "/h/p/opencode.json",
+        "/h/p/opencode.jsonc",
+    ];
     assert_eq!(listed(&[]), [&global[..], &home, &project].concat());
     let without = listed(&[("OPENCODE_DISABLE_PROJECT_CONFIG", "1"), ("OPENCODE_CONFIG", "x.json")]);
     assert_eq!(without, [&global[..], &home, &["/h/p/x.json"]].concat());

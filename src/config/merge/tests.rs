@@ -34,9 +34,14 @@ fn objects_merge_and_everything_else_is_replaced() {
 #[test]
 fn instructions_and_plugins_are_joined_without_repeats() {
     check(
-        json!({"instructions": ["a", "b"], "plugin": ["p"]}),
-        json!({"instructions": ["b", "c"], "plugin": [["q", {}], "p"]}),
-        json!({"instructions": ["a", "b", "c"], "plugin": ["p", ["q", {}]]}),
+        json!({"instructions": ["a", "b"]}),
+        json!({"instructions": ["b", "c"]}),
+        json!({"instructions": ["a", "b", "c"]}),
+    );
+    check(
+        json!({"plugin": ["p@1.0", "@scope/q@2", "file:///x@1.js"]}),
+        json!({"plugin": [["@scope/q", {"a": 1}], "p@2.0", "file:///x@2.js"]}),
+        json!({"plugin": ["file:///x@1.js", ["@scope/q", {"a": 1}], "p@2.0", "file:///x@2.js"]}),
     );
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{read_rules, rules_from_config, rules_from_tools, wildcard};
+use super::{Action, deciding, impose, read_rules, rules_from_config, rules_from_tools, wildcard};
 
 fn rules(value: &Value) -> Vec<String> {
     let (rules, problems) = read_rules(value, Path::new("/home/u"));
@@ -79,4 +79,34 @@ fn many_stars_cost_little() {
     let pattern = "*a".repeat(500);
     let text = "a".repeat(499) + &"b".repeat(20_000);
     assert!(!wildcard(&pattern, &text));
+}
+
+#[test]
+fn what_is_imposed_is_never_looser_than_what_stood_before() {
+    let rules = |value: Value| read_rules(&value, Path::new("/h")).0;
+    let decided = |own: &Value, managed: &Value, pattern: &str| {
+        let mut all = rules(own.clone());
+        impose(&mut all, &rules(managed.clone()));
+        deciding("bash", pattern, all.iter()).map(|rule| rule.action).unwrap()
+    };
+    let check = |own: Value, managed: Value, expected: &[(&str, Action)]| {
+        for &(pattern, action) in expected {
+            assert_eq!(decided(&own, &managed, pattern), action, "{own} under {managed}: {pattern}");
+        }
+    };
+    use Action::{Allow, Ask, Deny};
+    check(json!("allow"), json!({"bash": {"rm *": "deny"}}), &[("rm x", Deny), ("ls", Allow)]);
+    check(
+        json!({"*": "deny", "bash": {"ls": "allow"}}),
+        json!({"bash": "ask"}),
+        &[("ls", Allow), ("rm", Deny)],
+    );
+    let only_git = json!({"bash": {"*": "deny", "git *": "allow"}});
+    check(json!("allow"), only_git.clone(), &[("git log", Allow), ("ls", Deny)]);
+    check(json!("deny"), only_git.clone(), &[("git log", Deny)]);
+    check(
+        json!({"bash": {"*": "allow", "git push *": "ask", "git push -f": "deny"}}),
+        only_git,
+        &[("git log", Allow), ("git push x", Ask), ("git push -f", Deny), ("ls", Deny)],
+    );
 }

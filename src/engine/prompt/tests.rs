@@ -9,7 +9,7 @@ use super::{CLAUDE, DEFAULT, GEMINI, GPT, Inputs, LAST_STEP, assemble};
 use crate::{
     config::{Environment, load, paths::Paths},
     engine::{state::SessionState, workspace::Loaded},
-    library::{self, Agent, BUILD_REMINDER, InstructionBlock, PLAN_REMINDER},
+    library::{self, Agent, BUILD_REMINDER, InstructionBlock, PLAN_FILE_REMINDER, PLAN_REMINDER},
     provider::{
         AssistantContent, Media, Model, PromptMessage, Timeouts, ToolResult, ToolSpec, UserContent, Wire,
         auth::Credentials, catalog,
@@ -47,9 +47,18 @@ impl Scene {
                 history,
                 todos: Vec::new(),
                 noted_files: Default::default(),
+                switch: None,
             },
             is_last: false,
-            loaded: Loaded { config, agents, catalog, last_used: None, warnings: Vec::new() },
+            loaded: Loaded {
+                config,
+                agents,
+                skills: Vec::new(),
+                commands: Default::default(),
+                catalog,
+                last_used: None,
+                warnings: Vec::new(),
+            },
         }
     }
 
@@ -64,6 +73,7 @@ impl Scene {
             model: &self.model,
             variant: None,
             instructions: &self.instructions,
+            skills: "",
             state: &self.state,
             tools: vec![tool()],
             is_last: self.is_last,
@@ -174,10 +184,8 @@ fn the_user_says_what_is_not_ignored() {
         ]),
         &[UserContent::Text("a".into()), UserContent::Text("read for you".into())],
     );
-    check_user(
-        json!([{"type": "compaction", "auto": true}]),
-        &[UserContent::Text("What did we do so far?".into())],
-    );
+    // A compaction that has brought no summary.
+    check_user(json!([{"type": "compaction", "auto": true}]), &[]);
     check_user(
         json!([{"type": "subtask", "prompt": "p", "description": "d", "agent": "general"}]),
         &[UserContent::Text("The following tool was executed by the user".into())],
@@ -401,6 +409,17 @@ fn plan_is_reminded_in_the_last_prompt_only() {
     ];
     let expected = [asks(&["a"]), answers(&["b"]), asks(&["c", PLAN_REMINDER]), answers(&["d"])];
     Scene::new(history).by("plan").check(&expected);
+}
+
+#[test]
+fn plan_is_told_its_file_where_it_can_hand_the_plan_over() {
+    let scene = Scene::new(vec![user_of("plan", "msg_1", said("a"))]).by("plan");
+    let plan_exit = ToolSpec { name: "plan_exit".into(), ..tool() };
+    let inputs = Inputs { tools: vec![plan_exit], ..scene.inputs() };
+    let file = "/nowhere/.local/share/windlass/plans/1-s.md";
+    let told = PLAN_FILE_REMINDER.replace("{plan}", file);
+    assert_ne!(told, PLAN_FILE_REMINDER);
+    assert_eq!(assemble(&inputs).messages, [asks(&["a", PLAN_REMINDER, &told])]);
 }
 
 #[test]

@@ -14,6 +14,11 @@ impl Word {
         Self { text: text.to_owned(), literal: literal(text) }
     }
 
+    /// A word that stands for exactly this.
+    pub fn quoted(literal: &str) -> Self {
+        Self { text: literal.to_owned(), literal: Some(literal.to_owned()) }
+    }
+
     /// The literal, or nothing: for comparing with known words.
     pub fn value(&self) -> &str {
         self.literal.as_deref().unwrap_or_default()

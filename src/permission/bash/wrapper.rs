@@ -1,7 +1,7 @@
 //! Commands that run another one: where in their words that one begins.
 
 use super::{
-    SHELLS,
+    SHELLS, program,
     word::{Word, base_name},
 };
 
@@ -19,6 +19,8 @@ pub enum Inner {
     Words(Vec<(usize, usize)>),
     /// Shell text.
     Texts(Vec<String>),
+    /// Shell text that runs on another machine.
+    Elsewhere(String),
     /// A shell that reads its commands from standard input.
     Stdin,
 }
@@ -53,6 +55,24 @@ const PLAIN: Wrapper = Wrapper {
 const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "builtin", ..PLAIN },
     Wrapper { name: "busybox", ..PLAIN },
+    Wrapper { name: "chronic", ..PLAIN },
+    Wrapper { name: "dbus-run-session", ..PLAIN },
+    Wrapper { name: "firejail", ..PLAIN },
+    Wrapper { name: "ifne", ..PLAIN },
+    Wrapper { name: "linux32", ..PLAIN },
+    Wrapper { name: "linux64", ..PLAIN },
+    Wrapper { name: "ltrace", short_values: "aAeDFlnopsuxX", ..PLAIN },
+    Wrapper { name: "numactl", short_values: "mNCpPi", ..PLAIN },
+    Wrapper { name: "pkexec", long_values: &["--user"], ..PLAIN },
+    Wrapper { name: "proxychains", short_values: "f", ..PLAIN },
+    Wrapper { name: "proxychains4", short_values: "f", ..PLAIN },
+    Wrapper { name: "rlwrap", ..PLAIN },
+    Wrapper { name: "setarch", n_positional: 1, ..PLAIN },
+    Wrapper { name: "systemd-run", short_values: "pEuGHMS", long_values: &["--property", "--setenv", "--unit", "--uid", "--gid", "--nice", "--working-directory", "--slice", "--description"], ..PLAIN },
+    Wrapper { name: "torsocks", ..PLAIN },
+    Wrapper { name: "unbuffer", ..PLAIN },
+    Wrapper { name: "unshare", ..PLAIN },
+    Wrapper { name: "xvfb-run", short_values: "efnpsw", ..PLAIN },
     Wrapper { name: "caffeinate", short_values: "tw", ..PLAIN },
     Wrapper { name: "chroot", long_values: &["--userspec", "--groups"], n_positional: 1, ..PLAIN },
     Wrapper { name: "chrt", short_values: "TPD", n_positional: 1, ..PLAIN },
@@ -149,7 +169,7 @@ fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
         }
         _ => match WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
             Some(wrapper) => wrapped(wrapper, words, depth),
-            None => Inner::None,
+            None => program::inner(name, words).unwrap_or(Inner::None),
         },
     }
 }
@@ -181,7 +201,7 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
             }
             if literal.starts_with("--") {
                 if wrapper.name == "env" && literal.starts_with("--split-string") {
-                    return Inner::Unknowable;
+                    return split_string(literal.strip_prefix("--split-string="), &words[idx + 1..]);
                 }
                 if wrapper.name == "xargs" && literal.starts_with("--replace") {
                     replaced = Some(literal.split_once('=').map_or("{}", |it| it.1).to_owned());
@@ -193,7 +213,8 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
                 return Inner::None;
             }
             if wrapper.name == "env" && literal.contains('S') {
-                return Inner::Unknowable;
+                let text = literal.split_once('S').map(|it| it.1).filter(|text| !text.is_empty());
+                return split_string(text, &words[idx + 1..]);
             }
             let value = literal.find(|c| wrapper.short_values.contains(c));
             let is_separate = value.is_some_and(|at| at + 1 == literal.len());
@@ -231,6 +252,18 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
     Inner::Words(vec![(idx, words.len())])
 }
 
+/// `env -S text words…`: the text is taken apart much as a shell would, without its operators.
+fn split_string(attached: Option<&str>, after: &[Word]) -> Inner {
+    let attached = attached.map(Word::quoted);
+    let words: Vec<Word> = attached.into_iter().chain(after.iter().cloned()).collect();
+    match joined(&words) {
+        Inner::Texts(texts) if texts.iter().any(|text| text.contains(['$', '\\', '`', '#'])) => {
+            Inner::Unknowable
+        }
+        other => other,
+    }
+}
+
 fn text_of(wrapper: &Wrapper, option: &str, next: Option<&Word>) -> Option<Inner> {
     let letter = wrapper.text?;
     let is_text = option == "--command" || (!option.starts_with("--") && option.ends_with(letter));
@@ -257,6 +290,7 @@ fn is_fed(words: &[Word], replaced: Option<&str>, depth: usize) -> bool {
             ranges.iter().any(|(from, to)| is_fed(&words[*from..*to], replaced, depth + 1))
         }
         Inner::Texts(texts) => name == "eval" || texts.iter().any(|text| has_replaced(text)),
+        Inner::Elsewhere(text) => has_replaced(&text),
         Inner::Unknowable | Inner::Stdin => true,
         // `xargs sudo`: the command comes from the input.
         Inner::None => is_wrapper(name) && words.len() == 1,
@@ -433,7 +467,7 @@ fn is_harmless_setting(setting: &str) -> bool {
         || key == "merge.conflictstyle"
 }
 
-fn is_stdin(path: &str) -> bool {
+pub fn is_stdin(path: &str) -> bool {
     path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")
 }
 

@@ -7,13 +7,16 @@ use std::{
 };
 
 use tokio::sync::{mpsc, oneshot};
+use windlass_protocol::opencode::part::MAX_LIVE_CHARS;
 
 use crate::{
+    base::text,
     config::ToolOutputLimits,
     tool::{path::display, truncate},
 };
 
-const MAX_LIVE_CHARS: usize = 30_000;
+/// Bytes that the last characters may take.
+const MAX_LIVE_BYTES: usize = 4 * MAX_LIVE_CHARS;
 /// A runaway command must not fill the disk.
 const MAX_SAVED_BYTES: usize = 256 * 1024 * 1024;
 /// Chunks on their way to the file.
@@ -24,6 +27,10 @@ pub(super) struct Output {
     directory: PathBuf,
     /// The last bytes.
     tail: Vec<u8>,
+    /// The same as text for the user to watch, which never changes what it has said.
+    live: String,
+    /// Bytes of all that text.
+    n_printed: usize,
     n_bytes: usize,
     n_newlines: usize,
     saving: Option<Saving>,
@@ -50,6 +57,8 @@ impl Output {
             limits,
             directory,
             tail: Vec::new(),
+            live: String::new(),
+            n_printed: 0,
             n_bytes: 0,
             n_newlines: 0,
             saving: None,
@@ -57,7 +66,15 @@ impl Output {
         }
     }
 
+    /// Takes more of the output, whole characters of it.
     pub(super) fn push(&mut self, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        self.n_printed += text.len();
+        // Front parts are dropped rarely, so that each byte is moved about once.
+        if self.live.len() > 2 * MAX_LIVE_BYTES {
+            self.live = text::tail(&self.live, MAX_LIVE_BYTES).to_owned();
+        }
+        self.live.push_str(&text);
         let n_kept = self.limits.max_bytes.saturating_mul(2);
         self.n_bytes += bytes.len();
         self.n_newlines += bytes.iter().filter(|byte| **byte == b'\n').count();
@@ -67,8 +84,9 @@ impl Output {
             None if self.n_bytes > n_kept => self.start_saving(),
             None => {}
         }
-        let n_surplus = self.tail.len().saturating_sub(n_kept);
-        self.tail.drain(..n_surplus);
+        if self.tail.len() > n_kept.saturating_mul(2) {
+            self.tail.drain(..self.tail.len() - n_kept);
+        }
     }
 
     /// Hands what has come since to the file. Dropping it loses nothing.
@@ -83,12 +101,14 @@ impl Output {
     }
 
     /// The end of the output, for the user to watch.
-    pub(super) fn live(&self) -> String {
-        let text = self.tail_text();
-        match text.char_indices().rev().nth(MAX_LIVE_CHARS - 1) {
-            Some((start, _)) => text[start..].to_owned(),
-            None => text,
-        }
+    pub(super) fn live(&self) -> &str {
+        let start = self.live.char_indices().rev().nth(MAX_LIVE_CHARS - 1);
+        &self.live[start.map_or(0, |(start, _)| start)..]
+    }
+
+    /// Bytes of the text of which [`Output::live`] is the end.
+    pub(super) fn n_printed(&self) -> usize {
+        self.n_printed
     }
 
     pub(super) async fn finish(mut self) -> Finished {

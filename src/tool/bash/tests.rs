@@ -8,8 +8,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use windlass_protocol::opencode::part::{MAX_LIVE_CHARS, PRINTED};
 
-use super::{is_plain_cd, n_complete, outside_directories, shell};
+use super::{GRACE, is_plain_cd, n_complete, outside_directories, shell};
 use crate::tool::{
     ToolError,
     fake::{Project, one},
@@ -27,6 +28,7 @@ async fn output_and_exit_code_are_told() {
     check("true", "(no output)", 0).await;
     check("echo no; exit 3", "no\n", 3).await;
     check("cat", "(no output)", 0).await;
+    check("read line; echo $?", "1\n", 0).await;
     check("printf 'é%.0s' $(seq 3)", "ééé", 0).await;
     check("printf '\\xff'", "\u{fffd}", 0).await;
 }
@@ -41,13 +43,13 @@ async fn the_call_is_described_as_in_opencode() {
     assert_eq!(project.asked(), [one("bash", "echo hi")]);
     assert_eq!(Value::Object(project.last_ask().metadata), json!({ "command": "echo hi" }));
     let progress = project.host.progress.lock().expect("not poisoned");
-    assert_eq!(json!(progress.last()), json!({ "output": "hi\n" }));
+    assert_eq!(json!(progress.last()), json!({ "output": "hi\n", "printed": 3 }));
 }
 
 #[tokio::test]
 async fn a_signal_leaves_no_exit_code() {
     let output = Project::new().output("bash", json!({ "command": "kill -9 $$" })).await;
-    assert_eq!(output.metadata["exit"], Value::Null);
+    assert_eq!((&output.metadata["exit"], &output.metadata["signal"]), (&Value::Null, &json!("SIGKILL")));
 }
 
 #[tokio::test]
@@ -197,6 +199,102 @@ async fn many_short_lines_are_cut_too() {
         format!("...output truncated...\n\nFull output saved to: {path}\n\n{}", lines.concat())
     );
     assert_eq!(fs::read_to_string(path).expect("read").lines().count(), 2001);
+}
+
+#[tokio::test]
+async fn a_command_that_ignores_being_told_to_end_is_killed() {
+    let project = Project::new();
+    let command = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
+    let begin = Instant::now();
+    let output = project.output("bash", json!({ "command": command, "timeout": 100 })).await;
+    assert!(begin.elapsed() >= GRACE && begin.elapsed() < GRACE + Duration::from_secs(3));
+    assert_eq!((&output.metadata["exit"], &output.metadata["signal"]), (&Value::Null, &json!("SIGKILL")));
+    assert!(output.output.starts_with("begun\n\n\n<shell_metadata>\n"), "{}", output.output);
+}
+
+#[tokio::test]
+async fn a_command_that_closes_its_pipes_and_lives_on_is_ended() {
+    let project = Project::new();
+    let command = "echo $$; exec >&- 2>&-; sleep 100";
+    let output = project.output("bash", json!({ "command": command, "timeout": 200 })).await;
+    let pid = output.output.lines().next().expect("a line").to_owned();
+    assert!(!is_running(&pid));
+    assert!(output.output.contains("exceeding timeout 200 ms"), "{}", output.output);
+}
+
+/// The processes of a group that are not dead.
+fn members(group: &str) -> usize {
+    let entries = fs::read_dir("/proc").expect("there").flatten();
+    let stats = entries.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    let fields = stats.filter_map(|stat| Some(stat.rsplit_once(')')?.1.trim().to_owned()));
+    let is_member = |fields: &String| {
+        let fields: Vec<&str> = fields.split(' ').collect();
+        fields.first() != Some(&"Z") && fields.get(2) == Some(&group)
+    };
+    fields.filter(is_member).count()
+}
+
+#[tokio::test]
+async fn a_storm_of_children_ends_with_the_command() {
+    let project = Project::new();
+    let cancel = project.cancel.clone();
+    let command =
+        "echo $$ > pid; for n in $(seq 200); do (trap '' TERM; sleep 600) & done; touch ready; wait";
+    let canceller = async {
+        while !project.path("ready").exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let group = project.content("pid").trim().to_owned();
+        assert!(members(&group) > 200);
+        cancel.cancel();
+        group
+    };
+    let (stopped, group) = tokio::join!(project.run("bash", json!({ "command": command })), canceller);
+    assert!(matches!(stopped, Err(ToolError::Cancelled { .. })), "{stopped:?}");
+    let begin = Instant::now();
+    while members(&group) > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(2), "{} are left", members(&group));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_flood_on_stderr_without_a_line_end_is_cut_and_kept() {
+    let project = Project::new();
+    let command = "head -c 10000000 /dev/zero | tr '\\0' e >&2; echo out >&2";
+    let output = project.output("bash", json!({ "command": command })).await;
+    let path = output.metadata["outputPath"].as_str().expect("saved").to_owned();
+    assert_eq!(fs::metadata(&path).expect("there").len(), 10_000_004);
+    assert!(output.output.len() < 52_000, "{}", output.output.len());
+    assert!(output.output.ends_with("out\n"));
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_are_kept_as_they_are_and_shown_as_well_as_can_be() {
+    let project = Project::new();
+    let output = project.output("bash", json!({ "command": "head -c 200000 /dev/urandom | tee copy" })).await;
+    let path = output.metadata["outputPath"].as_str().expect("saved").to_owned();
+    assert!(fs::read(&path).expect("read") == fs::read(project.path("copy")).expect("read"));
+    let shown = output.metadata["output"].as_str().expect("text");
+    assert_eq!(shown.chars().count(), MAX_LIVE_CHARS);
+}
+
+#[tokio::test]
+async fn reports_never_take_back_what_was_printed() {
+    let project = Project::new();
+    let command = r"printf 'a\303'; sleep 0.2; printf '\251\033[1m\0'; sleep 0.2; printf 'z\377' >&2";
+    let output = project.output("bash", json!({ "command": command })).await;
+    assert_eq!(output.output, "aé\u{1b}[1m\0z\u{fffd}");
+    let reports = project.host.progress.lock().expect("not poisoned");
+    let mut said = String::new();
+    for report in reports.iter() {
+        let text = report["output"].as_str().expect("text");
+        assert!(text.starts_with(&said), "{text:?} after {said:?}");
+        assert_eq!(report[PRINTED], text.len());
+        said = text.to_owned();
+    }
+    assert!(reports.len() >= 3);
+    assert_eq!(said, output.output);
 }
 
 #[tokio::test]

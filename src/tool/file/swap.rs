@@ -78,7 +78,9 @@ fn stage(swap: &Swap, directories: &mut Directories) -> io::Result<Staged> {
         // Renaming over these would take a link apart or get past the file's own protection.
         let is_protected = old.permissions().readonly();
         if old.nlink() > 1 || is_protected {
-            return in_place();
+            let staged = in_place()?;
+            prove_room(path, content)?;
+            return Ok(staged);
         }
     }
     let temporary = Temporary::beside(path);
@@ -110,14 +112,32 @@ fn stage(swap: &Swap, directories: &mut Directories) -> io::Result<Staged> {
     Ok(Staged::Rename(temporary))
 }
 
+/// Fails where the content cannot be stored: a file that is written in place would be lost halfway.
+fn prove_room(path: &Path, content: &[u8]) -> io::Result<()> {
+    let temporary = Temporary::beside(path);
+    let opened = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary.0);
+    match opened {
+        Ok(mut file) => file.write_all(content),
+        // A closed directory proves nothing.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Writes over a file; what it takes no new room for cannot fail for want of room.
+fn overwrite(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).open(path)?;
+    file.write_all(content)?;
+    file.set_len(content.len() as u64)
+}
+
 fn commit(swap: &Swap, staged: Staged, is_last: bool) -> io::Result<Option<WayBack>> {
     let real = swap.real.as_path();
     match staged {
         Staged::InPlace => {
-            let written = fs::write(real, swap.after.as_deref().unwrap_or_default());
+            let written = overwrite(real, swap.after.as_deref().unwrap_or_default());
             let before = swap.before.clone().unwrap_or_default();
             if let Err(error) = written {
-                // A full disk leaves half a file.
+                // Part of it may be written.
                 WayBack::Rewrite { real: real.to_owned(), before }.go();
                 return Err(error);
             }
@@ -169,7 +189,7 @@ impl WayBack {
                 (real, done)
             }
             Self::Rewrite { real, before } => {
-                let done = fs::write(&real, before);
+                let done = overwrite(&real, &before);
                 (real, done)
             }
             Self::Remove { real } => {

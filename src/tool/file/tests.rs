@@ -60,11 +60,12 @@ async fn edits_of_one_file_wait_for_each_other() {
     project.host.gate = Some(gate.clone());
     let answered = async {
         project.host.arrived.notified().await;
-        // The second one asks about what the first one left, so it has not asked yet.
-        assert_eq!(project.last_ask().metadata["filediff"]["before"], "1 2");
+        let first = project.last_ask().metadata["filediff"].clone();
+        assert_eq!(first["before"], "1 2");
         gate.add_permits(1);
         project.host.arrived.notified().await;
-        assert_eq!(project.last_ask().metadata["filediff"]["before"], "one 2");
+        // The later one asks about what the earlier one left, so it asked when that was done.
+        assert_eq!(project.last_ask().metadata["filediff"]["before"], first["after"]);
         gate.add_permits(1);
     };
     project.host.arrived.notified().await;

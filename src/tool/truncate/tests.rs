@@ -53,6 +53,7 @@ async fn applied(project: &Project, output: &str, metadata: Map<String, Value>) 
         call_id: "",
         agent: "build",
         config: &project.config,
+        skills: &[],
         cancel: &project.cancel,
         host: &project.host,
     };

@@ -55,14 +55,14 @@ fn an_unknown_block_is_left_out() {
 #[test]
 fn both_shapes_of_initialize_are_read() {
     let v1 = json!({"protocolVersion": 1, "clientCapabilities": {
-        "auth": {"terminal": true}, "_meta": {"windlass/events": ["todo.updated", "no.such"]}}});
+        "auth": {"terminal": true}, "_meta": {"terminal_output": true, "windlass/events": ["todo.updated", "no.such"]}}});
     let v1 = initialize(Some(&text(&v1))).expect("accepted").client;
-    assert!(v1.terminal_auth);
+    assert!(v1.terminal_auth && v1.terminal_output);
     assert_eq!(v1.events, EventChoice::Only(vec![EventKind::TodoUpdated]));
     let v2 = json!({"protocolVersion": 2, "info": {"name": "ed", "version": "3"},
         "capabilities": {"auth": {"terminal": {}}, "_meta": {"windlass/events": true}}});
     let v2 = initialize(Some(&text(&v2))).expect("accepted");
-    assert!(v2.client.terminal_auth);
+    assert!(v2.client.terminal_auth && !v2.client.terminal_output);
     assert_eq!(v2.client.events, EventChoice::All);
     assert_eq!(v2.client_name.as_deref(), Some("ed 3"));
     assert!(initialize(None).is_ok());

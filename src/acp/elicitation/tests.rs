@@ -1,0 +1,139 @@
+//! What a form's or a choice's answer means, whatever a client sends.
+
+use serde_json::{Value, json};
+use windlass_protocol::{
+    opencode::{
+        id::{QuestionId, SessionId},
+        question::{Question, QuestionOption, QuestionRequest},
+    },
+    rpc::ErrorBody,
+};
+
+use super::{Dialog, Shown, Taken};
+
+fn question(labels: &[&str], is_multiple: bool, takes_custom: bool) -> Question {
+    let option = |label: &&str| QuestionOption { label: (*label).to_owned(), description: String::new() };
+    Question {
+        question: "Q?".to_owned(),
+        header: "H".to_owned(),
+        options: labels.iter().map(option).collect(),
+        multiple: is_multiple.then_some(true),
+        custom: (!takes_custom).then_some(false),
+    }
+}
+
+fn dialog(questions: Vec<Question>, is_form: bool) -> Dialog {
+    let request = QuestionRequest {
+        id: QuestionId::from_trusted("que_1"),
+        session_id: SessionId::from_trusted("ses_1"),
+        questions,
+        tool: None,
+    };
+    Dialog::new(request, is_form)
+}
+
+fn take(dialog: &mut Dialog, result: &Value) -> Taken {
+    dialog.take(Ok(Some(&result.to_string())))
+}
+
+fn fill_in(question: Question, content: Value) -> Vec<String> {
+    let mut dialog = dialog(vec![question], true);
+    match take(&mut dialog, &json!({"action": "accept", "content": content})) {
+        Taken::Answered(mut answers) => answers.remove(0),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn choose(dialog: &mut Dialog, option: &str) -> Taken {
+    take(dialog, &json!({"outcome": {"outcome": "selected", "optionId": option}}))
+}
+
+fn shown(dialog: &Dialog) -> Value {
+    match dialog.show(&SessionId::from_trusted("ses_1")) {
+        Shown::Form(form) => serde_json::to_value(form).unwrap(),
+        Shown::Choice(choice) => serde_json::to_value(choice).unwrap(),
+    }
+}
+
+#[test]
+fn a_form_is_read_with_suspicion() {
+    let one = || question(&["A", "B"], false, true);
+    let closed = || question(&["A", "B"], false, false);
+    let many = || question(&["A", "B"], true, true);
+    let closed_many = || question(&["A", "B"], true, false);
+    let cases: &[(Question, Value, &[&str])] = &[
+        (one(), json!({"question_1": "A"}), &["A"]),
+        (one(), json!({"question_1": "A", "question_1_other": "mine"}), &["mine"]),
+        (one(), json!({"question_1": "written into the choice"}), &["written into the choice"]),
+        (one(), json!({"question_1": ["A", "B"]}), &["A"]),
+        (one(), json!({"question_1": 7}), &[]),
+        (one(), json!({"question_1": "  ", "question_1_other": " "}), &[]),
+        (one(), json!({"question_2": "A"}), &[]),
+        (closed(), json!({"question_1": "C"}), &[]),
+        (closed(), json!({"question_1": "B", "question_1_other": "mine"}), &["B"]),
+        (many(), json!({"question_1": ["A", "B"], "question_1_other": "mine"}), &["A", "B", "mine"]),
+        (many(), json!({"question_1": ["A", null, 3]}), &["A"]),
+        (closed_many(), json!({"question_1": ["C", "B"]}), &["B"]),
+        (question(&[], false, true), json!({"question_1": "words"}), &["words"]),
+    ];
+    for (question, content, wanted) in cases {
+        assert_eq!(fill_in(question.clone(), content.clone()), *wanted, "{content}");
+    }
+}
+
+#[test]
+fn only_accepting_answers() {
+    for result in [
+        json!({"action": "decline"}),
+        json!({"action": "cancel"}),
+        json!({}),
+        json!([]),
+        json!({"action": "accept", "content": 1}),
+    ] {
+        assert_eq!(take(&mut dialog(vec![question(&["A"], false, true)], true), &result), Taken::Dismissed);
+    }
+    let mut choices = dialog(vec![question(&["A"], false, true)], false);
+    for option in ["dismiss", "answer_0", "answer_2", "answer_x", "answer_99999999999999999999", ""] {
+        assert_eq!(choose(&mut choices, option), Taken::Dismissed, "{option}");
+    }
+    assert_eq!(take(&mut choices, &json!({"outcome": {"outcome": "cancelled"}})), Taken::Dismissed);
+    assert_eq!(choices.take(Ok(None)), Taken::Dismissed);
+}
+
+#[test]
+fn choices_gather_the_answers_of_one_question_after_another() {
+    let mut choices =
+        dialog(vec![question(&["A", "B"], false, true), question(&["C", "D", "E"], true, true)], false);
+    assert_eq!(choose(&mut choices, "answer_2"), Taken::More);
+    for option in ["answer_3", "answer_1", "answer_2", "answer_2"] {
+        assert_eq!(choose(&mut choices, option), Taken::More);
+    }
+    let answers = vec![vec!["B".to_owned()], vec!["C".to_owned(), "E".to_owned()]];
+    assert_eq!(choose(&mut choices, "done"), Taken::Answered(answers));
+}
+
+#[test]
+fn a_form_that_is_not_understood_becomes_choices_and_any_other_failure_a_dismissal() {
+    let failure = |code: i32| ErrorBody { code, message: "no".to_owned(), data: None };
+    for (code, wanted) in [(-32601, Taken::More), (-32602, Taken::More), (-32603, Taken::Dismissed)] {
+        let mut form = dialog(vec![question(&["A"], false, true)], true);
+        assert!(shown(&form).get("requestedSchema").is_some());
+        assert_eq!(form.take(Err(&failure(code))), wanted, "{code}");
+        assert_eq!(shown(&form).get("options").is_some(), wanted == Taken::More);
+        assert_eq!(choices_failing(&failure(code)), Taken::Dismissed);
+    }
+}
+
+fn choices_failing(failure: &ErrorBody) -> Taken {
+    dialog(vec![question(&["A"], false, true)], false).take(Err(failure))
+}
+
+#[test]
+fn fields_keep_the_order_of_the_questions() {
+    let form = shown(&dialog(vec![question(&["A"], false, false); 11], true));
+    let mut names: Vec<&String> = form["requestedSchema"]["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names.len(), 11);
+    assert_eq!((names[0].as_str(), names[10].as_str()), ("question_01", "question_11"));
+    names.sort();
+    assert_eq!(form["message"], "11 questions");
+}

@@ -1,0 +1,243 @@
+//! What commands print, as the client takes it: more bytes for a terminal of its own, else now and then the last lines.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use windlass_protocol::{
+    acp::schema::{
+        ContentBlock, SessionUpdate, Terminal, TextContent, ToolCall, ToolCallContent, ToolCallUpdate,
+        ToolCallUpdateFields,
+    },
+    opencode::{
+        id::{PartId, SessionId},
+        part::{MAX_LIVE_CHARS, PRINTED, ToolPart, ToolState},
+    },
+};
+
+use super::{encoder::send, to_proto::LIVE_TAIL};
+use crate::base::text;
+
+/// How soon the last lines are shown again when all of them are new.
+const QUICK: Duration = Duration::from_millis(100);
+/// The same when few are new: every time, all of them are sent.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// The commands that run, and what the client has of what they printed.
+#[derive(Default)]
+pub struct Outputs {
+    /// The client shows output in terminals of its own (facts: ACP §1.6).
+    pub has_terminals: bool,
+    running: HashMap<PartId, Output>,
+}
+
+/// What the client has of one command's output.
+struct Output {
+    session_id: SessionId,
+    call_id: String,
+    /// Bytes of everything printed.
+    n_shown: usize,
+    shown: Option<Instant>,
+    waiting: Option<Waiting>,
+}
+
+/// Last lines that are not to be shown yet.
+struct Waiting {
+    due: Instant,
+    tail: String,
+    n_printed: usize,
+}
+
+impl Outputs {
+    /// Gives a command's call its terminal.
+    pub fn open(&self, call: ToolCall, tool: &ToolPart, cwd: &Path) -> ToolCall {
+        if !self.is_terminal(tool) {
+            return call;
+        }
+        let info = json!({ "terminal_id": tool.call_id, "cwd": directory(tool, cwd) });
+        call.content(vec![ToolCallContent::Terminal(Terminal::new(tool.call_id.clone()))])
+            .meta(meta("terminal_info", info))
+    }
+
+    /// The update that says that a call runs; [`Outputs::more`] then shows what it has printed. A call that the client
+    /// has known before its input has a terminal in `opened_in`, which may not be where the command runs.
+    pub fn begin(
+        &self,
+        mut update: ToolCallUpdate,
+        tool: &ToolPart,
+        opened_in: Option<&Path>,
+    ) -> ToolCallUpdate {
+        if is_printing(tool) {
+            update.fields.content = None;
+        }
+        let moved = opened_in.map(|cwd| (directory(tool, cwd), cwd)).filter(|(it, cwd)| it != cwd);
+        if let Some((directory, _)) = moved.filter(|_| self.is_terminal(tool)) {
+            let info = json!({ "terminal_id": tool.call_id, "cwd": directory });
+            update = update.meta(meta("terminal_info", info));
+        }
+        update
+    }
+
+    /// Shows what a running command has printed since. False when the call is not one that prints.
+    pub fn more(
+        &mut self,
+        session_id: &SessionId,
+        part_id: &PartId,
+        tool: &ToolPart,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some((printed, n_printed)) = printed(tool) else { return false };
+        let is_terminal = self.is_terminal(tool);
+        let output = self.running.entry(part_id.clone()).or_insert_with(|| Output {
+            session_id: session_id.clone(),
+            call_id: tool.call_id.clone(),
+            n_shown: 0,
+            shown: None,
+            waiting: None,
+        });
+        if is_terminal {
+            output.write(printed, n_printed, out);
+        } else {
+            output.set_tail(text::tail(printed, LIVE_TAIL), n_printed, now, out);
+        }
+        true
+    }
+
+    /// Shows the end of a call.
+    pub fn end(
+        &mut self,
+        session_id: &SessionId,
+        part_id: &PartId,
+        tool: &ToolPart,
+        mut update: ToolCallUpdate,
+        out: &mut Vec<u8>,
+    ) {
+        let n_shown = self.running.remove(part_id).map_or(0, |output| output.n_shown);
+        let metadata = match &tool.state {
+            ToolState::Completed { metadata, .. } => Some(metadata),
+            ToolState::Error { metadata, .. } => metadata.as_ref(),
+            ToolState::Pending { .. } | ToolState::Running { .. } => None,
+        };
+        if self.is_terminal(tool) {
+            let field = |key: &str| metadata.and_then(|it| it.get(key)).unwrap_or(&Value::Null);
+            let printed = field("output").as_str().unwrap_or_default();
+            // Live, everything has been shown by now; of a call of the past there is the end.
+            if n_shown == 0 && !printed.is_empty() {
+                let is_cut = printed.chars().count() >= MAX_LIVE_CHARS;
+                let mark = if is_cut { "[what came before is not shown]\r\n" } else { "" };
+                send_output(session_id, &tool.call_id, &format!("{mark}{printed}"), out);
+            }
+            let ran = matches!(tool.state, ToolState::Completed { .. }) || n_shown > 0 || !printed.is_empty();
+            // Content would take the place of the terminal, which is right only where nothing ran.
+            if ran {
+                update.fields.content = None;
+            }
+            let exit = json!({
+                "terminal_id": tool.call_id, "exit_code": field("exit"), "signal": field("signal"),
+            });
+            update = update.meta(meta("terminal_exit", exit));
+        }
+        send(session_id, SessionUpdate::ToolCallUpdate(update), out);
+    }
+
+    /// When something is to be shown although nothing happens.
+    pub fn due(&self) -> Option<Instant> {
+        self.running.values().filter_map(|output| output.waiting.as_ref()).map(|waiting| waiting.due).min()
+    }
+
+    /// Shows what is due.
+    pub fn show_due(&mut self, now: Instant, out: &mut Vec<u8>) {
+        for output in self.running.values_mut() {
+            if let Some(waiting) = output.waiting.take_if(|waiting| waiting.due <= now) {
+                output.send_tail(&waiting.tail, waiting.n_printed, now, out);
+            }
+        }
+    }
+
+    /// Forgets the calls of a session that is idle or gone.
+    pub fn forget(&mut self, session_id: &SessionId) {
+        self.running.retain(|_, output| output.session_id != *session_id);
+    }
+
+    fn is_terminal(&self, tool: &ToolPart) -> bool {
+        self.has_terminals && tool.tool == "bash"
+    }
+}
+
+impl Output {
+    /// Writes what is new to the client's terminal. Of a flood only the end is there to be shown.
+    fn write(&mut self, printed: &str, n_printed: usize, out: &mut Vec<u8>) {
+        let n_new = n_printed.saturating_sub(self.n_shown);
+        let new = printed.len().checked_sub(n_new).and_then(|start| printed.get(start..));
+        match new {
+            Some("") => return,
+            Some(new) => send_output(&self.session_id, &self.call_id, new, out),
+            None => {
+                // From the next line on: a sequence that sets a colour may have been cut.
+                let new = printed.split_once('\n').map_or(printed, |(_, rest)| rest);
+                let n_left_out = n_new - new.len();
+                let text = format!("\u{1b}[0m\r\n[{n_left_out} bytes are not shown]\r\n{new}");
+                send_output(&self.session_id, &self.call_id, &text, out);
+            }
+        }
+        self.n_shown = n_printed;
+    }
+
+    fn set_tail(&mut self, tail: &str, n_printed: usize, now: Instant, out: &mut Vec<u8>) {
+        let n_new = n_printed.saturating_sub(self.n_shown);
+        if n_new == 0 {
+            return;
+        }
+        let pause = if n_new >= tail.len() { QUICK } else { SLOW };
+        match self.shown.map(|shown| shown + pause).filter(|due| *due > now) {
+            Some(due) => self.waiting = Some(Waiting { due, tail: tail.to_owned(), n_printed }),
+            None => self.send_tail(tail, n_printed, now, out),
+        }
+    }
+
+    fn send_tail(&mut self, tail: &str, n_printed: usize, now: Instant, out: &mut Vec<u8>) {
+        self.waiting = None;
+        self.shown = Some(now);
+        self.n_shown = n_printed;
+        let content = ContentBlock::Text(TextContent::new(tail)).into();
+        let fields = ToolCallUpdateFields::new().content(vec![content]);
+        let update = ToolCallUpdate::new(self.call_id.clone(), fields);
+        send(&self.session_id, SessionUpdate::ToolCallUpdate(update), out);
+    }
+}
+
+/// The end of what a running command has printed, and how many bytes all of it has.
+fn printed(tool: &ToolPart) -> Option<(&str, usize)> {
+    let ToolState::Running { metadata: Some(metadata), .. } = &tool.state else { return None };
+    let n_printed = metadata.get(PRINTED)?.as_u64()?;
+    Some((metadata.get("output")?.as_str()?, usize::try_from(n_printed).ok()?))
+}
+
+fn is_printing(tool: &ToolPart) -> bool {
+    printed(tool).is_some()
+}
+
+/// Where the command runs.
+fn directory(tool: &ToolPart, cwd: &Path) -> PathBuf {
+    let workdir = tool.state.input().get("workdir").and_then(Value::as_str).filter(|it| !it.is_empty());
+    workdir.map_or_else(|| cwd.to_owned(), |workdir| cwd.join(workdir))
+}
+
+fn send_output(session_id: &SessionId, call_id: &str, data: &str, out: &mut Vec<u8>) {
+    let output = json!({ "terminal_id": call_id, "data": data });
+    let update = ToolCallUpdate::new(call_id.to_owned(), ToolCallUpdateFields::new())
+        .meta(meta("terminal_output", output));
+    send(session_id, SessionUpdate::ToolCallUpdate(update), out);
+}
+
+fn meta(key: &str, value: Value) -> Map<String, Value> {
+    Map::from_iter([(key.to_owned(), value)])
+}
+
+#[cfg(test)]
+mod tests;

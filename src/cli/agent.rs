@@ -1,0 +1,112 @@
+//! `windlass agent`: lists the agents of a directory and makes new ones.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use windlass_protocol::opencode::{config::AgentMode, permission::Rule};
+
+use super::{output, runtime};
+use crate::{
+    config::{Environment, paths::Paths},
+    engine::{Agent, Engine},
+};
+
+mod create;
+
+#[derive(Debug, Args)]
+pub struct AgentArgs {
+    #[command(subcommand)]
+    command: AgentCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AgentCommand {
+    /// List the agents that can be used here, with their rules; the last rule that matches decides.
+    #[command(alias = "ls")]
+    List {
+        /// Everything about each agent, as a JSON list.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Have a model write an agent from a description. What the flags do not say is asked on the terminal.
+    Create(create::CreateArgs),
+}
+
+pub fn run(environment: Environment, args: AgentArgs) -> ExitCode {
+    match args.command {
+        AgentCommand::List { json } => runtime::block_on(async move {
+            let paths = Paths::new(&environment);
+            list(&Engine::new(environment, paths), json).await
+        }),
+        AgentCommand::Create(args) => create::run(environment, args),
+    }
+}
+
+async fn list(engine: &Engine, as_json: bool) -> ExitCode {
+    let read = async {
+        let directory = std::env::current_dir().map_err(|error| error.to_string())?;
+        engine.read_files(&directory).await.map_err(|error| error.to_string())
+    };
+    let loaded = match read.await {
+        Ok(loaded) => loaded,
+        Err(reason) => return output::fail(&format!("{reason}.")),
+    };
+    let mut agents: Vec<&Agent> = loaded.agents.iter().collect();
+    agents.sort_by_key(|agent| (!agent.native, &agent.name));
+    if as_json {
+        let agents: Vec<Value> = agents.into_iter().map(to_json).collect();
+        return output::say(&format!("{:#}", Value::Array(agents)));
+    }
+    let mut lines = Vec::new();
+    for agent in agents {
+        lines.push(format!("{} ({})", agent.name, kind(agent)));
+        lines.extend(agent.description.iter().map(|text| format!("  {}", output::plain(text))));
+        lines.extend(agent.permission.iter().map(|rule| format!("  {}", rule_line(rule))));
+    }
+    output::say(&lines.join("\n"))
+}
+
+/// An agent as OpenCode writes one.
+pub fn to_json(agent: &Agent) -> Value {
+    let model = agent.model.as_ref();
+    let mut fields = json!({
+        "name": agent.name,
+        "title": agent.title,
+        "description": agent.description,
+        "mode": agent.mode,
+        "native": agent.native,
+        "hidden": agent.hidden,
+        "temperature": agent.temperature,
+        "topP": agent.top_p,
+        "color": agent.color,
+        "model": model.map(|model| json!({"providerID": model.provider_id, "modelID": model.model_id})),
+        "variant": agent.variant,
+        "prompt": agent.prompt,
+        "options": agent.options,
+        "steps": agent.steps,
+        "permission": agent.permission,
+    });
+    if let Some(fields) = fields.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    fields
+}
+
+/// Where an agent may be used and where it comes from.
+pub fn kind(agent: &Agent) -> String {
+    let mode = match agent.mode {
+        AgentMode::Primary => "primary",
+        AgentMode::Subagent => "subagent",
+        AgentMode::All => "all",
+    };
+    let origin = if agent.native { ", native" } else { "" };
+    let hidden = if agent.hidden { ", hidden" } else { "" };
+    format!("{mode}{origin}{hidden}")
+}
+
+/// A rule on one line, such as `deny edit src/*`.
+pub fn rule_line(rule: &Rule) -> String {
+    let line = format!("{:<5} {} {}", rule.action.name(), rule.permission, rule.pattern);
+    output::plain(&line)
+}

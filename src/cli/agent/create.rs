@@ -1,0 +1,274 @@
+//! `windlass agent create`: a model writes an agent from a description, and it becomes a Markdown file.
+
+use std::{
+    fs,
+    io::{self, BufRead, IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use windlass_protocol::opencode::message::ModelRef;
+
+use crate::{
+    cli::{output, runtime},
+    config::{self, Environment, paths::Paths},
+    engine::{self, Engine, GeneratedAgent},
+};
+
+#[derive(Debug, Args)]
+pub struct CreateArgs {
+    /// What the agent is to do, in your words; a model makes its prompt from them.
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Configuration directory that gets the file, such as `.opencode`; it goes into `agent` there.
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+    /// Write into the global configuration directory.
+    #[arg(long, conflicts_with = "path")]
+    global: bool,
+    /// Whether users choose it, other agents start it, or both.
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+    /// Permissions that the agent has, separated by commas; the others are denied. All of them unless given.
+    #[arg(long, visible_aliases = ["permissions", "permission"], value_delimiter = ',', value_name = "LIST")]
+    tools: Option<Vec<String>>,
+    /// Model that writes the agent, as `provider/model`.
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
+    /// Name of the agent, instead of one that the model makes up; `team/name` is fine.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    All,
+    Primary,
+    Subagent,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::All => "all",
+            Mode::Primary => "primary",
+            Mode::Subagent => "subagent",
+        }
+    }
+}
+
+/// What is known before the model is asked.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    /// Configuration directory.
+    directory: PathBuf,
+    description: String,
+    mode: Mode,
+    /// Permissions that are denied.
+    denied: Vec<&'static str>,
+}
+
+pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
+    let directory = match std::env::current_dir() {
+        Ok(directory) => directory,
+        Err(error) => return output::fail(&format!("The working directory cannot be used: {error}.")),
+    };
+    let paths = Paths::new(&environment);
+    let is_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let wanted = match is_terminal {
+        true => wanted(&args, &paths, &directory, Some((&mut io::stdin().lock(), &mut io::stderr()))),
+        false => wanted(&args, &paths, &directory, None),
+    };
+    let wanted = match wanted {
+        Ok(wanted) => wanted,
+        Err(reason) => return output::misuse(&reason),
+    };
+    let model = match args.model.as_deref().map(|model| ModelRef::parse(model).ok_or(model)).transpose() {
+        Ok(model) => model,
+        Err(model) => {
+            return output::misuse(&format!("`{model}` is no model: one is named `provider/model`."));
+        }
+    };
+    let name = match args.name.as_deref().map(|name| checked_name(name).ok_or(name)).transpose() {
+        Ok(name) => name,
+        Err(name) => {
+            let reason = "use letters, digits and hyphens, with `/` between a directory and a name";
+            return output::misuse(&format!("`{name}` cannot be an agent's name: {reason}."));
+        }
+    };
+    if let Some(name) = &name
+        && let Some(file) = taken(&wanted.directory, name)
+    {
+        return output::fail(&exists(&file));
+    }
+    if is_terminal {
+        output::note("The model writes the agent …");
+    }
+    runtime::block_on(async move {
+        let engine = Engine::new(environment, paths);
+        let generated = tokio::select! {
+            biased;
+            signal = runtime::signalled() => return ExitCode::from(128 + signal),
+            generated = engine.generate_agent(&directory, &wanted.description, model.as_ref()) => generated,
+        };
+        let agent = match generated {
+            Ok(agent) => agent,
+            Err(error) => return output::fail(&format!("The agent was not made: {error}")),
+        };
+        let name = name.unwrap_or_else(|| agent.name.clone());
+        match write(&wanted, &name, &agent) {
+            Ok(file) if is_terminal => output::say(&format!("The agent `{name}` is in {}", file.display())),
+            // For scripts: the path and nothing else.
+            Ok(file) => output::say(&file.display().to_string()),
+            Err(reason) => output::fail(&reason),
+        }
+    })
+}
+
+/// Where questions are read from and shown.
+type Terminal<'a> = (&'a mut dyn BufRead, &'a mut dyn Write);
+
+/// What the flags say, and the user where they say nothing.
+fn wanted(
+    args: &CreateArgs,
+    paths: &Paths,
+    directory: &Path,
+    mut terminal: Option<Terminal<'_>>,
+) -> Result<Wanted, String> {
+    let is_placed = args.path.is_some() || args.global;
+    let missing = [
+        ("--description", args.description.is_none()),
+        ("--path or --global", !is_placed),
+        ("--mode", args.mode.is_none()),
+    ];
+    let missing: Vec<&str> =
+        missing.iter().filter(|(_, is_missing)| *is_missing).map(|(flag, _)| *flag).collect();
+    if terminal.is_none() && !missing.is_empty() {
+        return Err(format!("Without a terminal to ask on these are needed: {}.", missing.join(", ")));
+    }
+    let mut ask = |question: &str, default: &str| -> Result<String, String> {
+        let Some((input, output)) = &mut terminal else { return Ok(default.to_owned()) };
+        let mut line = String::new();
+        let asked = write!(output, "{question} ").and_then(|()| output.flush());
+        let n_bytes = asked.and_then(|()| input.read_line(&mut line)).map_err(|error| error.to_string())?;
+        match line.trim() {
+            _ if n_bytes == 0 => Err("Nothing was made: the input ended.".to_owned()),
+            "" => Ok(default.to_owned()),
+            answer => Ok(answer.to_owned()),
+        }
+    };
+    let project = match config::worktree(directory) {
+        root if root == Path::new("/") => directory.join(".opencode"),
+        root => root.join(".opencode"),
+    };
+    let place = match (&args.path, args.global) {
+        (Some(path), _) => directory.join(path),
+        (None, true) => paths.opencode_config.clone(),
+        (None, false) => {
+            let question = format!(
+                "Where? 1 this project ({}), 2 every project ({}) [1]:",
+                project.display(),
+                paths.opencode_config.display()
+            );
+            match ask(&question, "1")?.as_str() {
+                "1" => project,
+                "2" => paths.opencode_config.clone(),
+                other => return Err(format!("Nothing was made: `{other}` is neither 1 nor 2.")),
+            }
+        }
+    };
+    let description = match &args.description {
+        Some(description) => description.trim().to_owned(),
+        None => ask("What is the agent to do?", "")?,
+    };
+    if description.is_empty() {
+        return Err("Nothing was made: the description is empty.".to_owned());
+    }
+    let all = engine::permission_names();
+    let tools = match &args.tools {
+        Some(tools) => tools.clone(),
+        None => {
+            let answer = ask(&format!("What may it use? {} [all]:", all.join(", ")), "all")?;
+            answer.split([',', ' ']).map(str::to_owned).collect()
+        }
+    };
+    let denied = denied(&tools, &all)?;
+    let mode = match args.mode {
+        Some(mode) => mode,
+        None => {
+            let answer =
+                ask("Mode? all, primary (users choose it), subagent (other agents start it) [all]:", "all")?;
+            Mode::from_str(&answer, true).map_err(|_| {
+                format!("Nothing was made: `{answer}` is no mode; use all, primary or subagent.")
+            })?
+        }
+    };
+    Ok(Wanted { directory: place, description, mode, denied })
+}
+
+/// The permissions that a list of allowed ones leaves out.
+fn denied(allowed: &[String], all: &[&'static str]) -> Result<Vec<&'static str>, String> {
+    let allowed: Vec<&str> = allowed.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+    if allowed == ["all"] || allowed == ["*"] {
+        return Ok(Vec::new());
+    }
+    // Both tools that write are one permission.
+    let allowed: Vec<&str> = allowed
+        .into_iter()
+        .map(|name| if matches!(name, "write" | "patch") { "edit" } else { name })
+        .collect();
+    if let Some(unknown) = allowed.iter().find(|name| !all.contains(*name) && **name != "none") {
+        return Err(format!("There is no permission `{unknown}`; there are {}, or `none`.", all.join(", ")));
+    }
+    Ok(all.iter().copied().filter(|name| !allowed.contains(name)).collect())
+}
+
+/// A name of the user's as a path below the agents' directory.
+fn checked_name(name: &str) -> Option<String> {
+    let is_fine = |part: &str| !part.is_empty() && engine::agent_name(part) == part;
+    name.split('/').all(is_fine).then(|| name.to_owned())
+}
+
+/// The file that defines the agent in this directory already.
+fn taken(directory: &Path, name: &str) -> Option<PathBuf> {
+    let files = ["agent", "agents"].map(|below| directory.join(below).join(format!("{name}.md")));
+    files.into_iter().find(|file| file.symlink_metadata().is_ok())
+}
+
+fn exists(file: &Path) -> String {
+    format!("{} is there already and stays as it is. Choose another name by --name.", file.display())
+}
+
+fn write(wanted: &Wanted, name: &str, agent: &GeneratedAgent) -> Result<PathBuf, String> {
+    if let Some(file) = taken(&wanted.directory, name) {
+        return Err(exists(&file));
+    }
+    let file = wanted.directory.join("agent").join(format!("{name}.md"));
+    let failed = |error: io::Error| format!("{} was not written: {error}.", file.display());
+    if let Some(parent) = file.parent() {
+        fs::create_dir_all(parent).map_err(failed)?;
+    }
+    // Another process may have made it in the meantime.
+    let mut created = fs::File::create_new(&file).map_err(failed)?;
+    created.write_all(markdown(wanted, agent).as_bytes()).map_err(failed)?;
+    Ok(file)
+}
+
+fn markdown(wanted: &Wanted, agent: &GeneratedAgent) -> String {
+    // A JSON string is a YAML one as well, whatever is in it.
+    let description = Value::from(agent.description.as_str());
+    let mut text = format!("---\ndescription: {description}\nmode: {}\n", wanted.mode.name());
+    if !wanted.denied.is_empty() {
+        text.push_str("permission:\n");
+        for name in &wanted.denied {
+            text.push_str(&format!("  {name}: deny\n"));
+        }
+    }
+    text.push_str(&format!("---\n\n{}\n", agent.prompt));
+    text
+}
+
+#[cfg(test)]
+mod tests;

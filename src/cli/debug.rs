@@ -1,0 +1,119 @@
+//! `windlass debug`: shows what something comes to, such as the request that an agent's turn would send.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::message::ModelRef;
+
+use super::{agent, output, runtime};
+use crate::{
+    config::{Environment, paths::Paths},
+    engine::{AgentView, Engine},
+};
+
+#[derive(Debug, Args)]
+pub struct DebugArgs {
+    #[command(subcommand)]
+    command: DebugCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum DebugCommand {
+    /// Show an agent's model, rules, tools and system prompt as a turn in this directory would send them.
+    Agent {
+        name: String,
+        /// Another model than the agent's, as `provider/model`.
+        #[arg(long, short, value_name = "MODEL")]
+        model: Option<String>,
+        /// As a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub fn run(environment: Environment, args: DebugArgs) -> ExitCode {
+    let DebugCommand::Agent { name, model, json } = args.command;
+    runtime::block_on(async move {
+        let paths = Paths::new(&environment);
+        let engine = Engine::new(environment, paths);
+        let viewed = tokio::select! {
+            biased;
+            signal = runtime::signalled() => {
+                engine.abort().await;
+                return ExitCode::from(128 + signal);
+            }
+            viewed = view(&engine, &name, model.as_deref()) => viewed,
+        };
+        engine.finish().await;
+        match viewed {
+            Ok(view) if json => output::say(&format!("{:#}", as_json(&view))),
+            Ok(view) => output::say(&as_text(&view)),
+            Err(reason) => output::fail(&reason),
+        }
+    })
+}
+
+async fn view(engine: &Engine, name: &str, model: Option<&str>) -> Result<AgentView, String> {
+    let directory = std::env::current_dir().map_err(|error| error.to_string())?;
+    let parse = |model: &str| {
+        ModelRef::parse(model).ok_or_else(|| format!("`{model}` is no model: one is named `provider/model`."))
+    };
+    let model = model.map(parse).transpose()?;
+    engine.inspect_agent(&directory, name, model.as_ref()).await.map_err(|error| error.to_string())
+}
+
+fn as_json(view: &AgentView) -> Value {
+    let instructions =
+        view.instructions.iter().map(|(source, size)| json!({"source": source, "bytes": size}));
+    let tools = view.tools.iter().map(|(name, text)| json!({"name": name, "description": text}));
+    json!({
+        "agent": agent::to_json(&view.agent),
+        "model": view.model.to_string(),
+        "variant": view.model.variant,
+        "request": parameters(view),
+        "rules": view.rules,
+        "tools": tools.collect::<Vec<_>>(),
+        "instructions": instructions.collect::<Vec<_>>(),
+        "system": view.system,
+        "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// What the request says beside its texts and tools.
+fn parameters(view: &AgentView) -> Map<String, Value> {
+    let mut fields = view.options.clone();
+    let own = [
+        ("temperature", view.temperature.map(Value::from)),
+        ("top_p", view.top_p.map(Value::from)),
+        ("max_output_tokens", view.max_output_tokens.map(Value::from)),
+        ("steps", view.agent.steps.map(Value::from)),
+    ];
+    fields.extend(own.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+    fields
+}
+
+fn as_text(view: &AgentView) -> String {
+    let AgentView { agent, .. } = view;
+    let mut lines = vec![format!("{} ({})", agent.name, agent::kind(agent))];
+    lines.extend(agent.description.iter().map(|text| output::plain(text)));
+    let variant = view.model.variant.as_ref().map(|variant| format!(" ({variant})")).unwrap_or_default();
+    lines.push(format!("model: {}{variant}", view.model));
+    for (key, value) in parameters(view) {
+        lines.push(format!("{key}: {value}"));
+    }
+    lines.push("\nRules (the last that matches decides):".to_owned());
+    for (idx, rule) in view.rules.iter().enumerate() {
+        lines.push(format!("{:>4}  {}", idx + 1, agent::rule_line(rule)));
+    }
+    lines.push("\nTools:".to_owned());
+    lines.extend(view.tools.iter().map(|(name, text)| format!("  {name}: {}", output::plain(text))));
+    lines.push("\nInstructions:".to_owned());
+    lines.extend(view.instructions.iter().map(|(source, size)| format!("  {source} ({size} bytes)")));
+    lines.extend(view.warnings.iter().map(|warning| format!("  {warning}")));
+    for (idx, text) in view.system.iter().enumerate() {
+        lines.push(format!("\nSystem prompt, text {} of {}:\n", idx + 1, view.system.len()));
+        lines.push(text.clone());
+    }
+    lines.join("\n")
+}

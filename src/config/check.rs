@@ -1,0 +1,308 @@
+//! Checks one layer: removes what has the wrong shape, so that what a weaker layer says stays in force, and says where.
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::{
+    config::{AgentConfig, CommandConfig, McpConfig, ProviderConfig, SkillsConfig},
+    settings::Settings,
+};
+
+use super::{
+    decode::{AGENT_KEYS, parse_model},
+    layer::{Findings, Layer},
+    rules::read_rules,
+    schema,
+};
+use crate::base::text::{distance, head};
+
+/// Checks a layer whose deprecated forms are gone already.
+pub fn check(layer: &mut Layer, findings: &mut Findings) {
+    let mut value = std::mem::take(&mut layer.value);
+    let mut checker = Checker { layer, findings };
+    if value.contains_key("permissions") {
+        checker.warn(&["permissions"], "`permissions` is not understood; use `permission`".to_owned());
+    }
+    checker.unknown_keys(&value);
+    value.retain(|key, value| match key.as_str() {
+        _ if value.is_null() => true,
+        "model" | "small_model" => checker.is_model(&[key], value),
+        "$schema" | "default_agent" | "shell" => checker.prune::<String>(&[key], value),
+        "instructions" | "disabled_providers" | "enabled_providers" => checker.strings(key, value),
+        "tools" => checker.prune::<BTreeMap<String, bool>>(&[key], value),
+        "permission" => {
+            checker.permission(&[key], value);
+            true
+        }
+        "provider" => checker
+            .entries(key, value, |checker, path, provider| checker.prune::<ProviderConfig>(path, provider)),
+        "agent" => checker.entries(key, value, Checker::agent),
+        "command" => checker.entries(key, value, Checker::command),
+        "skills" => checker.prune::<SkillsConfig>(&[key], value),
+        "mcp" => checker.entries(key, value, Checker::mcp),
+        "plugin" => checker.plugins(key, value),
+        // Keys that no field of the settings takes decode whatever they hold.
+        _ => checker.setting(key, value),
+    });
+    layer.value = value;
+}
+
+struct Checker<'a> {
+    layer: &'a Layer,
+    findings: &'a mut Findings,
+}
+
+impl Checker<'_> {
+    fn warn(&mut self, path: &[&str], message: String) {
+        self.findings.warnings.push(self.layer.warning(path, message));
+    }
+
+    fn unknown_keys(&mut self, value: &Map<String, Value>) {
+        let mut unknown = Vec::new();
+        schema::keys().unknown(value, &mut Vec::new(), &mut |path, near| {
+            unknown.push((path.to_vec(), near.map(str::to_owned)));
+        });
+        for (path, near) in unknown {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            let is_option = match path.as_slice() {
+                ["agent", _, key] => {
+                    // What an agent's keys do not name is handed to the model.
+                    AGENT_KEYS.contains(key) || !is_near(key, near.as_deref())
+                }
+                // Packages and providers have options and fields of their own.
+                ["provider", _, "options", ..] | ["provider", _, "models", _, ..] => near.is_none(),
+                // Said where it is looked at.
+                ["permissions", ..] => true,
+                _ => false,
+            };
+            if is_option {
+                continue;
+            }
+            let known = match &near {
+                Some(near) => format!("; did you mean `{near}`?"),
+                None => String::new(),
+            };
+            let message = match path.first() {
+                Some(&("agent" | "provider")) if path.len() > 2 => format!("is not a known key{known}"),
+                _ => format!("is not a known key and is ignored{known}"),
+            };
+            self.warn(&path, message);
+        }
+    }
+
+    fn is_model(&mut self, path: &[&str], value: &Value) -> bool {
+        let is_model = value.as_str().is_some_and(|text| parse_model(text).is_some());
+        if !is_model {
+            self.warn(path, format!("{} is not a model; write \"provider/model\"", brief(value)));
+        }
+        is_model
+    }
+
+    fn strings(&mut self, key: &str, value: &mut Value) -> bool {
+        let Value::Array(elements) = value else {
+            self.warn(&[key], format!("`{key}` is not a list of strings"));
+            return false;
+        };
+        self.elements(key, elements, |element| {
+            if element.is_string() { Ok(()) } else { Err(format!("{} is not a string", brief(element))) }
+        });
+        true
+    }
+
+    fn plugins(&mut self, key: &str, value: &mut Value) -> bool {
+        let Value::Array(elements) = value else {
+            self.warn(&[key], format!("`{key}` is not a list"));
+            return false;
+        };
+        self.elements(key, elements, |element| {
+            let is_spec = match element {
+                Value::String(_) => true,
+                Value::Array(pair) => {
+                    matches!(pair.as_slice(), [Value::String(_)] | [Value::String(_), Value::Object(_)])
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+            };
+            let expected = "expected \"package@version\" or [\"package\", {options}]";
+            if is_spec { Ok(()) } else { Err(format!("{} is not a plugin, {expected}", brief(element))) }
+        });
+        true
+    }
+
+    fn elements(
+        &mut self,
+        key: &str,
+        elements: &mut Vec<Value>,
+        check: impl Fn(&Value) -> Result<(), String>,
+    ) {
+        let mut idx = 0;
+        elements.retain(|element| {
+            let idx_text = idx.to_string();
+            idx += 1;
+            let checked = check(element);
+            if let Err(message) = &checked {
+                self.warn(&[key, &idx_text], message.clone());
+            }
+            checked.is_ok()
+        });
+    }
+
+    fn entries(
+        &mut self,
+        key: &str,
+        value: &mut Value,
+        check: impl Fn(&mut Self, &[&str], &mut Value) -> bool,
+    ) -> bool {
+        let Value::Object(entries) = value else {
+            self.warn(&[key], format!("`{key}` is not an object"));
+            return false;
+        };
+        entries.retain(|name, entry| check(self, &[key, name], entry));
+        true
+    }
+
+    fn agent(&mut self, path: &[&str], value: &mut Value) -> bool {
+        if let Value::Object(agent) = value {
+            if let Some(permission) = agent.get_mut("permission").filter(|permission| !permission.is_null()) {
+                self.permission(&[path, &["permission"]].concat(), permission);
+            }
+            self.model_below(path, agent);
+        }
+        self.prune::<AgentConfig>(path, value)
+    }
+
+    fn command(&mut self, path: &[&str], value: &mut Value) -> bool {
+        if let Value::Object(command) = value {
+            self.model_below(path, command);
+        }
+        self.prune::<CommandConfig>(path, value)
+    }
+
+    fn model_below(&mut self, path: &[&str], owner: &mut Map<String, Value>) {
+        let model = owner.get("model").filter(|model| !model.is_null());
+        let is_bad = model.is_some_and(|model| !self.is_model(&[path, &["model"]].concat(), model));
+        if is_bad {
+            owner.shift_remove("model");
+        }
+    }
+
+    fn permission(&mut self, path: &[&str], value: &mut Value) {
+        let (_, problems) = read_rules(value, Path::new(""));
+        for problem in problems {
+            let keys: Vec<&str> =
+                path.iter().copied().chain(problem.path.iter().map(String::as_str)).collect();
+            self.warn(&keys, format!("{}; `ask` is used", problem.message));
+            let place = problem.path.iter().try_fold(&mut *value, |value, key| value.get_mut(key));
+            if let Some(place) = place {
+                *place = Value::from("ask");
+            }
+        }
+        if !value.is_object() {
+            *value = Value::Object(Map::from_iter([("*".to_owned(), value.take())]));
+        }
+    }
+
+    /// An entry without `type` changes an inherited one and is checked after merging.
+    fn mcp(&mut self, path: &[&str], value: &mut Value) -> bool {
+        let is_whole = value.as_object().is_none_or(|entry| entry.contains_key("type"));
+        !is_whole || self.prune::<McpConfig>(path, value)
+    }
+
+    /// A key of [`Settings`].
+    fn setting(&mut self, key: &str, value: &mut Value) -> bool {
+        let decodes = |candidate: &Value| {
+            let settings = Value::Object(Map::from_iter([(key.to_owned(), candidate.clone())]));
+            Settings::deserialize(&settings).map(drop).map_err(|err| plain(&err.to_string()))
+        };
+        if value.is_array() && decodes(&Value::Object(Map::new())).is_ok() {
+            self.warn(&[key], "invalid type: list, expected an object".to_owned());
+            return false;
+        }
+        self.prune_by(&[key], value, &decodes)
+    }
+
+    /// Removes the parts of `value` that do not decode as `T`; false when nothing usable is left.
+    fn prune<T: DeserializeOwned>(&mut self, path: &[&str], value: &mut Value) -> bool {
+        let decodes =
+            |candidate: &Value| T::deserialize(candidate).map(drop).map_err(|err| plain(&err.to_string()));
+        // Serde takes a list for a struct's fields in order.
+        if value.is_array() && decodes(&Value::Object(Map::new())).is_ok() {
+            self.warn(path, "invalid type: list, expected an object".to_owned());
+            return false;
+        }
+        self.prune_by(path, value, &decodes)
+    }
+
+    fn prune_by(
+        &mut self,
+        path: &[&str],
+        value: &mut Value,
+        decodes: &dyn Fn(&Value) -> Result<(), String>,
+    ) -> bool {
+        let Err(message) = decodes(value) else { return true };
+        let can_lose_keys = decodes(&Value::Object(Map::new())).is_ok();
+        let Value::Object(object) = value else {
+            self.warn(path, message);
+            return false;
+        };
+        if !can_lose_keys {
+            self.warn(path, message);
+            return false;
+        }
+        object.retain(|key, part| {
+            // `null` says nothing, and some types have no word for that.
+            if part.is_null() {
+                return false;
+            }
+            let decodes_part = |candidate: &Value| {
+                decodes(&Value::Object(Map::from_iter([(key.clone(), candidate.clone())])))
+            };
+            self.prune_by(&[path, &[key]].concat(), part, &decodes_part)
+        });
+        let Err(message) = decodes(value) else { return true };
+        self.warn(path, message);
+        false
+    }
+}
+
+/// Whether a key is a typing error of another rather than a word of its own.
+fn is_near(key: &str, near: Option<&str>) -> bool {
+    near.is_some_and(|near| distance(key, near) <= if near.len() > 5 { 2 } else { 1 })
+}
+
+/// Serde's message in the words of someone who writes JSON.
+fn plain(message: &str) -> String {
+    let words = [
+        ("expected struct ", "expected an object: "),
+        ("expected a map", "expected an object"),
+        ("expected a sequence", "expected a list"),
+        ("invalid type: sequence", "invalid type: list"),
+        ("invalid type: map", "invalid type: object"),
+        ("expected usize", "expected a whole number"),
+        ("expected u64", "expected a whole number"),
+        ("expected u32", "expected a whole number"),
+        ("expected u16", "expected a whole number below 65536"),
+        ("expected f64", "expected a number"),
+        (
+            "data did not match any variant of untagged enum Programs",
+            "expected true, false or an object of programs",
+        ),
+        ("data did not match any variant of untagged enum AutoUpdate", "expected true, false or \"notify\""),
+    ];
+    // Serde quotes the value, however long it is.
+    let text = words.iter().fold(cut(message, 200), |text, (from, to)| text.replace(from, to));
+    // The name of a type of ours tells nobody anything.
+    match text.split_once("expected an object: ") {
+        Some((before, _)) => format!("{before}expected an object"),
+        None => text,
+    }
+}
+
+fn brief(value: &Value) -> String {
+    cut(&value.to_string(), 60)
+}
+
+fn cut(text: &str, max_bytes: usize) -> String {
+    let kept = head(text, max_bytes);
+    if kept.len() < text.len() { format!("{kept}…") } else { text.to_owned() }
+}

@@ -1,0 +1,165 @@
+//! One source of configuration: its value, and where in it every part stands.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value};
+
+use super::{
+    Environment, Warning,
+    jsonc::{self, Substitutes},
+    layers::read_bounded,
+};
+
+/// What kind of source a layer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// What holds when nobody says anything.
+    Default,
+    /// An organisation's, fetched and kept.
+    Remote,
+    File,
+    /// An agent or a command as a file.
+    Markdown,
+    Variable,
+    Plugin,
+    /// The administrator's, which nothing overrides.
+    Managed,
+}
+
+/// One source of configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    pub kind: Kind,
+    /// File, URL or variable.
+    pub source: String,
+    /// Directory that relative paths in it start from.
+    pub base: PathBuf,
+    pub value: Map<String, Value>,
+    /// JSON pointer → line and column, 1-based, of a key or a list's element.
+    pub places: HashMap<String, (usize, usize)>,
+}
+
+/// What was found wrong while reading.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Findings {
+    /// Something is ignored that was meant.
+    pub warnings: Vec<Warning>,
+    /// Everything holds as it was meant, but could be said better.
+    pub notes: Vec<Warning>,
+}
+
+impl Layer {
+    /// A layer whose parts stand nowhere in particular.
+    pub fn new(kind: Kind, source: &str, base: &Path, value: Map<String, Value>) -> Self {
+        Self { kind, source: source.to_owned(), base: base.to_owned(), value, places: HashMap::new() }
+    }
+
+    /// Line and column of a key, 1-based, when this source has it.
+    pub fn position(&self, path: &[&str]) -> Option<(usize, usize)> {
+        self.places.get(&pointer(path)).copied()
+    }
+
+    /// A warning about the value under `path`.
+    pub fn warning(&self, path: &[&str], message: String) -> Warning {
+        let position = self.position(path);
+        let (line, column) = (position.map(|(line, _)| line), position.map(|(_, column)| column));
+        let message = if path.is_empty() { message } else { format!("{}: {message}", path.join(".")) };
+        Warning { source: self.source.clone(), line, column, message }
+    }
+
+    /// Lets what stood under one path stand under another.
+    pub fn move_places(&mut self, from: &[&str], to: &[&str]) {
+        let (from, to) = (pointer(from), pointer(to));
+        let is_below = |place: &&String| {
+            place.strip_prefix(from.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let moved: Vec<String> = self.places.keys().filter(is_below).cloned().collect();
+        for place in moved {
+            if let Some(position) = self.places.remove(&place) {
+                self.places.entry(format!("{to}{}", &place[from.len()..])).or_insert(position);
+            }
+        }
+    }
+}
+
+/// The JSON pointer of a path.
+pub fn pointer(path: &[&str]) -> String {
+    let mut pointer = String::new();
+    for key in path {
+        jsonc::push_key(&mut pointer, key);
+    }
+    pointer
+}
+
+/// Where `{file:name}` leads in a source of the directory `base`.
+fn substituted(environment: &Environment, base: &Path, name: &str) -> PathBuf {
+    match name.strip_prefix("~/") {
+        Some(rest) => environment.home.join(rest),
+        None => base.join(name),
+    }
+}
+
+/// The files that a source names by `{file:…}`.
+pub fn substituted_files(environment: &Environment, base: &Path, text: &str) -> Vec<PathBuf> {
+    let names = text.split("{file:").skip(1).filter_map(|rest| rest.split_once('}'));
+    names.map(|(name, _)| substituted(environment, base, name)).collect()
+}
+
+/// Parses a source that is JSONC; what is wrong with it goes to `findings`.
+pub fn parse(
+    environment: &Environment,
+    kind: Kind,
+    source: String,
+    base: PathBuf,
+    text: &str,
+    findings: &mut Findings,
+) -> Layer {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let read_file = |name: &str| {
+        if kind == Kind::Remote {
+            return Err(format!(
+                "{{file:{name}}} is not read for a remote configuration; it counts as empty"
+            ));
+        }
+        read_bounded(&substituted(environment, &base, name))
+            .map(|content| content.trim().to_owned())
+            .map_err(|err| format!("{{file:{name}}} cannot be read: {err}; it counts as empty"))
+    };
+    let substitutes =
+        Substitutes { variable: &|name| environment.get(name).map(str::to_owned), file: &read_file };
+    let document = jsonc::parse(text, &substitutes);
+    let lines = Lines::new(text);
+    let found = |(offset, message): (usize, String)| {
+        let (line, column) = lines.position(offset);
+        Warning { source: source.clone(), line: Some(line), column: Some(column), message }
+    };
+    findings.warnings.extend(document.problems.into_iter().map(found));
+    findings.notes.extend(document.notes.into_iter().map(found));
+    let places =
+        document.offsets.into_iter().map(|(pointer, offset)| (pointer, lines.position(offset))).collect();
+    Layer { kind, source, base, value: document.value, places }
+}
+
+/// Where the lines of a text begin.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Self {
+        let starts = text.match_indices('\n').map(|(idx, _)| idx + 1);
+        Self { text, starts: std::iter::once(0).chain(starts).collect() }
+    }
+
+    /// Line and column, 1-based, columns in characters.
+    fn position(&self, offset: usize) -> (usize, usize) {
+        let offset = self.text.floor_char_boundary(offset);
+        let line = self.starts.partition_point(|&start| start <= offset);
+        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or_default();
+        (line, self.text[start..offset].chars().count() + 1)
+    }
+}

@@ -1,0 +1,147 @@
+//! Turns deprecated and newer forms of one source into the form that is checked and decoded (facts: OpenCode §2.2).
+
+use serde_json::{Map, Value};
+
+use super::{
+    layer::{Findings, Layer},
+    merge::merge,
+};
+
+/// Keys that are OpenCode's terminal interface's own.
+const TERMINAL_KEYS: [&str; 3] = ["theme", "keybinds", "tui"];
+
+/// Rewrites the layer's value; places move along.
+pub fn lower(layer: &mut Layer, findings: &mut Findings) {
+    let mut lowering = Lowering { layer, findings };
+    for key in TERMINAL_KEYS {
+        if lowering.layer.value.shift_remove(key).is_some() {
+            lowering.note(&[key], "is of OpenCode's terminal interface and has no effect here");
+        }
+    }
+    if lowering.layer.value.contains_key("layout") {
+        lowering.note(&["layout"], "is deprecated and has no effect");
+    }
+    lowering.modes();
+    lowering.rename("agents", "agent");
+    lowering.rename("commands", "command");
+    lowering.rename("reference", "references");
+    lowering.rename("snapshots", "snapshot");
+    lowering.rename("media", "attachment");
+    lowering.servers();
+    lowering.compaction();
+    lowering.share();
+    lowering.steps();
+    if lowering.layer.value.contains_key("tools") {
+        lowering.note(&["tools"], "is deprecated; write `permission`");
+    }
+}
+
+struct Lowering<'a> {
+    layer: &'a mut Layer,
+    findings: &'a mut Findings,
+}
+
+impl Lowering<'_> {
+    fn note(&mut self, path: &[&str], message: &str) {
+        self.findings.notes.push(self.layer.warning(path, message.to_owned()));
+    }
+
+    /// Lays what stands under one key below what stands under another.
+    fn rename(&mut self, from: &str, to: &str) {
+        let Some(value) = self.layer.value.shift_remove(from) else { return };
+        self.note(&[from], &format!("is read as `{to}`"));
+        self.layer.move_places(&[from], &[to]);
+        self.put_below(to, value);
+    }
+
+    fn put_below(&mut self, key: &str, value: Value) {
+        let mut below = Map::from_iter([(key.to_owned(), value)]);
+        if let Some(own) = self.layer.value.shift_remove(key) {
+            merge(&mut below, &Map::from_iter([(key.to_owned(), own)]));
+        }
+        self.layer.value.extend(below);
+    }
+
+    /// Turns `mode.<name>` into a primary `agent.<name>`, below what `agent` itself says.
+    fn modes(&mut self) {
+        // A markdown agent's `mode` is inside its agent; at the top it is the deprecated key.
+        let Some(Value::Object(modes)) = self.layer.value.shift_remove("mode") else { return };
+        self.note(&["mode"], "is deprecated; write `agent` with `\"mode\": \"primary\"`");
+        self.layer.move_places(&["mode"], &["agent"]);
+        let mut agents = Map::new();
+        for (name, mut mode) in modes {
+            if let Value::Object(mode) = &mut mode {
+                mode.insert("mode".to_owned(), Value::from("primary"));
+            }
+            agents.insert(name, mode);
+        }
+        self.put_below("agent", Value::Object(agents));
+    }
+
+    /// Turns `mcp.servers.<name>` into `mcp.<name>`.
+    fn servers(&mut self) {
+        let Some(Value::Object(mcp)) = self.layer.value.get_mut("mcp") else { return };
+        let is_server = |value: &Value| value.get("type").is_some() || value.get("enabled").is_some();
+        if mcp.get("servers").is_none_or(|servers| !servers.is_object() || is_server(servers)) {
+            return;
+        }
+        let Some(servers) = mcp.shift_remove("servers") else { return };
+        self.note(&["mcp", "servers"], "is read as `mcp`");
+        self.layer.move_places(&["mcp", "servers"], &["mcp"]);
+        self.put_below("mcp", servers);
+    }
+
+    fn compaction(&mut self) {
+        let Some(Value::Object(compaction)) = self.layer.value.get_mut("compaction") else { return };
+        let keep = compaction.shift_remove("keep");
+        let buffer = compaction.shift_remove("buffer");
+        let kept = match keep {
+            Some(Value::Object(mut keep)) => [("turns", "tail_turns"), ("tokens", "preserve_recent_tokens")]
+                .into_iter()
+                .filter_map(|(from, to)| Some((vec!["keep", from], to, keep.shift_remove(from)?)))
+                .collect(),
+            Some(tokens) => vec![(vec!["keep"], "preserve_recent_tokens", tokens)],
+            None => Vec::new(),
+        };
+        let reserved = buffer.map(|buffer| (vec!["buffer"], "reserved", buffer));
+        for (from, to, value) in kept.into_iter().chain(reserved) {
+            let from = [&["compaction"], from.as_slice()].concat();
+            self.note(&from, &format!("is read as `compaction.{to}`"));
+            self.layer.move_places(&from, &["compaction", to]);
+            if let Some(Value::Object(compaction)) = self.layer.value.get_mut("compaction") {
+                compaction.entry(to).or_insert(value);
+            }
+        }
+    }
+
+    fn share(&mut self) {
+        if self.layer.value.contains_key("autoshare") {
+            self.note(&["autoshare"], "is deprecated; write `\"share\": \"auto\"`");
+        }
+        if self.layer.value.get("autoshare") == Some(&Value::Bool(true))
+            && !self.layer.value.contains_key("share")
+        {
+            self.layer.value.insert("share".to_owned(), Value::from("auto"));
+            if let Some(position) = self.layer.position(&["autoshare"]) {
+                self.layer.places.insert("/share".to_owned(), position);
+            }
+        }
+    }
+
+    /// Turns `maxSteps` of agents into `steps`.
+    fn steps(&mut self) {
+        let Some(Value::Object(agents)) = self.layer.value.get_mut("agent") else { return };
+        let mut renamed = Vec::new();
+        for (name, agent) in agents {
+            let Value::Object(agent) = agent else { continue };
+            if let Some(steps) = agent.shift_remove("maxSteps") {
+                agent.entry("steps").or_insert(steps);
+                renamed.push(name.clone());
+            }
+        }
+        for name in renamed {
+            self.note(&["agent", &name, "maxSteps"], "is deprecated; write `steps`");
+            self.layer.move_places(&["agent", &name, "maxSteps"], &["agent", &name, "steps"]);
+        }
+    }
+}

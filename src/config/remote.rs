@@ -1,0 +1,190 @@
+//! An organisation's configuration that `auth.json` names: whose it is, and what was kept of the last fetch.
+
+use std::{
+    fs, io,
+    io::Write,
+    net::IpAddr,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::config::AuthEntry;
+
+use super::{Environment, jsonc, layers::read_bounded, paths::Paths};
+
+/// A `wellknown` entry of `auth.json`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Without a slash at the end.
+    pub url: String,
+    /// The variable that holds the token.
+    pub variable: String,
+    pub token: String,
+}
+
+/// What an organisation serves, as it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// Where it is from; what was kept for another address is not used.
+    pub url: String,
+    /// `config` of the first answer.
+    pub config: Map<String, Value>,
+    /// The second answer, when `remote_config` names one, and its address.
+    pub remote: Option<(String, Map<String, Value>)>,
+}
+
+impl Document {
+    /// The configurations in it with their sources, the weaker first.
+    pub fn configs(self, url: &str) -> Vec<(String, Value)> {
+        let first = (well_known(url), Value::Object(self.config));
+        let second = self.remote.map(|(source, config)| (source, Value::Object(config)));
+        std::iter::once(first).chain(second).collect()
+    }
+}
+
+/// A request for the second answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+}
+
+/// The `wellknown` entries of the credentials; ours lie over OpenCode's. What is broken there is told by whoever
+/// reads the keys.
+pub fn entries(environment: &Environment, paths: &Paths) -> Vec<Entry> {
+    let texts = match environment.get("OPENCODE_AUTH_CONTENT") {
+        Some(text) => vec![text.to_owned()],
+        None => {
+            [paths.opencode_auth(), paths.auth()].iter().filter_map(|file| read_bounded(file).ok()).collect()
+        }
+    };
+    let mut found = Map::new();
+    for text in texts {
+        if let Ok(entries) = serde_json::from_str::<Map<String, Value>>(&text) {
+            found.extend(entries);
+        }
+    }
+    let entry = |(url, value): (String, Value)| match AuthEntry::deserialize(value).ok()? {
+        AuthEntry::Wellknown { key, token } => {
+            Some(Entry { url: url.trim_end_matches('/').to_owned(), variable: key, token })
+        }
+        AuthEntry::Api { .. } | AuthEntry::Oauth { .. } => None,
+    };
+    found.into_iter().filter_map(entry).collect()
+}
+
+/// Where an organisation's configuration is asked for.
+pub fn well_known(url: &str) -> String {
+    format!("{url}/.well-known/opencode")
+}
+
+/// Whether a configuration may be fetched from there: it may start programs, so nobody on the way may change it.
+pub fn is_trusted(url: &str) -> bool {
+    if url.starts_with("https://") {
+        return true;
+    }
+    let Some(rest) = url.strip_prefix("http://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Reads the first answer: its configuration, and what else to ask for.
+pub fn first_answer(
+    text: &str,
+    environment: &Environment,
+) -> Result<(Map<String, Value>, Option<Request>), String> {
+    #[derive(Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        config: Option<Map<String, Value>>,
+        #[serde(default)]
+        remote_config: Option<Remote>,
+    }
+    #[derive(Deserialize)]
+    struct Remote {
+        url: String,
+        #[serde(default)]
+        headers: Map<String, Value>,
+    }
+    let answer: Answer =
+        serde_json::from_str(text).map_err(|err| format!("is not what was expected: {err}"))?;
+    let request = answer.remote_config.map(|remote| Request {
+        url: remote.url,
+        headers: remote
+            .headers
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, fill(value.as_str()?, environment))))
+            .collect(),
+    });
+    Ok((answer.config.unwrap_or_default(), request))
+}
+
+/// Reads the second answer: the configuration itself, or under `config`.
+pub fn second_answer(text: &str) -> Result<Map<String, Value>, String> {
+    let mut config: Map<String, Value> =
+        serde_json::from_str(text).map_err(|err| format!("is not what was expected: {err}"))?;
+    match config.get_mut("config") {
+        Some(Value::Object(inner)) => Ok(std::mem::take(inner)),
+        Some(_) | None => Ok(config),
+    }
+}
+
+/// Replaces `{env:NAME}`.
+fn fill(text: &str, environment: &Environment) -> String {
+    let substitutes = jsonc::Substitutes {
+        variable: &|name| environment.get(name).map(str::to_owned),
+        file: &|name| Err(format!("{{file:{name}}}")),
+    };
+    let quoted = Value::from(text).to_string();
+    let document = jsonc::parse(&format!("{{\"x\": {quoted}}}"), &substitutes);
+    document.value.get("x").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Where an organisation's configuration is kept.
+pub fn cache_file(paths: &Paths, url: &str) -> PathBuf {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    let name: String = url.chars().map(plain).take(80).collect();
+    // Two addresses may look alike without their punctuation.
+    let hash = url.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    paths.data.join("cache/remote-config").join(format!("{name}-{hash:016x}.json"))
+}
+
+/// What was kept for the address; none when nothing was.
+pub fn cached(file: &Path, url: &str) -> Result<Option<Document>, String> {
+    let text = match read_bounded(file) {
+        Ok(text) => text,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(err) => return Err(format!("cannot be read: {err}; it is fetched again")),
+    };
+    match serde_json::from_str::<Document>(&text) {
+        Ok(document) if document.url == url => Ok(Some(document)),
+        Ok(_) => Ok(None),
+        Err(_) => Err("is damaged; it is fetched again".to_owned()),
+    }
+}
+
+/// Keeps a document; false when the same was kept already.
+pub fn keep(file: &Path, document: &Document) -> io::Result<bool> {
+    if cached(file, &document.url).ok().flatten().as_ref() == Some(document) {
+        return Ok(false);
+    }
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let draft = file.with_extension(format!("json.{}", std::process::id()));
+    let mut output =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    output.write_all(&serde_json::to_vec(document)?)?;
+    fs::rename(&draft, file)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests;

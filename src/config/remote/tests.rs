@@ -1,0 +1,91 @@
+//! Whose configuration is asked for, what an answer means, and what is kept of it.
+
+use std::{collections::BTreeMap, fs};
+
+use serde_json::{Map, Value, json};
+
+use super::*;
+
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+    Environment { variables: BTreeMap::from_iter(variables), home: PathBuf::from("/nowhere") }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+#[test]
+fn well_known_entries_are_found_among_the_credentials() {
+    let auth = json!({
+        "anthropic": {"type": "api", "key": "k"},
+        "https://corp.example/": {"type": "wellknown", "key": "CORP_TOKEN", "token": "t"},
+        "broken": 1,
+    });
+    let environment = environment(&[("OPENCODE_AUTH_CONTENT", &auth.to_string())]);
+    let entry = Entry {
+        url: "https://corp.example".to_owned(),
+        variable: "CORP_TOKEN".to_owned(),
+        token: "t".to_owned(),
+    };
+    assert_eq!(entries(&environment, &Paths::new(&environment)), [entry]);
+}
+
+#[test]
+fn only_addresses_that_nobody_can_answer_for_are_trusted() {
+    let trusted = [
+        "https://a.example",
+        "http://127.0.0.1:80/x",
+        "http://localhost:1",
+        "http://[::1]:9",
+        "http://127.9.9.9",
+    ];
+    assert!(trusted.into_iter().all(is_trusted));
+    let others = [
+        "http://a.example",
+        "http://127.0.0.1.example",
+        "http://localhost.example",
+        "http://127.0.0.1@a.example",
+        "ftp://localhost",
+        "file:///etc/passwd",
+        "",
+    ];
+    for other in others {
+        assert!(!is_trusted(other), "{other}");
+    }
+}
+
+#[test]
+fn answers_hold_a_configuration_or_where_it_is() {
+    let environment = environment(&[("CORP_TOKEN", "t\"t")]);
+    let answer = json!({
+        "config": {"model": "a/b"},
+        "remote_config": {"url": "https://c.example/x", "headers": {"Authorization": "Bearer {env:CORP_TOKEN}"}},
+    });
+    let (config, request) = first_answer(&answer.to_string(), &environment).unwrap();
+    assert_eq!(Value::Object(config), json!({"model": "a/b"}));
+    let headers = vec![("Authorization".to_owned(), "Bearer t\"t".to_owned())];
+    assert_eq!(request, Some(Request { url: "https://c.example/x".to_owned(), headers }));
+    assert_eq!(first_answer("{}", &environment), Ok((Map::new(), None)));
+    assert!(first_answer("<html>", &environment).is_err());
+    assert_eq!(second_answer(r#"{"config": {"a": 1}}"#), Ok(object(json!({"a": 1}))));
+    assert_eq!(second_answer(r#"{"a": 1}"#), Ok(object(json!({"a": 1}))));
+}
+
+#[test]
+fn what_is_kept_belongs_to_its_address() {
+    let temporary = tempfile::tempdir().unwrap();
+    let paths = Paths { data: temporary.path().to_owned(), ..Paths::new(&environment(&[])) };
+    let url = "https://corp.example/a";
+    let file = cache_file(&paths, url);
+    assert_ne!(file, cache_file(&paths, "https://corp.example-a"));
+    assert_eq!(cached(&file, url), Ok(None));
+    let document = Document { url: url.to_owned(), config: object(json!({"a": 1})), remote: None };
+    assert!(keep(&file, &document).unwrap());
+    assert!(!keep(&file, &document).unwrap());
+    assert_eq!(cached(&file, url), Ok(Some(document.clone())));
+    assert_eq!(cached(&file, "https://other.example"), Ok(None));
+    fs::write(&file, "{").unwrap();
+    assert_eq!(cached(&file, url), Err("is damaged; it is fetched again".to_owned()));
+    assert!(keep(&file, &document).unwrap());
+}

@@ -1,0 +1,187 @@
+//! Which source set each value of the resolved configuration, and what it overrode.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+
+use super::{
+    layer::{Layer, pointer},
+    merge::plugin_name,
+};
+use crate::base::text::head;
+
+/// A value of the resolved configuration that is no object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leaf {
+    pub path: Vec<String>,
+    pub value: Value,
+    /// Who says it, the strongest first; what follows the first is overridden.
+    pub said_by: Vec<Saying>,
+}
+
+/// What one source says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Saying {
+    pub source: String,
+    /// Line and column, 1-based, where the source has lines.
+    pub position: Option<(usize, usize)>,
+    pub value: Value,
+}
+
+impl std::fmt::Display for Saying {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.position {
+            Some((line, column)) => write!(f, "{}:{line}:{column}", self.source),
+            None => f.write_str(&self.source),
+        }
+    }
+}
+
+/// Every value of `raw`, which `layers` were merged to, in its order.
+pub fn leaves(raw: &Map<String, Value>, layers: &[Layer]) -> Vec<Leaf> {
+    let mut leaves = Vec::new();
+    for (key, value) in raw {
+        let joined = matches!(key.as_str(), "instructions" | "plugin");
+        match value {
+            Value::Array(list) if joined => {
+                for element in list {
+                    leaves.push(joined_leaf(key, element, layers));
+                }
+            }
+            _ => collect(&mut vec![key.clone()], value, layers, &mut leaves),
+        }
+    }
+    leaves
+}
+
+/// One line for each value, below it who set it and what that overrode.
+pub fn render(leaves: &[Leaf], is_masked: bool) -> String {
+    let mut text = String::new();
+    let masked_at = |path: &mut Vec<String>, value: &Value| {
+        if is_masked { masked_at(path, value) } else { value.clone() }
+    };
+    for leaf in leaves {
+        let name: Vec<String> = leaf.path.iter().map(|key| quoted(key)).collect();
+        let mut path = leaf.path.clone();
+        let _ = writeln!(text, "{} = {}", name.join("."), shown(&masked_at(&mut path, &leaf.value)));
+        for (idx, saying) in leaf.said_by.iter().enumerate() {
+            let _ = match idx {
+                0 => writeln!(text, "    {saying}"),
+                _ => {
+                    let value = shown(&masked_at(&mut path, &saying.value));
+                    writeln!(text, "    over {saying}: {value}")
+                }
+            };
+        }
+    }
+    text
+}
+
+/// A key as it may stand between dots.
+fn quoted(key: &str) -> String {
+    let is_plain = !key.is_empty() && !key.contains(|letter: char| letter == '.' || letter.is_whitespace());
+    if is_plain { key.to_owned() } else { Value::from(key).to_string() }
+}
+
+/// A value on one line that is not too long.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    let kept = head(&text, 120);
+    if kept.len() < text.len() { format!("{kept}…") } else { text }
+}
+
+fn collect(path: &mut Vec<String>, value: &Value, layers: &[Layer], leaves: &mut Vec<Leaf>) {
+    match value {
+        Value::Object(object) if !object.is_empty() => {
+            for (key, value) in object {
+                path.push(key.clone());
+                collect(path, value, layers, leaves);
+                path.pop();
+            }
+        }
+        _ => {
+            let said_by = layers.iter().rev().filter_map(|layer| saying(layer, path)).collect();
+            leaves.push(Leaf { path: path.clone(), value: value.clone(), said_by });
+        }
+    }
+}
+
+/// What a layer says of a path: the value there, or the one above that takes its place.
+fn saying(layer: &Layer, path: &[String]) -> Option<Saying> {
+    let mut keys = path.iter();
+    let mut value = layer.value.get(keys.next()?)?;
+    let mut depth = 1;
+    for key in keys {
+        match value {
+            Value::Object(object) => value = object.get(key)?,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => break,
+        }
+        depth += 1;
+    }
+    if value.is_null() {
+        return None;
+    }
+    let keys: Vec<&str> = path.iter().map(String::as_str).collect();
+    // A value that was brought into another form stands where the nearest key around it stands.
+    let position = (1..=depth).rev().find_map(|depth| layer.position(keys.get(..depth)?));
+    Some(Saying { source: layer.source.clone(), position, value: value.clone() })
+}
+
+/// An element of a list that the layers add to.
+fn joined_leaf(key: &str, element: &Value, layers: &[Layer]) -> Leaf {
+    let mut said_by = Vec::new();
+    for layer in layers.iter().rev() {
+        for (idx, value) in layer.value.get(key).and_then(Value::as_array).into_iter().flatten().enumerate() {
+            let is_same = match key {
+                "plugin" => plugin_name(value) == plugin_name(element),
+                _ => value == element,
+            };
+            if is_same {
+                let position = layer.places.get(&pointer(&[key, &idx.to_string()])).copied();
+                said_by.push(Saying { source: layer.source.clone(), position, value: value.clone() });
+            }
+        }
+    }
+    Leaf { path: vec![key.to_owned()], value: element.clone(), said_by }
+}
+
+/// Puts stars in the place of what is secret: keys, tokens, headers and the environment of programs.
+pub fn masked(raw: &Map<String, Value>) -> Map<String, Value> {
+    let mut path = Vec::new();
+    let object = raw.iter().map(|(key, value)| {
+        path.push(key.clone());
+        let value = masked_at(&mut path, value);
+        path.pop();
+        (key.clone(), value)
+    });
+    object.collect()
+}
+
+/// The value as it may be shown, by where it stands.
+pub fn masked_at(path: &mut Vec<String>, value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let entries = object.iter().map(|(key, value)| {
+                path.push(key.clone());
+                let value = masked_at(path, value);
+                path.pop();
+                (key.clone(), value)
+            });
+            Value::Object(entries.collect())
+        }
+        Value::Array(list) => Value::Array(list.iter().map(|value| masked_at(path, value)).collect()),
+        Value::String(text) if !text.is_empty() && is_secret(path) => Value::from("********"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+fn is_secret(path: &[String]) -> bool {
+    let plain = |key: &String| key.to_lowercase().replace(['_', '-'], "");
+    let names = ["apikey", "token", "secret", "password", "authorization", "credential"];
+    let Some((last, above)) = path.split_last() else { return false };
+    names.iter().any(|name| plain(last).contains(name))
+        || above.iter().any(|key| matches!(plain(key).as_str(), "headers" | "environment" | "env"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Who set what; the goldens in `fixtures/config` show it for whole setups.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{leaves, masked, render};
+use crate::config::{
+    decode::merged,
+    layer::{Kind, Layer},
+};
+
+fn layers(values: &[Value]) -> Vec<Layer> {
+    let layers = values.iter().enumerate().map(|(idx, value)| {
+        Layer::new(Kind::File, &format!("file{idx}"), Path::new("/"), value.as_object().unwrap().clone())
+    });
+    layers.collect()
+}
+
+#[track_caller]
+fn check(values: &[Value], expected: &str) {
+    let layers = layers(values);
+    assert_eq!(render(&leaves(&merged(&layers), &layers), true), expected);
+}
+
+#[test]
+fn the_strongest_comes_first_and_what_it_overrode_below() {
+    check(
+        &[json!({"a": {"b": 1}}), json!({"a": {"b": 2, "c": null}}), json!({"a": {"c": 3}})],
+        "a.b = 2\n    file1\n    over file0: 1\na.c = 3\n    file2\n",
+    );
+    check(
+        &[json!({"lsp": {"x": {"disabled": true}}}), json!({"lsp": false})],
+        "lsp = false\n    file1\n    over file0: {\"x\":{\"disabled\":true}}\n",
+    );
+    check(
+        &[json!({"lsp": false}), json!({"lsp": {"x": {"disabled": true}}})],
+        "lsp.x.disabled = true\n    file1\n    over file0: false\n",
+    );
+}
+
+#[test]
+fn elements_of_joined_lists_have_their_own_sources() {
+    check(
+        &[
+            json!({"instructions": ["a"], "plugin": ["p@1"]}),
+            json!({"instructions": ["b"], "plugin": ["p@2"]}),
+        ],
+        "instructions = \"a\"\n    file0\ninstructions = \"b\"\n    file1\n\
+         plugin = \"p@2\"\n    file1\n    over file0: \"p@1\"\n",
+    );
+}
+
+#[test]
+fn secrets_are_masked() {
+    let value = json!({
+        "provider": {"p": {"options": {"apiKey": "k", "baseURL": "u", "headers": {"X": "h"}}, "env": ["NAME"]}},
+        "mcp": {"m": {"environment": {"A": "1"}, "headers": {"B": "2"}}},
+        "compaction": {"preserve_recent_tokens": 5},
+        "agent": {"token-counter": {"prompt": "Count."}},
+    });
+    let shown = Value::Object(masked(value.as_object().unwrap()));
+    let stars = "********";
+    let expected = json!({
+        "provider": {"p": {"options": {"apiKey": stars, "baseURL": "u", "headers": {"X": stars}}, "env": ["NAME"]}},
+        "mcp": {"m": {"environment": {"A": stars}, "headers": {"B": stars}}},
+        "compaction": {"preserve_recent_tokens": 5},
+        "agent": {"token-counter": {"prompt": "Count."}},
+    });
+    assert_eq!(shown, expected);
+    check(
+        &[json!({"token": "x"}), json!({"token": "y"})],
+        "token = \"********\"\n    file1\n    over file0: \"********\"\n",
+    );
+}

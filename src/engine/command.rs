@@ -1,0 +1,314 @@
+//! Slash commands: which one a prompt calls, and what it says to the model in the user's place (facts: OpenCode §6.9).
+
+use std::path::Path;
+
+use serde_json::json;
+use windlass_protocol::opencode::{
+    config::AgentMode,
+    event::EventPayload,
+    message::ModelRef,
+    part::{FilePart, PartKind, ToolPart, ToolState},
+};
+
+use super::{
+    EngineError, EngineErrorKind,
+    answer::Call,
+    attach,
+    calls::{self, CallsEnd, TaskCall, Toolbox},
+    compact,
+    session::{Invocation, PromptInput, PromptPart, StopReason},
+    shown::ShownInstructions,
+    state::{Journal, SessionState},
+    step,
+    turn::{self, TurnCx, text_part},
+    workspace::Loaded,
+};
+use crate::{
+    base::{ids, mime},
+    config::decode::parse_model,
+    library::{
+        commands::{Body, Command, template},
+        skills,
+    },
+    provider::{Finish, Usage},
+};
+
+pub mod own;
+mod shell;
+
+/// What the model reads behind a subagent's answer, so that it goes on (facts: OpenCode §6.3).
+const SUMMARIZE: &str = "Summarize the task tool output above and continue with your task.";
+
+/// A command that a prompt calls.
+#[derive(Debug, Clone)]
+pub struct Called {
+    pub command: Command,
+    /// What was typed behind the name.
+    pub arguments: String,
+    /// The whole of what was typed.
+    typed: String,
+    /// What else was in the prompt.
+    others: Vec<PromptPart>,
+    is_subtask: bool,
+}
+
+/// How a command began.
+pub enum Begun {
+    /// The model is to answer now.
+    Prompt,
+    /// There is nothing to answer any more.
+    Ended(StopReason),
+}
+
+/// Takes the command out of a prompt that calls one, and lets the command's agent and model answer it.
+///
+/// Words that begin with a slash and name no command are words.
+pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Called>, EngineError> {
+    let (name, arguments, typed, others) = match std::mem::take(&mut input.invocation) {
+        Invocation::None => return Ok(None),
+        Invocation::Slash => {
+            let (typed, others) = split(&loaded.config.directory, &input.parts);
+            let Some(rest) = typed.trim_start().strip_prefix('/') else { return Ok(None) };
+            let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            if !loaded.commands.contains_key(name) {
+                return Ok(None);
+            }
+            (name.to_owned(), arguments.trim().to_owned(), typed, others)
+        }
+        Invocation::Named(name) => {
+            let (words, others) = split(&loaded.config.directory, &input.parts);
+            let arguments = words.trim().to_owned();
+            let typed = format!("/{name} {arguments}");
+            (name, arguments, typed.trim_end().to_owned(), others)
+        }
+    };
+    let Some(command) = loaded.commands.get(&name).cloned() else {
+        let names: Vec<&str> = loaded.commands.keys().map(String::as_str).collect();
+        let message = format!("Command not found: \"{name}\". Available commands: {}", names.join(", "));
+        return Err(EngineError::new(EngineErrorKind::InvalidInput, message));
+    };
+    let agent = command.agent.as_deref().map(|name| loaded.checked_agent(name)).transpose()?;
+    let model = command.model.as_deref().map(|text| model(loaded, &command, text)).transpose()?;
+    let is_subagent = agent.is_some_and(|agent| agent.mode == AgentMode::Subagent);
+    let is_subtask = command.subtask.unwrap_or(is_subagent);
+    if !is_subtask {
+        if let Some(agent) = agent {
+            input.agent = Some(agent.name.clone());
+            // The command's own agent brings its own model along.
+            input.model = input.model.take().filter(|_| agent.model.is_none());
+        }
+        input.model = model.or(input.model.take());
+    }
+    Ok(Some(Called { command, arguments, typed, others, is_subtask }))
+}
+
+fn model(loaded: &Loaded, command: &Command, text: &str) -> Result<ModelRef, EngineError> {
+    let invalid = |message: String| EngineError::new(EngineErrorKind::InvalidInput, message);
+    let reference = parse_model(text).ok_or_else(|| {
+        invalid(format!("The command /{} names the model `{text}`; one is `provider/model`.", command.name))
+    })?;
+    loaded.named_model(&reference)?;
+    Ok(ModelRef { variant: command.variant.clone().or(reference.variant.clone()), ..reference })
+}
+
+/// What a prompt's typed texts say together, and its other parts.
+fn split(directory: &Path, parts: &[PromptPart]) -> (String, Vec<PromptPart>) {
+    let mut typed = String::new();
+    let mut others = Vec::new();
+    for part in parts {
+        match part {
+            PromptPart::Text { text, is_synthetic: false, is_ignored: false } => typed.push_str(text),
+            PromptPart::File(file) => {
+                // Editors put a file that is mentioned among words between two texts.
+                if typed.contains(' ') && typed.ends_with(char::is_whitespace) {
+                    typed.push_str(&name_of(directory, file));
+                }
+                others.push(part.clone());
+            }
+            PromptPart::Text { .. } | PromptPart::Document(_) | PromptPart::Agent { .. } => {
+                others.push(part.clone())
+            }
+        }
+    }
+    (typed, others)
+}
+
+fn name_of(directory: &Path, file: &FilePart) -> String {
+    let path = reqwest::Url::parse(&file.url).ok().filter(|url| url.scheme() == "file");
+    let Some(path) = path.and_then(|url| url.to_file_path().ok()) else { return String::new() };
+    path.strip_prefix(directory).unwrap_or(&path).display().to_string()
+}
+
+/// Says a command's prompt in the user's place.
+///
+/// What the user typed stays in the message for the user to see; what the model reads is synthetic.
+pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) -> Result<Begun, EngineError> {
+    let Called { command, arguments, typed, others, is_subtask } = called;
+    let text = match &command.body {
+        Body::Template(text) => Some(text.clone()),
+        Body::Skill(_) => Some(skill_text(&command).await?),
+        Body::Compact | Body::Own(_) => None,
+    };
+    let mut journal = Journal::default();
+    turn::push_prompt(cx, state, &mut journal);
+    state.push_part(text_part(typed, false, true), &mut journal);
+    let message_id = state.history.last().map(|message| message.info.id().clone());
+    if let Some(message_id) = message_id.clone() {
+        journal.event(EventPayload::CommandExecuted {
+            name: command.name.clone(),
+            session_id: state.info.id.clone(),
+            arguments: arguments.clone(),
+            message_id,
+        });
+    }
+    commit(cx, &mut journal).await?;
+    let (Some(text), Some(message_id)) = (text, message_id) else {
+        return Ok(Begun::Ended(compact::run(cx, state, &arguments).await?));
+    };
+
+    let pieces = template::expand(&text, &arguments);
+    let mentioned = mentioned(cx, &pieces).await;
+    let text = match shell::fill(cx, state, pieces).await? {
+        shell::Filled::Whole(text) => text,
+        shell::Filled::Refused(reason) => {
+            let text =
+                format!("/{} was not carried out, and the model was not asked. {reason}", command.name);
+            own::say(cx, state, text).await?;
+            return Ok(Begun::Ended(StopReason::EndTurn));
+        }
+        shell::Filled::Interrupted => {
+            state.close_parts(&mut journal);
+            commit(cx, &mut journal).await?;
+            return Ok(Begun::Ended(StopReason::Cancelled));
+        }
+    };
+    let mut parts = mentioned;
+    parts.extend(others);
+    if is_subtask {
+        return subtask(cx, state, &command, text, parts).await;
+    }
+    parts.insert(0, PromptPart::Text { text, is_synthetic: true, is_ignored: false });
+    let noted_files = state.noted_files.clone();
+    let shown = ShownInstructions::new(&cx.instructions, &state.history);
+    let words = attach::words(&parts);
+    let kinds = tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => words,
+        kinds = attach::resolve(cx, &noted_files, &shown, &message_id, parts) => kinds,
+    };
+    for kind in kinds {
+        state.push_part(kind, &mut journal);
+    }
+    commit(cx, &mut journal).await?;
+    Ok(Begun::Prompt)
+}
+
+async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineError> {
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+/// A skill's text, with where its files are.
+async fn skill_text(command: &Command) -> Result<String, EngineError> {
+    let Body::Skill(location) = &command.body else { return Ok(String::new()) };
+    let location = location.clone();
+    let read = tokio::task::spawn_blocking(move || {
+        let body = skills::read_body(&location)?;
+        let directory = location.parent().unwrap_or(&location).display().to_string();
+        Ok(format!("{body}\n\nPaths in this text start from {directory}"))
+    });
+    let read = read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?;
+    read.map_err(|reason: String| EngineError::new(EngineErrorKind::InvalidInput, reason))
+}
+
+/// The files that a command's text mentions by `@path`, as attachments. What is no file is words.
+async fn mentioned(cx: &TurnCx<'_>, pieces: &[template::Piece]) -> Vec<PromptPart> {
+    let texts = pieces.iter().filter_map(|piece| match piece {
+        template::Piece::Text(text) => Some(text.as_str()),
+        template::Piece::Shell(_) => None,
+    });
+    let config = &cx.loaded.config;
+    let names = texts.flat_map(template::mentions).map(|name| match name.strip_prefix("~/") {
+        Some(rest) => (name.to_owned(), vec![config.environment.home.join(rest)]),
+        None => {
+            let bases = [&config.directory, &config.worktree];
+            (name.to_owned(), bases.map(|base| base.join(name)).to_vec())
+        }
+    });
+    let names: Vec<_> = names.collect();
+    let found = tokio::task::spawn_blocking(move || {
+        let files = names.into_iter().filter_map(|(name, paths)| {
+            let (path, metadata) =
+                paths.into_iter().find_map(|path| Some((path.clone(), path.metadata().ok()?)))?;
+            let mime = match metadata.is_dir() {
+                true => "application/x-directory",
+                false => mime::of_path(&name).unwrap_or("text/plain"),
+            };
+            let url = reqwest::Url::from_file_path(&path).ok()?.to_string();
+            Some(PromptPart::File(FilePart {
+                mime: mime.to_owned(),
+                filename: Some(name),
+                url,
+                source: None,
+            }))
+        });
+        files.collect::<Vec<_>>()
+    });
+    found.await.unwrap_or_default()
+}
+
+/// Gives the command to a subagent; its answer is what the model goes on from.
+async fn subtask(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    command: &Command,
+    prompt: String,
+    attachments: Vec<PromptPart>,
+) -> Result<Begun, EngineError> {
+    let agent = command.agent.clone().unwrap_or_else(|| cx.agent.name.clone());
+    let model = command.model.as_deref().map(|text| model(&cx.loaded, command, text)).transpose()?;
+    let description = match command.description.is_empty() {
+        true => command.name.clone(),
+        false => command.description.clone(),
+    };
+    let mut journal = Journal::default();
+    state.push_part(
+        PartKind::Subtask {
+            prompt: prompt.clone(),
+            description: description.clone(),
+            agent: agent.clone(),
+            model: model.clone(),
+            command: Some(command.name.clone()),
+        },
+        &mut journal,
+    );
+    commit(cx, &mut journal).await?;
+
+    step::begin(cx, state, None).await?;
+    let input = json!({
+        "description": description, "prompt": prompt, "subagent_type": agent, "command": command.name,
+    });
+    let call_id = format!("call_{}", ids::random(24));
+    let tool = ToolPart {
+        call_id: call_id.clone(),
+        tool: "task".to_owned(),
+        state: ToolState::Pending { input: json!({}), raw: String::new() },
+        metadata: None,
+    };
+    let part = state.push_part(PartKind::Tool(Box::new(tool)), &mut journal);
+    commit(cx, &mut journal).await?;
+    let toolbox = Toolbox::for_task(cx, state, TaskCall { agent, model, attachments });
+    let call = Call { part, call_id, tool: "task".to_owned(), raw: input.to_string() };
+    let end = calls::run(cx, state, &toolbox, vec![call]).await?;
+    if end == CallsEnd::Interrupted {
+        step::interrupt(cx, state).await?;
+        return Ok(Begun::Ended(StopReason::Cancelled));
+    }
+    step::end(cx, state, Finish::ToolCalls, Usage::default()).await?;
+    if end == CallsEnd::Rejected {
+        return Ok(Begun::Ended(StopReason::EndTurn));
+    }
+    turn::push_prompt(cx, state, &mut journal);
+    state.push_part(text_part(SUMMARIZE.to_owned(), true, false), &mut journal);
+    commit(cx, &mut journal).await?;
+    Ok(Begun::Prompt)
+}

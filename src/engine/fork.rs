@@ -1,0 +1,106 @@
+//! Copies a conversation into a new session (facts: OpenCode §1.6).
+
+use std::collections::HashMap;
+
+use windlass_protocol::opencode::{
+    event::{EventPayload, SessionInfo},
+    id::MessageId,
+    message::{Message, MessageWithParts, Tokens},
+    part::{Attachment, Part, PartKind, ToolState},
+    session::{Session, SessionTime},
+};
+
+use super::{Engine, EngineError, EngineErrorKind, project, revert};
+use crate::{
+    base::{clock, ids},
+    storage::Write,
+};
+
+/// Makes a session that begins with everything said so far; what is undone stays behind, and so do the session's own
+/// rules, its list and its costs.
+pub async fn fork(
+    engine: &Engine,
+    info: &Session,
+    history: &[MessageWithParts],
+) -> Result<Session, EngineError> {
+    let now = clock::now_ms();
+    let forked = Session {
+        id: ids::session(),
+        slug: project::slug(),
+        title: title(&info.title),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        parent_id: None,
+        cost: 0.0,
+        tokens: Tokens::default(),
+        summary: None,
+        permission: None,
+        revert: None,
+        time: SessionTime { created: now, updated: now, compacting: None, archived: None },
+        ..info.clone()
+    };
+    let messages = revert::without_undone(info, history.to_vec());
+    let writes = copies(&forked, messages);
+    if !engine.storage().create_session(forked.clone()).await? {
+        return Err(EngineError::new(EngineErrorKind::Internal, "the new session's id is taken; try again"));
+    }
+    engine.storage().apply(writes).await?;
+    let event = SessionInfo { session_id: forked.id.clone(), info: Box::new(forked.clone()) };
+    engine.bus().publish(EventPayload::SessionCreated(event));
+    Ok(forked)
+}
+
+/// `<title> (fork #1)`; the fork of a fork counts on.
+fn title(title: &str) -> String {
+    let earlier = title.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (fork #"));
+    let earlier = earlier.and_then(|(base, n_fork)| Some((base, n_fork.parse::<u32>().ok()?)));
+    match earlier {
+        Some((base, n_fork)) => format!("{base} (fork #{})", n_fork.saturating_add(1)),
+        None => format!("{title} (fork #1)"),
+    }
+}
+
+/// The messages under ids of the new session's own, in the same order.
+fn copies(forked: &Session, messages: Vec<MessageWithParts>) -> Vec<Write> {
+    let new_ids: HashMap<MessageId, MessageId> =
+        messages.iter().map(|message| (message.info.id().clone(), ids::message())).collect();
+    let new_id = |id: &MessageId| new_ids.get(id).unwrap_or(id).clone();
+    let mut writes = Vec::new();
+    for MessageWithParts { info, parts } in messages {
+        let message_id = new_id(info.id());
+        writes.push(Write::Message(match info {
+            Message::User(mut user) => {
+                user.id = message_id.clone();
+                user.session_id = forked.id.clone();
+                Message::User(user)
+            }
+            Message::Assistant(mut answer) => {
+                answer.id = message_id.clone();
+                answer.session_id = forked.id.clone();
+                answer.parent_id = new_id(&answer.parent_id);
+                Message::Assistant(answer)
+            }
+        }));
+        for part in parts {
+            let mut kind = part.kind;
+            if let PartKind::Compaction { tail_start_id: Some(tail_start), .. } = &mut kind {
+                *tail_start = new_id(tail_start);
+            } else if let PartKind::Tool(tool) = &mut kind
+                && let ToolState::Completed { attachments: Some(attachments), .. } = &mut tool.state
+            {
+                attachments.iter_mut().for_each(|it| own(it, forked, &message_id));
+            }
+            let (session_id, message_id) = (forked.id.clone(), message_id.clone());
+            writes.push(Write::Part(Part { id: ids::part(), session_id, message_id, kind }));
+        }
+    }
+    writes
+}
+
+fn own(attachment: &mut Attachment, forked: &Session, message_id: &MessageId) {
+    attachment.id = ids::part();
+    attachment.session_id = forked.id.clone();
+    attachment.message_id = message_id.clone();
+}
+
+#[cfg(test)]
+mod tests;

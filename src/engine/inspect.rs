@@ -1,0 +1,123 @@
+//! What an agent comes to: the request that a turn of its would send, put together as for a turn and not sent.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule};
+
+use super::{
+    Engine, EngineError, NewSession, calls::Toolbox, project, prompt, session::SessionCx,
+    state::SessionState, subtask, turn::TurnCx,
+};
+use crate::{
+    base::ids,
+    config::Warning,
+    library::{Agent, Instructions},
+};
+
+/// How long MCP servers may take to say which tools they have.
+const MCP_LIMIT: Duration = Duration::from_secs(5);
+
+/// Everything that a model is told for an agent.
+pub struct AgentView {
+    pub agent: Agent,
+    pub model: ModelRef,
+    /// The system prompt's texts as they are sent.
+    pub system: Vec<String>,
+    /// Files and pages among the instructions, and the bytes each takes.
+    pub instructions: Vec<(String, usize)>,
+    /// Names and first lines.
+    pub tools: Vec<(String, String)>,
+    /// The agent's and, where it is a subagent, those of the session it would work in; the last match decides.
+    pub rules: Vec<Rule>,
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    pub max_output_tokens: Option<u64>,
+    /// Over the model's own.
+    pub options: Map<String, Value>,
+    pub warnings: Vec<Warning>,
+}
+
+/// Works out what an agent would be sent in a directory, with its own model or another.
+pub async fn inspect(
+    engine: &Engine,
+    directory: &Path,
+    name: &str,
+    model: Option<&ModelRef>,
+) -> Result<AgentView, EngineError> {
+    let workspace = engine.workspace(directory).await?;
+    workspace.mcp().settled(MCP_LIMIT).await;
+    let loaded = workspace.loaded();
+    let agent = loaded.checked_agent(name)?.clone();
+    let model = loaded.checked_model(model, &agent)?.clone();
+    let Instructions { blocks, warnings } = engine.read_instructions(&loaded).await;
+
+    let new = NewSession { directory: directory.to_owned(), ..NewSession::default() };
+    let mut info = super::new_info(new, &loaded.config.worktree, project::GLOBAL.to_owned());
+    if agent.mode == AgentMode::Subagent {
+        info.permission = Some(subtask::inherited(&[], &agent));
+    }
+    // The session is stored nowhere, and nothing is ever put into its inbox.
+    let (inbox, _) = mpsc::channel(1);
+    let session = SessionCx {
+        engine: engine.clone(),
+        id: ids::session(),
+        workspace: workspace.clone(),
+        mcp: None,
+        limits: Default::default(),
+        tickets: Arc::default(),
+        told: Mutex::default(),
+        own_inbox: inbox.downgrade(),
+    };
+    let variant = loaded.variant_for(&agent, &model, None);
+    let cx = TurnCx {
+        session: &session,
+        loaded: loaded.clone(),
+        agent,
+        model,
+        variant,
+        instructions: blocks,
+        cancel: CancellationToken::new(),
+    };
+    let state = SessionState {
+        info,
+        history: Vec::new(),
+        todos: Vec::new(),
+        noted_files: Default::default(),
+        switch: None,
+    };
+    let toolbox = Toolbox::new(&cx, &state);
+    let prompt = prompt::assemble(&prompt::Inputs {
+        loaded: &loaded,
+        agent: &cx.agent,
+        model: &cx.model,
+        variant: cx.variant.as_deref(),
+        instructions: &cx.instructions,
+        state: &state,
+        tools: toolbox.specs(),
+        skills: toolbox.skills(),
+        is_last: false,
+    });
+    let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+    let tools = prompt.tools.iter().map(|tool| (tool.name.to_string(), first_line(&tool.description)));
+    let sizes = cx.instructions.iter().map(|block| (block.source.clone(), block.text.len()));
+    Ok(AgentView {
+        model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
+        system: prompt.system.iter().map(ToString::to_string).collect(),
+        instructions: sizes.collect(),
+        tools: tools.collect(),
+        rules: toolbox.rules().to_vec(),
+        temperature: prompt.temperature,
+        top_p: prompt.top_p,
+        max_output_tokens: prompt.max_output_tokens,
+        options: prompt.options.clone(),
+        warnings,
+        agent: cx.agent.clone(),
+    })
+}

@@ -1,0 +1,32 @@
+//! Agents that a user names by `@` in what they say (facts: OpenCode §6.1). Pure.
+
+use windlass_protocol::opencode::config::AgentMode;
+
+use super::workspace::Loaded;
+
+/// The subagents that a text names, each once, in its order.
+///
+/// An `@` inside a word or behind a backtick names nobody: it is an address or code.
+pub fn subagents(text: &str, loaded: &Loaded) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for (at, _) in text.match_indices('@') {
+        let before = text[..at].chars().next_back();
+        if before.is_some_and(|before| before.is_alphanumeric() || matches!(before, '_' | '`')) {
+            continue;
+        }
+        let rest = &text[at + 1..];
+        let end = rest.find(|c: char| c.is_whitespace() || matches!(c, ',' | '`')).unwrap_or(rest.len());
+        // What ends a sentence is not part of a name, unless an agent is named so.
+        let word = &rest[..end];
+        let bare = word.trim_end_matches(|c: char| c.is_ascii_punctuation());
+        let name = [word, bare].into_iter().find(|name| is_subagent(name, loaded));
+        if let Some(name) = name.filter(|name| found.iter().all(|known| known != name)) {
+            found.push(name.to_owned());
+        }
+    }
+    found
+}
+
+fn is_subagent(name: &str, loaded: &Loaded) -> bool {
+    loaded.agent(name).is_some_and(|agent| agent.mode != AgentMode::Primary && !agent.hidden)
+}

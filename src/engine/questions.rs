@@ -1,0 +1,167 @@
+//! Questions of tools to the user that wait for an answer, by id; any front end may give it, the first wins.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+use tokio::sync::oneshot;
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    id::{QuestionId, SessionId},
+    permission::ToolRef,
+    question::{Question, QuestionRequest},
+};
+
+use super::{state::SessionState, turn::TurnCx};
+use crate::{
+    base::{ids, lock::lock},
+    bus::Bus,
+    library::Agent,
+    tool::{Answers, ToolError, plan_enter, plan_exit},
+};
+
+/// What the model reads where no user can be reached.
+const NOBODY: &str = "Nobody can be asked: there is no user who could answer in this run. \
+                      Decide by yourself, go on, and say in your answer what you assumed.";
+
+/// Switches the tool `question` on where nobody seems to be there to answer, and off with `0` or `false`.
+const SWITCH: &str = "OPENCODE_ENABLE_QUESTION_TOOL";
+
+/// Whether a tool that needs the user, or that the configuration must switch on, is offered at all.
+pub fn is_offered(tool: &str, cx: &TurnCx<'_>, state: &SessionState) -> bool {
+    let config = &cx.loaded.config;
+    let is_answerable = cx.session.engine.questions().is_answerable();
+    // A subagent works for one task and has no mode that the user could see.
+    let may_switch_to = |agent: &str| {
+        let exists = cx.loaded.agent(agent).is_some_and(Agent::is_primary);
+        is_answerable && exists && cx.agent.name != agent && state.info.parent_id.is_none()
+    };
+    match tool {
+        "question" => match config.environment.get(SWITCH) {
+            Some(_) => config.environment.is_on(SWITCH),
+            None => is_answerable,
+        },
+        "plan_enter" => may_switch_to(plan_enter::AGENT),
+        "plan_exit" => may_switch_to(plan_exit::AGENT),
+        "batch" => config.raw.get("experimental").and_then(|it| it.get("batch_tool")) == Some(&true.into()),
+        _other => true,
+    }
+}
+
+/// See the module's comment. Cloning it shares it.
+#[derive(Clone)]
+pub struct Questions {
+    bus: Bus,
+    pending: Arc<Mutex<Vec<Pending>>>,
+    /// A front end can put questions to its user.
+    is_answerable: Arc<AtomicBool>,
+}
+
+struct Pending {
+    request: QuestionRequest,
+    answer: oneshot::Sender<Result<Answers, ToolError>>,
+}
+
+impl Questions {
+    pub fn new(bus: Bus) -> Self {
+        Self { bus, pending: Arc::default(), is_answerable: Arc::default() }
+    }
+
+    /// Whether there is a user who could answer.
+    pub fn is_answerable(&self) -> bool {
+        self.is_answerable.load(Ordering::Relaxed)
+    }
+
+    /// Says whether there is a user who could answer; when there is none any more, nothing goes on waiting for one.
+    pub fn set_answerable(&self, is_answerable: bool) {
+        self.is_answerable.store(is_answerable, Ordering::Relaxed);
+        if !is_answerable {
+            for pending in self.take(|_| true) {
+                self.refuse(pending, ToolError::Model(NOBODY.to_owned()));
+            }
+        }
+    }
+
+    /// Ends with the user's answers, one list for each question.
+    pub async fn ask(
+        &self,
+        session_id: &SessionId,
+        tool: ToolRef,
+        questions: Vec<Question>,
+    ) -> Result<Answers, ToolError> {
+        if !self.is_answerable() {
+            return Err(ToolError::Model(NOBODY.to_owned()));
+        }
+        let (answer, answered) = oneshot::channel();
+        let request = QuestionRequest {
+            id: ids::question(),
+            session_id: session_id.clone(),
+            questions,
+            tool: Some(tool),
+        };
+        let withdrawal = Withdrawal { questions: self, id: request.id.clone() };
+        lock(&self.pending).push(Pending { request: request.clone(), answer });
+        self.bus.publish(EventPayload::QuestionAsked(request));
+        let result = answered.await.unwrap_or(Err(ToolError::Cancelled { partial: None }));
+        drop(withdrawal);
+        result
+    }
+
+    /// Answers a pending question; what is missing counts as not answered, what is too much is dropped. False when
+    /// none with this id waits (any more).
+    pub fn reply(&self, id: &QuestionId, mut answers: Answers) -> bool {
+        let Some(pending) = self.take(|pending| pending.request.id == *id).pop() else { return false };
+        answers.resize(pending.request.questions.len(), Vec::new());
+        self.bus.publish(EventPayload::QuestionReplied {
+            session_id: pending.request.session_id,
+            request_id: pending.request.id,
+            answers: answers.clone(),
+        });
+        // The asking tool may have been cancelled in between.
+        let _ = pending.answer.send(Ok(answers));
+        true
+    }
+
+    /// Notes that the user does not want to answer. False when none with this id waits (any more).
+    pub fn reject(&self, id: &QuestionId) -> bool {
+        let Some(pending) = self.take(|pending| pending.request.id == *id).pop() else { return false };
+        self.refuse(pending, ToolError::Dismissed);
+        true
+    }
+
+    /// The questions of a session that wait now.
+    pub fn of_session(&self, id: &SessionId) -> Vec<QuestionRequest> {
+        let pending = lock(&self.pending);
+        pending.iter().filter(|it| it.request.session_id == *id).map(|it| it.request.clone()).collect()
+    }
+
+    fn refuse(&self, pending: Pending, error: ToolError) {
+        self.bus.publish(EventPayload::QuestionRejected {
+            session_id: pending.request.session_id,
+            request_id: pending.request.id,
+        });
+        let _ = pending.answer.send(Err(error));
+    }
+
+    fn take(&self, is_wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {
+        lock(&self.pending).extract_if(.., |pending| is_wanted(pending)).collect()
+    }
+}
+
+/// Takes the question back when the asking tool is cancelled, so that no front end goes on showing it.
+struct Withdrawal<'a> {
+    questions: &'a Questions,
+    id: QuestionId,
+}
+
+impl Drop for Withdrawal<'_> {
+    fn drop(&mut self) {
+        for pending in self.questions.take(|pending| pending.request.id == self.id) {
+            self.questions.refuse(pending, ToolError::Cancelled { partial: None });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! The slash commands of a workspace: built-in ones, those of the configuration, and skills.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use crate::config::Config;
+
+use super::skills::Skill;
+
+pub mod template;
+
+const INIT: &str = include_str!("commands/init.txt");
+const REVIEW: &str = include_str!("commands/review.txt");
+
+/// A prompt under a name, or something the daemon does by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    pub name: String,
+    pub description: String,
+    pub source: Source,
+    pub body: Body,
+    /// Agent that carries it out.
+    pub agent: Option<String>,
+    /// Model that carries it out, as `provider/model`.
+    pub model: Option<String>,
+    pub variant: Option<String>,
+    /// Whether a subagent carries it out; by default only when `agent` is one.
+    pub subtask: Option<bool>,
+}
+
+/// Where a command comes from.
+// MCP prompts will be a further source, named `server:prompt`, whose text is asked of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    Builtin,
+    /// `command` in the configuration, or a Markdown file.
+    Config,
+    Skill,
+}
+
+/// What a command does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// Says this to the model.
+    Template(String),
+    /// Says to the model what the body of this `SKILL.md` says.
+    Skill(PathBuf),
+    /// The daemon answers by itself, without a model.
+    Own(Own),
+    /// Summarises the conversation so that later turns begin from the summary.
+    Compact,
+}
+
+/// What the daemon does by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    Help,
+    Undo,
+    Redo,
+    Fork,
+    Status,
+    Models,
+    Permissions,
+}
+
+impl Command {
+    /// What to type behind the name; `None` when the command does nothing with it.
+    pub fn hint(&self) -> Option<String> {
+        match &self.body {
+            Body::Template(text) => template::hint(text),
+            Body::Compact => Some("what the summary must not lose".to_owned()),
+            Body::Skill(_) | Body::Own(_) => None,
+        }
+    }
+}
+
+/// Every command by name. A command of the configuration takes the place of a built-in one; a skill takes nobody's.
+pub fn commands(config: &Config, skills: &[Skill]) -> BTreeMap<String, Command> {
+    let mut commands: BTreeMap<String, Command> =
+        built_in().into_iter().map(|command| (command.name.clone(), command)).collect();
+    for (name, command_config) in &config.commands {
+        let command = Command {
+            name: name.clone(),
+            description: command_config.description.clone().unwrap_or_default(),
+            source: Source::Config,
+            body: Body::Template(command_config.template.clone()),
+            agent: command_config.agent.clone(),
+            model: command_config.model.clone(),
+            variant: command_config.variant.clone(),
+            subtask: command_config.subtask,
+        };
+        commands.insert(name.clone(), command);
+    }
+    for skill in skills {
+        // The built-in skill is a manual, full of what a template means something by.
+        let Some(location) = &skill.location else { continue };
+        commands.entry(skill.name.clone()).or_insert_with(|| {
+            let body = Body::Skill(location.clone());
+            Command { source: Source::Skill, ..command(&skill.name, &skill.description, body) }
+        });
+    }
+    commands
+}
+
+fn built_in() -> Vec<Command> {
+    let own = |name: &str, description: &str, own: Own| command(name, description, Body::Own(own));
+    let prompt = |name: &str, description: &str, text: &str| {
+        command(name, description, Body::Template(text.trim_end().to_owned()))
+    };
+    vec![
+        prompt("init", "Write or improve the AGENTS.md of this project", INIT),
+        Command {
+            subtask: Some(true),
+            ..prompt(
+                "review",
+                "Review changes: uncommitted ones, or a commit, branch or pull request",
+                REVIEW,
+            )
+        },
+        command("compact", "Summarise the conversation and go on from the summary", Body::Compact),
+        own("help", "List the commands", Own::Help),
+        own("undo", "Take the last prompt and its answers out of the conversation", Own::Undo),
+        own("redo", "Put back what undo took out", Own::Redo),
+        own("fork", "Copy the conversation so far into a new session", Own::Fork),
+        own("status", "Show the session, its model and agent, what it cost, and MCP servers", Own::Status),
+        own("models", "List the models", Own::Models),
+        own("permissions", "Show the permission rules and remembered answers", Own::Permissions),
+    ]
+}
+
+fn command(name: &str, description: &str, body: Body) -> Command {
+    Command {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        source: Source::Builtin,
+        body,
+        agent: None,
+        model: None,
+        variant: None,
+        subtask: None,
+    }
+}

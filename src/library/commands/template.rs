@@ -1,0 +1,175 @@
+//! A command's template: arguments put in, shell commands and mentions found. Pure (facts: OpenCode §6.1, §6.9).
+
+/// A piece of a template whose arguments are filled in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    Text(String),
+    /// `` !`cmd` ``: to be replaced by what the command prints.
+    Shell(String),
+}
+
+/// Fills the arguments in.
+///
+/// Shell commands are those of the template: what the user typed is put into them, but never becomes one.
+pub fn expand(template: &str, arguments: &str) -> Vec<Piece> {
+    let words = words(arguments);
+    let highest = placeholders(template).max();
+    let takes_arguments = highest.is_some() || template.contains(ALL);
+    let fill = |text: &str| fill(text, arguments, &words, highest);
+    let mut pieces = Vec::new();
+    let mut rest = template;
+    while let Some((before, command, after)) = next_shell(rest) {
+        push_text(&mut pieces, fill(before));
+        pieces.push(Piece::Shell(fill(command)));
+        rest = after;
+    }
+    push_text(&mut pieces, fill(rest));
+    if !takes_arguments && !arguments.trim().is_empty() {
+        push_text(&mut pieces, format!("\n\n{arguments}"));
+    }
+    pieces
+}
+
+/// What to type behind the name of a command with this template.
+pub fn hint(template: &str) -> Option<String> {
+    match placeholders(template).max() {
+        Some(highest) => {
+            let names: Vec<String> = (1..=highest.min(9)).map(|place| format!("<{place}>")).collect();
+            Some(names.join(" "))
+        }
+        None => template.contains(ALL).then(|| "arguments".to_owned()),
+    }
+}
+
+/// The files or agents that a text mentions by `@name`, in order, each once.
+pub fn mentions(text: &str) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    let mut before = None;
+    for (start, char) in text.char_indices() {
+        let is_free = before.is_none_or(|it: char| !it.is_alphanumeric() && it != '_' && it != '`');
+        before = Some(char);
+        if char != '@' || !is_free {
+            continue;
+        }
+        let rest = &text[start + 1..];
+        let end = rest.find(|it: char| it.is_whitespace() || matches!(it, ',' | '`')).unwrap_or(rest.len());
+        // A full stop at the end is the sentence's.
+        let name = rest[..end].trim_end_matches('.');
+        if !name.is_empty() && !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+const ALL: &str = "$ARGUMENTS";
+
+fn push_text(pieces: &mut Vec<Piece>, text: String) {
+    match pieces.last_mut() {
+        Some(Piece::Text(last)) => last.push_str(&text),
+        Some(Piece::Shell(_)) | None if !text.is_empty() => pieces.push(Piece::Text(text)),
+        Some(Piece::Shell(_)) | None => {}
+    }
+}
+
+/// What comes before the next shell command, the command, and what follows it.
+fn next_shell(text: &str) -> Option<(&str, &str, &str)> {
+    let start = text.find("!`")?;
+    let (command, after) = text[start + 2..].split_once('`')?;
+    match command.trim().is_empty() {
+        false => Some((&text[..start], command, after)),
+        // Two backticks hold no command; what follows them may.
+        true => {
+            let skipped = text.len() - after.len();
+            let (before, command, after) = next_shell(after)?;
+            Some((&text[..skipped + before.len()], command, after))
+        }
+    }
+}
+
+/// A word of the arguments without its quotes, and where it ends in them.
+struct Word<'a> {
+    text: &'a str,
+    start: usize,
+    end: usize,
+}
+
+/// Words are separated by spaces; quotes keep spaces together.
+fn words(arguments: &str) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    let mut rest = 0;
+    while let Some(skipped) = arguments[rest..].find(|it: char| !it.is_whitespace()) {
+        let start = rest + skipped;
+        let tail = &arguments[start..];
+        let quoted = tail.chars().next().filter(|it| matches!(it, '"' | '\''));
+        let closed = quoted.and_then(|quote| tail[1..].find(quote));
+        let (text, end) = match closed {
+            Some(length) => (&tail[1..=length], start + length + 2),
+            None => {
+                // A quote that is never closed is a character like any other.
+                let length = tail
+                    .char_indices()
+                    .skip(1)
+                    .find(|(at, it)| it.is_whitespace() || opens_quote(&tail[*at..]))
+                    .map_or(tail.len(), |(at, _)| at);
+                (&tail[..length], start + length)
+            }
+        };
+        words.push(Word { text, start, end });
+        rest = end;
+    }
+    words
+}
+
+fn opens_quote(text: &str) -> bool {
+    let quote = text.chars().next().filter(|it| matches!(it, '"' | '\''));
+    quote.is_some_and(|quote| text[1..].contains(quote))
+}
+
+/// The numbers of `$1`, `$2` and so on.
+fn placeholders(template: &str) -> impl Iterator<Item = usize> + '_ {
+    template.match_indices('$').filter_map(|(at, _)| place(&template[at + 1..])).map(|(place, _)| place)
+}
+
+/// A placeholder's number and how many digits it has.
+fn place(text: &str) -> Option<(usize, usize)> {
+    let n_digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let place = text[..n_digits].parse().ok().filter(|place| *place > 0)?;
+    Some((place, n_digits))
+}
+
+fn fill(text: &str, arguments: &str, words: &[Word<'_>], highest: Option<usize>) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        filled.push_str(before);
+        if let Some((place, n_digits)) = place(after) {
+            match highest == Some(place) {
+                true => push_rest(&mut filled, arguments, words.get(place - 1..).unwrap_or_default()),
+                false => filled.push_str(words.get(place - 1).map_or("", |word| word.text)),
+            }
+            rest = &after[n_digits..];
+        } else if let Some(after) = after.strip_prefix(&ALL[1..]) {
+            filled.push_str(arguments);
+            rest = after;
+        } else {
+            filled.push('$');
+            rest = after;
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// The last placeholder takes all words that are left, with what stands between them.
+fn push_rest(filled: &mut String, arguments: &str, words: &[Word<'_>]) {
+    let mut end = None;
+    for word in words {
+        filled.push_str(end.map_or("", |end| &arguments[end..word.start]));
+        filled.push_str(word.text);
+        end = Some(word.end);
+    }
+}
+
+#[cfg(test)]
+mod tests;

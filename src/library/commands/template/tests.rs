@@ -1,0 +1,99 @@
+//! Templates: what arguments, shell commands and mentions become.
+
+use super::*;
+
+/// The expanded template; shell commands in angle brackets.
+fn expanded(template: &str, arguments: &str) -> String {
+    let pieces = expand(template, arguments).into_iter();
+    let texts = pieces.map(|piece| match piece {
+        Piece::Text(text) => text,
+        Piece::Shell(command) => format!("«{command}»"),
+    });
+    texts.collect()
+}
+
+#[test]
+fn arguments_take_their_places() {
+    let cases = [
+        // template, arguments, expanded
+        ("Fix $1 in $2", "a b", "Fix a in b"),
+        ("Fix $1 in $2", "a b c  d", "Fix a in b c  d"),
+        ("Fix $1 in $2", "a", "Fix a in "),
+        ("Fix $1", "", "Fix "),
+        ("Fix $1", "a b\nc", "Fix a b\nc"),
+        ("$2 $1", "a b c", "b c a"),
+        ("$1 $3", "a b c d", "a c d"),
+        ("$1|$2", "\"a b\" 'c d'", "a b|c d"),
+        ("$1", "\"a b\" 'c d'", "a b c d"),
+        ("$1|$2", "it's fine", "it's|fine"),
+        ("$1|$2", "\"open a", "\"open|a"),
+        ("$1|$2|$3", "a\"b c\"d", "a|b c|d"),
+        ("$1|$2", "\"\" b", "|b"),
+        ("<$ARGUMENTS>", "a  b\n\n c", "<a  b\n\n c>"),
+        ("<$ARGUMENTS>", "", "<>"),
+        ("$1 of $ARGUMENTS", "a b", "a b of a b"),
+        ("$1 and $1", "ü ö", "ü ö and ü ö"),
+        ("costs $", "", "costs $"),
+        ("$HOME $0 $x", "", "$HOME $0 $x"),
+        ("$10", "1 2 3 4 5 6 7 8 9 ten eleven", "ten eleven"),
+        ("no place", "a  b", "no place\n\na  b"),
+        ("no place", " \n", "no place"),
+    ];
+    for (template, arguments, wanted) in cases {
+        assert_eq!(expanded(template, arguments), wanted, "{template:?} with {arguments:?}");
+    }
+}
+
+#[test]
+fn what_the_user_typed_is_not_read_again() {
+    assert_eq!(expanded("$1 $2", "$2 $ARGUMENTS"), "$2 $ARGUMENTS");
+    assert_eq!(expanded("$ARGUMENTS", "!`rm x`"), "!`rm x`");
+    assert_eq!(expanded("plain", "!`rm x`"), "plain\n\n!`rm x`");
+}
+
+#[test]
+fn shell_commands_are_found_in_the_template() {
+    let cases = [
+        ("A !`ls -l` b !`pwd`", "", "A «ls -l» b «pwd»"),
+        ("!`git show $1`", "abc def", "«git show abc def»"),
+        ("!`git show $ARGUMENTS`.", "abc", "«git show abc»."),
+        ("!`` and !`ls`", "", "!`` and «ls»"),
+        ("!`open", "", "!`open"),
+        ("`ls` !ls", "", "`ls` !ls"),
+        ("!`a\nb`", "", "«a\nb»"),
+    ];
+    for (template, arguments, wanted) in cases {
+        assert_eq!(expanded(template, arguments), wanted, "{template:?} with {arguments:?}");
+    }
+}
+
+#[test]
+fn a_hint_tells_the_places() {
+    let cases = [
+        ("no", None),
+        ("$1", Some("<1>")),
+        ("$3 $1", Some("<1> <2> <3>")),
+        ("$ARGUMENTS", Some("arguments")),
+    ];
+    for (template, wanted) in cases {
+        assert_eq!(hint(template).as_deref(), wanted, "{template}");
+    }
+}
+
+#[test]
+fn mentions_are_found() {
+    let cases: [(&str, &[&str]); 9] = [
+        ("look at @src/main.rs, and @README.md.", &["src/main.rs", "README.md"]),
+        ("@a @a", &["a"]),
+        ("mail me@home.org", &[]),
+        ("`@not` and `x @y`", &["y"]),
+        ("(@in)", &["in)"]),
+        ("@~/notes.txt", &["~/notes.txt"]),
+        ("@.env", &[".env"]),
+        ("@", &[]),
+        ("@../up", &["../up"]),
+    ];
+    for (text, wanted) in cases {
+        assert_eq!(mentions(text), wanted, "{text}");
+    }
+}

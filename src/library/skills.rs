@@ -1,0 +1,388 @@
+//! Skills: instructions for particular tasks that the model loads when it needs them, found as `SKILL.md` files.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs, io,
+    io::Read,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use windlass_protocol::opencode::permission::{Action, Rule};
+
+use super::Agent;
+use crate::{
+    base::text,
+    config::{
+        Config, Warning, frontmatter,
+        rules::{deciding, rule},
+    },
+};
+
+/// The name of a skill's file.
+const FILE: &str = "SKILL.md";
+/// Bytes of a file in which front matter is looked for first; most need no more.
+const HEAD_BYTES: usize = 8 * 1024;
+/// A larger `SKILL.md` is a mistake.
+const MAX_FILE_BYTES: usize = 1024 * 1024;
+/// Directories within directories that are searched.
+const MAX_DEPTH: usize = 8;
+/// Entries of one location that are looked at.
+const MAX_ENTRIES: usize = 20_000;
+const MAX_NAME_CHARS: usize = 100;
+/// Bytes of a description in lists that every request carries.
+const MAX_DESCRIPTION: usize = 1024;
+/// Files that are named when a skill is loaded.
+const MAX_FILES: usize = 10;
+
+/// The skill that teaches the model to configure windlass.
+pub const CUSTOMIZE: &str = "customize-windlass";
+/// What OpenCode calls it.
+const CUSTOMIZE_ALIAS: &str = "customize-opencode";
+const CUSTOMIZE_BODY: &str = include_str!("skills/customize.txt");
+
+/// A skill, without its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skill {
+    pub name: String,
+    pub description: String,
+    /// Its `SKILL.md`; `None` when it is built in.
+    pub location: Option<PathBuf>,
+}
+
+/// What the model reads when it loads a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// The text behind the front matter.
+    pub body: String,
+    /// Files that lie beside it, a few of them.
+    pub files: Vec<PathBuf>,
+}
+
+impl Skill {
+    /// The directory that relative paths in the skill start from.
+    pub fn directory(&self) -> Option<&Path> {
+        self.location.as_deref()?.parent()
+    }
+
+    /// The text of a built-in skill.
+    pub fn built_in_body(&self) -> &'static str {
+        CUSTOMIZE_BODY
+    }
+
+    /// Reads the text and what lies beside it. Blocking.
+    pub fn load(&self) -> Result<Content, String> {
+        match &self.location {
+            Some(location) => Ok(Content { body: read_body(location)?, files: files_beside(location) }),
+            None => Ok(Content { body: self.built_in_body().to_owned(), files: Vec::new() }),
+        }
+    }
+}
+
+/// The skill of that name.
+pub fn find<'a>(skills: &'a [Skill], name: &str) -> Option<&'a Skill> {
+    let named = |name: &str| skills.iter().find(|skill| skill.name == name);
+    named(name).or_else(|| named(CUSTOMIZE).filter(|_| name == CUSTOMIZE_ALIAS))
+}
+
+/// The skills that rules do not keep from the model.
+pub fn offered<'a>(skills: &'a [Skill], rules: &[Rule]) -> Vec<&'a Skill> {
+    let is_denied = |skill: &&Skill| {
+        deciding("skill", &skill.name, rules.iter()).is_some_and(|rule| rule.action == Action::Deny)
+    };
+    skills.iter().filter(|skill| !is_denied(skill)).collect()
+}
+
+/// What the system prompt says of the skills; empty when there are none.
+pub fn listing(skills: &[&Skill]) -> String {
+    if skills.is_empty() {
+        return String::new();
+    }
+    let mut listing =
+        "Skills hold instructions for particular tasks. When a task is what a skill describes, load \
+                       the skill with the `skill` tool before you begin.\n<available_skills>\n"
+            .to_owned();
+    for skill in skills {
+        let location = skill.location.as_deref().map_or("built in".to_owned(), |it| it.display().to_string());
+        listing.push_str(&format!(
+            "  <skill>\n    <name>{}</name>\n    <description>{}</description>\n    <location>{}</location>\n  \
+             </skill>\n",
+            escape(&skill.name),
+            escape(text::head(&skill.description, MAX_DESCRIPTION)),
+            escape(&location)
+        ));
+    }
+    listing.push_str("</available_skills>");
+    listing
+}
+
+/// What the tool's description says of the skills, a line each.
+pub fn lines(skills: &[&Skill]) -> String {
+    let line = |skill: &&Skill| {
+        let description = text::head(&skill.description, MAX_DESCRIPTION).split_whitespace();
+        format!("- {}: {}", skill.name, description.collect::<Vec<_>>().join(" "))
+    };
+    skills.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Lets agents read what lies in skill directories outside the project, as far as no rule of the user says otherwise.
+pub fn allow_directories(agents: &mut [Agent], skills: &[Skill], config: &Config) {
+    let allowed = skills.iter().filter_map(Skill::directory);
+    let allowed = allowed.map(|it| rule("external_directory", &format!("{}/*", it.display()), Action::Allow));
+    let allowed: Vec<Rule> = allowed.collect();
+    // The rule about saved outputs marks where defaults stand; the one at the very end stands above the user's.
+    let marker = format!("{}/*", config.paths.tool_output().display());
+    let is_marker = |rule: &Rule| rule.permission == "external_directory" && rule.pattern == marker;
+    for agent in agents {
+        let last = agent.permission.len().saturating_sub(1);
+        let rules = std::mem::take(&mut agent.permission);
+        for (index, rule) in rules.into_iter().enumerate() {
+            let is_default = index < last && is_marker(&rule);
+            agent.permission.push(rule);
+            if is_default {
+                agent.permission.extend(allowed.iter().cloned());
+            }
+        }
+    }
+}
+
+/// Every skill by name. Blocking.
+///
+/// A place that is searched later wins: the user's before the project's, outer directories before inner ones.
+pub fn scan(config: &Config) -> (Vec<Skill>, Vec<Warning>) {
+    let mut warnings = Vec::new();
+    let mut skills = BTreeMap::new();
+    skills.insert(
+        CUSTOMIZE.to_owned(),
+        Skill {
+            name: CUSTOMIZE.to_owned(),
+            description:
+                "How windlass is configured: opencode.json, permissions, agents, commands, skills, MCP \
+                          servers, models and providers. Load it before you change or explain any of these."
+                    .to_owned(),
+            location: None,
+        },
+    );
+    let mut seen = HashSet::new();
+    for root in roots(config, &mut warnings) {
+        for location in files_below(&root) {
+            // Places overlap, and people link one to another.
+            let real = fs::canonicalize(&location).unwrap_or_else(|_| location.clone());
+            if !seen.insert(real) {
+                continue;
+            }
+            let skill = match read(&location) {
+                Ok(skill) => skill,
+                Err(warning) => {
+                    warnings.push(*warning);
+                    continue;
+                }
+            };
+            let hidden: Option<Skill> = skills.insert(skill.name.clone(), skill);
+            if let Some(Skill { name, location: Some(hidden), .. }) = hidden {
+                let message = format!("the skill `{name}` is replaced by the one in {}", location.display());
+                warnings.push(whole(&hidden, message));
+            }
+        }
+    }
+    (skills.into_values().collect(), warnings)
+}
+
+/// The directories to search, the weakest first.
+fn roots(config: &Config, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
+    let environment = &config.environment;
+    let mut roots = Vec::new();
+    let mut names = Vec::new();
+    if !environment.is_on("OPENCODE_DISABLE_EXTERNAL_SKILLS") {
+        let no_claude = ["OPENCODE_DISABLE_CLAUDE_CODE_SKILLS", "OPENCODE_DISABLE_CLAUDE_CODE"];
+        if !no_claude.iter().any(|name| environment.is_on(name)) {
+            names.push(".claude/skills");
+        }
+        names.push(".agents/skills");
+    }
+    roots.extend(names.iter().map(|name| environment.home.join(name)));
+    if !environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
+        let ancestors = config.directory.ancestors().take_while(|it| it.starts_with(&config.worktree));
+        let from_root = ancestors.collect::<Vec<_>>().into_iter().rev();
+        roots.extend(from_root.flat_map(|ancestor| names.iter().map(move |name| ancestor.join(name))));
+    }
+    for directory in &config.directories {
+        roots.extend(["skill", "skills"].map(|name| directory.join(name)));
+    }
+    for path in &config.skills.paths {
+        let path = match path.strip_prefix("~/") {
+            Some(rest) => environment.home.join(rest),
+            None => config.directory.join(path),
+        };
+        if path.is_dir() {
+            roots.push(path);
+        } else {
+            warnings.push(whole(&path, "named in `skills.paths`, but it is not a directory".to_owned()));
+        }
+    }
+    for url in &config.skills.urls {
+        warnings.push(whole(
+            Path::new("skills.urls"),
+            format!("{url} is not fetched: skills behind URLs are not read yet"),
+        ));
+    }
+    roots
+}
+
+/// Every `SKILL.md` below a directory, sorted.
+fn files_below(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut followed = HashSet::new();
+    let mut n_entries = 0;
+    let mut pending = vec![(root.to_owned(), 0)];
+    while let Some((directory, depth)) = pending.pop() {
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        for entry in entries.flatten() {
+            n_entries += 1;
+            if n_entries > MAX_ENTRIES {
+                tracing::warn!(directory = %root.display(), "too many files; some skills are not looked for");
+                found.sort();
+                return found;
+            }
+            let name = entry.file_name();
+            if name == FILE {
+                found.push(entry.path());
+                continue;
+            }
+            let Ok(kind) = entry.file_type() else { continue };
+            let is_directory = if kind.is_symlink() {
+                // A link may lead back to where it was found.
+                let target = fs::metadata(entry.path()).ok().filter(|it| it.is_dir());
+                target.is_some_and(|it| followed.insert((it.dev(), it.ino())))
+            } else {
+                kind.is_dir()
+            };
+            if is_directory && depth < MAX_DEPTH && name != "node_modules" && name != ".git" {
+                pending.push((entry.path(), depth + 1));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Reads a skill's front matter.
+fn read(location: &Path) -> Result<Skill, Box<Warning>> {
+    let at = |line: usize, column: usize, message: String| {
+        let source = location.display().to_string();
+        Box::new(Warning { source, line: Some(line), column: Some(column), message })
+    };
+    let cannot = |error: io::Error| Box::new(whole(location, format!("the skill cannot be read: {error}")));
+    let front =
+        match frontmatter::split(&read_text(location, HEAD_BYTES).map_err(cannot)?) {
+            Ok(front) => front,
+            // It may only be longer than what was read.
+            Err(_) => frontmatter::split(&read_text(location, MAX_FILE_BYTES).map_err(cannot)?).map_err(
+                |error| at(error.line, error.column, format!("the skill is ignored: {}", error.message)),
+            )?,
+        };
+    let field = |key: &str| {
+        let (line, column) = front.key_lines.get(&format!("/{key}")).copied().unwrap_or((1, 1));
+        match front.data.get(key) {
+            Some(Value::String(value)) if !value.trim().is_empty() => Ok(value.trim().to_owned()),
+            Some(_) => Err(at(line, column, format!("the skill is ignored: `{key}` must be a text"))),
+            None => Err(at(1, 1, format!("the skill is ignored: its front matter has no `{key}`"))),
+        }
+    };
+    let (name, description) = (field("name")?, field("description")?);
+    if !is_valid(&name) {
+        let (line, column) = front.key_lines.get("/name").copied().unwrap_or((1, 1));
+        let message = format!(
+            "the skill is ignored: its name {name:?} must be one word of at most {MAX_NAME_CHARS} characters, \
+             without slashes"
+        );
+        return Err(at(line, column, message));
+    }
+    Ok(Skill { name, description, location: Some(location.to_owned()) })
+}
+
+/// Names become permission patterns, slash commands and directories.
+pub fn is_valid(name: &str) -> bool {
+    let is_bad = |it: char| it.is_whitespace() || it.is_control() || matches!(it, '/' | '\\' | '*' | '?');
+    !name.is_empty()
+        && name.chars().count() <= MAX_NAME_CHARS
+        && !name.starts_with('.')
+        && !name.contains(is_bad)
+}
+
+/// The text of a `SKILL.md` behind its front matter. Blocking.
+pub fn read_body(location: &Path) -> Result<String, String> {
+    let text = read_text(location, MAX_FILE_BYTES)
+        .map_err(|error| format!("The skill {} cannot be read: {error}", location.display()))?;
+    let front = frontmatter::split(&text).map_err(|error| format!("{}:{error}", location.display()))?;
+    Ok(front.body.trim().to_owned())
+}
+
+/// The first bytes of a text file, at most one beyond `limit`.
+fn read_text(path: &Path, limit: usize) -> io::Result<String> {
+    let file = {
+        // Opening a pipe would block.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        fs::File::open(path)?
+    };
+    let mut bytes = Vec::with_capacity(HEAD_BYTES);
+    file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_FILE_BYTES {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    let is_cut = bytes.len() > limit;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let is_only_cut = is_cut && error.utf8_error().error_len().is_none();
+            let mut bytes = error.into_bytes();
+            bytes.truncate(valid);
+            match String::from_utf8(bytes) {
+                Ok(text) if is_only_cut => Ok(text),
+                Ok(_) | Err(_) => Err(io::Error::other("it is not UTF-8 text")),
+            }
+        }
+    }
+}
+
+/// A few of the files below a skill's directory.
+fn files_beside(location: &Path) -> Vec<PathBuf> {
+    let Some(directory) = location.parent() else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut n_entries = 0;
+    let mut pending = vec![(directory.to_owned(), 0)];
+    while let Some((directory, depth)) = pending.pop() {
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        for entry in entries.flatten() {
+            n_entries += 1;
+            if n_entries > MAX_ENTRIES {
+                break;
+            }
+            let Ok(kind) = entry.file_type() else { continue };
+            let name = entry.file_name();
+            if kind.is_dir() && depth < MAX_DEPTH && name != "node_modules" && name != ".git" {
+                pending.push((entry.path(), depth + 1));
+            } else if kind.is_file() && name != FILE {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found.truncate(MAX_FILES);
+    found
+}
+
+fn whole(source: &Path, message: String) -> Warning {
+    Warning { source: source.display().to_string(), line: None, column: None, message }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! Skills: where they are found, which one wins, and what is wrong with them.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+use crate::tool::fake::Project;
+
+/// A project whose home lies beside it.
+fn project() -> Project {
+    let mut project = Project::new();
+    project.config.environment.home = project.path("../home");
+    project.config.directories = vec![project.path("../home/.config/opencode"), project.path(".opencode")];
+    project
+}
+
+fn write(project: &Project, place: &str, name: &str, description: &str) {
+    let text = format!("---\nname: {name}\ndescription: {description}\n---\nbody of {description}\n");
+    project.write(&format!("{place}/SKILL.md"), text);
+}
+
+/// Names with descriptions, without the built-in one; and the warnings.
+fn found(project: &Project) -> (Vec<(String, String)>, Vec<String>) {
+    let (skills, warnings) = scan(&project.config);
+    let skills = skills.into_iter().filter(|skill| skill.location.is_some());
+    let root = format!("{}/", project.root().display());
+    (
+        skills.map(|skill| (skill.name, skill.description)).collect(),
+        warnings.into_iter().map(|warning| warning.to_string().replace(&root, "")).collect(),
+    )
+}
+
+fn names(project: &Project) -> Vec<String> {
+    found(project).0.into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn skills_are_found_in_every_place() {
+    let mut project = project();
+    let places = [
+        ("../home/.claude/skills/a", "a"),
+        ("../home/.agents/skills/deep/er/b", "b"),
+        (".claude/skills/c", "c"),
+        (".agents/skills/d", "d"),
+        ("../home/.config/opencode/skill/e", "e"),
+        (".opencode/skills/f", "f"),
+        ("named/g", "g"),
+        ("../home/more/h", "h"),
+    ];
+    for (place, name) in places {
+        write(&project, place, name, "text");
+    }
+    project.config.skills.paths = vec!["named".to_owned(), "~/more".to_owned(), "gone".to_owned()];
+    project.config.skills.urls = vec!["https://example.com/s".to_owned()];
+    let (skills, warnings) = found(&project);
+    let names: Vec<&str> = skills.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c", "d", "e", "f", "g", "h"]);
+    let wanted = [
+        "project/gone: named in `skills.paths`, but it is not a directory",
+        "skills.urls: https://example.com/s is not fetched: skills behind URLs are not read yet",
+    ];
+    assert_eq!(warnings, wanted);
+}
+
+#[test]
+fn switches_leave_places_out() {
+    let mut project = project();
+    write(&project, ".claude/skills/c", "c", "text");
+    write(&project, ".agents/skills/d", "d", "text");
+    write(&project, ".opencode/skill/f", "f", "text");
+    let cases: [(&str, &[&str]); 4] = [
+        ("OPENCODE_DISABLE_CLAUDE_CODE_SKILLS", &["d", "f"]),
+        ("OPENCODE_DISABLE_CLAUDE_CODE", &["d", "f"]),
+        ("OPENCODE_DISABLE_EXTERNAL_SKILLS", &["f"]),
+        ("OPENCODE_DISABLE_OTHER", &["c", "d", "f"]),
+    ];
+    for (switch, wanted) in cases {
+        project.config.environment.variables = [(switch.to_owned(), "1".to_owned())].into();
+        assert_eq!(names(&project), wanted, "{switch}");
+    }
+}
+
+#[test]
+fn a_later_place_wins_and_says_so() {
+    let project = project();
+    write(&project, "../home/.claude/skills/x", "x", "home");
+    write(&project, ".claude/skills/x", "x", "project");
+    write(&project, ".opencode/skill/x", "x", "opencode");
+    let (skills, warnings) = found(&project);
+    assert_eq!(skills, [("x".to_owned(), "opencode".to_owned())]);
+    let root = project.root().display().to_string();
+    let replaced = |by: &str| format!("the skill `x` is replaced by the one in {root}/project/{by}/SKILL.md");
+    let warnings: Vec<String> =
+        warnings.into_iter().map(|it| it.replace("project/", &format!("{root}/project/"))).collect();
+    assert_eq!(warnings.len(), 2);
+    assert!(warnings[0].ends_with(&replaced(".claude/skills/x")), "{warnings:?}");
+    assert!(warnings[1].ends_with(&replaced(".opencode/skill/x")), "{warnings:?}");
+}
+
+#[test]
+fn one_file_in_two_places_is_one_skill() {
+    let project = project();
+    write(&project, ".claude/skills/x", "x", "text");
+    std::fs::create_dir_all(project.path(".agents/skills")).unwrap();
+    symlink(project.path(".claude/skills/x"), project.path(".agents/skills/x")).unwrap();
+    // A link back up would go round for ever.
+    symlink(project.path(".claude/skills"), project.path(".claude/skills/round")).unwrap();
+    let (skills, warnings) = found(&project);
+    assert_eq!((skills.len(), warnings), (1, Vec::new()));
+}
+
+#[test]
+fn broken_skills_are_named_with_their_line() {
+    let ok = "---\nname: ok\ndescription: fine\n---\n";
+    let cases: [(&str, &[u8], &str); 9] = [
+        ("none", b"just text", ":1:1: the skill is ignored: its front matter has no `name`"),
+        (
+            "open",
+            b"---\nname: x\n",
+            ":1:1: the skill is ignored: the front matter that begins here has no closing `---`",
+        ),
+        (
+            "nodesc",
+            b"---\nname: x\n---\n",
+            ":1:1: the skill is ignored: its front matter has no `description`",
+        ),
+        (
+            "list",
+            b"---\nname: x\ndescription: [a]\n---\n",
+            ":3:1: the skill is ignored: `description` must be a text",
+        ),
+        (
+            "empty",
+            b"---\nname: ''\ndescription: a\n---\n",
+            ":2:1: the skill is ignored: `name` must be a text",
+        ),
+        (
+            "up",
+            b"---\nname: ../../up\ndescription: a\n---\n",
+            ":2:1: the skill is ignored: its name \"../../up\"",
+        ),
+        ("star", b"---\nname: '*'\ndescription: a\n---\n", ":2:1: the skill is ignored: its name \"*\""),
+        ("binary", b"---\nname: \xff\xfe\n---\n", ": the skill cannot be read: it is not UTF-8 text"),
+        ("yaml", b"---\nname: [x\ndescription: a\n---\n", ": the skill is ignored: is not valid YAML"),
+    ];
+    for (name, text, wanted) in cases {
+        let project = project();
+        project.write(&format!(".opencode/skill/{name}/SKILL.md"), text);
+        project.write(".opencode/skill/ok/SKILL.md", ok);
+        let (skills, warnings) = found(&project);
+        assert_eq!(skills.len(), 1, "{name}: {skills:?}");
+        let start = format!("project/.opencode/skill/{name}/SKILL.md");
+        assert!(warnings[0].starts_with(&start) && warnings[0].contains(wanted), "{name}: {warnings:?}");
+    }
+}
+
+#[test]
+fn a_skill_that_is_no_file_does_not_hold_anything_up() {
+    let project = project();
+    std::fs::create_dir_all(project.path(".opencode/skill/pipe")).unwrap();
+    let socket = project.path(".opencode/skill/pipe/SKILL.md");
+    let _listener = std::os::unix::net::UnixListener::bind(socket).unwrap();
+    assert!(found(&project).1[0].contains("it is not a regular file"));
+}
+
+#[test]
+fn front_matter_may_be_longer_than_the_first_read() {
+    let project = project();
+    write(&project, ".opencode/skill/x", "x", &"long ".repeat(4000));
+    assert_eq!(found(&project).0[0].1.len(), 4 + 3999 * 5);
+}
+
+#[test]
+fn loading_gives_the_body_and_some_files() {
+    let project = project();
+    write(&project, ".opencode/skill/x", "x", "text");
+    for n_file in 0..12 {
+        project.write(&format!(".opencode/skill/x/scripts/{n_file:02}.sh"), "");
+    }
+    let (skills, _) = scan(&project.config);
+    let content = find(&skills, "x").unwrap().load().unwrap();
+    assert_eq!((content.body.as_str(), content.files.len()), ("body of text", MAX_FILES));
+    assert!(content.files[0].ends_with("scripts/00.sh"));
+}
+
+#[test]
+fn the_built_in_skill_answers_to_both_names() {
+    let (skills, _) = scan(&project().config);
+    for name in [CUSTOMIZE, CUSTOMIZE_ALIAS] {
+        assert!(find(&skills, name).unwrap().load().unwrap().body.contains("opencode.json"), "{name}");
+    }
+    assert_eq!(find(&skills, "other"), None);
+}
+
+#[test]
+fn rules_keep_skills_from_the_model() {
+    let skill =
+        |name: &str| Skill { name: name.to_owned(), description: "a <b>\nc".to_owned(), location: None };
+    let skills = [skill("internal-a"), skill("other")];
+    let rules = [rule("*", "*", Action::Allow), rule("skill", "internal-*", Action::Deny)];
+    let offered = offered(&skills, &rules);
+    assert_eq!(lines(&offered), "- other: a <b> c");
+    let wanted = "<available_skills>\n  <skill>\n    <name>other</name>\n    <description>a &lt;b&gt;\nc</description>\n    \
+                  <location>built in</location>\n  </skill>\n</available_skills>";
+    assert!(listing(&offered).ends_with(wanted), "{}", listing(&offered));
+    assert_eq!(listing(&[]), "");
+}
+
+#[test]
+fn skill_directories_may_be_read_unless_the_user_says_otherwise() {
+    let verdict = |permission: Vec<Rule>| {
+        let mut project = project();
+        write(&project, "../home/.claude/skills/x", "x", "text");
+        project.config.permission = permission;
+        let (skills, _) = scan(&project.config);
+        let (mut agents, _) = crate::library::agents(&project.config);
+        allow_directories(&mut agents, &skills, &project.config);
+        let pattern = format!("{}/*", project.path("../home/.claude/skills/x").display());
+        ["build", "explore"].map(|name| {
+            let agent = agents.iter().find(|agent| agent.name == name).unwrap();
+            deciding("external_directory", &pattern, agent.permission.iter()).unwrap().action
+        })
+    };
+    assert_eq!(verdict(Vec::new()), [Action::Allow; 2]);
+    assert_eq!(verdict(vec![rule("external_directory", "*", Action::Deny)]), [Action::Deny; 2]);
+}

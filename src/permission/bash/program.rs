@@ -1,0 +1,432 @@
+//! Programs that run commands or code given in their arguments, in ways of their own.
+
+use super::{sed, word::Word, wrapper::Inner};
+
+/// Interpreters, and the options whose value is code. Code can do anything.
+const INTERPRETERS: &[(&str, &[&str])] = &[
+    ("python", &["-c"]),
+    ("pypy", &["-c"]),
+    ("perl", &["-e", "-E", "-ne", "-pe", "-ie", "-i"]),
+    ("ruby", &["-e", "-ne", "-pe"]),
+    ("node", &["-e", "--eval", "-p", "--print", "-pe"]),
+    ("bun", &["-e", "--eval", "-p", "--print", "eval"]),
+    ("deno", &["eval"]),
+    ("php", &["-r", "-B", "-R", "-E"]),
+    ("lua", &["-e"]),
+    ("luajit", &["-e"]),
+    ("Rscript", &["-e"]),
+    ("R", &["-e"]),
+    ("julia", &["-e", "--eval", "-E", "--print"]),
+    ("osascript", &["-e"]),
+    ("tclsh", &["-"]),
+    ("expect", &["-c"]),
+    ("groovy", &["-e"]),
+    ("scala", &["-e"]),
+    ("elixir", &["-e", "--eval"]),
+    ("erl", &["-eval"]),
+    ("ghc", &["-e"]),
+    ("guile", &["-c"]),
+    ("jshell", &["-"]),
+];
+
+/// `NAME SUBCOMMAND [command…]`.
+const RUNNERS: &[(&str, &str)] = &[
+    ("bundle", "exec"),
+    ("conda", "run"),
+    ("mise", "exec"),
+    ("pdm", "run"),
+    ("pipenv", "run"),
+    ("poetry", "run"),
+    ("rye", "run"),
+    ("uv", "run"),
+];
+
+/// What runs besides the program itself; `None` when this module knows nothing of it.
+pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
+    if let Some((_, options)) = INTERPRETERS.iter().find(|(known, _)| is_version_of(name, known)) {
+        return Some(interpreter(words, options));
+    }
+    if let Some((_, subcommand)) = RUNNERS.iter().find(|(known, _)| name == *known) {
+        return Some(runner(words, subcommand));
+    }
+    let found = match name {
+        "awk" | "gawk" | "mawk" | "nawk" => awk(words),
+        "sed" | "gsed" => match sed::script(words).map(|script| script.is_plain) {
+            Some(true) => Inner::None,
+            Some(false) | None => Inner::Unknowable,
+        },
+        "tar" | "gtar" | "bsdtar" => valued(
+            words,
+            &["-I", "-F"],
+            &[
+                "--to-command",
+                "--use-compress-program",
+                "--info-script",
+                "--new-volume-script",
+                "--rsh-command",
+                "--checkpoint-action",
+            ],
+        ),
+        "rsync" => valued(words, &["-e"], &["--rsh"]),
+        "man" => valued(words, &["-P"], &["--pager"]),
+        "nix-shell" => valued(words, &[], &["--run", "--command"]),
+        "emulate" => valued(words, &["-c"], &[]),
+        "ssh" | "autossh" => ssh(words),
+        "scp" | "sftp" => match has(words, |it| it.starts_with("-S") || it.starts_with("-o")) {
+            true => Inner::Unknowable,
+            false => Inner::None,
+        },
+        "vim" | "vi" | "nvim" | "view" | "ex" | "vimdiff" | "less" | "more" => {
+            let runs = |it: &str| {
+                matches!(it, "-c" | "--cmd" | "-S" | "-s" | "-es" | "-l")
+                    || it.strip_prefix('+').is_some_and(|line| line.parse::<u64>().is_err())
+            };
+            if has(words, runs) { Inner::Unknowable } else { Inner::None }
+        }
+        "emacs" => match has(words, |it| {
+            ["eval", "execute", "funcall", "load", "script"]
+                .iter()
+                .any(|option| it.trim_start_matches('-').starts_with(option))
+                || matches!(it, "-f" | "-l")
+        }) {
+            true => Inner::Unknowable,
+            false => Inner::None,
+        },
+        "gdb" | "lldb" => {
+            let runs = |it: &str| {
+                it.starts_with("-ex") || it.starts_with("--ex") || it.starts_with("--eval") || it == "-o"
+            };
+            if has(words, runs) { Inner::Unknowable } else { Inner::None }
+        }
+        "sqlite3" | "psql" | "mysql" | "ftp" | "ed" => {
+            let runs = |it: &str| it.contains(".shell") || it.contains(".system") || it.contains("\\!");
+            if has(words, runs) { Inner::Unknowable } else { Inner::None }
+        }
+        "make" | "gmake" => {
+            let runs = |it: &str| {
+                it.starts_with("--eval")
+                    || it.starts_with("-E")
+                    || it.starts_with("SHELL=")
+                    || it == "-"
+                    || it.contains("$(shell")
+            };
+            if has(words, runs) { Inner::Unknowable } else { Inner::None }
+        }
+        "tmux" | "screen" => {
+            let runs = |it: &str| {
+                it.starts_with("new")
+                    || it.ends_with("-window")
+                    || it.ends_with("-pane")
+                    || matches!(
+                        it,
+                        "send-keys"
+                            | "send"
+                            | "run-shell"
+                            | "run"
+                            | "if-shell"
+                            | "if"
+                            | "-X"
+                            | "-c"
+                            | "pipep"
+                            | "popup"
+                            | "display-popup"
+                            | "neww"
+                            | "splitw"
+                            | "respawnp"
+                            | "respawnw"
+                    )
+            };
+            if has(words, runs) { Inner::Unknowable } else { Inner::None }
+        }
+        // They read commands, or take them up again.
+        "at" | "batch" | "crontab" | "fc" | "compgen" => Inner::Unknowable,
+        "npm" | "pnpm" | "yarn" | "npx" => {
+            let runs = |it: &str| it == "-c" || it == "--call" || it.starts_with("--call=");
+            if has(words, runs) { Inner::Unknowable } else { Inner::None }
+        }
+        // Subscripts in their arguments are evaluated, substitutions in them too.
+        "let" | "declare" | "typeset" | "local" | "readonly" | "test" | "[" | "unset" | "wait" => {
+            let runs = |it: &str| it.contains("$(") || it.contains('`');
+            if words[1..].iter().any(|word| word.literal.as_deref().is_some_and(runs)) {
+                Inner::Unknowable
+            } else {
+                Inner::None
+            }
+        }
+        _other => return None,
+    };
+    Some(found)
+}
+
+/// `python3.12` is a `python`.
+fn is_version_of(name: &str, known: &str) -> bool {
+    name.strip_prefix(known).is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+/// Whether some argument is like this; one that begins with an expansion may be.
+fn has(words: &[Word], is_like: impl Fn(&str) -> bool) -> bool {
+    words[1..].iter().any(|word| match &word.literal {
+        Some(literal) => is_like(literal),
+        None => word.text.trim_start_matches('"').starts_with(['$', '`']),
+    })
+}
+
+fn interpreter(words: &[Word], options: &[&str]) -> Inner {
+    for word in &words[1..] {
+        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
+        // `-c`, `-Bc`, `--eval=…`.
+        let is_code = options.iter().any(|option| {
+            let is_cluster = option.len() == 2
+                && literal.starts_with('-')
+                && !literal.starts_with("--")
+                && option
+                    .chars()
+                    .nth(1)
+                    .is_some_and(|letter| letter.is_alphabetic() && literal.contains(letter));
+            literal == *option || literal.starts_with(&format!("{option}=")) || is_cluster
+        });
+        if is_code || literal == "-" {
+            return Inner::Unknowable;
+        }
+        if literal == "-m" || literal == "--version" || literal == "-V" || literal == "--help" {
+            return Inner::None;
+        }
+        if !literal.starts_with('-') {
+            return if super::wrapper::is_stdin(literal) { Inner::Unknowable } else { Inner::None };
+        }
+    }
+    // Code from standard input.
+    Inner::Unknowable
+}
+
+fn runner(words: &[Word], subcommand: &str) -> Inner {
+    match words.get(1).map(|word| word.value()) {
+        Some(word) if word == subcommand => {}
+        Some(word) if word.starts_with('-') => return Inner::Unknowable,
+        Some(_) | None => return Inner::None,
+    }
+    match words.get(2).map(|word| word.value()) {
+        None => Inner::None,
+        Some("--") => Inner::Words(vec![(3, words.len())]),
+        // Which words are values of its options only the runner knows.
+        Some(option) if option.starts_with('-') => Inner::Unknowable,
+        Some(_command) => Inner::Words(vec![(2, words.len())]),
+    }
+}
+
+/// Shell text in the values of these options.
+fn valued(words: &[Word], short: &[&str], long: &[&str]) -> Inner {
+    let mut texts = Vec::new();
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        idx += 1;
+        let written = word.text.trim_start_matches(['"', '\'']);
+        let is_long = |option: &&&str| {
+            written == **option || written.strip_prefix(**option).is_some_and(|rest| rest.starts_with('='))
+        };
+        let is_short = |option: &&&str| written.starts_with(**option) && !written.starts_with("--");
+        // An option in a cluster (`-xzI prog`) takes the next word as well.
+        let in_cluster = |option: &&&str| {
+            option.len() == 2
+                && written.len() > 2
+                && !written.starts_with("--")
+                && written.starts_with('-')
+                && written.ends_with(&option[1..])
+        };
+        let value = if let Some(option) = long.iter().find(is_long) {
+            match word.literal.as_deref().and_then(|literal| literal.strip_prefix(&format!("{option}="))) {
+                Some(value) => Some(value.to_owned()),
+                None if written.contains('=') => None,
+                None => {
+                    idx += 1;
+                    words.get(idx - 1).and_then(|next| next.literal.clone())
+                }
+            }
+        } else if let Some(option) = short.iter().find(is_short) {
+            match written.len() > option.len() {
+                true => word.literal.as_deref().and_then(|it| it.get(option.len()..)).map(str::to_owned),
+                false => {
+                    idx += 1;
+                    words.get(idx - 1).and_then(|next| next.literal.clone())
+                }
+            }
+        } else if short.iter().any(|option| in_cluster(&option)) {
+            idx += 1;
+            words.get(idx - 1).and_then(|next| next.literal.clone())
+        } else {
+            continue;
+        };
+        let Some(value) = value else { return Inner::Unknowable };
+        match value.strip_prefix("exec=") {
+            Some(text) => texts.push(text.to_owned()),
+            // Other checkpoint actions (`dot`, `echo=…`) run nothing.
+            None if written.starts_with("--checkpoint-action") => {}
+            None => texts.push(value),
+        }
+    }
+    if texts.is_empty() { Inner::None } else { Inner::Texts(texts) }
+}
+
+/// What runs on the other host, and what its options run on this one.
+fn ssh(words: &[Word]) -> Inner {
+    const VALUES: &str = "BbcDEeFIiJLlmOopQRSWw";
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
+        if literal == "--" {
+            idx += 1;
+            break;
+        }
+        if !literal.starts_with('-') {
+            break;
+        }
+        let value = literal.find(|c| VALUES.contains(c));
+        let is_separate = value.is_some_and(|at| at + 1 == literal.len());
+        if value.is_some_and(|at| literal[at..].starts_with(['o', 'F'])) {
+            let next = words.get(idx + 1).map(Word::value).filter(|_| is_separate);
+            let setting = format!("{literal} {}", next.unwrap_or_default()).to_lowercase();
+            if ["command", "-f ", "include", "provider", "helper", "xauth"]
+                .iter()
+                .any(|it| setting.contains(it))
+            {
+                return Inner::Unknowable;
+            }
+        }
+        if literal.contains('N') && !is_separate {
+            return Inner::None;
+        }
+        idx += 1 + usize::from(is_separate);
+    }
+    let texts: Option<Vec<&str>> =
+        words.get(idx + 1..).unwrap_or_default().iter().map(|word| word.literal.as_deref()).collect();
+    match texts {
+        None => Inner::Unknowable,
+        Some(texts) if texts.is_empty() => Inner::Stdin,
+        Some(texts) => Inner::Elsewhere(texts.join(" ")),
+    }
+}
+
+fn awk(words: &[Word]) -> Inner {
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
+        match literal {
+            "-F" | "-v" | "--assign" | "--field-separator" => idx += 2,
+            // A script file is known by its name.
+            "-f" | "--file" => return Inner::None,
+            "-e" | "--source" | "-i" | "-l" | "--include" | "--load" | "-E" | "--exec" => {
+                return Inner::Unknowable;
+            }
+            "--" => {
+                idx += 1;
+                break;
+            }
+            option if option.starts_with('-') && option.len() > 1 => idx += 1,
+            _program => break,
+        }
+    }
+    let Some(program) = words.get(idx) else { return Inner::None };
+    // `system(…)`, pipes, files that are written, and what calls functions by name.
+    let is_plain = |program: &str| {
+        let without = program.replace("||", "");
+        !["system", "|", ">", "getline", "@"].iter().any(|it| without.contains(it))
+            || (!["system", "|", "getline", "@"].iter().any(|it| without.contains(it))
+                && !without.contains(">>")
+                && !without.contains("print"))
+    };
+    match program.literal.as_deref() {
+        Some(program) if is_plain(program) => Inner::None,
+        Some(_) | None => Inner::Unknowable,
+    }
+}
+
+/// Options whose value is a file or directory, by program.
+const PATH_OPTIONS: &[(&str, &[&str])] = &[
+    (
+        "curl",
+        &[
+            "-o",
+            "--output",
+            "--output-dir",
+            "-D",
+            "--dump-header",
+            "-c",
+            "--cookie-jar",
+            "-K",
+            "--config",
+            "-T",
+            "--upload-file",
+        ],
+    ),
+    (
+        "wget",
+        &[
+            "-O",
+            "--output-document",
+            "-P",
+            "--directory-prefix",
+            "-o",
+            "--output-file",
+            "-a",
+            "--append-output",
+            "-i",
+            "--input-file",
+            "--post-file",
+        ],
+    ),
+    ("sort", &["-o", "--output"]),
+    ("tar", &["-C", "--directory", "-f", "--file"]),
+    ("unzip", &["-d"]),
+    ("find", &["-fprintf", "-fprint", "-fprint0", "-fls"]),
+    ("patch", &["-d", "--directory", "-o", "--output", "-i", "--input"]),
+    ("openssl", &["-out", "-in", "-keyout"]),
+    ("ssh-keygen", &["-f"]),
+    ("gcc", &["-o"]),
+    ("cc", &["-o"]),
+    ("clang", &["-o"]),
+    ("make", &["-C", "--directory", "-f", "--file"]),
+    ("script", &["-O", "--log-out", "-B", "--log-io"]),
+    ("strace", &["-o", "--output"]),
+    ("time", &["-o", "--output"]),
+];
+
+/// Files that a program reads or writes by its options, as written.
+pub fn path_options(name: &str, words: &[Word]) -> Vec<String> {
+    let Some((_, options)) = PATH_OPTIONS.iter().find(|(known, _)| *known == name) else { return Vec::new() };
+    let mut paths = Vec::new();
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        idx += 1;
+        let text = &word.text;
+        for option in *options {
+            let is_long = option.len() > 2;
+            // `-xzf FILE`: the last of a cluster.
+            let in_cluster = !is_long
+                && text.len() > 2
+                && text.starts_with('-')
+                && !text.starts_with("--")
+                && text.ends_with(&option[1..]);
+            if text == option || in_cluster {
+                paths.extend(words.get(idx).map(|next| next.text.clone()));
+                break;
+            }
+            let rest = text.strip_prefix(option).unwrap_or_default();
+            let value = if is_long { rest.strip_prefix('=') } else { Some(rest) };
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                paths.push(value.to_owned());
+                break;
+            }
+        }
+    }
+    // Where `find` begins matters once it does more than look.
+    let changes = |word: &Word| {
+        ["-delete", "-exec", "-ok", "-fprint", "-fls"].iter().any(|action| word.text.starts_with(action))
+    };
+    if name == "find" && words.iter().any(changes) {
+        let starts = words[1..].iter().take_while(|word| !word.text.starts_with(['-', '(', '!', '\\']));
+        paths.extend(starts.map(|word| word.text.clone()));
+    }
+    // `-` is standard output.
+    paths.retain(|path| path != "-" && path != ".");
+    paths
+}

@@ -1,0 +1,141 @@
+//! What a `sed` script does.
+
+use super::word::Word;
+
+/// What a `sed` command line writes, and whether that is all it does.
+pub struct Script {
+    pub is_plain: bool,
+    /// Files that are read or written, as written.
+    pub paths: Vec<String>,
+}
+
+/// `None` when the script is not known.
+pub fn script(words: &[Word]) -> Option<Script> {
+    let mut scripts = Vec::new();
+    let mut operands = Vec::new();
+    let mut paths = Vec::new();
+    let mut has_option = false;
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        idx += 1;
+        let literal = word.literal.as_deref();
+        match literal {
+            Some("-e" | "--expression") => {
+                has_option = true;
+                scripts.push(words.get(idx)?.literal.clone()?);
+                idx += 1;
+            }
+            Some("-f" | "--file") => {
+                has_option = true;
+                paths.push(words.get(idx)?.text.clone());
+                idx += 1;
+            }
+            Some("-l" | "--line-length") => idx += 1,
+            Some(option) if option.starts_with("--expression=") => {
+                has_option = true;
+                scripts.push(option.trim_start_matches("--expression=").to_owned());
+            }
+            Some(option) if option.starts_with('-') && option.len() > 1 => {
+                // `-ne SCRIPT`.
+                if !option.starts_with("--") && !option.starts_with("-i") && option.ends_with('e') {
+                    has_option = true;
+                    scripts.push(words.get(idx)?.literal.clone()?);
+                    idx += 1;
+                }
+            }
+            Some(_) | None => operands.push(word),
+        }
+    }
+    let mut operands = operands.into_iter();
+    if !has_option {
+        scripts.push(operands.next()?.literal.clone()?);
+    }
+    paths.extend(operands.map(|word| word.text.clone()));
+    let mut is_plain = true;
+    for script in &scripts {
+        is_plain &= read(script, &mut paths);
+    }
+    Some(Script { is_plain, paths })
+}
+
+/// Reads one script. False when it runs something or is not understood.
+fn read(script: &str, paths: &mut Vec<String>) -> bool {
+    let mut rest = script;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ';' | '{' | '}'));
+        // Addresses: numbers, `$`, `/…/`, `\c…c`, with steps and ranges.
+        loop {
+            rest = rest.trim_start_matches(|c: char| {
+                c.is_ascii_digit() || c.is_whitespace() || matches!(c, ',' | '$' | '~' | '+' | '!')
+            });
+            let mut chars = rest.chars();
+            let delimiter = match chars.next() {
+                Some('/') => '/',
+                Some('\\') => match chars.next() {
+                    Some(delimiter) => delimiter,
+                    None => return false,
+                },
+                Some(_) | None => break,
+            };
+            let Some(after) = behind(chars.as_str(), delimiter) else { return false };
+            rest = after.trim_start_matches(['I', 'M']);
+        }
+        rest = rest.trim_start_matches('{');
+        let mut chars = rest.chars();
+        let Some(command) = chars.next() else { return true };
+        rest = chars.as_str();
+        match command {
+            'p' | 'd' | 'D' | 'n' | 'N' | 'P' | 'h' | 'H' | 'g' | 'G' | 'x' | '=' | 'l' | 'q' | 'Q' | 'z'
+            | 'F' => {
+                rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+                if !rest.is_empty() && !rest.starts_with([';', '\n', '}', '#']) {
+                    return false;
+                }
+            }
+            '{' | '}' => {}
+            '#' | ':' | 'b' | 't' | 'T' => rest = rest.find(['\n', ';']).map_or("", |at| &rest[at..]),
+            'a' | 'i' | 'c' => rest = rest.find('\n').map_or("", |at| &rest[at..]),
+            's' | 'y' => {
+                let mut chars = rest.chars();
+                let Some(delimiter) = chars.next() else { return false };
+                let Some(replacement) = behind(chars.as_str(), delimiter) else { return false };
+                let Some(flags) = behind(replacement, delimiter) else { return false };
+                let end =
+                    flags.find(|c: char| !c.is_ascii_digit() && !"gpiImM".contains(c)).unwrap_or(flags.len());
+                rest = &flags[end..];
+                match rest.chars().next() {
+                    None | Some(';' | '\n' | '}' | ' ' | '#') => {}
+                    Some('w') => {
+                        paths.push(file_name(&rest[1..]));
+                        return !rest[1..].contains('\n');
+                    }
+                    Some(_) => return false,
+                }
+            }
+            'r' | 'R' | 'w' | 'W' => {
+                paths.push(file_name(rest));
+                rest = rest.find('\n').map_or("", |at| &rest[at..]);
+            }
+            _other => return false,
+        }
+    }
+}
+
+/// What stands behind the next delimiter that is not escaped and not within brackets.
+fn behind(text: &str, delimiter: char) -> Option<&str> {
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' {
+            chars.next();
+        } else if c == delimiter {
+            return text.get(at + c.len_utf8()..);
+        }
+    }
+    None
+}
+
+/// The file name that ends a script line, quoted as the shell would need it.
+fn file_name(rest: &str) -> String {
+    let name = rest.lines().next().unwrap_or_default().trim();
+    format!("'{}'", name.replace('\'', ""))
+}

@@ -1,0 +1,54 @@
+//! Variables that decide what runs.
+
+/// Variables whose value decides which programs later commands are, or how words are split.
+const STEERING: [&str; 24] = [
+    "PATH",
+    "IFS",
+    "ENV",
+    "BASH_ENV",
+    "ZDOTDIR",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "PS4",
+    "PROMPT_COMMAND",
+    "CDPATH",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+    "LD_AUDIT",
+    "DYLD_INSERT_LIBRARIES",
+    "GIT_EXEC_PATH",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_TEMPLATE_DIR",
+    "PYTHONSTARTUP",
+    "PERL5OPT",
+    "PERL5DB",
+    "BASH_ALIASES",
+];
+
+/// Variables whose value is a command that some program runs.
+pub const COMMANDS: [&str; 15] = [
+    "PAGER",
+    "MANPAGER",
+    "GIT_PAGER",
+    "EDITOR",
+    "VISUAL",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+    "BROWSER",
+    "LESSOPEN",
+    "LESSCLOSE",
+];
+
+/// Whether later commands or words mean something else once this variable is set.
+pub fn is_steering(name: &str) -> bool {
+    let is_configuration = |prefix: &str| name.starts_with(prefix) && name.len() > prefix.len();
+    STEERING.contains(&name) || is_configuration("GIT_CONFIG_KEY_") || is_configuration("BASH_FUNC_")
+}

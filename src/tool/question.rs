@@ -1,0 +1,84 @@
+//! Asks the user one or more questions and hands their answers to the model.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_protocol::opencode::question::{Question, QuestionOption};
+
+use super::{Answers, ToolCx, ToolError, ToolOutput, arguments::arguments, object};
+
+/// What to ask.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The questions, in the order the user shall read them.
+    pub questions: Vec<Item>,
+}
+
+/// One question.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Item {
+    /// The whole question.
+    pub question: String,
+    /// A very short label, at most 30 characters.
+    pub header: String,
+    /// The answers to choose from.
+    pub options: Vec<ItemOption>,
+    /// Whether several answers may be chosen.
+    pub multiple: Option<bool>,
+}
+
+/// One answer.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ItemOption {
+    /// What is shown to choose, 1 to 5 words.
+    pub label: String,
+    /// What choosing it means.
+    pub description: String,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("question", input)?;
+    if args.questions.is_empty() {
+        return Err(ToolError::Model("questions is empty: there must be at least one question".to_owned()));
+    }
+    let questions: Vec<Question> = args.questions.into_iter().map(question).collect();
+    let answers = cx.host.question(questions.clone()).await?;
+    let n_questions = questions.len();
+    Ok(ToolOutput {
+        title: format!("Asked {n_questions} question{}", if n_questions == 1 { "" } else { "s" }),
+        output: output(&questions, &answers),
+        metadata: object(json!({ "answers": answers, "truncated": false })),
+        attachments: Vec::new(),
+    })
+}
+
+fn question(item: Item) -> Question {
+    let mut options: Vec<QuestionOption> = Vec::new();
+    for option in item.options {
+        // Answers are told apart by their labels.
+        if !option.label.trim().is_empty() && !options.iter().any(|it| it.label == option.label) {
+            options.push(QuestionOption { label: option.label, description: option.description });
+        }
+    }
+    Question {
+        question: item.question,
+        header: item.header,
+        options,
+        multiple: item.multiple.filter(|is_multiple| *is_multiple),
+        custom: None,
+    }
+}
+
+/// What the model reads (facts: OpenCode §5.9).
+fn output(questions: &[Question], answers: &Answers) -> String {
+    let answered = questions.iter().enumerate().map(|(idx, question)| {
+        let answer = answers.get(idx).filter(|answer| !answer.is_empty());
+        let answer = answer.map_or("Unanswered".to_owned(), |answer| answer.join(", "));
+        format!("\"{}\"=\"{answer}\"", question.question)
+    });
+    let answered: Vec<String> = answered.collect();
+    format!("User has answered your questions: {}. Go on with these answers.", answered.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

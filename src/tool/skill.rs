@@ -1,0 +1,58 @@
+//! Loads a skill for the model.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, blocking, object, path::display};
+use crate::{library::skills, permission::Ask};
+
+/// Which skill.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The skill's name, as the list of skills has it.
+    pub name: String,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let args: Args = arguments("skill", input)?;
+    let Some(skill) = skills::find(cx.skills, args.name.trim()) else {
+        let (rules, _) = cx.host.rules();
+        let offered = skills::offered(cx.skills, &rules);
+        let names: Vec<&str> = offered.iter().map(|skill| skill.name.as_str()).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(ToolError::Model(format!(
+            "Skill \"{}\" not found. Available skills: {names}",
+            args.name
+        )));
+    };
+    let patterns = vec![skill.name.clone()];
+    let ask =
+        Ask { permission: "skill".to_owned(), always: patterns.clone(), patterns, metadata: Map::new() };
+    cx.host.ask(ask).await?;
+
+    let loading = skill.clone();
+    let content = blocking(move || loading.load().map_err(ToolError::Model)).await?;
+    let mut output =
+        format!("<skill_content name=\"{}\">\n# Skill: {}\n\n{}\n", skill.name, skill.name, content.body);
+    let mut metadata = object(json!({ "name": skill.name }));
+    if let Some(directory) = skill.directory() {
+        let directory = display(directory);
+        output.push_str(&format!(
+            "\nBase directory for this skill: {directory}\nRelative paths in this skill start from it. The files \
+             listed here may not be all of them.\n\n<skill_files>\n"
+        ));
+        for file in &content.files {
+            output.push_str(&format!("<file>{}</file>\n", display(file)));
+        }
+        output.push_str("</skill_files>\n");
+        metadata.insert("dir".to_owned(), Value::String(directory));
+    }
+    output.push_str("</skill_content>");
+    Ok(ToolOutput {
+        title: format!("Loaded skill: {}", skill.name),
+        output,
+        metadata,
+        attachments: Vec::new(),
+    })
+}

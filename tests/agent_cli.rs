@@ -1,0 +1,239 @@
+//! `windlass agent` and `windlass debug agent`: agents listed, shown and made from the command line.
+
+use serde_json::{Value, json};
+
+use crate::{
+    cli::Machine,
+    support::llm::{Gate, Reply},
+};
+
+fn agents() -> Value {
+    json!({
+        "poet": {"mode": "primary", "prompt": "Speak in rhyme.", "description": "Rhymes.", "steps": 3,
+                 "temperature": 0.4, "top_p": 0.5, "seed": 7, "permission": {"bash": {"*": "deny", "ls *": "allow"}}},
+        "worker": {"mode": "subagent", "description": "Works."},
+        "general": {"disable": true},
+    })
+}
+
+async fn machine() -> Machine {
+    Machine::new().await.with("agent", agents())
+}
+
+/// What the model is scripted to say for an agent.
+fn written(identifier: &str) -> String {
+    let text = json!({
+        "identifier": identifier,
+        "whenToUse": "Use this agent when \"logs\" are long.",
+        "systemPrompt": "You read logs.\n\nBe brief.",
+    });
+    format!("```json\n{text:#}\n```")
+}
+
+const CREATE: [&str; 8] =
+    ["agent", "create", "--description", "read logs", "--path", ".opencode", "--mode", "subagent"];
+
+#[tokio::test]
+async fn agents_are_listed_with_their_rules_in_order() {
+    let machine = machine().await;
+    let list = machine.run(&["agent", "list"]).await;
+    assert_eq!(list.code, Some(0), "{list:?}");
+    let heads: Vec<&str> = list.stdout.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(
+        heads,
+        [
+            "build (primary, native)",
+            "compaction (primary, native, hidden)",
+            "explore (subagent, native)",
+            "plan (primary, native)",
+            "summary (primary, native, hidden)",
+            "title (primary, native, hidden)",
+            "poet (primary)",
+            "worker (subagent)",
+        ]
+    );
+    let poet: Vec<&str> = list
+        .stdout
+        .lines()
+        .skip_while(|line| *line != "poet (primary)")
+        .take_while(|line| *line != "worker (subagent)")
+        .collect();
+    assert_eq!(poet[1..3], ["  Rhymes.", "  allow * *"]);
+    let place = |wanted: &str| poet.iter().position(|line| line.trim() == wanted);
+    assert!(place("deny  bash *").is_some() && place("deny  bash *") < place("allow bash ls *"), "{poet:?}");
+
+    let list = machine.run(&["agent", "list", "--json"]).await;
+    let agents: Vec<Value> = serde_json::from_str(&list.stdout).unwrap();
+    let poet = agents.iter().find(|agent| agent["name"] == "poet").unwrap();
+    assert_eq!(
+        json!([poet["mode"], poet["native"], poet["steps"], poet["topP"], poet["prompt"]]),
+        json!(["primary", false, 3, 0.5, "Speak in rhyme."])
+    );
+    assert_eq!(poet["permission"][0], json!({"permission": "*", "pattern": "*", "action": "allow"}));
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn debug_shows_what_a_turn_then_sends() {
+    let machine = machine().await;
+    machine.scratch.write("AGENTS.md", "Prefer tabs.");
+    let shown = machine.run(&["debug", "agent", "poet", "--json"]).await;
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let view: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(view["request"], json!({"seed": 7, "top_p": 0.5, "max_output_tokens": 8192, "steps": 3}));
+    assert_eq!(view["instructions"][0]["source"], machine.scratch.path("AGENTS.md"));
+
+    machine.llm.reply(Reply::text("ok"));
+    let run = machine.run(&["run", "--agent", "poet", "go"]).await;
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let request = machine.llm.last_request();
+    let names: Vec<&str> =
+        view["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, request.tools());
+    assert_eq!(view["model"], format!("mock/{}", request.body["model"].as_str().unwrap()));
+    for text in view["system"].as_array().unwrap() {
+        assert!(request.system().contains(text.as_str().unwrap()), "{text} is not in {}", request.system());
+    }
+
+    let text = machine.run(&["debug", "agent", "poet"]).await.stdout;
+    for wanted in [
+        "poet (primary)",
+        "model: mock/mock",
+        "seed: 7",
+        "deny  bash *",
+        "  read: ",
+        "Speak in rhyme.",
+        "Prefer tabs.",
+    ] {
+        assert!(text.contains(wanted), "no `{wanted}` in {text}");
+    }
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn debug_shows_a_subagent_as_its_parent_would_start_it() {
+    let machine = machine().await;
+    let shown = machine.run(&["debug", "agent", "worker", "--json", "-m", "mock/other"]).await;
+    let view: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(view["model"], "mock/other");
+    let tools = view["tools"].to_string();
+    assert!(!tools.contains("\"task\"") && !tools.contains("\"todowrite\""), "{tools}");
+    for (arguments, reason) in [
+        (&["debug", "agent", "nobody"][..], "Agent not found: \"nobody\". Available agents: build,"),
+        (&["debug", "agent", "worker", "-m", "mock/othr"], "Did you mean: mock/other?"),
+        (&["debug", "agent", "worker", "-m", "other"], "one is named `provider/model`"),
+    ] {
+        let refused = machine.run(arguments).await;
+        assert_eq!(refused.code, Some(1));
+        assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+    }
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn an_agent_is_made_from_flags_alone() {
+    let machine = machine().await;
+    // The agent is asked for without tools, as a title is.
+    machine.llm.title(Reply::text(&written("Log Reader")));
+    let made = machine.run(&[&CREATE[..], &["--tools", "read,grep", "-m", "mock/other"]].concat()).await;
+    assert_eq!(
+        (made.code, made.stdout.trim()),
+        (Some(0), machine.scratch.path(".opencode/agent/log-reader.md").as_str())
+    );
+    let text = machine.scratch.read(".opencode/agent/log-reader.md");
+    let start = "---\ndescription: \"Use this agent when \\\"logs\\\" are long.\"\nmode: subagent\npermission:\n  bash: deny\n";
+    assert!(text.starts_with(start), "{text}");
+    assert!(text.contains("\n  edit: deny\n") && !text.contains("\n  read: deny"), "{text}");
+    assert!(text.ends_with("\n---\n\nYou read logs.\n\nBe brief.\n"), "{text}");
+    let request = &machine.llm.title_requests()[0];
+    assert_eq!(request.body["model"], "other");
+    let asked = request.last_user();
+    assert!(asked.contains("read logs") && asked.contains("poet, "), "{asked}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_there_is_not_written_over() {
+    let machine = machine().await;
+    machine.scratch.write(".opencode/agents/log-reader.md", "mine");
+    machine.scratch.write(".opencode/agent/team/own.md", "mine");
+    machine.llm.title(Reply::text(&written("log-reader")));
+    // The file is an agent, so its name is taken.
+    let made = machine.run(&CREATE).await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert!(machine.scratch.read(".opencode/agent/log-reader-2.md").contains("You read logs."));
+    assert_eq!(machine.scratch.read(".opencode/agents/log-reader.md"), "mine");
+    let list = machine.run(&["agent", "list"]).await;
+    assert!(list.stdout.contains("\nlog-reader-2 (subagent)\n"), "{}", list.stdout);
+    // A name of the user's is looked at before a model is asked.
+    let refused = machine.run(&[&CREATE[..], &["--name", "team/own"]].concat()).await;
+    assert!(refused.stderr.contains("team/own.md is there already"), "{}", refused.stderr);
+    assert_eq!(machine.llm.title_requests().len(), 1);
+    machine.llm.title(Reply::text(&written("log-reader")));
+    let made = machine.run(&[&CREATE[..], &["--name", "team/logs"]].concat()).await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert!(machine.scratch.read(".opencode/agent/team/logs.md").contains("You read logs."));
+    assert_eq!(machine.scratch.read(".opencode/agent/team/own.md"), "mine");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_useless_answer_is_asked_about_again_and_then_an_error() {
+    let machine = machine().await;
+    machine.llm.title(Reply::text("What would you like it to do?"));
+    machine.llm.reply(Reply::text("{\"identifier\": \"logs\"}"));
+    machine.llm.reply(Reply::text(&written("logs")));
+    let made = machine.run(&CREATE).await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let asked = machine.llm.last_request().last_user();
+    assert!(asked.contains("missing field `whenToUse`"), "{asked}");
+
+    machine.llm.title(Reply::text("no"));
+    machine.llm.reply(Reply::text("no"));
+    machine.llm.reply(Reply::text("no"));
+    let failed = machine.run(&CREATE).await;
+    assert_eq!(failed.code, Some(1));
+    let reason =
+        "The agent was not made: mock/mock gave no usable agent in 3 answers: it holds no JSON object";
+    assert!(failed.stderr.contains(reason), "{}", failed.stderr);
+
+    machine.llm.title(Reply::status(401));
+    let failed = machine.run(&CREATE).await;
+    assert_eq!(failed.code, Some(1));
+    assert!(failed.stderr.contains("The agent was not made: "), "{}", failed.stderr);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_that_lacks_something_says_what_and_asks_no_model() {
+    let machine = machine().await;
+    for (arguments, reason) in [
+        (&["agent", "create"][..], "these are needed: --description, --path or --global, --mode."),
+        (&["agent", "create", "--global", "--description", "x"], "these are needed: --mode."),
+        (&[&CREATE[..], &["--tools", "fly"]].concat(), "There is no permission `fly`"),
+        (&[&CREATE[..], &["--name", "../x"]].concat(), "`../x` cannot be an agent's name"),
+        (&[&CREATE[..], &["-m", "other"]].concat(), "one is named `provider/model`"),
+    ] {
+        let refused = machine.run(arguments).await;
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(reason), "no `{reason}` in {}", refused.stderr);
+    }
+    assert_eq!(machine.llm.title_requests().len(), 0);
+    let machine = machine.with("provider", json!({}));
+    let refused = machine.run(&CREATE).await;
+    assert!(refused.stderr.contains("No provider is configured"), "{}", refused.stderr);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_making_and_leaves_no_file() {
+    let machine = machine().await;
+    let gate = Gate::new();
+    machine.llm.title(Reply::hang(&gate));
+    let child = machine.start(&CREATE);
+    gate.reached().await;
+    let ended = machine.interrupt(child).await;
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(!machine.scratch.exists(".opencode"));
+    machine.finish().await;
+}

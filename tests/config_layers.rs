@@ -1,0 +1,249 @@
+//! Sources of configuration beside project files: markdown, an organisation's, an administrator's; and the command.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::support::{
+    agent::{Agent, Answer, binary},
+    llm::Reply,
+    scratch::Scratch,
+    web::{Page, Web},
+};
+
+#[tokio::test]
+async fn an_agent_as_a_file_is_what_the_model_is_asked_as() {
+    let scratch = Scratch::new();
+    scratch.write(
+        ".opencode/agent/team/poet.md",
+        "---\ndescription: Writes: in rhyme\nmode: primary\ntemperature: 0.25\npermission:\n  edit: deny\n---\n\nSpeak in rhyme.\n",
+    );
+    scratch.write("opencode.json", json!({"default_agent": "team/poet"}).to_string());
+    let takes = json!({"provider": {"mock": {"models": {"mock": {"temperature": true}}}}});
+    let agent = Agent::builder().scratch(&scratch).config(takes).spawn().await.initialized().await;
+    let answer = agent.request("session/new", agent.session_params()).await.unwrap();
+    assert_eq!(answer["modes"]["currentModeId"], "team/poet");
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(answer["sessionId"].as_str().unwrap(), "go").await;
+    let request = agent.llm.last_request();
+    assert!(request.system().contains("Speak in rhyme."));
+    assert_eq!(request.body["temperature"], 0.25);
+    assert!(!request.tools().contains(&"edit".to_owned()));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_broken_definition_is_named_to_the_line_and_the_others_serve() {
+    let scratch = Scratch::new();
+    scratch.write(".opencode/agents/good.md", "---\nmode: primary\n---\nGood.");
+    scratch.write(".opencode/agents/bad.md", "---\nmode: primary\ndescription: \"open\n---\nBad.");
+    scratch.write(".opencode/agnets/lost.md", "Lost.");
+    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let answer = agent.request("session/new", agent.session_params()).await.unwrap();
+    let modes = answer["modes"]["availableModes"].to_string();
+    assert!(modes.contains("good") && !modes.contains("bad"), "{modes}");
+    agent.wait_stderr("agents/bad.md:3:").await;
+    agent.wait_stderr("agnets: is not read; did you mean `agents`?").await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_the_administrator_denies_nobody_allows() {
+    let scratch = Scratch::new();
+    let managed = scratch.root().join("managed");
+    std::fs::create_dir(&managed).unwrap();
+    std::fs::write(managed.join("opencode.jsonc"), r#"{"permission": {"bash": {"touch *": "deny"}}}"#)
+        .unwrap();
+    let own = json!({"permission": {"bash": "allow"}, "agent": {"build": {"permission": {"bash": "allow"}}}});
+    scratch.write("opencode.json", own.to_string());
+    let agent = Agent::builder()
+        .scratch(&scratch)
+        .env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap())
+        .env("OPENCODE_PERMISSION", r#"{"bash": {"touch *": "allow"}}"#)
+        .answering(Answer::AllowOnce)
+        .spawn()
+        .await
+        .initialized()
+        .await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
+    agent.llm.reply(Reply::call("call_2", "bash", json!({"command": "echo > other"})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    assert!(!scratch.exists("made") && scratch.exists("other"));
+    assert_eq!(agent.n_asked(), 0);
+    agent.finish().await;
+}
+
+/// The credentials of a scratch organisation.
+fn credentials(web: &Web) -> String {
+    let entry = json!({"type": "wellknown", "key": "CORP_TOKEN", "token": "secret"});
+    json!({ (web.url("/")): entry }).to_string()
+}
+
+#[tokio::test]
+async fn an_organisations_configuration_comes_behind_the_session_and_holds_for_the_next_turn() {
+    let web = Web::start().await;
+    let remote = json!({"url": web.url("/more"), "headers": {"Authorization": "Bearer {env:CORP_TOKEN}"}});
+    let first = json!({"config": {"permission": {"bash": "deny"}, "username": "{file:/etc/passwd}"}, "remote_config": remote});
+    web.page("/.well-known/opencode", Page::new("application/json", first.to_string()));
+    web.page("/more", Page::new("application/json", json!({"permission": {"webfetch": "deny"}}).to_string()));
+    let scratch = Scratch::new();
+    let start = || {
+        Agent::builder()
+            .scratch(&scratch)
+            .env("OPENCODE_AUTH_CONTENT", &credentials(&web))
+            .env("WINDLASS_LOG", "info")
+    };
+    let agent = start().spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.wait_stderr("configuration changed and was read again").await;
+    agent.wait_stderr("{file:/etc/passwd} is not read for a remote configuration").await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let tools = agent.llm.last_request().tools();
+    assert!(!tools.contains(&"bash".to_owned()) && !tools.contains(&"webfetch".to_owned()), "{tools:?}");
+    let asked = web.asked();
+    assert_eq!(asked[1].headers["authorization"], "Bearer secret");
+    agent.finish().await;
+
+    // What was kept holds at once in the next process, and a server that hangs keeps nobody waiting.
+    let silent = Web::start().await;
+    silent.page("/.well-known/opencode", Page::hanging());
+    let agent = start().spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    assert!(!agent.llm.last_request().tools().contains(&"bash".to_owned()));
+    agent.finish().await;
+    let agent = Agent::builder()
+        .env("OPENCODE_AUTH_CONTENT", &credentials(&silent))
+        .spawn()
+        .await
+        .initialized()
+        .await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    assert!(agent.llm.last_request().tools().contains(&"bash".to_owned()));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_organisation_that_cannot_be_believed_is_told_and_left_out() {
+    let web = Web::start().await;
+    let remote = json!({"remote_config": {"url": "http://config.example/"}});
+    web.page("/.well-known/opencode", Page::new("application/json", remote.to_string()));
+    let agent =
+        Agent::builder().env("OPENCODE_AUTH_CONTENT", &credentials(&web)).spawn().await.initialized().await;
+    agent.new_session().await;
+    agent.wait_stderr("http://config.example/ is neither https nor this machine").await;
+    agent.finish().await;
+}
+
+struct Shell {
+    home: PathBuf,
+    directory: PathBuf,
+    variables: Vec<(String, String)>,
+}
+
+impl Shell {
+    fn new(scratch: &Scratch) -> Self {
+        Self { home: scratch.home.clone(), directory: scratch.work.clone(), variables: Vec::new() }
+    }
+
+    async fn run(&self, arguments: &[&str]) -> (String, String, Option<i32>) {
+        let mut command = Command::new(binary());
+        command.args(arguments).current_dir(&self.directory).env_clear().env("HOME", &self.home);
+        command.envs(self.variables.clone());
+        let Output { stdout, stderr, status } = command.output().await.unwrap();
+        (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap(), status.code())
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[tokio::test]
+async fn the_command_prints_what_holds_and_who_said_it() {
+    let scratch = Scratch::new();
+    write(
+        &scratch.home.join(".config/opencode/opencode.json"),
+        "{\"model\": \"a/b\",\n \"share\": \"manual\"}",
+    );
+    let options = json!({"options": {"apiKey": "k", "headers": {"X": "h"}}});
+    scratch.write("opencode.json", json!({"model": "c/d", "provider": {"p": options}}).to_string());
+    let shell = Shell::new(&scratch);
+    let (printed, _, code) = shell.run(&["config"]).await;
+    let printed: Value = serde_json::from_str(&printed).unwrap();
+    let stars = "********";
+    let masked = json!({"options": {"apiKey": stars, "headers": {"X": stars}}});
+    assert_eq!(printed, json!({"model": "c/d", "share": "manual", "provider": {"p": masked}}));
+    assert_eq!(code, Some(0));
+    let (printed, _, _) = shell.run(&["config", "--show-secrets"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&printed).unwrap()["provider"]["p"], options);
+    let (printed, _, _) = shell.run(&["config", "--sources"]).await;
+    let (home, work) = (scratch.home.display(), scratch.work.display());
+    let global = format!("{home}/.config/opencode/opencode.json");
+    let expected = format!(
+        "model = \"c/d\"\n    {work}/opencode.json:1:2\n    over {global}:1:2: \"a/b\"\n\
+         share = \"manual\"\n    {global}:2:2\n\
+         provider.p.options.apiKey = \"********\"\n    {work}/opencode.json:1:44\n\
+         provider.p.options.headers.X = \"********\"\n    {work}/opencode.json:1:68\n"
+    );
+    assert_eq!(printed, expected);
+}
+
+#[tokio::test]
+async fn the_check_names_every_place_and_fails_only_for_what_is_ignored() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", "{\n  \"theme\": \"dark\",\n  \"autoshare\": true\n}");
+    let mut shell = Shell::new(&scratch);
+    let (printed, _, code) = shell.run(&["config", "check"]).await;
+    assert!(printed.contains("opencode.json:2:3: theme: "), "{printed}");
+    assert!(printed.contains("opencode.json:3:3: autoshare: is deprecated"), "{printed}");
+    assert_eq!(code, Some(0));
+
+    scratch.write("opencode.json", "{\n  \"modle\": \"a/b\",\n  \"share\": \"loud\"\n}");
+    scratch.write(".opencode/command/x.md", "---\nsubtask: maybe\n---\nGo.");
+    let (printed, errors, code) = shell.run(&["config", "check"]).await;
+    let work = scratch.work.display();
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(
+        lines[0],
+        format!("{work}/opencode.json:2:3: modle: is not a known key and is ignored; did you mean `model`?")
+    );
+    assert!(
+        lines[1].starts_with(&format!("{work}/opencode.json:3:3: share: unknown variant `loud`")),
+        "{printed}"
+    );
+    assert!(
+        lines[2].starts_with(&format!("{work}/.opencode/command/x.md:2:1: command.x.subtask: ")),
+        "{printed}"
+    );
+    assert_eq!((errors.as_str(), code), ("3 things are ignored.\n", Some(1)));
+
+    shell.variables.push(("OPENCODE_DISABLE_PROJECT_CONFIG".to_owned(), "1".to_owned()));
+    let (printed, _, code) = shell.run(&["config", "check"]).await;
+    assert!(
+        printed.contains("opencode.json: is not read, because OPENCODE_DISABLE_PROJECT_CONFIG is set (note)"),
+        "{printed}"
+    );
+    assert!(printed.contains("opencode.json:2:3: modle: "), "{printed}");
+    assert_eq!(code, Some(1));
+}
+
+#[tokio::test]
+async fn the_schema_is_printed_whole() {
+    let scratch = Scratch::new();
+    let (printed, _, code) = Shell::new(&scratch).run(&["config", "schema"]).await;
+    let schema: Value = serde_json::from_str(&printed).unwrap();
+    assert!(schema["properties"]["compaction"].is_object());
+    assert_eq!(code, Some(0));
+}
