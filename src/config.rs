@@ -73,6 +73,8 @@ pub struct Config {
     pub directories: Vec<PathBuf>,
     /// Files and directories whose change may change this.
     pub watched: BTreeSet<PathBuf>,
+    /// What each file of the configuration says, for the time when it is broken.
+    pub kept: BTreeMap<String, layer::Layer>,
     pub providers: BTreeMap<String, ProviderConfig>,
     pub disabled_providers: Vec<String>,
     pub enabled_providers: Option<Vec<String>>,
@@ -152,5 +154,10 @@ pub fn worktree(directory: &Path) -> PathBuf {
 ///
 /// Does blocking file reads; call it on a blocking thread.
 pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Config {
-    layers::load(environment, paths, directory, None)
+    layers::load(environment, paths, directory, None, None)
+}
+
+/// Like [`load`], but a file that cannot be used any more says what it said before.
+pub fn load_again(environment: &Environment, paths: &Paths, before: &Config) -> Config {
+    layers::load(environment, paths, &before.directory, None, Some(before))
 }

@@ -67,7 +67,7 @@ pub use crate::library::Agent;
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
-pub use session::{Invocation, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
+pub use session::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
 use limits::Limits;
@@ -104,6 +104,8 @@ struct Inner {
     use_stored_keys: AtomicBool,
     /// When organisations' configurations were asked for last.
     refreshed: Mutex<Option<Instant>>,
+    /// Whose were asked for then.
+    organisations: Mutex<Vec<remote::Entry>>,
     /// When old tool outputs were last looked for, in milliseconds since the epoch.
     cleaned_ms: AtomicI64,
 }
@@ -196,6 +198,7 @@ impl Engine {
             is_finishing: AtomicBool::new(false),
             use_stored_keys: AtomicBool::new(true),
             refreshed: Mutex::default(),
+            organisations: Mutex::default(),
             cleaned_ms: AtomicI64::new(0),
         }))
     }
@@ -250,13 +253,14 @@ impl Engine {
     pub async fn inspect_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
         let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
+        let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
         let directory = directory.to_owned();
         let read = tokio::task::spawn_blocking(move || {
             if !directory.is_dir() {
                 let reason = format!("the directory {} does not exist", directory.display());
                 return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
             }
-            Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys))
+            Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref()))
         });
         read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
     }

@@ -103,9 +103,10 @@ pub fn instructions(config: &Config, pages: &Pages) -> Instructions {
 
 /// Where agents, commands and skills are read from, beside the configuration's own files.
 pub fn sources(config: &Config) -> Vec<Target> {
-    const NAMES: [&str; 8] = ["agent", "agents", "command", "commands", "mode", "modes", "skill", "skills"];
+    const NAMES: [&str; 6] = ["agent", "agents", "command", "commands", "mode", "modes"];
     let below = |directory: &PathBuf| NAMES.map(|name| Target::Tree(directory.join(name)));
-    config.directories.iter().flat_map(below).collect()
+    let definitions = config.directories.iter().flat_map(below);
+    definitions.chain(skills::places(config).into_iter().map(Target::Tree)).collect()
 }
 
 /// The URLs among `instructions`, whose pages [`instructions`] wants.

@@ -19,14 +19,14 @@ use windlass_protocol::{
 use super::{
     connection::Connection,
     dispatch::{Call, engine_error, error, invalid_params, no_session, session_id},
-    elicitation, from_proto, options,
+    elicitation, from_proto,
     outbox::Cancel,
     permissions::AskedId,
     to_proto,
 };
 use crate::{
     config::Warning,
-    engine::{Invocation, PromptInput, PromptPart, TurnEnd},
+    engine::{Invocation, Missing, PromptInput, PromptPart, TurnEnd},
 };
 
 pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
@@ -52,17 +52,15 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
             ));
         }
         let warnings = std::mem::take(&mut front.untold);
-        let front = &*front;
-        let loaded = front.workspace.loaded();
-        let agent = options::current_agent(&loaded, front).to_owned();
-        parts.extend(loaded.mentions(&words));
-        (agent, options::current_model(&loaded, front), warnings)
+        parts.extend(front.workspace.loaded().mentions(&words));
+        (front.agent.clone(), front.model.clone(), warnings)
     };
     if !wants_notices {
         tell(&call.connection, &id, &warnings);
     }
-    let invocation = Invocation::Slash;
-    let input = PromptInput { parts, agent: Some(agent), model: Some(model), invocation };
+    // The configuration may be another one until the turn begins.
+    let missing = Missing::IsReplaced;
+    let input = PromptInput { parts, agent, model, missing, invocation: Invocation::Slash };
     let responder = call.take_responder()?;
     let rpc_id = responder.id().clone();
     let on_end: TurnEnd = Box::new(move |outcome| match outcome {

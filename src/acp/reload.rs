@@ -8,7 +8,7 @@ use windlass_protocol::{
     opencode::event::Event,
 };
 
-use super::{connection::Connection, options, session::FrontSession, settings};
+use super::{commands, connection::Connection, options, session::FrontSession, settings};
 use crate::{bus::Subscriber, config::Warning};
 
 /// Listens for `config.updated`.
@@ -45,6 +45,10 @@ fn updates(front: &mut FrontSession, wants_notices: bool) -> Vec<SessionUpdate> 
     let config_options = options::config_options(&loaded, front);
     if config_options != options::config_options(&before, front) {
         updates.push(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(config_options)));
+    }
+    let commands = commands::update(&loaded);
+    if commands != commands::update(&before) {
+        updates.push(SessionUpdate::AvailableCommandsUpdate(commands));
     }
     let new = loaded.warnings.iter().filter(|it| !is_among(it, &before.warnings));
     if wants_notices {

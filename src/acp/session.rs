@@ -49,7 +49,7 @@ pub struct FrontSession {
     pub model: Option<ModelRef>,
     /// What was wrong in the configuration, until the user has been told.
     pub untold: Vec<Warning>,
-    /// What the client knows the modes, options and warnings of.
+    /// What the client knows the modes, options, commands and warnings of.
     pub shown: Arc<Loaded>,
 }
 
@@ -206,7 +206,7 @@ fn attach(
 /// What follows the answer that made the session known: its commands, and what was ignored.
 fn announce(connection: &Arc<Connection>, id: SessionId, front: FrontSession, skipped: &[String]) {
     let mut lines = Vec::new();
-    let commands = commands::update(&front.workspace.loaded());
+    let commands = commands::update(&front.shown);
     encoder::send(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);
     let wants_notices = connection.client().is_some_and(|client| client.notices);
     for reason in skipped {

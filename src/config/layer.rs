@@ -40,6 +40,8 @@ pub struct Layer {
     pub value: Map<String, Value>,
     /// JSON pointer → line and column, 1-based, of a key or a list's element.
     pub places: HashMap<String, (usize, usize)>,
+    /// Its text could not be used at all.
+    pub is_broken: bool,
 }
 
 /// What was found wrong while reading.
@@ -54,7 +56,8 @@ pub struct Findings {
 impl Layer {
     /// A layer whose parts stand nowhere in particular.
     pub fn new(kind: Kind, source: &str, base: &Path, value: Map<String, Value>) -> Self {
-        Self { kind, source: source.to_owned(), base: base.to_owned(), value, places: HashMap::new() }
+        let (source, base) = (source.to_owned(), base.to_owned());
+        Self { kind, source, base, value, places: HashMap::new(), is_broken: false }
     }
 
     /// Line and column of a key, 1-based, when this source has it.
@@ -140,7 +143,7 @@ pub fn parse(
     findings.notes.extend(document.notes.into_iter().map(found));
     let places =
         document.offsets.into_iter().map(|(pointer, offset)| (pointer, lines.position(offset))).collect();
-    Layer { kind, source, base, value: document.value, places }
+    Layer { kind, source, base, value: document.value, places, is_broken: document.is_broken }
 }
 
 /// Where the lines of a text begin.

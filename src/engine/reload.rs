@@ -16,6 +16,7 @@ use crate::{
         lock::lock,
         watch::{Target, Watcher},
     },
+    config::remote,
     library,
 };
 
@@ -49,10 +50,13 @@ impl Engine {
             tracing::warn!("{warning}");
         }
         self.exchange(workspace, loaded, read_at);
+        // A key that was added may be an organisation's.
+        self.fetch_and_read_again(true);
         Ok(())
     }
 
-    /// Has organisations' configurations fetched in the background, and what they change read again.
+    /// Has organisations' configurations fetched in the background when they are no longer fresh, and what they
+    /// change read again.
     pub(super) fn refresh_remote_config(&self) {
         {
             let mut refreshed = lock(&self.0.refreshed);
@@ -61,9 +65,21 @@ impl Engine {
             }
             *refreshed = Some(Instant::now());
         }
+        self.fetch_and_read_again(false);
+    }
+
+    fn fetch_and_read_again(&self, only_new: bool) {
         let engine = self.clone();
         tokio::spawn(async move {
-            if !engine.fetch_remote_config().await {
+            let (environment, paths) = (engine.0.environment.clone(), engine.0.paths.clone());
+            let entries = tokio::task::spawn_blocking(move || remote::entries(&environment, &paths)).await;
+            let entries = entries.unwrap_or_default();
+            let is_known = {
+                let mut organisations = lock(&engine.0.organisations);
+                let before = std::mem::replace(&mut *organisations, entries);
+                before == *organisations
+            };
+            if only_new && is_known || !engine.fetch_remote_config().await {
                 return;
             }
             let workspaces: Vec<Arc<Workspace>> = lock(&engine.0.workspaces).values().cloned().collect();
@@ -128,7 +144,7 @@ impl Eyes {
     fn blind(error: &io::Error) -> Self {
         tracing::warn!(
             %error,
-            "configuration files are not watched; changes hold from the second turn after them on. \
+            "configuration files cannot be watched, so they are read at the beginning of each turn. \
              On Linux `sysctl fs.inotify` has the limits"
         );
         Self(None)

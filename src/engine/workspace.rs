@@ -171,14 +171,18 @@ impl Workspace {
 }
 
 impl Loaded {
-    /// Reads everything. Does blocking file reads.
+    /// Reads everything; what is broken and was not before stays as it was. Does blocking file reads.
     pub(super) fn read(
         environment: &Environment,
         paths: &Paths,
         directory: &Path,
         use_stored_keys: bool,
+        before: Option<&Loaded>,
     ) -> Self {
-        let mut config = config::load(environment, paths, directory);
+        let mut config = match before {
+            Some(before) => config::load_again(environment, paths, &before.config),
+            None => config::load(environment, paths, directory),
+        };
         let mut warnings = std::mem::take(&mut config.warnings);
         let credentials = match use_stored_keys {
             true => {

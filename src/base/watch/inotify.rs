@@ -1,7 +1,7 @@
 //! Watches directories with inotify: no thread, one descriptor that is waited for like a socket.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io,
     os::fd::{AsFd, AsRawFd, RawFd},
     path::PathBuf,
@@ -16,13 +16,15 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
     Target,
-    plan::{Plan, Wanted},
+    plan::{MAX_DIRECTORIES, Plan, Wanted},
 };
 
 /// Follows files and directories.
 pub struct Watcher {
     inotify: AsyncFd<Descriptor>,
     watched: HashMap<WatchDescriptor, Wanted>,
+    /// Trees that are known to hold too much to follow.
+    overfull: HashSet<PathBuf>,
 }
 
 impl Watcher {
@@ -35,7 +37,7 @@ impl Watcher {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         // SAFETY: `AsyncFd` owns the descriptor, which stays open and the same until it is dropped.
         let inotify = unsafe { AsyncFd::register_with_interest(Descriptor(inotify), Interest::READABLE) };
-        Ok(Self { inotify: inotify?, watched: HashMap::new() })
+        Ok(Self { inotify: inotify?, watched: HashMap::new(), overfull: HashSet::new() })
     }
 
     /// Follows exactly `targets` from here on. True when something of it may have changed since `since` that was
@@ -43,7 +45,16 @@ impl Watcher {
     pub fn follow(&mut self, targets: &[Target], since: SystemTime) -> io::Result<bool> {
         let mut watched: HashMap<WatchDescriptor, Wanted> = HashMap::new();
         let mut has_changed = false;
-        for (directory, wanted) in Plan::new(targets).directories {
+        let plan = Plan::new(targets);
+        for root in plan.overfull {
+            if self.overfull.insert(root.clone()) {
+                tracing::warn!(
+                    "{} holds more than {MAX_DIRECTORIES} directories; changes in the others are not noticed",
+                    root.display()
+                );
+            }
+        }
+        for (directory, wanted) in plan.directories {
             let Some(descriptor) = self.add(&directory)? else { continue };
             // The order matters: what changes from here on is an event.
             let is_new = !self.watched.contains_key(&descriptor);

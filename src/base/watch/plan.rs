@@ -12,7 +12,7 @@ use std::{
 use super::Target;
 
 /// Directories of one tree; more are a mistake, such as a link to a whole disk.
-const MAX_DIRECTORIES: usize = 1000;
+pub(super) const MAX_DIRECTORIES: usize = 1000;
 
 /// How far a file's time may lie behind the clock: file systems count in steps.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
@@ -66,6 +66,8 @@ impl Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) directories: BTreeMap<PathBuf, Wanted>,
+    /// Trees with more directories than are watched.
+    pub(super) overfull: Vec<PathBuf>,
 }
 
 impl Plan {
@@ -121,10 +123,7 @@ impl Plan {
                 continue;
             }
             if seen.len() > MAX_DIRECTORIES {
-                tracing::warn!(
-                    directory = %root.display(),
-                    "it holds more than {MAX_DIRECTORIES} directories; changes in the others are not noticed"
-                );
+                self.overfull.push(root.to_owned());
                 return;
             }
             self.want(&directory, Wanted::Everything);
