@@ -1,6 +1,6 @@
 //! Configuration that changes while the agent runs: it holds from the next turn on, and the client is told.
 
-use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -9,6 +9,7 @@ use crate::support::{
     llm::{Gate, Reply},
     message::tag,
     scratch::Scratch,
+    web::{Page, Web},
 };
 
 /// Without a model of its own, so that files may name one; `mock/other` answers when none does.
@@ -351,6 +352,288 @@ async fn a_changed_instruction_file_holds_in_the_next_turn() {
         assert!(agent.llm.last_request().system().contains(rule));
     }
     agent.finish().await;
+}
+
+/// Ends when the client is told of commands that are what is wanted.
+async fn told_commands(agent: &Agent, is_wanted: impl Fn(&[String]) -> bool) {
+    loop {
+        let update = agent.wait_update("available_commands_update").await;
+        let commands = update["availableCommands"].as_array().unwrap().iter();
+        let names: Vec<String> =
+            commands.map(|command| command["name"].as_str().unwrap().to_owned()).collect();
+        if is_wanted(&names) {
+            return;
+        }
+    }
+}
+
+async fn told_command(agent: &Agent, name: &str) {
+    told_commands(agent, |names| names.iter().any(|it| it == name)).await;
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+#[tokio::test]
+async fn every_layer_is_followed_from_before_it_exists() {
+    let scratch = Scratch::new();
+    let (root, home, work) = (scratch.root().to_owned(), scratch.home.clone(), scratch.work.clone());
+    let cwd = work.join("packages/one");
+    fs::create_dir_all(&cwd).unwrap();
+    let (named, directory, managed) =
+        (root.join("named/it.json"), root.join("own/dir"), root.join("managed"));
+    let agent = builder(&scratch)
+        .env("OPENCODE_CONFIG", named.to_str().unwrap())
+        .env("OPENCODE_CONFIG_DIR", directory.to_str().unwrap())
+        .env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap())
+        .spawn()
+        .await
+        .initialized()
+        .await;
+    let params = json!({"cwd": cwd, "mcpServers": []});
+    agent.request("session/new", params).await.unwrap();
+    let files = [
+        home.join(".config/opencode/config.json"),
+        home.join(".config/opencode/opencode.json"),
+        home.join(".config/opencode/opencode.jsonc"),
+        home.join(".opencode/opencode.json"),
+        named,
+        work.join("opencode.json"),
+        work.join("packages/opencode.jsonc"),
+        cwd.join("opencode.json"),
+        work.join(".opencode/opencode.json"),
+        work.join("packages/.opencode/opencode.jsonc"),
+        cwd.join(".opencode/opencode.json"),
+        directory.join("opencode.json"),
+        managed.join("opencode.json"),
+    ];
+    for (idx, file) in files.iter().enumerate() {
+        let name = format!("from-{idx}");
+        write(file, &json!({"command": {(name.clone()): {"template": "Do it."}}}).to_string());
+        told_command(&agent, &name).await;
+    }
+    let directories = [
+        home.join(".config/opencode"),
+        home.join(".opencode"),
+        work.join(".opencode"),
+        work.join("packages/.opencode"),
+        cwd.join(".opencode"),
+        directory,
+        managed,
+    ];
+    for (idx, directory) in directories.iter().enumerate() {
+        for (plural, name) in [("commands", format!("md-{idx}")), ("command", format!("deep/md-{idx}"))] {
+            let file = directory.join(format!("{plural}/{name}.md"));
+            write(&file, "Do it.");
+            told_command(&agent, &name).await;
+            fs::remove_dir_all(directory.join(plural)).unwrap();
+            told_commands(&agent, |names| !names.contains(&name)).await;
+        }
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_says_what_its_file_says_now() {
+    let scratch = Scratch::new();
+    let file = scratch.work.join(".opencode/commands/greet.md");
+    let agent = watching(builder(&scratch)).await;
+    let session = agent.new_session().await;
+    write(&file, "Greet $1 in Latin.");
+    told_command(&agent, "greet").await;
+    read_again(&agent).await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "/greet Bob").await;
+    assert_eq!(agent.llm.last_request().last_user(), "Greet Bob in Latin.");
+    // Nothing of it that the client shows has changed.
+    replace(&file, "Greet $1 in Greek.");
+    read_again(&agent).await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "/greet Bob").await;
+    assert_eq!(agent.llm.last_request().last_user(), "Greet Bob in Greek.");
+    fs::remove_file(&file).unwrap();
+    told_commands(&agent, |names| !names.contains(&"greet".to_owned())).await;
+    // Without the command the words are words.
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "/greet Bob").await;
+    assert_eq!(agent.llm.last_request().last_user(), "/greet Bob");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn skills_are_followed_wherever_they_may_be() {
+    let scratch = Scratch::new();
+    let (home, work) = (scratch.home.clone(), scratch.work.clone());
+    let further = scratch.root().join("further/skills");
+    scratch.write("opencode.json", json!({"skills": {"paths": [further]}}).to_string());
+    let agent = watching(builder(&scratch)).await;
+    let session = agent.new_session().await;
+    let skill = |name: &str, about: &str| format!("---\nname: {name}\ndescription: {about}\n---\nDo it.\n");
+    let places = [
+        home.join(".claude/skills"),
+        home.join(".agents/skills"),
+        work.join(".claude/skills"),
+        work.join(".agents/skills"),
+        home.join(".config/opencode/skills"),
+        work.join(".opencode/skill"),
+        further,
+    ];
+    for (idx, place) in places.iter().enumerate() {
+        let name = format!("skill-{idx}");
+        let file = place.join(&name).join("SKILL.md");
+        for about in ["Makes tea.", "Makes coffee."] {
+            write(&file, &skill(&name, about));
+            read_again(&agent).await;
+            agent.llm.reply(Reply::text("ok"));
+            agent.prompt(&session, "go").await;
+            let system = agent.llm.last_request().system();
+            assert!(system.contains(&name) && system.contains(about), "{name}: {system}");
+        }
+        fs::remove_dir_all(place.join(&name)).unwrap();
+        read_again(&agent).await;
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        assert!(!agent.llm.last_request().system().contains(&name), "{name}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_agents_file_that_breaks_leaves_the_agent_as_it_was() {
+    let scratch = Scratch::new();
+    let file = scratch.work.join(".opencode/agents/poet.md");
+    let poet = |prompt: &str| format!("---\nmode: primary\npermission:\n  bash: deny\n---\n{prompt}\n");
+    let agent = watching(builder(&scratch)).await;
+    let session = agent.new_session().await;
+    write(&file, &poet("Speak in rhyme."));
+    assert!(options(&agent, "mode").await.0.contains(&"poet".to_owned()));
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "poet"})).await.unwrap();
+    assert_eq!(agent.wait_update("current_mode_update").await["currentModeId"], "poet");
+
+    replace(&file, "---\nmode: [primary\n---\nSpeak in prose.\n");
+    let notice = agent.wait_update("notice").await;
+    let told = notice["description"].as_str().unwrap();
+    assert!(told.contains("poet.md:") && told.ends_with("what it said before still holds"), "{told}");
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let request = agent.llm.last_request();
+    assert!(request.system().contains("Speak in rhyme."));
+    assert!(!request.tools().contains(&"bash".to_owned()));
+
+    replace(&file, &poet("Speak in prose."));
+    assert_eq!(agent.wait_update("notice").await["severity"], "info");
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    assert!(agent.llm.last_request().system().contains("Speak in prose."));
+    let updates = agent.updates(&session);
+    let modes: Vec<&Value> = updates.iter().filter(|update| tag(update) == "current_mode_update").collect();
+    assert_eq!(modes.len(), 1, "{modes:?}");
+
+    fs::remove_dir_all(scratch.work.join(".opencode")).unwrap();
+    assert_eq!(agent.wait_update("current_mode_update").await["currentModeId"], "build");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_breaks_says_what_it_said_before() {
+    let scratch = Scratch::new();
+    let rules = json!({"permission": {"bash": "deny"}}).to_string();
+    scratch.write("opencode.json", &rules);
+    let agent = watching(builder(&scratch)).await;
+    let session = agent.new_session().await;
+    let offers_bash = async || {
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        agent.llm.last_request().tools().contains(&"bash".to_owned())
+    };
+    scratch.write("opencode.json", &rules[..rules.len() / 2]);
+    let notice = agent.wait_update("notice").await;
+    let told = notice["description"].as_str().unwrap();
+    assert!(told.contains("opencode.json:1:") && told.ends_with("what it said before still holds"), "{told}");
+    assert!(!offers_bash().await);
+    // Other files go on being followed, and the broken one goes on holding.
+    scratch.write(".opencode/opencode.json", with_model("mock"));
+    assert_eq!(options(&agent, "model").await.1, "mock/mock");
+    assert!(!offers_bash().await);
+    // Nothing but its end ends it.
+    fs::remove_file(scratch.work.join("opencode.json")).unwrap();
+    assert_eq!(agent.wait_update("notice").await["severity"], "info");
+    assert!(offers_bash().await);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_organisation_whose_key_is_added_is_asked_at_once() {
+    let web = Web::start().await;
+    let first = json!({"config": {"command": {"corporate": {"template": "Do it."}}}});
+    web.page("/.well-known/opencode", Page::new("application/json", first.to_string()));
+    let scratch = Scratch::new();
+    let agent = builder(&scratch).spawn().await.initialized().await;
+    agent.new_session().await;
+    let entry = json!({"type": "wellknown", "key": "CORP_TOKEN", "token": "secret"});
+    let keys = scratch.home.join(".local/share/opencode/auth.json");
+    write(&keys, &json!({ (web.url("/")): entry }).to_string());
+    told_command(&agent, "corporate").await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_that_waited_is_answered_though_its_agent_is_gone() {
+    let scratch = Scratch::new();
+    let poet = json!({"agent": {"poet": {"mode": "primary", "prompt": "Speak in rhyme."}}}).to_string();
+    scratch.write("opencode.json", &poet);
+    let agent = watching(builder(&scratch)).await;
+    let session = agent.new_session().await;
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "poet"})).await.unwrap();
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("wait").and_gate(&gate));
+    agent.llm.reply(Reply::text("done"));
+    let first = agent.send_prompt(&session, "one");
+    gate.reached().await;
+    let second = agent.send_prompt(&session, "two");
+    fs::remove_file(scratch.work.join("opencode.json")).unwrap();
+    read_again(&agent).await;
+    gate.open();
+    first.turn().await;
+    second.turn().await;
+    let requests = agent.llm.requests();
+    let is_poet: Vec<bool> =
+        requests.iter().map(|request| request.system().contains("Speak in rhyme.")).collect();
+    assert_eq!(is_poet, [true, false]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_idle_agent_that_watches_is_never_woken() {
+    let scratch = Scratch::new();
+    let agent = watching(builder(&scratch)).await;
+    agent.new_session().await;
+    scratch.write("opencode.json", with_model("mock"));
+    read_again(&agent).await;
+    // Not to order anything: time is what is measured. What it did last may still be ending.
+    let mut before = n_switches(&agent);
+    for _ in 0..8 {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let now = n_switches(&agent);
+        if now == before {
+            return agent.finish().await;
+        }
+        before = now;
+    }
+    panic!("it wakes without being asked: {before:?}");
+}
+
+/// How often each thread of the process has gone to sleep.
+fn n_switches(agent: &Agent) -> BTreeMap<String, String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", agent.pid)).unwrap();
+    let counts = tasks.filter_map(|task| {
+        let status = fs::read_to_string(task.unwrap().path().join("status")).ok()?;
+        let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+        Some((line("Pid:")?, line("voluntary_ctxt_switches:")?))
+    });
+    counts.collect()
 }
 
 #[tokio::test]
