@@ -152,5 +152,5 @@ pub fn worktree(directory: &Path) -> PathBuf {
 ///
 /// Does blocking file reads; call it on a blocking thread.
 pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Config {
-    layers::load(environment, paths, directory, None)
+    layers::load(environment, paths, directory, None).0
 }

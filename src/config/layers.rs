@@ -39,15 +39,20 @@ pub struct Sources {
     pub watched: BTreeSet<PathBuf>,
 }
 
-/// See [`super::load`].
-pub fn load(environment: &Environment, paths: &Paths, directory: &Path, hook: Option<Hook<'_>>) -> Config {
+/// See [`super::load`]; with what it was made of.
+pub fn load(
+    environment: &Environment,
+    paths: &Paths,
+    directory: &Path,
+    hook: Option<Hook<'_>>,
+) -> (Config, Vec<Layer>) {
     let worktree = worktree(directory);
     let sources = read(environment, paths, directory, &worktree);
-    let (mut config, _) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hook);
+    let (mut config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hook);
     // Hundreds of prompts, which are in their types already.
     config.raw.shift_remove("agent");
     config.raw.shift_remove("command");
-    config
+    (config, layers)
 }
 
 /// The configuration of a directory, and who set each of its values.

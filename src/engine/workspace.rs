@@ -11,7 +11,7 @@ use windlass_protocol::opencode::message::ModelRef;
 use super::{EngineError, EngineErrorKind, approvals::Approvals, mention, session::PromptPart};
 use crate::{
     bus::Bus,
-    config::{self, Config, Environment, Warning, paths::Paths},
+    config::{Config, Environment, Warning, layers, paths::Paths, sources},
     library::{
         self, Agent,
         skills::{self, Skill},
@@ -110,7 +110,7 @@ impl Loaded {
         directory: &Path,
         use_stored_keys: bool,
     ) -> Self {
-        let mut config = config::load(environment, paths, directory);
+        let (mut config, layers) = layers::load(environment, paths, directory, None);
         let mut warnings = std::mem::take(&mut config.warnings);
         let credentials = match use_stored_keys {
             true => {
@@ -129,6 +129,7 @@ impl Loaded {
         let (catalog, more) = catalog::resolve(&config, &credentials);
         warnings.extend(more);
         warnings.extend(agents.iter().filter_map(|agent| missing_model(agent, &catalog)));
+        sources::locate(&mut warnings, &layers);
         let last_used = super::state_file::last_used_model(paths);
         Self { config, agents, skills, commands, catalog, last_used, warnings }
     }
