@@ -59,6 +59,7 @@ mod state_file;
 mod step;
 mod subtask;
 mod title;
+mod toolbox;
 mod turn;
 mod workspace;
 

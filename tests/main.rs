@@ -25,6 +25,7 @@ mod initialize;
 mod instructions;
 mod mcp;
 mod output;
+mod own_commands;
 mod permission;
 mod permission_sweep;
 mod plan;
