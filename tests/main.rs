@@ -35,6 +35,7 @@ mod questions;
 mod retry;
 mod rust_sdk;
 mod session;
+mod skill_urls;
 mod skills;
 mod state;
 mod store;

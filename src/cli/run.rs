@@ -317,6 +317,7 @@ async fn open(
         }
     };
     workspace.mcp().settled(MCP_LIMIT).await;
+    engine.skills_settled().await;
     let agent = args.agent.as_deref().or(opened.info.agent.as_deref());
     let has_own_model = agent.and_then(|name| loaded.agent(name)).is_some_and(|agent| agent.model.is_some());
     let last = opened.info.model.filter(|_| !(args.agent.is_some() && has_own_model));

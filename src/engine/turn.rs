@@ -106,6 +106,7 @@ async fn drive(
     mut input: PromptInput,
 ) -> Result<TurnOutcome, EngineError> {
     let loaded = session.workspace.loaded();
+    session.engine.refresh_skills(&loaded);
     let called = command::take(&loaded, &mut input)?;
     let (agent, model) = choose(&loaded, state, &input)?;
     let of_command = called.as_ref().and_then(Called::variant);
