@@ -18,6 +18,7 @@ mod commands;
 mod config;
 mod config_layers;
 mod demo;
+mod disks;
 mod envelope;
 mod events;
 mod files;

@@ -135,6 +135,7 @@ pub enum Wire {
 }
 
 pub struct Builder {
+    wrapper: Vec<String>,
     arguments: Vec<String>,
     config: Vec<Value>,
     env: Vec<(String, String)>,
@@ -160,6 +161,12 @@ impl Builder {
 
     pub fn arguments(mut self, arguments: &[&str]) -> Self {
         self.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self
+    }
+
+    /// Started by this command, which must become the agent: its process is the one that is watched.
+    pub fn started_by(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(|word| (*word).to_owned()).collect();
         self
     }
 
@@ -204,8 +211,10 @@ impl Builder {
         for over in self.config {
             merge(&mut config, over);
         }
-        let mut command = Command::new(binary());
+        let mut words = self.wrapper.iter().map(PathBuf::from).chain([binary()]);
+        let mut command = Command::new(words.next().unwrap());
         command
+            .args(words)
             .args(&self.arguments)
             .current_dir(scratch.root())
             .env_clear()
@@ -594,6 +603,7 @@ pub struct Agent {
 impl Agent {
     pub fn builder() -> Builder {
         Builder {
+            wrapper: Vec::new(),
             arguments: vec!["acp".to_owned()],
             config: Vec::new(),
             env: Vec::new(),
