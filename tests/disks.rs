@@ -58,7 +58,7 @@ fn changes(path: &str) -> [(&'static str, Value); 3] {
     [
         ("edit", json!({"filePath": path, "oldString": "first", "newString": "second"})),
         ("multiedit", json!({"filePath": path, "edits": [edit]})),
-        ("write", json!({"filePath": path, "content": "second\n".repeat(100_000)})),
+        ("write", json!({"filePath": path, "content": "second\n".repeat(60_000)})),
     ]
 }
 
