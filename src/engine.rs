@@ -661,6 +661,12 @@ impl Engine {
         self.0.questions.reject(id)
     }
 
+    /// Lets a request wait that no tool makes.
+    #[cfg(test)]
+    pub(crate) fn pretend_asked(&self, request: PermissionRequest) {
+        self.0.asks.pretend(request);
+    }
+
     /// Whether this permission request still waits for an answer: not once it is settled or its turn cancelled.
     pub fn is_permission_waiting(&self, id: &PermissionId) -> bool {
         self.0.asks.is_waiting(id)

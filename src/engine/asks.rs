@@ -144,6 +144,14 @@ impl Asks {
         pending.iter().filter(of_session).map(|it| it.request.clone()).collect()
     }
 
+    /// Lets a request wait that no tool makes.
+    #[cfg(test)]
+    pub fn pretend(&self, request: PermissionRequest) {
+        let (rules, approvals, cancel) = (Vec::new(), Approvals::default(), CancellationToken::new());
+        let (answer, _) = oneshot::channel();
+        lock(&self.pending).push(Pending { request, rules, approvals, is_any: false, cancel, answer });
+    }
+
     /// Whether this request still waits for an answer.
     pub fn is_waiting(&self, id: &PermissionId) -> bool {
         lock(&self.pending).iter().any(|pending| pending.is(id))
