@@ -21,6 +21,7 @@ mod demo;
 mod envelope;
 mod events;
 mod files;
+mod guard;
 mod initialize;
 mod instructions;
 mod mcp;

@@ -195,6 +195,7 @@ impl Encoder {
         };
         // Who opens a session again is shown all of it again.
         self.outputs.forget(&session_id);
+        self.roots.remove(&session_id);
         self.sessions.insert(session_id.clone(), shown);
         if let Some(created) = created {
             self.event(&created, out);
@@ -231,6 +232,10 @@ impl Encoder {
             return;
         };
         let Some(parent) = &info.info.parent_id else { return };
+        // Who opened it by itself is shown it by itself.
+        if self.sessions.contains_key(&info.session_id) {
+            return;
+        }
         let root = self.roots.get(parent).unwrap_or(parent).clone();
         if self.sessions.contains_key(&root) || self.held.contains_key(&root) {
             self.roots.insert(info.session_id.clone(), root);

@@ -81,10 +81,11 @@ impl Permissions {
     /// Queues a question of a session the client knows, its own or a subagent's; whether it is to be shown now.
     pub fn ask(&self, session_id: &SessionId, asked: Asked) -> bool {
         let mut state = self.lock();
-        let queue = state.queues.entry(session_id.clone()).or_default();
-        if queue.iter().any(|it| it.is(&asked.id())) {
+        let id = asked.id();
+        if state.queues.values().flatten().any(|it| it.is(&id)) {
             return false;
         }
+        let queue = state.queues.entry(session_id.clone()).or_default();
         queue.push_back(asked);
         queue.len() == 1
     }
@@ -92,11 +93,7 @@ impl Permissions {
     /// The question of a session that is to be shown, and the id of the request that shows it.
     ///
     /// What does not wait any more is left out: that it is settled is on its way behind it.
-    pub fn show(
-        &self,
-        session_id: &SessionId,
-        is_waiting: impl Fn(&AskedId) -> bool,
-    ) -> Option<(Id, Asked)> {
+    pub fn show(&self, session_id: &SessionId, is_waiting: impl Fn(&AskedId) -> bool) -> Option<(Id, Asked)> {
         let mut state = self.lock();
         let queue = state.queues.get_mut(session_id)?;
         while queue.front().is_some_and(|asked| !is_waiting(&asked.id())) {

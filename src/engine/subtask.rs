@@ -219,7 +219,8 @@ async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Sessi
     let limits = parent.limits.below(&parent.rules);
     if !engine.register_child(&info.id, parent.workspace.clone(), parent.mcp.clone(), limits) {
         return Err(ToolError::Model(format!(
-            "The task {} is still being worked on; wait for its result before you give it more to do.",
+            "The task {} is still being worked on, or the user has opened it; wait for its result before you give \
+             it more to do, or begin another task.",
             info.id
         )));
     }
