@@ -641,6 +641,22 @@ impl Engine {
         self.0.questions.reject(id)
     }
 
+    /// Lets a request wait that no tool makes.
+    #[cfg(test)]
+    pub(crate) fn pretend_asked(&self, request: PermissionRequest) {
+        self.0.asks.pretend(request);
+    }
+
+    /// Whether this permission request still waits for an answer: not once it is settled or its turn cancelled.
+    pub fn is_permission_waiting(&self, id: &PermissionId) -> bool {
+        self.0.asks.is_waiting(id)
+    }
+
+    /// Whether this question of a tool still waits for an answer.
+    pub fn is_question_waiting(&self, id: &QuestionId) -> bool {
+        self.0.questions.is_waiting(id)
+    }
+
     /// The questions of a session's tools that wait now.
     pub fn pending_questions(&self, id: &SessionId) -> Vec<QuestionRequest> {
         self.0.questions.of_session(id)

@@ -24,6 +24,7 @@ mod disks;
 mod envelope;
 mod events;
 mod files;
+mod guard;
 mod initialize;
 mod instructions;
 mod mcp;

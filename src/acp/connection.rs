@@ -101,11 +101,11 @@ pub async fn serve(
         io::Error::new(error.kind(), format!("the trace {} cannot be written: {error}", path.display()))
     });
     let trace = Arc::new(trace?);
-    let outbox = Arc::new(Outbox::new());
+    let sessions = FrontSessions::default();
+    let outbox = Arc::new(Outbox::new(sessions.clone()));
     // Every client can be asked: each must know how to ask for a permission (facts: ACP §1.2).
     engine.set_answerable(true);
     let permissions = Arc::new(Permissions::default());
-    let sessions = FrontSessions::default();
     let connection = Arc::new(Connection {
         engine: engine.clone(),
         outbox: outbox.clone(),

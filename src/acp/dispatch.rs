@@ -181,7 +181,6 @@ pub fn line(connection: &Arc<Connection>, line: &[u8]) {
                     if let Ok(id) = decode::session_id(params) {
                         cancel_parked(connection, |line| is_prompt_of(line, &id));
                         if let Ok(id) = SessionId::parse(&id) {
-                            connection.permissions.hold_back(&id);
                             connection.engine.cancel(&id);
                         }
                     }

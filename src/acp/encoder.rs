@@ -195,9 +195,14 @@ impl Encoder {
         };
         // Who opens a session again is shown all of it again.
         self.outputs.forget(&session_id);
-        self.sessions.insert(session_id, shown);
+        self.roots.remove(&session_id);
+        self.sessions.insert(session_id.clone(), shown);
         if let Some(created) = created {
             self.event(&created, out);
+        } else if !self.held.contains_key(&session_id) {
+            let children = self.roots.iter().filter(|(_, root)| **root == session_id);
+            let children: Vec<SessionId> = children.map(|(child, _)| child.clone()).collect();
+            self.ask_again(&session_id, &children, out);
         }
     }
 
@@ -227,6 +232,10 @@ impl Encoder {
             return;
         };
         let Some(parent) = &info.info.parent_id else { return };
+        // Who opened it by itself is shown it by itself.
+        if self.sessions.contains_key(&info.session_id) {
+            return;
+        }
         let root = self.roots.get(parent).unwrap_or(parent).clone();
         if self.sessions.contains_key(&root) || self.held.contains_key(&root) {
             self.roots.insert(info.session_id.clone(), root);
@@ -295,6 +304,8 @@ impl Encoder {
         if !is_shown {
             self.plan(&session_id, &todos, out);
         }
+        let children: Vec<SessionId> = children.into_keys().collect();
+        self.ask_again(&session_id, &children, out);
         self.release(&session_id, out);
     }
 
@@ -357,7 +368,7 @@ impl Encoder {
                     self.settle(&settled, out);
                 }
             }
-            EventPayload::AgentSwitched { agent, .. } => self.switched(id, agent, out),
+            EventPayload::AgentSwitched { .. } => self.switched(id, out),
             EventPayload::TodoUpdated { todos, .. } => self.plan(id, todos, out),
             EventPayload::Toast { title, message, variant, .. } => {
                 self.toast(id, title, message, *variant, out);
@@ -579,11 +590,10 @@ impl Encoder {
         }
     }
 
-    /// A tool had the user choose another agent: the client's mode follows, and prompts to come.
-    fn switched(&self, id: &SessionId, agent: &str, out: &mut Vec<u8>) {
-        let mut fronts = lock(&self.fronts);
-        let Some(front) = fronts.get_mut(id) else { return };
-        front.agent = Some(agent.to_owned());
+    /// A tool had the user choose another agent: the client's mode follows. Prompts do already (see [`super::outbox`]).
+    fn switched(&self, id: &SessionId, out: &mut Vec<u8>) {
+        let fronts = lock(&self.fronts);
+        let Some(front) = fronts.get(id) else { return };
         for update in options::mode_updates(&front.workspace.loaded(), front) {
             send(id, update, out);
         }
@@ -593,21 +603,44 @@ impl Encoder {
     fn settle(&mut self, id: &AskedId, out: &mut Vec<u8>) {
         let settled = self.permissions.settle(id);
         if let Some(rpc_id) = settled.withdrawn {
-            #[derive(Serialize)]
-            #[serde(rename_all = "camelCase")]
-            struct Params {
-                request_id: rpc::Id,
-            }
-            write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out);
+            withdraw(rpc_id, out);
         }
         if let Some(session_id) = settled.next {
             self.show_ask(&session_id, out);
         }
     }
 
+    /// Puts the questions that wait before a client that opens the session (again): it may have forgotten them, or never
+    /// have seen them.
+    fn ask_again(&mut self, root: &SessionId, children: &[SessionId], out: &mut Vec<u8>) {
+        if self.permissions.is_unanswerable() {
+            return;
+        }
+        for id in std::iter::once(root).chain(children) {
+            let permissions = self.engine.pending_permissions(id).into_iter().map(Asked::Permission);
+            let questions = self.engine.pending_questions(id).into_iter();
+            let questions = questions.map(|it| Asked::Question(Dialog::new(it, self.client.forms)));
+            let waiting: Vec<Asked> = permissions.chain(questions).collect();
+            if !waiting.is_empty() && id != root {
+                self.roots.insert(id.clone(), root.clone());
+            }
+            for asked in waiting {
+                self.permissions.ask(root, asked);
+            }
+        }
+        if let Some(rpc_id) = self.permissions.unshow(root) {
+            withdraw(rpc_id, out);
+        }
+        self.show_ask(root, out);
+    }
+
     fn show_ask(&self, root: &SessionId, out: &mut Vec<u8>) {
         let Some(shown) = self.sessions.get(root) else { return };
-        let Some((rpc_id, asked)) = self.permissions.show(root) else { return };
+        let is_waiting = |asked: &AskedId| match asked {
+            AskedId::Permission(id) => self.engine.is_permission_waiting(id),
+            AskedId::Question(id) => self.engine.is_question_waiting(id),
+        };
+        let Some((rpc_id, asked)) = self.permissions.show(root, is_waiting) else { return };
         let choice = match asked {
             Asked::Permission(request) => to_proto::permission(root, &request, &shown.cwd),
             Asked::Question(dialog) => match dialog.show(root) {
@@ -619,6 +652,16 @@ impl Encoder {
         };
         write(&rpc::request(&rpc_id, "session/request_permission", choice), out);
     }
+}
+
+/// Takes a request of ours off the client's screen.
+fn withdraw(rpc_id: rpc::Id, out: &mut Vec<u8>) {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params {
+        request_id: rpc::Id,
+    }
+    write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out);
 }
 
 /// The question that an event says is settled.

@@ -21,7 +21,12 @@ use windlass_protocol::{
     rpc::{self, Id},
 };
 
-use crate::{base::queue::Queue, bus::Subscriber, engine::Workspace};
+use super::session::FrontSessions;
+use crate::{
+    base::{lock::lock, queue::Queue},
+    bus::Subscriber,
+    engine::Workspace,
+};
 
 /// Bytes the client may be behind before sessions that stream wait for it.
 const HIGH_WATER: usize = 64 * 1024;
@@ -99,6 +104,9 @@ pub struct Outbox {
     pub queue: Queue<Outgoing>,
     /// Requests of the client that are not answered yet, and how to cancel them.
     unanswered: Mutex<HashMap<Id, Cancel>>,
+    fronts: FrontSessions,
+    /// Agents that took over in sessions that are being opened.
+    switched: Mutex<HashMap<SessionId, String>>,
 }
 
 /// How a request in flight is cancelled.
@@ -113,8 +121,22 @@ pub enum Cancel {
 }
 
 impl Outbox {
-    pub fn new() -> Self {
-        Self { queue: Queue::new(HIGH_WATER), unanswered: Mutex::default() }
+    pub fn new(fronts: FrontSessions) -> Self {
+        let queue = Queue::new(HIGH_WATER);
+        Self { queue, unanswered: Mutex::default(), fronts, switched: Mutex::default() }
+    }
+
+    /// The agent that took over in a session since this was asked last, while the client did not know the session.
+    pub fn take_switch(&self, id: &SessionId) -> Option<String> {
+        lock(&self.switched).remove(id)
+    }
+
+    /// Lets prompts that are read from here on go to the agent that took over, long before the client is told.
+    fn note_switch(&self, id: &SessionId, agent: &str) {
+        match lock(&self.fronts).get_mut(id) {
+            Some(front) => front.agent = Some(agent.to_owned()),
+            None => _ = lock(&self.switched).insert(id.clone(), agent.to_owned()),
+        }
     }
 
     /// Encodes a message into the queue.
@@ -156,6 +178,9 @@ impl Outbox {
 
 impl Subscriber for Outbox {
     fn deliver(&self, event: &Arc<Event>) {
+        if let EventPayload::AgentSwitched { session_id, agent, .. } = &event.payload {
+            self.note_switch(session_id, agent);
+        }
         self.push(Outgoing::Event(event.clone()));
     }
 

@@ -81,18 +81,42 @@ impl Permissions {
     /// Queues a question of a session the client knows, its own or a subagent's; whether it is to be shown now.
     pub fn ask(&self, session_id: &SessionId, asked: Asked) -> bool {
         let mut state = self.lock();
+        let id = asked.id();
+        if state.queues.values().flatten().any(|it| it.is(&id)) {
+            return false;
+        }
         let queue = state.queues.entry(session_id.clone()).or_default();
         queue.push_back(asked);
         queue.len() == 1
     }
 
     /// The question of a session that is to be shown, and the id of the request that shows it.
-    pub fn show(&self, session_id: &SessionId) -> Option<(Id, Asked)> {
+    ///
+    /// What does not wait any more is left out: that it is settled is on its way behind it.
+    pub fn show(&self, session_id: &SessionId, is_waiting: impl Fn(&AskedId) -> bool) -> Option<(Id, Asked)> {
         let mut state = self.lock();
-        let asked = state.queues.get(session_id)?.front()?.clone();
+        let queue = state.queues.get_mut(session_id)?;
+        while queue.front().is_some_and(|asked| !is_waiting(&asked.id())) {
+            queue.pop_front();
+        }
+        let Some(asked) = queue.front().cloned() else {
+            state.queues.remove(session_id);
+            return None;
+        };
         let rpc_id = Id::Number(self.next_id.fetch_add(1, Ordering::Relaxed));
         state.outstanding.insert(rpc_id.clone(), asked.id());
         Some((rpc_id, asked))
+    }
+
+    /// Takes the request back that shows a session's question, for a client that begins anew: its id, if there is one.
+    /// The question waits to be shown again.
+    pub fn unshow(&self, session_id: &SessionId) -> Option<Id> {
+        let mut state = self.lock();
+        let front = state.queues.get(session_id)?.front()?.id();
+        let shown = state.outstanding.iter().find(|(_, asked)| **asked == front);
+        let rpc_id = shown.map(|(rpc_id, _)| rpc_id.clone())?;
+        state.outstanding.remove(&rpc_id);
+        Some(rpc_id)
     }
 
     /// The session whose question this is, while it is the one to be shown and is not on the screen.
@@ -140,13 +164,6 @@ impl Permissions {
             state.queues.remove(&session_id);
         }
         Settled { withdrawn, next: has_next.then_some(session_id) }
-    }
-
-    /// Keeps questions from being shown that a cancel is about to take back; the shown one stays until it is.
-    pub fn hold_back(&self, session_id: &SessionId) {
-        if let Some(queue) = self.lock().queues.get_mut(session_id) {
-            queue.truncate(1);
-        }
     }
 
     /// Every permission question that waits; from now on nothing can be answered.

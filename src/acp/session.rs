@@ -93,6 +93,7 @@ pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
         // What happens in the session from here on is shown behind what happened before.
         let hold = Hold::new(&connection.outbox, &id);
+        connection.outbox.take_switch(&id);
         let opened =
             connection.engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
@@ -126,6 +127,7 @@ pub fn resume(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
     let connection = call.connection.clone();
     call.spawn(request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
+        connection.outbox.take_switch(&id);
         let opened =
             connection.engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
@@ -204,7 +206,8 @@ fn attach(
 }
 
 /// What follows the answer that made the session known: its commands, and what was ignored.
-fn announce(connection: &Arc<Connection>, id: SessionId, front: FrontSession, skipped: &[String]) {
+fn announce(connection: &Arc<Connection>, id: SessionId, mut front: FrontSession, skipped: &[String]) {
+    front.agent = connection.outbox.take_switch(&id).or(front.agent);
     let mut lines = Vec::new();
     let commands = commands::update(&front.shown);
     encoder::send(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);

@@ -112,9 +112,7 @@ impl Asks {
     /// What the answer settles besides is settled first: a front end shows the next question when the answered one is
     /// gone, and must not show one that nobody has to answer.
     pub fn reply(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) -> bool {
-        // A cancelled turn takes its questions back as soon as it is its tasks' turn; until then nothing counts.
-        let is_meant = |pending: &Pending| pending.request.id == *id && !pending.cancel.is_cancelled();
-        let Some(pending) = self.take(is_meant).pop() else { return false };
+        let Some(pending) = self.take(|pending| pending.is(id)).pop() else { return false };
         match reply {
             Reply::Once => self.settle(pending, Reply::Once, Ok(())),
             Reply::Always => {
@@ -146,6 +144,19 @@ impl Asks {
         pending.iter().filter(of_session).map(|it| it.request.clone()).collect()
     }
 
+    /// Lets a request wait that no tool makes.
+    #[cfg(test)]
+    pub fn pretend(&self, request: PermissionRequest) {
+        let (rules, approvals, cancel) = (Vec::new(), Approvals::default(), CancellationToken::new());
+        let (answer, _) = oneshot::channel();
+        lock(&self.pending).push(Pending { request, rules, approvals, is_any: false, cancel, answer });
+    }
+
+    /// Whether this request still waits for an answer.
+    pub fn is_waiting(&self, id: &PermissionId) -> bool {
+        lock(&self.pending).iter().any(|pending| pending.is(id))
+    }
+
     fn take(&self, is_wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {
         lock(&self.pending).extract_if(.., |pending| is_wanted(pending)).collect()
     }
@@ -162,6 +173,11 @@ impl Asks {
 }
 
 impl Pending {
+    /// A cancelled turn takes its questions back as soon as it is its tasks' turn; until then nothing counts.
+    fn is(&self, id: &PermissionId) -> bool {
+        self.request.id == *id && !self.cancel.is_cancelled()
+    }
+
     /// Whether this question of the same project would not be asked any more now that the other one was answered.
     fn is_approved_since(&self, answered: &Pending) -> bool {
         let PermissionRequest { permission, patterns, .. } = &self.request;

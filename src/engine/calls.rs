@@ -150,7 +150,7 @@ impl Host for CallHost {
             tokio::select! {
                 biased;
                 () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
-                result = self.engine.questions().ask(&self.session_id, self.tool_ref(), questions) => result,
+                result = self.ask_user(questions) => result,
             }
         })
     }
@@ -215,6 +215,11 @@ impl CallHost {
             () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
             result = self.engine.asks().ask(asker, ask, is_any) => result,
         }
+    }
+
+    async fn ask_user(&self, questions: Vec<Question>) -> Result<Answers, ToolError> {
+        let (tool, cancel) = (self.tool_ref(), &self.parent.cancel);
+        self.engine.questions().ask(&self.session_id, tool, questions, cancel).await
     }
 
     fn tool_ref(&self) -> ToolRef {
@@ -323,7 +328,7 @@ impl<'a> StepCalls<'a> {
             engine: cx.session.engine.clone(),
             info: state.info.clone(),
             rules: rules.clone(),
-            limits: cx.session.limits.clone(),
+            limits: cx.limits.clone(),
             model: cx.model.reference(),
             task: toolbox.task.clone(),
             loaded: cx.loaded.clone(),

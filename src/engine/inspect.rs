@@ -86,6 +86,7 @@ pub async fn inspect(
         model,
         variant,
         instructions: blocks,
+        limits: Default::default(),
         cancel: CancellationToken::new(),
     };
     let state = SessionState {

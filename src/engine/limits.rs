@@ -2,10 +2,16 @@
 
 use std::sync::Arc;
 
-use windlass_protocol::opencode::permission::Rule;
+use windlass_protocol::opencode::{permission::Rule, session::Session};
 
-use crate::permission::{self, Ask, Verdict};
+use super::{Engine, EngineError, workspace::Loaded};
+use crate::{
+    config::rules::impose,
+    permission::{self, Ask, Verdict},
+};
 
+/// Sessions above one another; more is a mistake in the store.
+const MAX_LEVELS: usize = 32;
 /// Each session's own affair: its list.
 const OWN: [&str; 2] = ["todowrite", "todoread"];
 
@@ -14,6 +20,29 @@ const OWN: [&str; 2] = ["todowrite", "todoread"];
 pub struct Limits(Vec<Arc<[Rule]>>);
 
 impl Limits {
+    /// The limits of a subagent's session that the user opened by itself: those of the sessions above it, with the
+    /// agents they have now.
+    pub async fn of_stored(engine: &Engine, loaded: &Loaded, info: &Session) -> Result<Self, EngineError> {
+        let mut levels = Vec::new();
+        let mut above = info.parent_id.clone();
+        while let Some(id) = above.take().filter(|_| levels.len() < MAX_LEVELS) {
+            let Some(session) = engine.storage().session(id).await? else { break };
+            let agent = session.agent.as_deref().and_then(|name| loaded.agent(name));
+            let mut rules = agent.unwrap_or_else(|| loaded.default_agent()).permission.clone();
+            rules.extend(session.permission.into_iter().flatten());
+            impose(&mut rules, &loaded.config.managed);
+            levels.push(Arc::from(rules));
+            above = session.parent_id;
+        }
+        levels.reverse();
+        Ok(Self(levels))
+    }
+
+    /// Whether nothing stands above.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The limits of what is started by a session with these rules.
     pub fn below(&self, rules: &Arc<[Rule]>) -> Self {
         Self(self.0.iter().chain([rules]).cloned().collect())

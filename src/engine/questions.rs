@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{QuestionId, SessionId},
@@ -60,6 +61,7 @@ pub struct Questions {
 
 struct Pending {
     request: QuestionRequest,
+    cancel: CancellationToken,
     answer: oneshot::Sender<Result<Answers, ToolError>>,
 }
 
@@ -83,12 +85,13 @@ impl Questions {
         }
     }
 
-    /// Ends with the user's answers, one list for each question.
+    /// Ends with the user's answers, one list for each question. `cancel` is cancelled with the turn.
     pub async fn ask(
         &self,
         session_id: &SessionId,
         tool: ToolRef,
         questions: Vec<Question>,
+        cancel: &CancellationToken,
     ) -> Result<Answers, ToolError> {
         if !self.is_answerable() {
             return Err(ToolError::Model(NOBODY.to_owned()));
@@ -101,7 +104,7 @@ impl Questions {
             tool: Some(tool),
         };
         let withdrawal = Withdrawal { questions: self, id: request.id.clone() };
-        lock(&self.pending).push(Pending { request: request.clone(), answer });
+        lock(&self.pending).push(Pending { request: request.clone(), cancel: cancel.clone(), answer });
         self.bus.publish(EventPayload::QuestionAsked(request));
         let result = answered.await.unwrap_or(Err(ToolError::Cancelled { partial: None }));
         drop(withdrawal);
@@ -111,7 +114,7 @@ impl Questions {
     /// Answers a pending question; what is missing counts as not answered, what is too much is dropped. False when
     /// none with this id waits (any more).
     pub fn reply(&self, id: &QuestionId, mut answers: Answers) -> bool {
-        let Some(pending) = self.take(|pending| pending.request.id == *id).pop() else { return false };
+        let Some(pending) = self.take(|pending| pending.is(id)).pop() else { return false };
         answers.resize(pending.request.questions.len(), Vec::new());
         self.bus.publish(EventPayload::QuestionReplied {
             session_id: pending.request.session_id,
@@ -125,7 +128,7 @@ impl Questions {
 
     /// Notes that the user does not want to answer. False when none with this id waits (any more).
     pub fn reject(&self, id: &QuestionId) -> bool {
-        let Some(pending) = self.take(|pending| pending.request.id == *id).pop() else { return false };
+        let Some(pending) = self.take(|pending| pending.is(id)).pop() else { return false };
         self.refuse(pending, ToolError::Dismissed);
         true
     }
@@ -133,7 +136,13 @@ impl Questions {
     /// The questions of a session that wait now.
     pub fn of_session(&self, id: &SessionId) -> Vec<QuestionRequest> {
         let pending = lock(&self.pending);
-        pending.iter().filter(|it| it.request.session_id == *id).map(|it| it.request.clone()).collect()
+        let of_session = |it: &&Pending| it.request.session_id == *id && !it.cancel.is_cancelled();
+        pending.iter().filter(of_session).map(|it| it.request.clone()).collect()
+    }
+
+    /// Whether this question still waits for an answer.
+    pub fn is_waiting(&self, id: &QuestionId) -> bool {
+        lock(&self.pending).iter().any(|pending| pending.is(id))
     }
 
     fn refuse(&self, pending: Pending, error: ToolError) {
@@ -146,6 +155,13 @@ impl Questions {
 
     fn take(&self, is_wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {
         lock(&self.pending).extract_if(.., |pending| is_wanted(pending)).collect()
+    }
+}
+
+impl Pending {
+    /// A cancelled turn takes its questions back as soon as it is its tasks' turn; until then nothing counts.
+    fn is(&self, id: &QuestionId) -> bool {
+        self.request.id == *id && !self.cancel.is_cancelled()
     }
 }
 

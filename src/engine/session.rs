@@ -234,11 +234,22 @@ impl Inbox {
     }
 
     /// Applies the settings that have come, without waiting; prompts stay.
-    pub async fn apply_settings(&mut self, cx: &SessionCx, state: &mut SessionState) {
+    ///
+    /// Those that came before the user chose an agent again are answered by the agent that took over, if one did.
+    pub async fn apply_settings(
+        &mut self,
+        cx: &SessionCx,
+        state: &mut SessionState,
+        mut switched_to: Option<&str>,
+    ) {
         while let Ok(command) = self.receiver.try_recv() {
             match command {
-                Command::Prompt { ticket, input } => self.waiting.push_back((ticket, input)),
+                Command::Prompt { ticket, mut input } => {
+                    input.agent = switched_to.map(str::to_owned).or(input.agent);
+                    self.waiting.push_back((ticket, input));
+                }
                 Command::Select { agent, model } => {
+                    switched_to = switched_to.filter(|_| agent.is_none());
                     // The user has changed their mind about what is still to come as well.
                     for (_, input) in &mut self.waiting {
                         input.agent = agent.clone().or(input.agent.take());

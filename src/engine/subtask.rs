@@ -26,7 +26,7 @@ use crate::{
     base::{clock, ids},
     library::Agent,
     mcp, permission,
-    storage::StorageError,
+    storage::{StorageError, Write},
     tool::{Subtask, ToolError, ToolOutput},
 };
 
@@ -204,7 +204,12 @@ async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Sessi
     };
     let earlier = earlier.filter(|session| session.parent_id.as_ref() == Some(&parent.info.id));
     let (info, event): (Session, fn(SessionInfo) -> EventPayload) = match earlier {
-        Some(session) => (session, EventPayload::SessionUpdated),
+        Some(mut session) => {
+            // What the parent may not do today counts, not what it might not when the task began.
+            session.permission = Some(inherited(&parent.rules, agent));
+            engine.storage().apply(vec![Write::Session(Box::new(session.clone()))]).await.map_err(stored)?;
+            (session, EventPayload::SessionUpdated)
+        }
         None => {
             let session = new_session(parent, agent, &request.description);
             engine.storage().create_session(session.clone()).await.map_err(stored)?;
@@ -214,7 +219,8 @@ async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Sessi
     let limits = parent.limits.below(&parent.rules);
     if !engine.register_child(&info.id, parent.workspace.clone(), parent.mcp.clone(), limits) {
         return Err(ToolError::Model(format!(
-            "The task {} is still being worked on; wait for its result before you give it more to do.",
+            "The task {} is still being worked on, or the user has opened it; wait for its result before you give \
+             it more to do, or begin another task.",
             info.id
         )));
     }

@@ -78,8 +78,7 @@ impl Toolbox {
         }
         tools.retain(|name, _| {
             let permission = tool::permission_name(name);
-            let is_hidden =
-                permission::is_tool_hidden(permission, &rules) || cx.session.limits.hides(permission);
+            let is_hidden = permission::is_tool_hidden(permission, &rules) || cx.limits.hides(permission);
             name == INVALID || !is_hidden
         });
         let subagents = subtask::offered(&cx.loaded, &rules);

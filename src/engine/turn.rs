@@ -15,6 +15,7 @@ use windlass_protocol::opencode::{
 use super::{
     EngineError, EngineErrorKind, attach,
     command::{self, Begun, Called, own},
+    limits::Limits,
     revert,
     session::{self, Command, Inbox, Missing, PromptInput, SessionCx, StopReason, TurnOutcome},
     shown::ShownInstructions,
@@ -40,6 +41,8 @@ pub struct TurnCx<'a> {
     /// Which of the model's variants.
     pub variant: Option<String>,
     pub instructions: Vec<InstructionBlock>,
+    /// What the sessions above may do, when it is a subagent's.
+    pub limits: Limits,
     pub cancel: CancellationToken,
 }
 
@@ -93,7 +96,7 @@ pub async fn run(
         // The error itself is answered below; the event is for those who only watch.
         let _ = journal.commit(cx.engine.storage(), cx.engine.bus()).await;
     }
-    inbox.apply_settings(cx, state).await;
+    inbox.apply_settings(cx, state, None).await;
     Some(result)
 }
 
@@ -123,8 +126,13 @@ async fn drive(
     let of_command = called.as_ref().and_then(Called::variant);
     let chosen = of_command.or(input.model.as_ref().and_then(|model| model.variant.as_deref()));
     let variant = loaded.variant_for(&agent, &model, chosen);
-    let mut cx =
-        TurnCx { session, loaded, agent, model, variant, instructions: Vec::new(), cancel: cancel.clone() };
+    // Who gives a task says what is above; who opens a subagent's session by itself does not.
+    let limits = match session.limits.is_empty() && state.info.parent_id.is_some() {
+        true => Limits::of_stored(&session.engine, &loaded, &state.info).await?,
+        false => session.limits.clone(),
+    };
+    let (instructions, cancel) = (Vec::new(), cancel.clone());
+    let mut cx = TurnCx { session, loaded, agent, model, variant, instructions, limits, cancel };
     let called = match called {
         Some(called) => match called.command.body {
             Body::Own(own) => return own::run(&cx, state, own, called).await,
@@ -135,7 +143,7 @@ async fn drive(
     revert::settle(session, state).await?;
     let Instructions { blocks, warnings } = tokio::select! {
         biased;
-        () = cancel.cancelled() => Instructions::default(),
+        () = cx.cancel.cancelled() => Instructions::default(),
         instructions = session.engine.read_instructions(&cx.loaded) => instructions,
     };
     cx.instructions = blocks;
@@ -181,7 +189,7 @@ async fn drive(
             Step::Finished(_) if is_last && n_steps > 1 => break StopReason::MaxTurnRequests,
             Step::Finished(Finish::Stop | Finish::ToolCalls | Finish::Unknown) => break StopReason::EndTurn,
             Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
-            Step::ToolsRan => apply_settings(&mut cx, state, inbox).await,
+            Step::ToolsRan => apply_settings(&mut cx, state, inbox, None).await,
         }
     };
     let is_known = spent != Tokens::default();
@@ -263,11 +271,17 @@ pub fn push_prompt(cx: &TurnCx<'_>, state: &mut SessionState, journal: &mut Jour
     message_id
 }
 
-/// Lets settings that came meanwhile hold for the next step; prompts wait for a turn of their own.
-async fn apply_settings(cx: &mut TurnCx<'_>, state: &mut SessionState, inbox: &mut Inbox) {
+/// Lets settings that came meanwhile hold for the next step; prompts wait for a turn of their own, answered by the
+/// agent that took over, if one did.
+async fn apply_settings(
+    cx: &mut TurnCx<'_>,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    switched_to: Option<&str>,
+) {
     // A command may be answered by another agent than the session's.
     let before = (state.info.agent.clone(), state.info.model.clone());
-    inbox.apply_settings(cx.session, state).await;
+    inbox.apply_settings(cx.session, state, switched_to).await;
     if before.0 != state.info.agent
         && let Some(agent) = state.info.agent.as_deref().and_then(|name| cx.loaded.agent(name))
     {
@@ -297,13 +311,13 @@ async fn switch_agent(
     goes_on: bool,
 ) -> Result<(), EngineError> {
     // What the user chose while the question stood there is older than the answer to it.
-    apply_settings(cx, state, inbox).await;
+    apply_settings(cx, state, inbox, None).await;
     let AgentSwitch { agent, message } = switch;
     let Some(chosen) = cx.loaded.agent(&agent) else { return Ok(()) };
     cx.agent = chosen.clone();
     inbox.follow(&agent);
     let mut journal = Journal::default();
-    state.info.agent = Some(agent);
+    state.info.agent = Some(agent.clone());
     state.touch();
     journal.session(&state.info);
     journal.switch(&state.info);
@@ -319,7 +333,10 @@ async fn switch_agent(
         state.push_message(info, &mut journal);
         state.push_part(text_part(message, true, false), &mut journal);
     }
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    // A front end learns of the switch only now: what it sent while that was stored names the agent before.
+    apply_settings(cx, state, inbox, Some(&agent)).await;
+    Ok(())
 }
 
 fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {

@@ -9,6 +9,7 @@ use tree_sitter::{Node, ParseOptions, Parser, Tree};
 
 mod arity;
 mod command;
+mod git;
 mod program;
 mod sed;
 mod variables;
@@ -29,7 +30,10 @@ const MAX_TEXTS: usize = 64;
 const MAX_DIRECTORIES: usize = 8;
 
 /// Programs that run shell text.
-const SHELLS: [&str; 8] = ["bash", "sh", "zsh", "dash", "ksh", "ash", "mksh", "fish"];
+const SHELLS: [&str; 15] = [
+    "bash", "sh", "zsh", "dash", "ksh", "ash", "mksh", "fish", "rbash", "csh", "tcsh", "yash", "oksh",
+    "posh", "osh",
+];
 
 /// What a command line does, as far as its text tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -216,6 +220,7 @@ impl Walk {
             self.unknowable(text);
         }
         self.definitions(&source, tree.root_node());
+        self.backquotes(&source, tree.root_node(), directories);
         self.visit(&mut source, tree.root_node(), directories, 0);
     }
 
@@ -243,6 +248,25 @@ impl Walk {
             }
             _other => {}
         });
+    }
+
+    /// Reads the backquoted commands that the grammar takes for text, in here-documents and expansions.
+    fn backquotes(&mut self, source: &Source<'_>, root: Node<'_>, directories: &Directories) {
+        let mut texts = Vec::new();
+        each_below(root, |node| {
+            let is_text = node.child_count() == 0
+                && !matches!(node.kind(), "raw_string" | "ansi_c_string" | "comment" | "`");
+            if is_text && source.of(node).contains('`') && !is_in_quoted_heredoc(source, node) {
+                texts.push(source.of(node));
+            }
+        });
+        for text in texts {
+            let pieces = unescaped_pieces(text);
+            self.acc.is_unknowable |= pieces.len().is_multiple_of(2);
+            for inner in pieces.iter().skip(1).step_by(2) {
+                self.text(inner, directories);
+            }
+        }
     }
 
     fn visit<'t>(&mut self, source: &mut Source<'t>, node: Node<'t>, at: &Directories, depth: usize) -> Flow {
@@ -300,6 +324,17 @@ impl Walk {
                     .named_children(&mut cursor)
                     .filter(is_text)
                     .any(|child| word::literal(source.of(child)).is_some_and(runs));
+                self.children(source, node, at, depth)
+            }
+            // Subscripts behind `-v` and `-eq` are evaluated, and substitutions in them run, quoted or not.
+            "test_command" => {
+                let mut runs = false;
+                each_below(node, |below| {
+                    let text = source.of(below);
+                    runs |= matches!(below.kind(), "raw_string" | "ansi_c_string")
+                        && (text.contains("$(") || text.contains('`'));
+                });
+                self.acc.is_unknowable |= runs;
                 self.children(source, node, at, depth)
             }
             // `${x@P}` runs the substitutions in the value.
@@ -404,6 +439,9 @@ impl Walk {
         // The grammar counts the arguments behind a redirection to it.
         if let Some(destination) = destinations.first() {
             self.path(destination, at);
+            if source.of(node).contains('>') {
+                self.written(destination, at);
+            }
         }
     }
 
@@ -420,7 +458,7 @@ impl Walk {
 
     fn assign(&mut self, name: &str, value: Option<&str>) {
         let name = name.split(['+', '[']).next().unwrap_or_default();
-        if variables::is_steering(name) {
+        if variables::is_steering(name) || variables::is_loading(name, value) {
             self.acc.is_unknowable = true;
         } else if variables::COMMANDS.contains(&name) {
             match value {
@@ -430,6 +468,41 @@ impl Walk {
             }
         }
     }
+}
+
+fn is_in_quoted_heredoc(source: &Source<'_>, node: Node<'_>) -> bool {
+    let mut body = Some(node);
+    while let Some(it) = body.filter(|it| it.kind() != "heredoc_body") {
+        body = it.parent();
+    }
+    let Some(redirect) = body.and_then(|body| body.parent()) else { return false };
+    let mut cursor = redirect.walk();
+    let mut starts = redirect.named_children(&mut cursor).filter(|it| it.kind() == "heredoc_start");
+    starts.any(|start| source.of(start).contains(['\'', '"', '\\']))
+}
+
+/// What stands between backquotes that are not escaped: text and commands in turn.
+fn unescaped_pieces(text: &str) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        let next = match c {
+            '`' => {
+                pieces.push(String::new());
+                continue;
+            }
+            '\\' => chars.next(),
+            _other => None,
+        };
+        if let Some(piece) = pieces.last_mut() {
+            // Within backquotes an escaped one begins another command.
+            if next != Some('`') {
+                piece.push(c);
+            }
+            piece.extend(next);
+        }
+    }
+    pieces
 }
 
 fn name_of(source: &Source<'_>, command: Node<'_>) -> Option<String> {

@@ -25,6 +25,7 @@ use crate::{
 };
 
 struct Scene {
+    engine: Engine,
     home: tempfile::TempDir,
     workspace: Arc<Workspace>,
     permissions: Arc<Permissions>,
@@ -45,7 +46,8 @@ impl Scene {
         let permissions = Arc::<Permissions>::default();
         Self {
             workspace,
-            encoder: Encoder::new(engine, permissions.clone(), Default::default()),
+            encoder: Encoder::new(engine.clone(), permissions.clone(), Default::default()),
+            engine,
             permissions,
             home,
         }
@@ -96,6 +98,9 @@ impl Scene {
     }
 
     fn show(&mut self, payload: EventPayload) -> Vec<Value> {
+        if let EventPayload::PermissionAsked(request) = &payload {
+            self.engine.pretend_asked(request.clone());
+        }
         self.item(event(payload))
     }
 
@@ -652,4 +657,40 @@ async fn a_question_asked_during_a_load_is_shown_behind_it() {
     scene.item(scene.attach(0.0));
     let shown = scene.replay(history(vec![], vec![]));
     assert_eq!(questions(&shown).len(), 1);
+}
+
+#[tokio::test]
+async fn a_load_shows_the_question_that_waits_again_behind_the_replay() {
+    let mut scene = Scene::new().await;
+    scene.show_all([asked("per_a"), asked("per_b")]);
+    scene.item(Outgoing::Hold(session_id()));
+    scene.item(scene.attach(0.0));
+    let shown = scene.replay(history(vec![], vec![text("ab")]));
+    assert_eq!(shown[..2], [said("ab"), json!({"method": "$/cancel_request", "params": {"requestId": 0}})]);
+    assert_eq!((questions(&shown[2..]), shown.len()), (vec![(1, "per_a")], 3));
+    assert_eq!(scene.permissions.answered(&Id::Number(0)), None);
+    assert!(scene.permissions.answered(&Id::Number(1)).is_some());
+}
+
+#[tokio::test]
+async fn who_resumes_a_session_is_asked_what_waits_there_whoever_was_asked_before() {
+    let mut scene = Scene::detached().await;
+    for id in ["per_a", "per_b"] {
+        let EventPayload::PermissionAsked(request) = asked(id) else { unreachable!() };
+        scene.engine.pretend_asked(request);
+    }
+    let shown = scene.item(scene.attach(0.0));
+    assert_eq!((questions(&shown), shown.len()), (vec![(0, "per_a")], 1));
+    assert_eq!(questions(&scene.show(replied("per_a"))), [(1, "per_b")]);
+}
+
+#[tokio::test]
+async fn a_question_that_is_settled_before_it_could_be_shown_is_not_shown() {
+    let mut scene = Scene::new().await;
+    let first = asked("per_a");
+    let EventPayload::PermissionAsked(request) = &first else { unreachable!() };
+    scene.engine.pretend_asked(request.clone());
+    scene.engine.reply_permission(&request.id, Reply::Reject, None);
+    assert_eq!(scene.item(event(first)), [""; 0]);
+    assert_eq!(scene.show(replied("per_a")), [""; 0]);
 }

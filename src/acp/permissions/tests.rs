@@ -38,7 +38,7 @@ fn asked(name: &str) -> AskedId {
 
 /// The request that shows a session's question.
 fn show(permissions: &Permissions, session_id: &str) -> Id {
-    permissions.show(&session(session_id)).unwrap().0
+    permissions.show(&session(session_id), |_| true).unwrap().0
 }
 
 /// What settling a question means: the request taken back, and the next question.
@@ -102,17 +102,37 @@ fn settling_a_question_that_waits_shows_nothing_new() {
 }
 
 #[test]
-fn what_a_cancel_takes_back_is_not_shown_before() {
+fn what_does_not_wait_any_more_is_not_shown() {
     let permissions = Permissions::default();
-    for (session_id, name) in [("ses_1", "per_a"), ("ses_1", "per_b"), ("ses_2", "per_c")] {
-        ask(&permissions, session_id, name);
+    for name in ["per_a", "per_b", "per_c"] {
+        ask(&permissions, "ses_1", name);
     }
-    let shown = show(&permissions, "ses_1");
-    permissions.hold_back(&session("ses_1"));
-    assert_eq!(settle(&permissions, "per_a"), (Some(shown), None));
-    assert_eq!(settle(&permissions, "per_b"), (None, None));
+    let (_, next) = permissions.show(&session("ses_1"), |it| *it == asked("per_c")).unwrap();
+    assert_eq!(next.id(), asked("per_c"));
+    assert_eq!(settle(&permissions, "per_a"), (None, None));
+    assert_eq!(permissions.show(&session("ses_1"), |_| false), None);
     assert_eq!(ask(&permissions, "ses_1", "per_d"), Some(id("per_d")));
-    assert_eq!(ask(&permissions, "ses_2", "per_e"), None);
+}
+
+#[test]
+fn a_question_asked_twice_is_one_question() {
+    let permissions = Permissions::default();
+    assert_eq!(ask(&permissions, "ses_1", "per_a"), Some(id("per_a")));
+    assert_eq!(ask(&permissions, "ses_1", "per_a"), None);
+    assert_eq!(settle(&permissions, "per_a"), (None, None));
+}
+
+#[test]
+fn a_question_shown_anew_is_answered_under_its_new_request_only() {
+    let permissions = Permissions::default();
+    assert_eq!(permissions.unshow(&session("ses_1")), None);
+    ask(&permissions, "ses_1", "per_a");
+    assert_eq!(permissions.unshow(&session("ses_1")), None);
+    let first = show(&permissions, "ses_1");
+    assert_eq!(permissions.unshow(&session("ses_1")), Some(first.clone()));
+    let second = show(&permissions, "ses_1");
+    assert_eq!(permissions.answered(&first), None);
+    assert_eq!(permissions.answered(&second), Some(asked("per_a")));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use futures_util::poll;
+use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, QuestionId, SessionId},
@@ -21,6 +22,7 @@ struct Scene {
     questions: Questions,
     events: Arc<Queue<Arc<Event>>>,
     session: SessionId,
+    cancel: CancellationToken,
 }
 
 impl Scene {
@@ -30,6 +32,7 @@ impl Scene {
             events: bus.listen(Filter::All),
             questions: Questions::new(bus),
             session: SessionId::from_trusted("ses_1"),
+            cancel: CancellationToken::new(),
         };
         scene.questions.set_answerable(true);
         scene
@@ -45,7 +48,7 @@ impl Scene {
             multiple: None,
             custom: None,
         };
-        self.questions.ask(&self.session, tool, vec![question("A?"), question("B?")])
+        self.questions.ask(&self.session, tool, vec![question("A?"), question("B?")], &self.cancel)
     }
 
     fn waiting(&self) -> Vec<QuestionRequest> {
@@ -112,6 +115,19 @@ async fn a_cancelled_tool_takes_its_question_back() {
     assert_eq!(scene.waiting(), []);
     assert_eq!(scene.events(), ["question.asked", "question.rejected"]);
     assert!(!scene.questions.reply(&id, answers(&["x", "y"])));
+}
+
+#[tokio::test]
+async fn no_answer_counts_once_the_turn_is_cancelled() {
+    let scene = Scene::new();
+    let mut asking = Box::pin(scene.ask());
+    assert!(poll!(asking.as_mut()).is_pending());
+    let id = scene.id();
+    assert!(scene.questions.is_waiting(&id));
+    scene.cancel.cancel();
+    assert!(!scene.questions.is_waiting(&id) && scene.waiting().is_empty());
+    assert!(!scene.questions.reply(&id, answers(&["x", "y"])) && !scene.questions.reject(&id));
+    assert!(poll!(asking.as_mut()).is_pending());
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::{
-    Directories, Flow, PathArgument, Source, Walk, arity, merge, program, push_new, sed,
+    Directories, Flow, PathArgument, Source, Walk, arity, git, merge, program, push_new, sed,
     variables::is_steering,
     word::{self, Word, base_name},
     wrapper::{self, Inner},
@@ -17,6 +17,12 @@ const FILE_COMMANDS: [&str; 20] = [
     "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown", "cat", "chgrp", "dd", "head", "install", "ln",
     "rmdir", "shred", "tail", "tee", "truncate", "unlink", "rsync",
 ];
+
+/// Those of them, and others, that write what they name.
+const WRITERS: [&str; 9] = ["cp", "mv", "dd", "install", "ln", "tee", "truncate", "rsync", "touch"];
+
+/// Commands that take variables among their arguments.
+const TAKES_VARIABLES: [&str; 5] = ["env", "sudo", "doas", "cross-env", "make"];
 
 /// Words that begin or end something else than a command.
 const RESERVED: [&str; 18] = [
@@ -99,13 +105,20 @@ impl Walk {
             std::iter::once(name).chain(rest).collect::<Vec<_>>().join(" ")
         };
         let normal = named(words);
-        let is_normal = written.strip_prefix(&normal).is_some_and(|rest| {
-            rest.is_empty() || rest.starts_with(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '&'))
-        });
+        let is_normal = written
+            .strip_prefix(&normal)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
         if !is_normal {
             push_new(&mut self.acc.patterns, normal.clone());
         }
         self.effects(plain_name, words, at);
+        if plain_name == "git" {
+            let besides = git::besides(words);
+            self.acc.is_unknowable |= besides.is_unknowable;
+            for text in besides.texts {
+                self.text(&text, at);
+            }
+        }
 
         if self.n_nested > wrapper::MAX_NESTED {
             self.acc.is_unknowable = true;
@@ -136,6 +149,9 @@ impl Walk {
                 }
             }
             Inner::Words(ranges) => {
+                let moved =
+                    wrapper::directory(plain_name, words).map(|directory| self.entered(directory, at));
+                let at = moved.as_ref().unwrap_or(at);
                 for (from, to) in ranges {
                     let inner = self.words(&words[from..to], None, at, fed);
                     prefixes.extend(inner.into_iter().map(|prefix| from + prefix));
@@ -215,22 +231,27 @@ impl Walk {
         {
             script.paths.iter().for_each(|path| self.path(path, at));
         }
-        match name {
-            "git" => {
-                let place = arguments.iter().zip(arguments.iter().skip(1));
-                for (option, value) in place.take_while(|(option, _)| option.value() != "--") {
-                    if matches!(option.value(), "-C" | "--git-dir" | "--work-tree") {
-                        self.path(&value.text, at);
-                    }
-                }
+        if WRITERS.contains(&name) || (name == "sed" && arguments.iter().any(|it| it.text.starts_with("-i")))
+        {
+            for argument in arguments.iter().filter(|it| !it.text.starts_with('-')) {
+                self.written(argument.text.strip_prefix("of=").unwrap_or(&argument.text), at);
             }
-            "read" | "printf" | "getopts" => {
+        }
+        match name {
+            "printf" => {
+                let names = arguments.iter().zip(arguments.iter().skip(1));
+                let mut names =
+                    names.filter(|(option, _)| option.value() == "-v").map(|(_, name)| name.value());
+                self.acc.is_unknowable |=
+                    names.any(|name| is_steering(name) || name.contains("$(") || name.contains('`'));
+            }
+            "read" | "getopts" => {
                 self.acc.is_unknowable |= arguments.iter().any(|word| is_steering(word.value()));
             }
             _other => {
                 for argument in arguments {
                     if let Some((variable, _)) =
-                        argument.text.split_once('=').filter(|_| name == "env" || name == "sudo")
+                        argument.text.split_once('=').filter(|_| TAKES_VARIABLES.contains(&name))
                     {
                         let value =
                             argument.literal.as_deref().and_then(|it| it.split_once('=')).map(|it| it.1);
@@ -238,6 +259,27 @@ impl Walk {
                     }
                 }
             }
+        }
+    }
+
+    /// Where a wrapper's command runs that is given a directory.
+    fn entered(&mut self, directory: &str, at: &Directories) -> Directories {
+        self.path(directory, at);
+        match path_of(directory) {
+            Some(directory) => at.iter().map(|base| below(base, &directory)).collect(),
+            None => at.clone(),
+        }
+    }
+
+    /// A file that is written. Where git looks for programs, that decides what runs later.
+    pub(super) fn written(&mut self, written: &str, at: &Directories) {
+        let Some(text) = path_of(written) else { return };
+        for base in at {
+            let path = below(base, &text).replace("/./", "/").replace("//", "/").to_lowercase();
+            let path = format!("/{path}");
+            let is_trigger =
+                path.contains("/.git/hooks") || path.ends_with("/.git/config") || path.ends_with("/.git");
+            self.acc.is_unknowable |= is_trigger;
         }
     }
 
@@ -268,7 +310,7 @@ impl Walk {
     }
 
     pub(super) fn path(&mut self, written: &str, at: &Directories) {
-        let Some(text) = path_of(written) else { return };
+        let Some(text) = path_of(written).or_else(|| known_directory(written)) else { return };
         let text = match text.find(['?', '*', '[']) {
             // Behind a `..` the rest matters more than what the glob may match.
             Some(glob) if !text[glob..].contains("..") => &text[..glob],
@@ -357,7 +399,15 @@ fn has_own_place(name: &str, has_moved: bool) -> bool {
 /// A written path without quotes; `None` when it has expansions other than the home and working directories.
 fn path_of(written: &str) -> Option<String> {
     let unquoted = written.strip_prefix('"').unwrap_or(written);
-    for (variable, place) in [("$HOME", "~"), ("${HOME}", "~"), ("$PWD", "."), ("${PWD}", ".")] {
+    let places = [
+        ("$HOME", "~"),
+        ("${HOME}", "~"),
+        ("$PWD", "."),
+        ("${PWD}", "."),
+        ("$OLDPWD", "~-"),
+        ("${OLDPWD}", "~-"),
+    ];
+    for (variable, place) in places {
         let Some(rest) = unquoted.strip_prefix(variable) else { continue };
         if rest.is_empty() || rest.starts_with(['/', '"']) {
             let rest = word::path_text(&rest.replacen('"', "", 1))?;
@@ -367,6 +417,14 @@ fn path_of(written: &str) -> Option<String> {
     let text = word::path_text(written)?;
     // A quoted tilde is a file of that name.
     Some(if text.starts_with('~') && !written.starts_with('~') { format!("./{text}") } else { text })
+}
+
+/// The directory that a path begins with which is computed further on; `None` when that says nothing.
+fn known_directory(written: &str) -> Option<String> {
+    let computed = written.find(['$', '`'])?;
+    let (directory, _) = written[..computed].trim_start_matches('"').rsplit_once('/')?;
+    let directory = word::path_text(directory)?;
+    Some(format!("{directory}/"))
 }
 
 fn below(base: &str, path: &str) -> String {

@@ -27,27 +27,100 @@ const INTERPRETERS: &[(&str, &[&str])] = &[
     ("ghc", &["-e"]),
     ("guile", &["-c"]),
     ("jshell", &["-"]),
+    ("ghci", &["-e"]),
+    ("nu", &["-c", "--commands"]),
+    ("elvish", &["-c"]),
+    ("xonsh", &["-c"]),
+    ("pwsh", &["-c", "-Command", "-EncodedCommand", "-e", "-ec"]),
+    ("powershell", &["-c", "-Command", "-EncodedCommand", "-e", "-ec"]),
+    ("dc", &["-e", "--expression"]),
+];
+
+/// Options of interpreters whose value is the next word, and which are followed by others.
+const INTERPRETER_VALUES: &[(&str, &[&str])] = &[
+    ("python", &["-W", "-X"]),
+    ("perl", &["-I"]),
+    ("ruby", &["-r", "-I", "-C"]),
+    ("node", &["-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"]),
+    ("bun", &["-r", "--preload"]),
+    ("php", &["-c", "-d", "-z"]),
+    ("lua", &["-l"]),
+];
+
+/// Modules of Python that run code given in their arguments or on standard input.
+const PYTHON_RUNNERS: [&str; 5] = ["timeit", "pdb", "code", "profile", "cProfile"];
+
+/// Options whose value is shell text or a program: short ones, long ones.
+const VALUED: &[(&str, &[&str], &[&str])] = &[
+    ("ack", &[], &["--pager"]),
+    ("ag", &[], &["--pager"]),
+    ("bat", &[], &["--pager"]),
+    ("delta", &[], &["--pager"]),
+    ("emulate", &["-c"], &[]),
+    ("go", &[], &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool"]),
+    ("iptables", &[], &["--modprobe"]),
+    ("man", &["-P", "-H"], &["--pager", "--html"]),
+    ("nc", &["-e", "-c"], &[]),
+    ("ncat", &["-e", "-c"], &["--exec", "--sh-exec", "--lua-exec"]),
+    ("netcat", &["-e", "-c"], &[]),
+    ("nix", &["-c"], &["--command"]),
+    ("nix-shell", &[], &["--run", "--command"]),
+    ("nodemon", &["-x"], &["--exec"]),
+    ("rg", &[], &["--pre", "--hostname-bin"]),
+    ("rsync", &["-e"], &["--rsh", "--rsync-path"]),
+    ("sftp", &["-D", "-S"], &[]),
+    ("sort", &[], &["--compress-program"]),
+    ("split", &[], &["--filter"]),
+    ("tcpdump", &["-z"], &[]),
+    ("wget", &[], &["--use-askpass"]),
+    ("zip", &["-TT"], &["--unzip-command"]),
 ];
 
 /// `NAME SUBCOMMAND [command…]`.
 const RUNNERS: &[(&str, &str)] = &[
+    ("asdf", "exec"),
+    ("aws-vault", "exec"),
+    ("bun", "x"),
     ("bundle", "exec"),
+    ("chamber", "exec"),
     ("conda", "run"),
+    ("doppler", "run"),
+    ("dotenv", "run"),
     ("mise", "exec"),
+    ("mise", "x"),
+    ("nodenv", "exec"),
+    ("npm", "exec"),
+    ("npm", "x"),
+    ("op", "run"),
     ("pdm", "run"),
+    ("perf", "record"),
+    ("perf", "stat"),
+    ("perf", "trace"),
     ("pipenv", "run"),
+    ("pipx", "run"),
+    ("pnpm", "dlx"),
+    ("pnpm", "exec"),
     ("poetry", "run"),
+    ("pyenv", "exec"),
+    ("rbenv", "exec"),
     ("rye", "run"),
     ("uv", "run"),
+    ("yarn", "dlx"),
+    ("yarn", "exec"),
 ];
 
 /// What runs besides the program itself; `None` when this module knows nothing of it.
 pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
-    if let Some((_, options)) = INTERPRETERS.iter().find(|(known, _)| is_version_of(name, known)) {
-        return Some(interpreter(words, options));
+    let subcommand = words.get(1).map(Word::value).unwrap_or_default();
+    if RUNNERS.iter().any(|(known, runs)| name == *known && subcommand == *runs) {
+        return Some(runner(words));
     }
-    if let Some((_, subcommand)) = RUNNERS.iter().find(|(known, _)| name == *known) {
-        return Some(runner(words, subcommand));
+    if let Some((known, options)) = INTERPRETERS.iter().find(|(known, _)| is_version_of(name, known)) {
+        let values = INTERPRETER_VALUES.iter().find(|(it, _)| it == known);
+        return Some(interpreter(words, options, values.map_or(&[], |it| it.1)));
+    }
+    if let Some((_, short, long)) = VALUED.iter().find(|(known, ..)| name == *known) {
+        return Some(valued(words, short, long));
     }
     let found = match name {
         "awk" | "gawk" | "mawk" | "nawk" => awk(words),
@@ -67,12 +140,48 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
                 "--checkpoint-action",
             ],
         ),
-        "rsync" => valued(words, &["-e"], &["--rsh"]),
-        "man" => valued(words, &["-P"], &["--pager"]),
-        "nix-shell" => valued(words, &[], &["--run", "--command"]),
-        "emulate" => valued(words, &["-c"], &[]),
         "ssh" | "autossh" => ssh(words),
-        "scp" | "sftp" => match has(words, |it| it.starts_with("-S") || it.starts_with("-o")) {
+        "socat" => {
+            let runs = |it: &str| {
+                let it = it.to_lowercase();
+                it.contains("exec:") || it.contains("system:")
+            };
+            if has(words, runs) { Inner::Unknowable } else { Inner::None }
+        }
+        // Each operand is a command line.
+        "hyperfine" | "concurrently" => {
+            let operands = words[1..].iter().filter(|word| !word.text.starts_with('-'));
+            match operands.map(|word| word.literal.clone()).collect::<Option<Vec<String>>>() {
+                Some(texts) if texts.is_empty() => Inner::None,
+                Some(texts) => Inner::Texts(texts),
+                None => Inner::Unknowable,
+            }
+        }
+        "direnv" if words.get(1).is_some_and(|it| it.value() == "exec") && words.len() > 3 => {
+            Inner::Words(vec![(3, words.len())])
+        }
+        "cargo" => {
+            let runs = |it: &str| it.starts_with("--config") || it == "watch";
+            if has(words, runs) { Inner::Unknowable } else { Inner::None }
+        }
+        "gcc" | "g++" | "cc" | "c++" | "clang" => {
+            if has(words, |it| it == "-wrapper") {
+                Inner::Unknowable
+            } else {
+                Inner::None
+            }
+        }
+        // What they run stands somewhere among their own options.
+        "abduco" | "alacritty" | "bwrap" | "byobu" | "capsh" | "cgexec" | "cpulimit" | "daemonize"
+        | "dtach" | "gnome-terminal" | "kitty" | "konsole" | "launchctl" | "mosh" | "mpiexec" | "mpirun"
+        | "pssh" | "rr" | "srun" | "start-stop-daemon" | "systemd-nspawn" | "watchexec" | "xterm"
+        | "sched" | "zpty"
+            if words.len() > 1 =>
+        {
+            Inner::Unknowable
+        }
+        "print" if has(words, |it| it.starts_with('-') && it.contains('z')) => Inner::Unknowable,
+        "scp" => match has(words, |it| it.starts_with("-S") || it.starts_with("-o")) {
             true => Inner::Unknowable,
             false => Inner::None,
         },
@@ -98,8 +207,9 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
-        "sqlite3" | "psql" | "mysql" | "ftp" | "ed" => {
-            let runs = |it: &str| it.contains(".shell") || it.contains(".system") || it.contains("\\!");
+        "sqlite3" | "psql" | "mysql" | "mariadb" | "ftp" => {
+            let runs =
+                |it: &str| [".shell", ".system", "\\!", "system "].iter().any(|command| it.contains(command));
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
         "make" | "gmake" => {
@@ -139,18 +249,26 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
         // They read commands, or take them up again.
-        "at" | "batch" | "crontab" | "fc" | "compgen" => Inner::Unknowable,
-        "npm" | "pnpm" | "yarn" | "npx" => {
+        "at" | "batch" | "crontab" | "ed" | "fc" | "compgen" => Inner::Unknowable,
+        "npm" | "pnpm" | "yarn" => {
             let runs = |it: &str| it == "-c" || it == "--call" || it.starts_with("--call=");
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
         // Subscripts in their arguments are evaluated, substitutions in them too.
-        "let" | "declare" | "typeset" | "local" | "readonly" | "test" | "[" | "unset" | "wait" => {
+        "let" | "declare" | "typeset" | "local" | "readonly" | "test" | "[" | "unset" | "wait" | "read"
+        | "getopts" => {
             let runs = |it: &str| it.contains("$(") || it.contains('`');
             if words[1..].iter().any(|word| word.literal.as_deref().is_some_and(runs)) {
                 Inner::Unknowable
             } else {
                 Inner::None
+            }
+        }
+        _ if RUNNERS.iter().any(|(known, _)| name == *known) && subcommand.starts_with('-') => {
+            // Which words are values of its options only the runner knows.
+            match words.iter().any(|word| RUNNERS.contains(&(name, word.value()))) {
+                true => Inner::Unknowable,
+                false => Inner::None,
             }
         }
         _other => return None,
@@ -171,8 +289,10 @@ fn has(words: &[Word], is_like: impl Fn(&str) -> bool) -> bool {
     })
 }
 
-fn interpreter(words: &[Word], options: &[&str]) -> Inner {
-    for word in &words[1..] {
+fn interpreter(words: &[Word], options: &[&str], values: &[&str]) -> Inner {
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        idx += 1;
         let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
         // `-c`, `-Bc`, `--eval=…`.
         let is_code = options.iter().any(|option| {
@@ -188,6 +308,10 @@ fn interpreter(words: &[Word], options: &[&str]) -> Inner {
         if is_code || literal == "-" {
             return Inner::Unknowable;
         }
+        if literal == "-m" && words.get(idx).is_some_and(|module| PYTHON_RUNNERS.contains(&module.value())) {
+            return Inner::Unknowable;
+        }
+        idx += usize::from(values.contains(&literal));
         if literal == "-m" || literal == "--version" || literal == "-V" || literal == "--help" {
             return Inner::None;
         }
@@ -199,30 +323,28 @@ fn interpreter(words: &[Word], options: &[&str]) -> Inner {
     Inner::Unknowable
 }
 
-fn runner(words: &[Word], subcommand: &str) -> Inner {
-    match words.get(1).map(|word| word.value()) {
-        Some(word) if word == subcommand => {}
-        Some(word) if word.starts_with('-') => return Inner::Unknowable,
-        Some(_) | None => return Inner::None,
+fn runner(words: &[Word]) -> Inner {
+    if let Some(at) = words.iter().position(|word| word.value() == "--") {
+        return if at + 1 < words.len() { Inner::Words(vec![(at + 1, words.len())]) } else { Inner::None };
     }
     match words.get(2).map(|word| word.value()) {
         None => Inner::None,
-        Some("--") => Inner::Words(vec![(3, words.len())]),
         // Which words are values of its options only the runner knows.
         Some(option) if option.starts_with('-') => Inner::Unknowable,
         Some(_command) => Inner::Words(vec![(2, words.len())]),
     }
 }
 
-/// Shell text in the values of these options.
-fn valued(words: &[Word], short: &[&str], long: &[&str]) -> Inner {
+/// Shell text in the values of these options. Long ones may be abbreviated.
+pub fn valued(words: &[Word], short: &[&str], long: &[&str]) -> Inner {
     let mut texts = Vec::new();
     let mut idx = 1;
     while let Some(word) = words.get(idx) {
         idx += 1;
         let written = word.text.trim_start_matches(['"', '\'']);
+        let name = written.split('=').next().unwrap_or_default();
         let is_long = |option: &&&str| {
-            written == **option || written.strip_prefix(**option).is_some_and(|rest| rest.starts_with('='))
+            name == **option || (option.starts_with("--") && name.len() > 4 && option.starts_with(name))
         };
         let is_short = |option: &&&str| written.starts_with(**option) && !written.starts_with("--");
         // An option in a cluster (`-xzI prog`) takes the next word as well.
@@ -233,9 +355,9 @@ fn valued(words: &[Word], short: &[&str], long: &[&str]) -> Inner {
                 && written.starts_with('-')
                 && written.ends_with(&option[1..])
         };
-        let value = if let Some(option) = long.iter().find(is_long) {
-            match word.literal.as_deref().and_then(|literal| literal.strip_prefix(&format!("{option}="))) {
-                Some(value) => Some(value.to_owned()),
+        let value = if long.iter().any(|option| is_long(&option)) {
+            match word.literal.as_deref().and_then(|literal| literal.split_once('=')) {
+                Some((_, value)) => Some(value.to_owned()),
                 None if written.contains('=') => None,
                 None => {
                     idx += 1;
@@ -313,7 +435,11 @@ fn awk(words: &[Word]) -> Inner {
         match literal {
             "-F" | "-v" | "--assign" | "--field-separator" => idx += 2,
             // A script file is known by its name.
-            "-f" | "--file" => return Inner::None,
+            "-f" | "--file" => match words.get(idx + 1).map(Word::value) {
+                Some("" | "-") | None => return Inner::Unknowable,
+                Some(script) if super::wrapper::is_stdin(script) => return Inner::Unknowable,
+                Some(_) => return Inner::None,
+            },
             "-e" | "--source" | "-i" | "-l" | "--include" | "--load" | "-E" | "--exec" => {
                 return Inner::Unknowable;
             }
@@ -329,10 +455,10 @@ fn awk(words: &[Word]) -> Inner {
     // `system(…)`, pipes, files that are written, and what calls functions by name.
     let is_plain = |program: &str| {
         let without = program.replace("||", "");
-        !["system", "|", ">", "getline", "@"].iter().any(|it| without.contains(it))
-            || (!["system", "|", "getline", "@"].iter().any(|it| without.contains(it))
-                && !without.contains(">>")
-                && !without.contains("print"))
+        let writes =
+            |statement: &str| statement.split_once("print").is_some_and(|(_, printed)| printed.contains('>'));
+        !["system", "|", "getline", "@"].iter().any(|it| without.contains(it))
+            && !without.split(['{', '}', ';', '\n']).any(writes)
     };
     match program.literal.as_deref() {
         Some(program) if is_plain(program) => Inner::None,
@@ -374,6 +500,7 @@ const PATH_OPTIONS: &[(&str, &[&str])] = &[
             "--post-file",
         ],
     ),
+    ("git", &["-C", "--git-dir", "--work-tree", "--output", "--template", "--separate-git-dir"]),
     ("sort", &["-o", "--output"]),
     ("tar", &["-C", "--directory", "-f", "--file"]),
     ("unzip", &["-d"]),

@@ -1,7 +1,7 @@
 //! Variables that decide what runs.
 
 /// Variables whose value decides which programs later commands are, or how words are split.
-const STEERING: [&str; 24] = [
+const STEERING: [&str; 33] = [
     "PATH",
     "IFS",
     "ENV",
@@ -26,10 +26,19 @@ const STEERING: [&str; 24] = [
     "PERL5OPT",
     "PERL5DB",
     "BASH_ALIASES",
+    "BASH_LOADABLES_PATH",
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "GIT_DIR",
+    "GIT_COMMON_DIR",
+    "PERL5LIB",
+    "RIPGREP_CONFIG_PATH",
+    "RUBYOPT",
+    "TAR_OPTIONS",
 ];
 
 /// Variables whose value is a command that some program runs.
-pub const COMMANDS: [&str; 15] = [
+pub const COMMANDS: [&str; 28] = [
     "PAGER",
     "MANPAGER",
     "GIT_PAGER",
@@ -45,7 +54,32 @@ pub const COMMANDS: [&str; 15] = [
     "BROWSER",
     "LESSOPEN",
     "LESSCLOSE",
+    "GIT_PROXY_COMMAND",
+    "RSYNC_RSH",
+    "SVN_SSH",
+    "CVS_RSH",
+    "SUDO_EDITOR",
+    "SUDO_ASKPASS",
+    "FCEDIT",
+    "SHELL",
+    "RUSTC",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "CC",
+    "CXX",
 ];
+
+/// Whether a value of this variable has a program load or run something.
+pub fn is_loading(name: &str, value: Option<&str>) -> bool {
+    let marks: &[&str] = match name {
+        "NODE_OPTIONS" => &["-r", "require", "import", "loader"],
+        "MAKEFLAGS" | "GNUMAKEFLAGS" => &["eval", "SHELL", "-f", "file"],
+        "JAVA_TOOL_OPTIONS" => &["agent", "-X"],
+        "LESS" => &["!", "+"],
+        _other => return false,
+    };
+    value.is_none_or(|value| marks.iter().any(|mark| value.contains(mark)))
+}
 
 /// Whether later commands or words mean something else once this variable is set.
 pub fn is_steering(name: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Commands that run another one: where in their words that one begins.
 
 use super::{
-    SHELLS, program,
+    SHELLS, git, program,
     word::{Word, base_name},
 };
 
@@ -53,6 +53,46 @@ const PLAIN: Wrapper = Wrapper {
 
 #[rustfmt::skip]
 const WRAPPERS: &[Wrapper] = &[
+    Wrapper { name: "-", ..PLAIN },
+    Wrapper { name: "aa-exec", short_values: "pn", long_values: &["--profile", "--namespace"], ..PLAIN },
+    Wrapper { name: "bear", ..PLAIN },
+    Wrapper { name: "bunx", ..PLAIN },
+    Wrapper { name: "catatonit", ..PLAIN },
+    Wrapper { name: "catchsegv", ..PLAIN },
+    Wrapper { name: "ccache", ..PLAIN },
+    Wrapper { name: "chpst", short_values: "uUben/lLmdopfcrt", ..PLAIN },
+    Wrapper { name: "cross-env", has_assignments: true, ..PLAIN },
+    Wrapper { name: "dbus-launch", ..PLAIN },
+    Wrapper { name: "distcc", ..PLAIN },
+    Wrapper { name: "dumb-init", ..PLAIN },
+    Wrapper { name: "eatmydata", ..PLAIN },
+    Wrapper { name: "envdir", n_positional: 1, ..PLAIN },
+    Wrapper { name: "fakechroot", ..PLAIN },
+    Wrapper { name: "faketime", n_positional: 1, ..PLAIN },
+    Wrapper { name: "gosu", n_positional: 1, ..PLAIN },
+    Wrapper { name: "heaptrack", ..PLAIN },
+    Wrapper { name: "i386", ..PLAIN },
+    Wrapper { name: "npx", short_values: "pw", long_values: &["--package", "--workspace"], text: Some('c'), ..PLAIN },
+    Wrapper { name: "nsenter", short_values: "tSG", long_values: &["--target", "--setuid", "--setgid"], ..PLAIN },
+    Wrapper { name: "prlimit", short_values: "p", long_values: &["--pid"], ..PLAIN },
+    Wrapper { name: "proot", short_values: "rbwRSqv", ..PLAIN },
+    Wrapper { name: "repeat", n_positional: 1, ..PLAIN },
+    Wrapper { name: "runcon", short_values: "urtl", n_positional: 1, ..PLAIN },
+    Wrapper { name: "s6-envdir", n_positional: 1, ..PLAIN },
+    Wrapper { name: "s6-setuidgid", n_positional: 1, ..PLAIN },
+    Wrapper { name: "sccache", ..PLAIN },
+    Wrapper { name: "setpriv", long_values: &["--reuid", "--regid", "--groups", "--inh-caps", "--ambient-caps", "--bounding-set", "--securebits", "--pdeathsig"], ..PLAIN },
+    Wrapper { name: "setuidgid", n_positional: 1, ..PLAIN },
+    Wrapper { name: "ssh-agent", short_values: "aEt", ..PLAIN },
+    Wrapper { name: "sshpass", short_values: "pfdP", ..PLAIN },
+    Wrapper { name: "su-exec", n_positional: 1, ..PLAIN },
+    Wrapper { name: "tini", short_values: "p", ..PLAIN },
+    Wrapper { name: "torify", ..PLAIN },
+    Wrapper { name: "trickle", short_values: "dusLlwtnN", ..PLAIN },
+    Wrapper { name: "tsocks", ..PLAIN },
+    Wrapper { name: "uname26", ..PLAIN },
+    Wrapper { name: "uvx", short_values: "p", long_values: &["--from", "--with", "--python"], ..PLAIN },
+    Wrapper { name: "with-contenv", ..PLAIN },
     Wrapper { name: "builtin", ..PLAIN },
     Wrapper { name: "busybox", ..PLAIN },
     Wrapper { name: "chronic", ..PLAIN },
@@ -101,45 +141,47 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "xargs", short_values: "aEdILnPs", long_values: &["--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars", "--process-slot-var"], ..PLAIN },
 ];
 
-/// Options of git before its subcommand whose value is the next word.
-const GIT_VALUES: [&str; 7] =
-    ["-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source", "--list-cmds"];
-
-/// Settings that `git -c` may make without running anything.
-const GIT_HARMLESS: [&str; 22] = [
-    "user.",
-    "color.",
-    "advice.",
-    "log.",
-    "i18n.",
-    "column.",
-    "fetch.prune",
-    "push.default",
-    "pull.",
-    "merge.conflict",
-    "init.defaultbranch",
-    "commit.gpgsign",
-    "tag.gpgsign",
-    "core.quotepath",
-    "core.autocrlf",
-    "core.abbrev",
-    "core.longpaths",
-    "core.filemode",
-    "core.ignorecase",
-    "diff.renames",
-    "gc.auto",
-    "http.postbuffer",
-];
-
 /// What the command of these words runs besides itself. The first word's literal is its name, path left off.
 pub fn inner(name: &str, words: &[Word]) -> Inner {
     inner_at(name, words, 0)
+}
+
+/// The directory that a wrapper has its command run in, as written.
+pub fn directory<'a>(name: &str, words: &'a [Word]) -> Option<&'a str> {
+    let (short, long) = match unprefixed(name) {
+        "env" => ("-C", "--chdir"),
+        "sudo" => ("-D", "--chdir"),
+        _other => return None,
+    };
+    let mut found = None;
+    for (idx, word) in words.iter().enumerate().skip(1).take_while(|(_, word)| word.text != "--") {
+        let text = word.text.as_str();
+        if text == short || text == long {
+            found = words.get(idx + 1).map(|word| word.text.as_str());
+        } else if let Some(value) = text.strip_prefix(long).and_then(|rest| rest.strip_prefix('=')) {
+            found = Some(value);
+        } else if let Some(value) = text.strip_prefix(short) {
+            found = Some(value);
+        }
+    }
+    found
+}
+
+/// The name without the `g` that GNU's programs have where they are guests.
+fn unprefixed(name: &str) -> &str {
+    const GUESTS: [&str; 9] =
+        ["gchroot", "genv", "gfind", "gnice", "gnohup", "gstdbuf", "gtime", "gtimeout", "gxargs"];
+    match GUESTS.contains(&name) {
+        true => &name[1..],
+        false => name,
+    }
 }
 
 fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
     if depth > MAX_NESTED {
         return Inner::Unknowable;
     }
+    let name = unprefixed(name);
     match name {
         _ if SHELLS.contains(&name) => shell(words),
         "eval" => joined(&words[1..]),
@@ -147,15 +189,32 @@ fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
             Some(script) if script.literal.is_none() || is_stdin(script.value()) => Inner::Unknowable,
             Some(_) | None => Inner::None,
         },
+        "trap" if words.get(1).is_some_and(|word| word.value() == "--") => trap(words.get(2)),
         "trap" => match words.get(1).map(|word| (word.value(), word.literal.is_some())) {
-            None | Some(("-" | "-l" | "-p" | "--", true)) => Inner::None,
-            Some((text, true)) => Inner::Texts(vec![text.to_owned()]),
-            Some((_, false)) => Inner::Unknowable,
+            Some(("-l" | "-p", true)) => Inner::None,
+            Some(_) | None => trap(words.get(1)),
         },
         "find" => find(words, depth),
         "fd" | "fdfind" => fd(words, depth),
-        "git" => git(words),
-        "su" | "script" => text_option(words),
+        "git" => git::inner(words),
+        "su" | "script" | "newgrp" => text_option(words),
+        "sg" => match words.iter().any(|word| word.value() == "-c") {
+            true => text_option(words),
+            false => joined(words.get(2..).unwrap_or_default()),
+        },
+        "runuser"
+            if words
+                .iter()
+                .any(|word| matches!(word.value(), "-c" | "--command" | "-l" | "-" | "--login")) =>
+        {
+            text_option(words)
+        }
+        "ld.so" => loader(words),
+        _ if name.starts_with("ld-linux") || name.starts_with("ld-musl") => loader(words),
+        "ip" if words.get(1).is_some_and(|it| it.value() == "netns") => match words.get(2).map(Word::value) {
+            Some("exec") if words.len() > 4 => Inner::Words(vec![(4, words.len())]),
+            Some(_) | None => Inner::None,
+        },
         "watch" => watch(words),
         // Text, arguments and input are put together to shell text.
         "parallel" | "rush" | "entr" => Inner::Unknowable,
@@ -176,8 +235,24 @@ fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
 
 /// Whether `always` must not take this command's name alone: it would allow whatever it runs.
 pub fn is_wrapper(name: &str) -> bool {
-    const OTHERS: [&str; 12] =
-        ["eval", "source", ".", "trap", "su", "script", "watch", "parallel", "rush", "entr", "find", "fd"];
+    const OTHERS: [&str; 15] = [
+        "eval",
+        "source",
+        ".",
+        "trap",
+        "su",
+        "script",
+        "watch",
+        "parallel",
+        "rush",
+        "entr",
+        "find",
+        "fd",
+        "sg",
+        "newgrp",
+        "hyperfine",
+    ];
+    let name = unprefixed(name);
     SHELLS.contains(&name) || OTHERS.contains(&name) || WRAPPERS.iter().any(|wrapper| wrapper.name == name)
 }
 
@@ -187,6 +262,10 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
     let mut replaced = None;
     while let Some(word) = words.get(idx) {
         let Some(literal) = &word.literal else { return Inner::Unknowable };
+        if literal == "-" && wrapper.name == "env" {
+            idx += 1;
+            continue;
+        }
         let is_option = n_positional == 0 && literal.len() > 1 && literal.starts_with('-');
         if is_option && literal == "--" {
             idx += 1;
@@ -200,8 +279,9 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
                 return text;
             }
             if literal.starts_with("--") {
-                if wrapper.name == "env" && literal.starts_with("--split-string") {
-                    return split_string(literal.strip_prefix("--split-string="), &words[idx + 1..]);
+                if wrapper.name == "env" && literal.starts_with("--s") {
+                    // Also abbreviated: no other option begins so.
+                    return split_string(literal.split_once('=').map(|it| it.1), &words[idx + 1..]);
                 }
                 if wrapper.name == "xargs" && literal.starts_with("--replace") {
                     replaced = Some(literal.split_once('=').map_or("{}", |it| it.1).to_owned());
@@ -268,7 +348,11 @@ fn text_of(wrapper: &Wrapper, option: &str, next: Option<&Word>) -> Option<Inner
     let letter = wrapper.text?;
     let is_text = option == "--command" || (!option.starts_with("--") && option.ends_with(letter));
     if !is_text {
-        return option.starts_with("--command=").then_some(Inner::Unknowable);
+        let attached = match option.starts_with("--") {
+            true => ["--command=", "--call="].iter().find_map(|long| option.strip_prefix(long)),
+            false => option.split_once(letter).map(|it| it.1),
+        };
+        return attached.map(|text| Inner::Texts(vec![text.to_owned()]));
     }
     Some(match next.and_then(|word| word.literal.clone()) {
         Some(text) => Inner::Texts(vec![text]),
@@ -294,6 +378,23 @@ fn is_fed(words: &[Word], replaced: Option<&str>, depth: usize) -> bool {
         Inner::Unknowable | Inner::Stdin => true,
         // `xargs sudo`: the command comes from the input.
         Inner::None => is_wrapper(name) && words.len() == 1,
+    }
+}
+
+/// The dynamic linker runs the program that it is given.
+fn loader(words: &[Word]) -> Inner {
+    match words.iter().skip(1).position(|word| !word.text.starts_with('-')) {
+        Some(0) => Inner::Words(vec![(1, words.len())]),
+        Some(_) => Inner::Unknowable,
+        None => Inner::None,
+    }
+}
+
+fn trap(text: Option<&Word>) -> Inner {
+    match text.map(|word| word.literal.as_deref()) {
+        None | Some(Some("-")) => Inner::None,
+        Some(Some(text)) => Inner::Texts(vec![text.to_owned()]),
+        Some(None) => Inner::Unknowable,
     }
 }
 
@@ -365,8 +466,9 @@ fn fd(words: &[Word], depth: usize) -> Inner {
         matches!(value, "--exec" | "--exec-batch")
             || (value.starts_with('-') && !value.starts_with("--") && value.ends_with(['x', 'X']))
     };
+    let is_attached = |word: &Word| ["--exec", "-x", "-X"].iter().any(|it| word.value().starts_with(it));
     match words.iter().position(is_action) {
-        None if words.iter().any(|word| word.value().starts_with("--exec")) => Inner::Unknowable,
+        None if words.iter().any(is_attached) => Inner::Unknowable,
         None => Inner::None,
         Some(at) if is_fed(&words[at + 1..], Some("{}"), depth) => Inner::Unknowable,
         Some(at) => Inner::Words(vec![(at + 1, words.len())]),
@@ -401,70 +503,6 @@ fn watch(words: &[Word]) -> Inner {
         }
     }
     Inner::None
-}
-
-fn git(words: &[Word]) -> Inner {
-    let mut idx = 1;
-    while let Some(word) = words.get(idx) {
-        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
-        match literal {
-            "-c" => {
-                let Some(setting) = words.get(idx + 1).and_then(|word| word.literal.as_deref()) else {
-                    return Inner::Unknowable;
-                };
-                if !is_harmless_setting(setting) {
-                    return Inner::Unknowable;
-                }
-                idx += 2;
-            }
-            option if option.starts_with("--config-env") || option.starts_with("--exec-path=") => {
-                return Inner::Unknowable;
-            }
-            option if GIT_VALUES.contains(&option) => idx += 2,
-            option if option.starts_with('-') => idx += 1,
-            _subcommand => break,
-        }
-    }
-    let Some(rest) = words.get(idx..).filter(|rest| !rest.is_empty()) else { return Inner::None };
-    let has = |options: &[&str]| {
-        rest.iter().any(|word| {
-            options
-                .iter()
-                .any(|option| word.value() == *option || word.value().starts_with(&format!("{option}=")))
-        })
-    };
-    let runs_text = match rest.first().map(Word::value) {
-        Some("rebase") => has(&["--exec", "-x"]) || rest.iter().any(|word| word.value().starts_with("-x")),
-        Some("bisect") => {
-            if rest.get(1).map(Word::value) == Some("run") {
-                return Inner::Words(vec![(idx + 2, words.len())]);
-            }
-            false
-        }
-        Some("submodule") => rest.iter().any(|word| word.value() == "foreach"),
-        Some("difftool" | "mergetool") => has(&["-x", "--extcmd"]),
-        Some("grep") => {
-            rest.iter().any(|word| word.value().starts_with("-O") || word.value().starts_with("--open-files"))
-        }
-        Some("filter-branch" | "daemon" | "remote-ext") => true,
-        Some("config") => {
-            rest.iter().any(|word| word.literal.as_deref().is_none_or(|it| it.starts_with('!')))
-        }
-        Some(_) | None => has(&["--upload-pack", "--receive-pack", "--exec"]),
-    };
-    if runs_text || rest.iter().any(|word| word.value().starts_with("ext::")) {
-        return Inner::Unknowable;
-    }
-    // `git -C x push` is a `git push`; the caller puts the name in front again.
-    if idx > 1 { Inner::Words(vec![(idx, words.len())]) } else { Inner::None }
-}
-
-fn is_harmless_setting(setting: &str) -> bool {
-    let key = setting.split('=').next().unwrap_or_default().to_lowercase();
-    GIT_HARMLESS
-        .iter()
-        .any(|harmless| key == *harmless || (harmless.ends_with('.') && key.starts_with(harmless)))
-        || key == "merge.conflictstyle"
 }
 
 pub fn is_stdin(path: &str) -> bool {

@@ -1,0 +1,49 @@
+//! Commands by the hundred: what they may be called, and what they do all the same.
+
+use windlass_protocol::opencode::permission::Action;
+
+use crate::{
+    config::rules::rule,
+    permission::{
+        Ask, Verdict,
+        bash::{analyse, refusal},
+        evaluate_all,
+    },
+};
+
+/// The commands of a list, a line each; a line feed within one is written `␤`.
+fn listed(list: &str) -> Vec<String> {
+    list.lines().map(|line| line.replace('␤', "\n")).collect()
+}
+
+/// What `* = allow` and `rm * = deny` say of a command.
+fn verdict(command: &str) -> Verdict {
+    let rules = [rule("bash", "*", Action::Allow), rule("bash", "rm *", Action::Deny)];
+    let patterns = analyse(command).patterns;
+    let (always, metadata) = (Vec::new(), Default::default());
+    evaluate_all(&Ask { permission: "bash".to_owned(), patterns, always, metadata }, &rules, &[])
+}
+
+#[test]
+fn every_way_to_run_rm_meets_the_rule_about_it() {
+    for command in listed(include_str!("../../../../fixtures/permission/runs_rm.txt")) {
+        assert!(matches!(verdict(&command), Verdict::Deny { .. }), "{command}: {:?}", analyse(&command));
+    }
+}
+
+#[test]
+fn what_only_running_would_tell_counts_as_any_command() {
+    for command in listed(include_str!("../../../../fixtures/permission/runs_anything.txt")) {
+        let analysis = analyse(&command);
+        assert!(analysis.is_unknowable && analysis.always.is_empty(), "{command}: {analysis:?}");
+    }
+}
+
+#[test]
+fn ordinary_commands_raise_nothing() {
+    for command in listed(include_str!("../../../../fixtures/permission/runs_what_it_says.txt")) {
+        assert_eq!(refusal(&command), None, "{command}");
+        let analysis = analyse(&command);
+        assert!(verdict(&command) == Verdict::Allow && !analysis.is_unknowable, "{command}: {analysis:?}");
+    }
+}

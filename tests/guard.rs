@@ -1,0 +1,194 @@
+//! What guards the guard: cancels, reloads and the limits from above.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    agent::{Agent, Answer},
+    llm::Reply,
+};
+
+async fn asking() -> Agent {
+    let config = json!({"permission": {"bash": "ask"}});
+    Agent::builder().config(config).spawn().await.initialized().await
+}
+
+fn task(prompt: &str, agent: &str) -> Value {
+    json!({"description": "look around", "prompt": prompt, "subagent_type": agent})
+}
+
+/// Has a session give a task that ends at once; the id of the child session.
+async fn gave_task(agent: &Agent, session: &str) -> String {
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "general")));
+    agent.llm.reply_to("CHILD", Reply::text("ready"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    agent.prompt(session, "go").await;
+    agent.llm.last_request().tool_result("call_1").split('"').nth(1).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_cancel_by_request_shows_none_of_the_questions_that_wait() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    let question = json!({"questions": [{"question": "Tea?", "header": "Tea", "options": [
+        {"label": "Yes", "description": "Tea."}, {"label": "No", "description": "None."},
+    ]}]});
+    let touch = json!({"command": "touch one"});
+    agent.llm.reply(Reply::call("call_1", "bash", touch).and_call("call_2", "question", question));
+    let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
+    let prompt = agent.send_request_with_id(json!("the prompt"), "session/prompt", params);
+    let ask = agent.permission().await;
+    for call_id in ["call_1", "call_2"] {
+        let is_running = |message: &Value| {
+            let update = &message["params"]["update"];
+            update["toolCallId"] == call_id && update["status"] == "in_progress"
+        };
+        agent.wait_for("the calls", is_running).await;
+    }
+    agent.notify("$/cancel_request", json!({"requestId": "the prompt"}));
+    agent.withdrawn(&ask).await;
+    assert_eq!((prompt.turn().await.stop.as_str(), agent.n_asked()), ("cancelled", 1));
+    assert!(!agent.scratch.exists("one"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_cancel_of_a_waiting_prompt_leaves_the_questions_of_the_running_one() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    let touch = |name: &str| json!({"command": format!("touch {name}")});
+    agent.llm.reply(Reply::call("call_1", "bash", touch("one")).and_call("call_2", "bash", touch("two")));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let first = agent.permission().await;
+    let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "later"}]});
+    let later = agent.send_request_with_id(json!("later"), "session/prompt", params);
+    agent.notify("$/cancel_request", json!({"requestId": "later"}));
+    assert_eq!(later.turn().await.stop, "cancelled");
+    agent.answer(&first, Answer::AllowOnce);
+    let second = agent.permission().await;
+    agent.answer(&second, Answer::AllowOnce);
+    assert_eq!(prompt.turn().await.text(), "done");
+    assert!(agent.scratch.exists("one") && agent.scratch.exists("two"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn who_opens_the_session_again_is_asked_again() {
+    for method in ["session/load", "session/resume"] {
+        let agent = asking().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
+        agent.llm.reply(Reply::text("done"));
+        let prompt = agent.send_prompt(&session, "go");
+        let first = agent.permission().await;
+        let params = json!({"sessionId": session, "cwd": agent.scratch.cwd(), "mcpServers": []});
+        agent.request(method, params).await.unwrap();
+        agent.withdrawn(&first).await;
+        let second = agent.permission().await;
+        assert_eq!((first.call(), first.id == second.id), (second.call(), false), "{method}");
+        // The first request is answered by then, as cancelled, and that means nothing any more.
+        assert!(!agent.scratch.exists("made"));
+        agent.answer(&second, Answer::AllowOnce);
+        assert_eq!(prompt.turn().await.text(), "done");
+        assert!(agent.scratch.exists("made"));
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_load_asks_a_subagents_question_again() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "general")));
+    agent.llm.reply_to("CHILD", Reply::call("call_9", "bash", json!({"command": "touch made"})));
+    agent.llm.reply_to("CHILD", Reply::text("made it"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let first = agent.permission().await;
+    agent.load(&session).await;
+    agent.withdrawn(&first).await;
+    let second = agent.permission().await;
+    assert_eq!(first.params, second.params);
+    agent.answer(&second, Answer::AllowOnce);
+    assert_eq!(prompt.turn().await.text(), "done");
+    assert!(agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_tools_question_is_asked_again_where_the_user_had_come() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let options = json!([{"label": "Yes", "description": ""}, {"label": "No", "description": ""}]);
+    let question = |text: &str| json!({"question": text, "header": text, "options": options});
+    let questions = json!({"questions": [question("Tea?"), question("Milk?")]});
+    agent.llm.reply(Reply::call("call_1", "question", questions));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let first = agent.permission().await;
+    agent.choose(&first, "Yes");
+    let second = agent.permission().await;
+    agent.load(&session).await;
+    agent.withdrawn(&second).await;
+    let again = agent.permission().await;
+    assert_eq!(again.params, second.params);
+    agent.choose(&again, "No");
+    assert_eq!(prompt.turn().await.text(), "done");
+    let told = agent.llm.last_request().tool_result("call_1");
+    assert!(told.contains("\"Tea?\"=\"Yes\"") && told.contains("\"Milk?\"=\"No\""), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_subagents_session_opened_by_itself_keeps_the_limits_from_above() {
+    let config = json!({"agent": {"reader": {
+        "mode": "primary", "permission": {"*": "deny", "read": "allow", "task": "allow"},
+    }}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let child = gave_task(&agent, &session).await;
+    // What the parent may do today counts, not what it might when it gave the task.
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "reader"})).await.unwrap();
+    agent.load(&child).await;
+    agent.llm.reply(Reply::call("call_2", "bash", json!({"command": "touch made"})));
+    agent.llm.reply(Reply::text("could not"));
+    let turn = agent.prompt(&child, "make it").await;
+    assert_eq!(turn.text(), "could not");
+    assert!(!agent.scratch.exists("made"));
+    let tools = agent.llm.last_request().tools();
+    assert!(tools.contains(&"read".to_owned()) && !tools.contains(&"write".to_owned()), "{tools:?}");
+    // And the other way round: the parent may again.
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "build"})).await.unwrap();
+    agent.llm.reply(Reply::call("call_3", "bash", json!({"command": "touch made"})));
+    agent.llm.reply(Reply::text("made it"));
+    agent.prompt(&child, "make it now").await;
+    assert!(agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_resumed_task_may_what_its_parent_may_today_and_no_more() {
+    let config = json!({"agent": {"reviewer": {"mode": "primary", "permission": {"edit": "deny"}}}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "reviewer"})).await.unwrap();
+    let child = gave_task(&agent, &session).await;
+    let resume = |prompt: &str| {
+        let mut more = task(prompt, "general");
+        more["task_id"] = json!(child);
+        more
+    };
+    let write = |name: &str| json!({"filePath": agent.scratch.path(name), "content": "x"});
+    for (mode, name) in [("reviewer", "one"), ("build", "two"), ("reviewer", "three")] {
+        let now = format!("now {name}");
+        agent.request("session/set_mode", json!({"sessionId": session, "modeId": mode})).await.unwrap();
+        agent.llm.reply_to(&now, Reply::call("call_2", "task", resume(&format!("CHILD {name}"))));
+        let make = format!("CHILD {name}");
+        agent.llm.reply_to(&make, Reply::call("call_3", "write", write(name)));
+        agent.llm.reply_to(&make, Reply::text("over"));
+        agent.llm.reply_to(&now, Reply::text("done"));
+        assert_eq!(agent.prompt(&session, &now).await.text(), "done");
+        assert_eq!(agent.scratch.exists(name), mode == "build", "{mode}");
+    }
+    agent.finish().await;
+}
