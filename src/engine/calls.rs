@@ -123,10 +123,10 @@ impl Toolbox {
         let is_free = |tool: &Arc<mcp::McpTool>| {
             tool::find(&tool.key).is_none() && !RESERVED.contains(&tool.key.as_str())
         };
-        for tool in cx.session.workspace.mcp().tools().into_iter().filter(is_free) {
+        for tool in cx.mcp.tools().into_iter().filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: false });
         }
-        for tool in cx.session.mcp.iter().flat_map(|servers| servers.tools()).filter(is_free) {
+        for tool in cx.session.mcp.iter().flat_map(|servers| servers.hold().tools()).filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: true });
         }
         tools.retain(|name, _| {
@@ -562,10 +562,10 @@ impl<'a> StepCalls<'a> {
         let job = Job {
             loaded: cx.loaded.clone(),
             servers: match &entry {
-                Entry::Mcp { is_clients: true, .. } => cx.session.mcp.clone(),
+                Entry::Mcp { is_clients: true, .. } => cx.session.mcp.as_ref().map(|servers| servers.hold()),
                 Entry::Mcp { is_clients: false, .. } | Entry::Builtin(_) => None,
-            },
-            workspace: cx.session.workspace.clone(),
+            }
+            .unwrap_or_else(|| cx.mcp.clone()),
             entry,
             agent: cx.agent.name.clone(),
             cancel: cx.cancel.clone(),
@@ -690,9 +690,8 @@ fn doom_loop(tool: &str, input: &Value) -> Ask {
 /// One call with all it needs, so that it can run beside the others.
 struct Job {
     loaded: Arc<super::workspace::Loaded>,
-    workspace: Arc<super::workspace::Workspace>,
-    /// The client's servers, when the tool is one of theirs.
-    servers: Option<Arc<mcp::Servers>>,
+    /// The client's servers when the tool is one of theirs, else those of the configuration.
+    servers: mcp::Held,
     entry: Entry,
     agent: String,
     cancel: CancellationToken,
@@ -713,10 +712,7 @@ impl Job {
         };
         match &self.entry {
             Entry::Builtin(tool) => tool::execute(tool, &cx, input).await,
-            Entry::Mcp { tool, .. } => {
-                let servers = self.servers.as_deref().unwrap_or_else(|| self.workspace.mcp());
-                tool::mcp::run(&cx, servers, tool, input).await
-            }
+            Entry::Mcp { tool, .. } => tool::mcp::run(&cx, &self.servers, tool, input).await,
         }
     }
 }

@@ -132,6 +132,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Resul
         agent,
         model,
         instructions: Vec::new(),
+        mcp: cx.mcp.clone(),
         cancel: cx.cancel.clone(),
     };
     let stop = step::summarise(&own_cx, state, &prompt).await?;

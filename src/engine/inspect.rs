@@ -83,6 +83,7 @@ pub async fn inspect(
         model,
         variant,
         instructions: blocks,
+        mcp: workspace.mcp().hold(),
         cancel: CancellationToken::new(),
     };
     let state = SessionState {

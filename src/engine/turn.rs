@@ -27,6 +27,7 @@ use crate::{
     base::{clock, ids, lock::lock},
     config::Warning,
     library::{Agent, InstructionBlock, Instructions, commands::Body},
+    mcp::Held,
     provider::{Finish, Model},
     tool::AgentSwitch,
 };
@@ -40,6 +41,8 @@ pub struct TurnCx<'a> {
     /// Which of the model's variants.
     pub variant: Option<String>,
     pub instructions: Vec<InstructionBlock>,
+    /// Servers of the configuration.
+    pub mcp: Held,
     pub cancel: CancellationToken,
 }
 
@@ -121,8 +124,16 @@ async fn drive(
     let (agent, model) = choose(&loaded, state, &input)?;
     let chosen = input.model.as_ref().and_then(|model| model.variant.as_deref());
     let variant = loaded.variant_for(&agent, &model, chosen);
-    let mut cx =
-        TurnCx { session, loaded, agent, model, variant, instructions: Vec::new(), cancel: cancel.clone() };
+    let mut cx = TurnCx {
+        session,
+        loaded,
+        agent,
+        model,
+        variant,
+        instructions: Vec::new(),
+        mcp: session.workspace.mcp().hold(),
+        cancel: cancel.clone(),
+    };
     let called = match called {
         Some(called) => match called.command.body {
             Body::Own(own) => return own::run(&cx, state, own, called).await,
