@@ -90,7 +90,8 @@ async fn serve(text: Arc<Mutex<String>>) -> String {
                 "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}",
                 text.len()
             );
-            stream.read(&mut [0; 4096]).await.expect("asked");
+            let n_bytes = stream.read(&mut [0; 4096]).await.expect("asked");
+            assert!(n_bytes > 0);
             stream.write_all(answer.as_bytes()).await.expect("answered");
         }
     });
