@@ -154,10 +154,5 @@ pub fn worktree(directory: &Path) -> PathBuf {
 ///
 /// Does blocking file reads; call it on a blocking thread.
 pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Config {
-    layers::load(environment, paths, directory, None, None)
-}
-
-/// Like [`load`], but a file that cannot be used any more says what it said before.
-pub fn load_again(environment: &Environment, paths: &Paths, before: &Config) -> Config {
-    layers::load(environment, paths, &before.directory, None, Some(before))
+    layers::load(environment, paths, directory, None, None).0
 }

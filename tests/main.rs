@@ -16,6 +16,8 @@ mod cancel;
 mod cli;
 mod commands;
 mod config;
+mod config_broken;
+mod config_examples;
 mod config_layers;
 mod demo;
 mod envelope;

@@ -49,25 +49,26 @@ pub struct Sources {
     pub broken: Vec<Broken>,
 }
 
-/// See [`super::load`] and [`super::load_again`].
+/// See [`super::load`]; with what it was made of. With `before`, a file that cannot be used any more says what it said
+/// then.
 pub fn load(
     environment: &Environment,
     paths: &Paths,
     directory: &Path,
     hook: Option<Hook<'_>>,
     before: Option<&Config>,
-) -> Config {
+) -> (Config, Vec<Layer>) {
     let worktree = worktree(directory);
     let mut sources = read_again(environment, paths, directory, &worktree, before);
     let broken = std::mem::take(&mut sources.broken);
-    let (mut config, _) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hook);
+    let (mut config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hook);
     if let Some(before) = before {
         broken.iter().for_each(|broken| keep_definition(&mut config, broken, before));
     }
     // Hundreds of prompts, which are in their types already.
     config.raw.shift_remove("agent");
     config.raw.shift_remove("command");
-    config
+    (config, layers)
 }
 
 /// The configuration of a directory, and who set each of its values.

@@ -17,7 +17,7 @@ use super::{EngineError, EngineErrorKind, approvals::Approvals, mention, session
 use crate::{
     base::{lock::lock, watch::Target},
     bus::Bus,
-    config::{self, Config, Environment, Warning, paths::Paths},
+    config::{Config, Environment, Warning, layers, paths::Paths, sources},
     library::{
         self, Agent,
         skills::{self, Skill},
@@ -168,10 +168,8 @@ impl Loaded {
         use_stored_keys: bool,
         before: Option<&Loaded>,
     ) -> Self {
-        let mut config = match before {
-            Some(before) => config::load_again(environment, paths, &before.config),
-            None => config::load(environment, paths, directory),
-        };
+        let before = before.map(|before| &before.config);
+        let (mut config, layers) = layers::load(environment, paths, directory, None, before);
         let mut warnings = std::mem::take(&mut config.warnings);
         let credentials = match use_stored_keys {
             true => {
@@ -190,6 +188,7 @@ impl Loaded {
         let (catalog, more) = catalog::resolve(&config, &credentials);
         warnings.extend(more);
         warnings.extend(agents.iter().filter_map(|agent| missing_model(agent, &catalog)));
+        sources::locate(&mut warnings, &layers);
         let last_used = super::state_file::last_used_model(paths);
         Self { config, agents, skills, commands, catalog, last_used, warnings }
     }
