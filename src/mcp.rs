@@ -156,8 +156,8 @@ impl Servers {
         servers
     }
 
-    /// Ends the servers that are not among `specs` and begins to connect to those that are new; one whose
-    /// specification is different is both. The others go on undisturbed. Returns at once.
+    /// Ends the servers that are not among `specs`, as soon as nobody holds them, and begins to connect to those
+    /// that are new; one whose specification is different is both. The others go on undisturbed. Returns at once.
     ///
     /// Must be called within the runtime.
     pub fn replace(&self, mut specs: Vec<ServerSpec>) {
@@ -166,23 +166,23 @@ impl Servers {
         }
         let mut slots = (*self.shared.slots()).clone();
         let first = slots.last_key_value().map_or(0, |(slot_id, _)| slot_id + 1);
-        slots.retain(|_, slot| match specs.iter().position(|spec| *spec == slot.spec) {
+        slots.retain(|_, leased| match specs.iter().position(|spec| *spec == leased.slot.spec) {
             Some(position) => {
                 specs.remove(position);
                 true
             }
-            None => {
-                slot.stop.cancel();
-                false
-            }
+            None => false,
         });
         for (slot_id, spec) in (first..).zip(specs) {
             let slot =
                 Arc::new(Slot { spec, state: Mutex::new(State::new()), stop: self.stop.child_token() });
-            slots.insert(slot_id, slot.clone());
+            let lease = Leased { slot: slot.clone(), _stop: slot.stop.clone().drop_guard() };
+            slots.insert(slot_id, Arc::new(lease));
             self.tasks.spawn(connection::run(self.shared.clone(), slot, slot_id));
         }
-        *self.shared.lock_slots() = Arc::new(slots);
+        // What nobody holds ends here.
+        let before = std::mem::replace(&mut *self.shared.lock_slots(), Arc::new(slots));
+        drop(before);
         self.shared.rebuild_table();
         self.shared.changes.send_replace(());
     }
@@ -190,12 +190,44 @@ impl Servers {
     /// How each server is doing, in the order they were given.
     pub fn statuses(&self) -> Vec<(String, Status)> {
         let slots = self.shared.slots();
-        slots.values().map(|slot| (slot.spec.name.clone(), slot.lock().status.clone())).collect()
+        let slots = slots.values().map(|leased| &leased.slot);
+        slots.map(|slot| (slot.spec.name.clone(), slot.lock().status.clone())).collect()
     }
 
+    /// The servers as they are now; those that are replaced meanwhile go on for the holder.
+    pub fn hold(&self) -> Held {
+        Held { shared: self.shared.clone(), slots: self.shared.slots() }
+    }
+
+    /// Waits until no server is connecting any more, or until `limit` has passed.
+    pub async fn settled(&self, limit: Duration) {
+        let mut changes = self.shared.changes.subscribe();
+        let is_settled = |(): &()| {
+            let slots = self.shared.slots();
+            slots.values().all(|leased| leased.slot.lock().status != Status::Connecting)
+        };
+        // Both ways of not getting there, time and a closed channel, mean that waiting is over.
+        let _ = tokio::time::timeout(limit, changes.wait_for(is_settled)).await;
+    }
+
+    /// Ends every connection and every process, and waits for that.
+    pub async fn close(&self) {
+        self.stop.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+/// The servers of one moment. They end at the earliest when this is dropped, unless their [`Servers`] are closed.
+#[derive(Clone)]
+pub struct Held {
+    shared: Arc<Shared>,
+    slots: Arc<Slots>,
+}
+
+impl Held {
     /// The tools of the connected servers, sorted by key.
     pub fn tools(&self) -> Vec<Arc<McpTool>> {
-        self.shared.table().values().cloned().collect()
+        self.table().values().cloned().collect()
     }
 
     /// Calls a tool by its key and waits for the result.
@@ -207,36 +239,22 @@ impl Servers {
         input: Value,
         cancel: &CancellationToken,
     ) -> Result<CallOutput, CallError> {
-        let tool = self.shared.table().get(key).cloned();
-        let Some(tool) = tool else { return Err(self.shared.missing(key)) };
+        let tool = self.table().get(key).cloned();
+        let Some(tool) = tool else { return Err(missing(&self.slots, key)) };
         let Value::Object(arguments) = input else {
             return Err(CallError::Failed(format!("the input of {key} must be a JSON object")));
         };
-        let (connection, timeout) = {
-            let slots = self.shared.slots();
-            let Some(slot) = slots.get(&tool.slot_id) else { return Err(CallError::Unknown) };
-            let connection = slot.lock().connection.clone();
-            (connection, slot.spec.timeout)
-        };
-        let Some(connection) = connection else { return Err(self.shared.missing(key)) };
-        connection.call(&tool, arguments, timeout, cancel).await
+        let Some(leased) = self.slots.get(&tool.slot_id) else { return Err(CallError::Unknown) };
+        let connection = leased.slot.lock().connection.clone();
+        let Some(connection) = connection else { return Err(missing(&self.slots, key)) };
+        connection.call(&tool, arguments, leased.slot.spec.timeout, cancel).await
     }
 
-    /// Waits until no server is connecting any more, or until `limit` has passed.
-    pub async fn settled(&self, limit: Duration) {
-        let mut changes = self.shared.changes.subscribe();
-        let is_settled = |(): &()| {
-            let slots = self.shared.slots();
-            slots.values().all(|slot| slot.lock().status != Status::Connecting)
-        };
-        // Both ways of not getting there, time and a closed channel, mean that waiting is over.
-        let _ = tokio::time::timeout(limit, changes.wait_for(is_settled)).await;
-    }
-
-    /// Ends every connection and every process, and waits for that.
-    pub async fn close(&self) {
-        self.stop.cancel();
-        self.tasks.wait().await;
+    fn table(&self) -> Arc<Table> {
+        match Arc::ptr_eq(&self.slots, &self.shared.slots()) {
+            true => self.shared.table(),
+            false => Arc::new(table(&self.slots, |_, _| {})),
+        }
     }
 }
 
@@ -253,7 +271,14 @@ struct Shared {
 }
 
 /// By an id, in the order they were given.
-type Slots = BTreeMap<usize, Arc<Slot>>;
+type Slots = BTreeMap<usize, Arc<Leased>>;
+
+/// A server that ends when nobody has it any more. Its own task has the slot only.
+#[derive(Debug)]
+struct Leased {
+    slot: Arc<Slot>,
+    _stop: DropGuard,
+}
 
 type Table = BTreeMap<String, Arc<McpTool>>;
 
@@ -318,20 +343,14 @@ impl Shared {
     }
 
     fn rebuild_table(&self) {
-        let mut table = Table::new();
-        for slot in self.slots().values() {
-            let state = slot.lock();
-            let tools = if state.connection.is_some() { state.tools.as_slice() } else { &[] };
-            for tool in tools {
-                let Some(hidden) = table.insert(tool.key.clone(), tool.clone()) else { continue };
-                tracing::warn!(
-                    key = tool.key,
-                    by = %format_args!("{}/{}", tool.server, tool.name),
-                    hidden = %format_args!("{}/{}", hidden.server, hidden.name),
-                    "two MCP tools have the same key; the later one is used"
-                );
-            }
-        }
+        let table = table(&self.slots(), |tool, hidden| {
+            tracing::warn!(
+                key = tool.key,
+                by = %format_args!("{}/{}", tool.server, tool.name),
+                hidden = %format_args!("{}/{}", hidden.server, hidden.name),
+                "two MCP tools have the same key; the later one is used"
+            );
+        });
         *self.lock_table() = Arc::new(table);
     }
 
@@ -350,28 +369,44 @@ impl Shared {
     fn lock_table(&self) -> MutexGuard<'_, Arc<Table>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Why `key` cannot be called.
-    fn missing(&self, key: &str) -> CallError {
-        for slot in self.slots().values().rev() {
-            let state = slot.lock();
-            let is_its_tool = state.tools.iter().any(|tool| tool.key == key);
-            match &state.status {
-                Status::Failed { error } if is_its_tool => {
-                    return CallError::Failed(format!("the tool is gone: {error}"));
-                }
-                Status::Disabled if is_its_tool => {
-                    return CallError::Failed(format!("MCP server {} was closed", slot.spec.name));
-                }
-                Status::Failed { .. }
-                | Status::Disabled
-                | Status::Connecting
-                | Status::Connected
-                | Status::NeedsAuth => {}
+/// The tools of connected servers; of two with the same key the later one, and `on_hidden` is told both.
+fn table(slots: &Slots, on_hidden: impl Fn(&McpTool, &McpTool)) -> Table {
+    let mut table = Table::new();
+    for leased in slots.values() {
+        let state = leased.slot.lock();
+        let tools = if state.connection.is_some() { state.tools.as_slice() } else { &[] };
+        for tool in tools {
+            if let Some(hidden) = table.insert(tool.key.clone(), tool.clone()) {
+                on_hidden(tool, &hidden);
             }
         }
-        CallError::Unknown
     }
+    table
+}
+
+/// Why `key` cannot be called.
+fn missing(slots: &Slots, key: &str) -> CallError {
+    for leased in slots.values().rev() {
+        let slot = &leased.slot;
+        let state = slot.lock();
+        let is_its_tool = state.tools.iter().any(|tool| tool.key == key);
+        match &state.status {
+            Status::Failed { error } if is_its_tool => {
+                return CallError::Failed(format!("the tool is gone: {error}"));
+            }
+            Status::Disabled if is_its_tool => {
+                return CallError::Failed(format!("MCP server {} was closed", slot.spec.name));
+            }
+            Status::Failed { .. }
+            | Status::Disabled
+            | Status::Connecting
+            | Status::Connected
+            | Status::NeedsAuth => {}
+        }
+    }
+    CallError::Unknown
 }
 
 #[cfg(test)]

@@ -311,12 +311,9 @@ async fn mcp_servers_follow_their_configuration() {
     let scratch = Scratch::new();
     let agent = watching(builder(&scratch)).await;
     let session = agent.new_session().await;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
     // The second time one server ends and another begins.
     for (shop, n_changes) in [("open", 1), ("closed", 2)] {
-        let command = json!(["python3", script, "good"]);
-        let server = json!({"type": "local", "command": command, "environment": {"SHOP": shop}});
-        scratch.write("opencode.json", json!({"mcp": {"shop": server}}).to_string());
+        scratch.write("opencode.json", with_shop(shop));
         for _ in 0..n_changes {
             event(&agent, "mcp.tools.changed").await;
         }
@@ -336,6 +333,50 @@ async fn mcp_servers_follow_their_configuration() {
     event(&agent, "mcp.tools.changed").await;
     asked_model(&agent, &session).await;
     assert!(!agent.llm.last_request().tools().contains(&"shop_price".to_owned()));
+    agent.finish().await;
+}
+
+fn with_shop(shop: &str) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
+    let command = json!(["python3", script, "good"]);
+    let server = json!({"type": "local", "command": command, "environment": {"SHOP": shop}});
+    json!({"mcp": {"shop": server}}).to_string()
+}
+
+#[tokio::test]
+async fn a_running_turn_keeps_its_mcp_servers() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", with_shop("open"));
+    let agent = watching(builder(&scratch)).await;
+    let session = agent.new_session().await;
+    event(&agent, "mcp.tools.changed").await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("wait").and_gate(&gate).and_call(
+        "one",
+        "shop_price",
+        json!({"item": "tea"}),
+    ));
+    agent.llm.reply(Reply::call("two", "shop_price", json!({"item": "tea"})));
+    agent.llm.reply(Reply::text("done"));
+    let turn = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    let old = agent.descendants();
+    scratch.write("opencode.json", with_shop("closed"));
+    // The new one is ready.
+    event(&agent, "mcp.tools.changed").await;
+    gate.open();
+    turn.turn().await;
+    let request = agent.llm.last_request();
+    for call in ["one", "two"] {
+        assert_eq!(request.tool_result(call), "tea costs 3, shop is open");
+    }
+    // The old one ends with the turn.
+    event(&agent, "mcp.tools.changed").await;
+    assert!(agent.descendants().iter().all(|pid| !old.contains(pid)));
+    agent.llm.reply(Reply::call("three", "shop_price", json!({"item": "tea"})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "again").await;
+    assert_eq!(agent.llm.last_request().tool_result("three"), "tea costs 3, shop is closed");
     agent.finish().await;
 }
 

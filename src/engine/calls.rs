@@ -369,10 +369,10 @@ impl<'a> StepCalls<'a> {
         let job = Job {
             loaded: cx.loaded.clone(),
             servers: match &entry {
-                Entry::Mcp { is_clients: true, .. } => cx.session.mcp.clone(),
+                Entry::Mcp { is_clients: true, .. } => cx.session.mcp.as_ref().map(|servers| servers.hold()),
                 Entry::Mcp { is_clients: false, .. } | Entry::Builtin(_) => None,
-            },
-            workspace: cx.session.workspace.clone(),
+            }
+            .unwrap_or_else(|| cx.mcp.clone()),
             entry,
             agent: cx.agent.name.clone(),
             cancel: cx.cancel.clone(),
@@ -497,9 +497,8 @@ fn doom_loop(tool: &str, input: &Value) -> Ask {
 /// One call with all it needs, so that it can run beside the others.
 struct Job {
     loaded: Arc<super::workspace::Loaded>,
-    workspace: Arc<super::workspace::Workspace>,
-    /// The client's servers, when the tool is one of theirs.
-    servers: Option<Arc<mcp::Servers>>,
+    /// The client's servers when the tool is one of theirs, else those of the configuration.
+    servers: mcp::Held,
     entry: Entry,
     agent: String,
     cancel: CancellationToken,
@@ -520,10 +519,7 @@ impl Job {
         };
         match &self.entry {
             Entry::Builtin(tool) => tool::execute(tool, &cx, input).await,
-            Entry::Mcp { tool, .. } => {
-                let servers = self.servers.as_deref().unwrap_or_else(|| self.workspace.mcp());
-                tool::mcp::run(&cx, servers, tool, input).await
-            }
+            Entry::Mcp { tool, .. } => tool::mcp::run(&cx, &self.servers, tool, input).await,
         }
     }
 }

@@ -133,6 +133,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Resul
         model,
         instructions: Vec::new(),
         limits: cx.limits.clone(),
+        mcp: cx.mcp.clone(),
         cancel: cx.cancel.clone(),
     };
     let stop = step::summarise(&own_cx, state, &prompt).await?;

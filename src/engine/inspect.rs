@@ -87,6 +87,7 @@ pub async fn inspect(
         variant,
         instructions: blocks,
         limits: Default::default(),
+        mcp: workspace.mcp().hold(),
         cancel: CancellationToken::new(),
     };
     let state = SessionState {

@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventPayload;
 
@@ -33,7 +32,7 @@ impl Engine {
     pub fn watch(&self, workspace: &Arc<Workspace>) {
         let mut reloading = lock(&workspace.reloading);
         if reloading.is_none() {
-            let task = run(self.clone(), Arc::downgrade(workspace), workspace.is_stale.clone());
+            let task = run(self.clone(), Arc::downgrade(workspace));
             *reloading = Some(AbortOnDropHandle::new(tokio::spawn(task)));
         }
     }
@@ -104,7 +103,7 @@ impl Engine {
 }
 
 /// One reading at a time; whatever happens during one leads to one more.
-async fn run(engine: Engine, workspace: Weak<Workspace>, is_stale: Arc<Notify>) {
+async fn run(engine: Engine, workspace: Weak<Workspace>) {
     let mut eyes = Eyes::new();
     while let Some((sources, read_at)) = workspace.upgrade().map(|it| (it.loaded().sources(), it.read_at())) {
         let (back, is_stale_already) =
@@ -119,10 +118,7 @@ async fn run(engine: Engine, workspace: Weak<Workspace>, is_stale: Arc<Notify>) 
         }
         // What happened to it before it was watched counts too.
         if !is_stale_already {
-            tokio::select! {
-                () = eyes.changed() => {}
-                () = is_stale.notified() => {}
-            }
+            eyes.changed().await;
         }
         let Some(workspace) = workspace.upgrade() else { return };
         if let Err(error) = engine.read_again(&workspace).await {

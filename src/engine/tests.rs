@@ -2,11 +2,16 @@
 
 use std::sync::{Arc, Mutex, atomic::Ordering};
 
-use tokio::sync::oneshot;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    sync::oneshot,
+};
 use windlass_protocol::opencode::event::EventKind;
 
 use super::{Engine, EngineErrorKind, NewSession, PromptInput, PromptPart, StopReason, TurnOutcome};
 use crate::{
+    base::lock::lock,
     bus::Filter,
     config::{Environment, paths::Paths},
     engine::EngineError,
@@ -14,8 +19,13 @@ use crate::{
 
 /// An engine without a provider, so that the demo model answers.
 fn engine() -> (tempfile::TempDir, Engine) {
+    engine_with(&[])
+}
+
+fn engine_with(variables: &[(&str, String)]) -> (tempfile::TempDir, Engine) {
     let home = tempfile::tempdir().expect("temp dir");
-    let environment = Environment { home: home.path().to_owned(), ..Environment::default() };
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let environment = Environment { home: home.path().to_owned(), variables };
     let paths = Paths::new(&environment);
     (home, Engine::new(environment, paths))
 }
@@ -66,5 +76,51 @@ async fn a_turn_reads_the_files_again_where_they_cannot_be_watched() {
     let mut events = std::collections::VecDeque::new();
     told.next_batch(&mut events).await;
     assert_eq!(events.len(), 1);
+    engine.finish().await;
+}
+
+/// Answers every request with what the text says then; the address.
+async fn serve(text: Arc<Mutex<String>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let text = lock(&text).clone();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}",
+                text.len()
+            );
+            let n_bytes = stream.read(&mut [0; 4096]).await.expect("asked");
+            assert!(n_bytes > 0);
+            stream.write_all(answer.as_bytes()).await.expect("answered");
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_turn_has_an_organisation_asked_that_was_not_asked_for_long() {
+    let config = |action: &str| format!(r#"{{"config": {{"permission": {{"bash": "{action}"}}}}}}"#);
+    let text = Arc::new(Mutex::new(config("ask")));
+    let url = serve(text.clone()).await;
+    let keys = format!(r#"{{"{url}": {{"type": "wellknown", "key": "TOKEN", "token": "secret"}}}}"#);
+    let (home, engine) = engine_with(&[("OPENCODE_AUTH_CONTENT", keys)]);
+    let told = engine.bus().listen(Filter::Only(vec![EventKind::ConfigUpdated]));
+    let mut events = std::collections::VecDeque::new();
+    let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
+    let opened = engine.create_session(new).await.expect("made");
+    told.next_batch(&mut events).await;
+    let is_denied = || {
+        let raw = &opened.workspace.loaded().config.raw;
+        raw.get("permission").and_then(|it| it.get("bash")).is_some_and(|it| it == "deny")
+    };
+
+    *lock(&text) = config("deny");
+    ask(&engine, &opened.info.id, "hello").await.expect("answered");
+    assert!(!is_denied(), "it was asked a moment ago");
+    *lock(&engine.0.refreshed) = None;
+    ask(&engine, &opened.info.id, "hello").await.expect("answered");
+    told.next_batch(&mut events).await;
+    assert!(is_denied());
     engine.finish().await;
 }

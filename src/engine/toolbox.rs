@@ -70,10 +70,10 @@ impl Toolbox {
         let is_free = |tool: &Arc<mcp::McpTool>| {
             tool::find(&tool.key).is_none() && !RESERVED.contains(&tool.key.as_str())
         };
-        for tool in cx.session.workspace.mcp().tools().into_iter().filter(is_free) {
+        for tool in cx.mcp.tools().into_iter().filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: false });
         }
-        for tool in cx.session.mcp.iter().flat_map(|servers| servers.tools()).filter(is_free) {
+        for tool in cx.session.mcp.iter().flat_map(|servers| servers.hold().tools()).filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: true });
         }
         tools.retain(|name, _| {

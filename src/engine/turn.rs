@@ -28,6 +28,7 @@ use crate::{
     base::{clock, ids, lock::lock},
     config::Warning,
     library::{Agent, InstructionBlock, Instructions, commands::Body},
+    mcp::Held,
     provider::{Finish, Model},
     tool::AgentSwitch,
 };
@@ -43,6 +44,8 @@ pub struct TurnCx<'a> {
     pub instructions: Vec<InstructionBlock>,
     /// What the sessions above may do, when it is a subagent's.
     pub limits: Limits,
+    /// Servers of the configuration.
+    pub mcp: Held,
     pub cancel: CancellationToken,
 }
 
@@ -131,8 +134,17 @@ async fn drive(
         true => Limits::of_stored(&session.engine, &loaded, &state.info).await?,
         false => session.limits.clone(),
     };
-    let (instructions, cancel) = (Vec::new(), cancel.clone());
-    let mut cx = TurnCx { session, loaded, agent, model, variant, instructions, limits, cancel };
+    let mut cx = TurnCx {
+        session,
+        loaded,
+        agent,
+        model,
+        variant,
+        instructions: Vec::new(),
+        limits,
+        mcp: session.workspace.mcp().hold(),
+        cancel: cancel.clone(),
+    };
     let called = match called {
         Some(called) => match called.command.body {
             Body::Own(own) => return own::run(&cx, state, own, called).await,

@@ -10,7 +10,6 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::message::ModelRef;
 
@@ -37,8 +36,6 @@ pub struct Workspace {
     current: Mutex<Current>,
     /// The task that reads the files again when they change, once it was started.
     pub(super) reloading: Mutex<Option<AbortOnDropHandle<()>>>,
-    /// Wakes that task.
-    pub(super) is_stale: Arc<Notify>,
     /// Changes are not noticed: the system does not let us watch.
     pub(super) is_blind: AtomicBool,
     /// Servers of the configuration.
@@ -131,7 +128,6 @@ impl Workspace {
             directory,
             current: Mutex::new(Current { loaded: Arc::new(loaded), read_at }),
             reloading: Mutex::default(),
-            is_stale: Arc::default(),
             is_blind: AtomicBool::new(false),
             approvals,
         }
@@ -150,13 +146,6 @@ impl Workspace {
     /// MCP servers of the configuration.
     pub fn mcp(&self) -> &mcp::Servers {
         &self.mcp
-    }
-
-    /// Has the files read again soon, however often it is called; for sources that change without a file event.
-    ///
-    /// Nothing happens before the directory is watched: until then each new session reads the files.
-    pub fn read_again_soon(&self) {
-        self.is_stale.notify_one();
     }
 
     /// When the reading began whose files hold now.

@@ -4,14 +4,14 @@ use serde_json::{Map, Value};
 
 use super::{ToolCx, ToolError, ToolOutput, truncate};
 use crate::{
-    mcp::{CallError, McpTool, Servers},
+    mcp::{CallError, Held, McpTool},
     permission::Ask,
 };
 
 /// Asks, calls and cuts the result to size.
 pub async fn run(
     cx: &ToolCx<'_>,
-    servers: &Servers,
+    servers: &Held,
     tool: &McpTool,
     input: Value,
 ) -> Result<ToolOutput, ToolError> {

@@ -27,14 +27,18 @@ async fn everything_lists_and_answers() {
     let Some(dir) = installed() else { return };
     let servers = settled(vec![everything(&dir)]).await;
     assert_eq!(statuses(&servers), [Status::Connected]);
-    let keys: Vec<String> = servers.tools().iter().map(|tool| tool.key.clone()).collect();
+    let keys: Vec<String> = servers.hold().tools().iter().map(|tool| tool.key.clone()).collect();
     for tool in ["echo", "get-sum", "get-tiny-image", "get-structured-content", "get-resource-links"] {
         assert!(keys.contains(&format!("everything_{tool}")), "{tool} is not among {keys:?}");
     }
     // Servers may list tools only for clients with the capability, after they saw it.
     let start = Instant::now();
-    while !servers.tools().iter().any(|tool| tool.name == "get-roots-list") {
-        assert!(start.elapsed() < Duration::from_secs(5), "no get-roots-list among {:?}", servers.tools());
+    while !servers.hold().tools().iter().any(|tool| tool.name == "get-roots-list") {
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "no get-roots-list among {:?}",
+            servers.hold().tools()
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(text(&servers, "everything_echo", json!({"message": "ahoy"})).await, "Echo: ahoy");
@@ -112,7 +116,7 @@ async fn a_python_server_answers_over_http() {
     spec.timeout = Duration::from_secs(2);
     let servers = settled(vec![spec]).await;
     assert_eq!(statuses(&servers), [Status::Connected]);
-    assert_eq!(servers.tools().len(), 3);
+    assert_eq!(servers.hold().tools().len(), 3);
     assert_eq!(text(&servers, "far_add", json!({"a": 2, "b": 40})).await, "42");
     assert_eq!(text(&servers, "far_slow", json!({"seconds": 4})).await, "done");
     let cancel = CancellationToken::new();
@@ -121,7 +125,8 @@ async fn a_python_server_answers_over_http() {
         cancel.cancel();
         Instant::now()
     };
-    let (result, cancelled_at) = tokio::join!(servers.call("far_hang", json!({}), &cancel), cancelling);
+    let held = servers.hold();
+    let (result, cancelled_at) = tokio::join!(held.call("far_hang", json!({}), &cancel), cancelling);
     assert!(cancelled_at.elapsed() < Duration::from_millis(500));
     assert_eq!(result, Err(CallError::Cancelled));
     server.end(Duration::from_secs(1)).await;
