@@ -20,6 +20,7 @@ mod config_broken;
 mod config_examples;
 mod config_layers;
 mod demo;
+mod disks;
 mod envelope;
 mod events;
 mod files;
