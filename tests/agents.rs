@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::Agent,
+    agent::{Agent, Answer},
     llm::{Reply, Request},
     scratch::Scratch,
 };
@@ -341,5 +341,28 @@ async fn naming_a_subagent_does_not_lift_the_administrators_rules() {
         "{said}"
     );
     assert!(offered.contains("- general:") && !offered.contains("- explore:"), "{offered}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_the_user_asks_for_in_general_opens_neither_edits_nor_secrets_to_explore() {
+    let agent = start(json!({"permission": {"edit": "ask", "read": "allow"}})).await;
+    agent.scratch.write(".env", "TOKEN=x");
+    let session = agent.new_session().await;
+    let task = json!({"description": "Look", "prompt": "CHILD", "subagent_type": "explore"});
+    agent.llm.reply(Reply::call("call_1", "task", task));
+    agent.llm.reply(Reply::call("call_2", "read", json!({"filePath": agent.scratch.path(".env")})));
+    agent.llm.reply(Reply::text("found"));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    assert!(ask.call().to_string().contains(".env"), "{}", ask.call());
+    agent.answer(&ask, Answer::AllowOnce);
+    assert_eq!(prompt.turn().await.text(), "done");
+    let child = &agent.llm.requests()[1];
+    assert!(child.last_user().starts_with("CHILD"));
+    for tool in ["edit", "write", "multiedit", "patch"] {
+        assert!(!child.tools().contains(&tool.to_owned()), "{tool} in {:?}", child.tools());
+    }
     agent.finish().await;
 }

@@ -257,3 +257,124 @@ async fn a_command_waits_for_its_turn() {
     assert!(help.turn().await.text().ends_with("stays changed."), "the prompt was not undone");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn commands_that_the_daemon_answers_wait_for_the_running_turn_and_may_be_cancelled() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("one").and_gate(&gate));
+    let first = agent.send_prompt(&session, "first");
+    gate.reached().await;
+    let fork = agent.send_prompt(&session, "/fork");
+    let compact = agent.send_prompt(&session, "/compact");
+    agent.llm.reply(Reply::text("the summary"));
+    gate.open();
+    assert_eq!(first.turn().await.text(), "one");
+    let forked = fork.turn().await.text();
+    assert!(forked.contains("is copied into the session `ses_"), "{forked}");
+    assert!(compact.turn().await.text().ends_with("the summary"));
+    let fork = forked.split('`').nth(1).unwrap().to_owned();
+    assert_eq!(text(&agent.load(&fork).await, "user_message_chunk"), "first", "what came later is not in it");
+
+    let gate = Gate::new();
+    agent.llm.reply(Reply::hang(&gate));
+    let running = agent.send_prompt(&session, "second");
+    gate.reached().await;
+    let waiting = ["/undo", "/fork", "/compact"].map(|command| agent.send_prompt(&session, command));
+    agent.cancel(&session);
+    assert_eq!(running.turn().await.stop, "cancelled");
+    for prompt in waiting {
+        assert_eq!(prompt.turn().await.stop, "cancelled");
+    }
+    // The cancelled prompt is there, and is what an undo takes out.
+    assert!(own(&agent, &session, "/undo").await.starts_with("Undone: \"second\""));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_load_shows_a_compaction_however_it_ended() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("one"));
+    agent.prompt(&session, "first").await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("## Obj").and_gate(&gate).and_text("ective"));
+    let prompt = agent.send_prompt(&session, "/compact");
+    agent.wait_text(&session, "## Obj").await;
+    agent.cancel(&session);
+    assert_eq!(prompt.turn().await.stop, "cancelled");
+    agent.llm.reply(Reply::status(400).body(json!({"error": {"message": "no"}})));
+    let failed = json!({"sessionId": session, "prompt": [{"type": "text", "text": "/compact"}]});
+    agent.request("session/prompt", failed).await.unwrap_err();
+    // Half a summary is no summary: the next one is made from what was said.
+    agent.llm.reply(Reply::text("## Whole"));
+    agent.prompt(&session, "/compact").await;
+    let asked = agent.llm.last_request().last_user();
+    assert!(asked.contains("[User]: first") && !asked.contains("prior-summary"), "{asked}");
+
+    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
+    agent.finish().await;
+    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let shown = agent.load(&session).await;
+    assert_eq!(text(&shown, "user_message_chunk"), "first/compact/compact/compact");
+    assert_eq!(text(&shown, "agent_message_chunk"), "one## Obj## Whole");
+    agent.llm.reply(Reply::text("two"));
+    agent.prompt(&session, "second").await;
+    let said = agent.llm.last_request().body["messages"].to_string();
+    assert!(said.contains("## Whole") && !said.contains("## Obj") && !said.contains("first"), "{said}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_subagents_session_can_be_opened_and_knows_the_commands() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let task = json!({"description": "Look", "prompt": "CHILD", "subagent_type": "explore"});
+    agent.llm.reply(Reply::call("call_1", "task", task));
+    agent.llm.reply(Reply::text("found it"));
+    agent.llm.reply(Reply::text("done"));
+    let turn = agent.prompt(&session, "go").await;
+    let child = turn.tool("call_1")["rawOutput"]["metadata"]["sessionId"].as_str().unwrap().to_owned();
+    assert!(text(&agent.load(&child).await, "agent_message_chunk").contains("found it"));
+
+    let forked = own(&agent, &child, "/fork").await;
+    let fork = forked.split('`').nth(1).unwrap().to_owned();
+    for (command, wanted) in [("/undo", "Undone: \"CHILD\""), ("/redo", "Put back: \"CHILD\"")] {
+        let said = own(&agent, &child, command).await;
+        assert!(said.starts_with(wanted), "{said}");
+    }
+    agent.llm.reply(Reply::text("the summary"));
+    assert_eq!(agent.prompt(&child, "/compact").await.text(), "the summary");
+
+    // A fork is the user's own session, answered by an agent that users choose.
+    agent.load(&fork).await;
+    assert!(own(&agent, &fork, "/status").await.contains("Agent: build"));
+    agent.llm.reply(Reply::text("on my own"));
+    agent.prompt(&fork, "go on").await;
+    assert!(agent.llm.last_request().tools().contains(&"edit".to_owned()));
+    assert!(text(&agent.load(&session).await, "agent_message_chunk").contains("done"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_undone_stays_out_after_a_compaction_and_a_fork() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    for said in ["first", "second"] {
+        agent.llm.reply(Reply::text(&format!("answer to {said}")));
+        agent.prompt(&session, said).await;
+    }
+    own(&agent, &session, "/undo").await;
+    // Asides do not end an undo.
+    own(&agent, &session, "/help").await;
+    own(&agent, &session, "/status").await;
+    assert!(own(&agent, &session, "/redo").await.starts_with("Put back: \"second\""));
+    own(&agent, &session, "/undo").await;
+    agent.llm.reply(Reply::text("the summary"));
+    agent.prompt(&session, "/compact").await;
+    let asked = agent.llm.last_request().last_user();
+    assert!(asked.contains("first") && !asked.contains("second"), "{asked}");
+    assert_eq!(own(&agent, &session, "/redo").await, "There is nothing to redo.");
+    agent.finish().await;
+}

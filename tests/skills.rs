@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Answer},
+    agent::{Agent, Answer, binary},
     llm::{Reply, Request},
     message::text,
 };
@@ -194,5 +194,32 @@ async fn a_load_replays_a_loaded_skill() {
     agent.prompt(&session, "go").await;
     assert!(agent.llm.last_request().tool_result("call_1").contains("# Skill: customize-windlass"));
     assert_eq!(text(&agent.load(&session).await, "agent_message_chunk"), "done");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_built_in_skill_names_commands_and_keys_that_there_are() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "skill", json!({"name": "customize-windlass"})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let manual = agent.llm.last_request().tool_result("call_1");
+    let quoted: Vec<&str> = manual.split('`').skip(1).step_by(2).collect();
+    let commands: Vec<&str> = quoted.iter().filter_map(|it| it.strip_prefix("windlass ")).collect();
+    assert!(commands.len() > 5, "{commands:?}");
+    for command in commands {
+        let words = command.split(' ').filter(|word| !word.chars().all(char::is_uppercase));
+        let output = std::process::Command::new(binary()).args(words).arg("--help").output().unwrap();
+        assert!(output.status.success(), "windlass {command}: {output:?}");
+    }
+    let schema = std::process::Command::new(binary()).args(["config", "schema"]).output().unwrap();
+    let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+    for key in ["model", "small_model", "default_agent", "provider", "permission", "instructions", "agent"] {
+        assert!(
+            quoted.iter().any(|it| it.starts_with(key)) && schema["properties"].get(key).is_some(),
+            "{key}"
+        );
+    }
     agent.finish().await;
 }

@@ -210,7 +210,9 @@ impl Encoder {
         let session_id = event.payload.session_id();
         let Some(id) = session_id else { return self.raw_event(event, out) };
         self.note_child(&event.payload);
-        if let Some(root) = self.roots.get(id).cloned() {
+        // A subagent's session that the client has opened is shown as itself.
+        let is_open = self.sessions.contains_key(id) || self.held.contains_key(id);
+        if let Some(root) = self.roots.get(id).filter(|_| !is_open).cloned() {
             return self.child_event(&root, event, out);
         }
         if let Some(held) = self.held.get_mut(id) {

@@ -30,6 +30,8 @@ pub async fn fork(
         title: title(&info.title),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         parent_id: None,
+        // The copy of a subagent's session is the user's, and so is the choice of who answers.
+        agent: info.agent.clone().filter(|_| info.parent_id.is_none()),
         cost: 0.0,
         tokens: Tokens::default(),
         summary: None,
