@@ -17,6 +17,28 @@ use super::{
 };
 use crate::base::text::{distance, head};
 
+/// Keys that are understood and not acted on yet.
+const WITHOUT_EFFECT: [&[&str]; 18] = [
+    &["logLevel"],
+    &["server"],
+    &["plugin"],
+    &["references"],
+    &["formatter"],
+    &["lsp"],
+    &["watcher"],
+    &["snapshot"],
+    &["share"],
+    &["autoupdate"],
+    &["attachment"],
+    &["compaction", "auto"],
+    &["compaction", "prune"],
+    &["enterprise"],
+    &["experimental", "openTelemetry"],
+    &["experimental", "primary_tools"],
+    &["experimental", "mcp_timeout"],
+    &["experimental", "policies"],
+];
+
 /// Checks a layer whose deprecated forms are gone already.
 pub fn check(layer: &mut Layer, findings: &mut Findings) {
     let mut value = std::mem::take(&mut layer.value);
@@ -25,6 +47,7 @@ pub fn check(layer: &mut Layer, findings: &mut Findings) {
         checker.warn(&["permissions"], "`permissions` is not understood; use `permission`".to_owned());
     }
     checker.unknown_keys(&value);
+    checker.keys_without_effect(&value);
     value.retain(|key, value| match key.as_str() {
         _ if value.is_null() => true,
         "model" | "small_model" => checker.is_model(&[key], value),
@@ -56,6 +79,27 @@ struct Checker<'a> {
 impl Checker<'_> {
     fn warn(&mut self, path: &[&str], message: String) {
         self.findings.warnings.push(self.layer.warning(path, message));
+    }
+
+    fn note(&mut self, path: &[&str], message: &str) {
+        self.findings.notes.push(self.layer.warning(path, message.to_owned()));
+    }
+
+    fn keys_without_effect(&mut self, value: &Map<String, Value>) {
+        for path in WITHOUT_EFFECT {
+            let said = path.iter().try_fold(None, |above: Option<&Value>, key| {
+                above.map_or_else(|| value.get(*key), |above| above.get(*key)).map(Some)
+            });
+            // What asks for less than everything gets what it asks for.
+            let asks = |said: &Value| match said {
+                Value::Null | Value::Bool(false) => false,
+                Value::String(word) => word != "manual" && word != "disabled",
+                Value::Bool(true) | Value::Number(_) | Value::Array(_) | Value::Object(_) => true,
+            };
+            if said.flatten().is_some_and(asks) {
+                self.note(path, "is understood, but nothing acts on it yet");
+            }
+        }
     }
 
     fn unknown_keys(&mut self, value: &Map<String, Value>) {
@@ -157,7 +201,15 @@ impl Checker<'_> {
             self.warn(&[key], format!("`{key}` is not an object"));
             return false;
         };
-        entries.retain(|name, entry| check(self, &[key, name], entry));
+        entries.retain(|name, entry| {
+            // Names of agents and commands are paths in directories of definitions.
+            let problem = if matches!(key, "agent" | "command") { name_problem(name) } else { None };
+            if let Some(problem) = problem {
+                self.warn(&[key, name], format!("is left out: {problem}"));
+                return false;
+            }
+            check(self, &[key, name], entry)
+        });
         true
     }
 
@@ -197,8 +249,21 @@ impl Checker<'_> {
                 *place = Value::from("ask");
             }
         }
-        if !value.is_object() {
+        let Value::Object(permissions) = value else {
             *value = Value::Object(Map::from_iter([("*".to_owned(), value.take())]));
+            return;
+        };
+        let covering =
+            |keys: &Map<String, Value>| keys.keys().position(|key| key == "*").filter(|&at| at > 0);
+        let message =
+            "stands behind others and decides for them too, because the last match decides; put it first";
+        if covering(permissions).is_some() {
+            self.note(&[path, &["*"]].concat(), message);
+        }
+        for (permission, patterns) in permissions.iter() {
+            if patterns.as_object().and_then(covering).is_some() {
+                self.note(&[path, &[permission, "*"]].concat(), message);
+            }
         }
     }
 
@@ -263,6 +328,22 @@ impl Checker<'_> {
         self.warn(path, message);
         false
     }
+}
+
+/// What keeps a name from being one of an agent or a command.
+fn name_problem(name: &str) -> Option<&'static str> {
+    if name.trim().is_empty() {
+        return Some("its name is empty");
+    }
+    if name.contains(char::is_control) {
+        return Some("its name has control characters");
+    }
+    name.split('/').find_map(|part| match part {
+        "" => Some("a part of its name is empty"),
+        "." => Some("a part of its name is `.`"),
+        ".." => Some("a part of its name is `..`"),
+        _ => None,
+    })
 }
 
 /// Whether a key is a typing error of another rather than a word of its own.

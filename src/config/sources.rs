@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 
 use super::{
+    Warning,
     layer::{Layer, pointer},
     merge::plugin_name,
 };
@@ -75,6 +76,25 @@ pub fn render(leaves: &[Leaf], is_masked: bool) -> String {
         }
     }
     text
+}
+
+/// Gives warnings about keys of the merged configuration, such as `agent.build.model`, the place where the strongest
+/// source says it.
+pub fn locate(warnings: &mut [Warning], layers: &[Layer]) {
+    for warning in warnings.iter_mut().filter(|warning| warning.line.is_none()) {
+        let named = |place: &str| {
+            let keys = place.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~"));
+            keys.collect::<Vec<_>>().join(".") == warning.source
+        };
+        let found = layers.iter().rev().find_map(|layer| {
+            let (_, position) = layer.places.iter().find(|(place, _)| named(place))?;
+            Some((layer, *position))
+        });
+        let Some((layer, (line, column))) = found else { continue };
+        warning.message = format!("{}: {}", warning.source, warning.message);
+        warning.source = layer.source.clone();
+        (warning.line, warning.column) = (Some(line), Some(column));
+    }
 }
 
 /// A key as it may stand between dots.

@@ -472,6 +472,11 @@ const fn gpt_5(id: &'static str, name: &'static str, cost: [f64; 4]) -> RowModel
     RowModel { id, name, context, max_input, output, cost, takes_pdf: false, takes_temperature: false }
 }
 
+const fn gpt_4o(id: &'static str, name: &'static str, cost: [f64; 4]) -> RowModel {
+    let (context, output) = (128_000, 16_384);
+    RowModel { id, name, context, max_input: None, output, cost, takes_pdf: false, takes_temperature: true }
+}
+
 /// Well-known models, for a start without a catalog; the configuration overrides and adds.
 const ROWS: [Row; 2] = [
     Row {
@@ -482,6 +487,7 @@ const ROWS: [Row; 2] = [
         models: &[
             claude("claude-opus-4-5", "Claude Opus 4.5", [5.0, 25.0, 0.5, 6.25]),
             claude("claude-sonnet-4-5", "Claude Sonnet 4.5", [3.0, 15.0, 0.3, 3.75]),
+            claude("claude-sonnet-4-20250514", "Claude Sonnet 4", [3.0, 15.0, 0.3, 3.75]),
             claude("claude-haiku-4-5", "Claude Haiku 4.5", [1.0, 5.0, 0.1, 1.25]),
         ],
     },
@@ -506,6 +512,8 @@ const ROWS: [Row; 2] = [
                 takes_pdf: false,
                 takes_temperature: true,
             },
+            gpt_4o("gpt-4o", "GPT-4o", [2.5, 10.0, 1.25, 0.0]),
+            gpt_4o("gpt-4o-mini", "GPT-4o mini", [0.15, 0.6, 0.075, 0.0]),
         ],
     },
 ];

@@ -40,8 +40,13 @@ pub const CANCEL_LIMIT: Duration = Duration::from_secs(1);
 const NOT_JSON: &str = "stdout holds a line that is no JSON object";
 
 /// Updates that belong to a session rather than to a turn, and so may come at any time.
-const TIMELESS: &[&str] =
-    &["available_commands_update", "current_mode_update", "config_option_update", "session_info_update"];
+const TIMELESS: &[&str] = &[
+    "available_commands_update",
+    "current_mode_update",
+    "config_option_update",
+    "session_info_update",
+    "notice",
+];
 
 /// How the client answers `session/request_permission`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

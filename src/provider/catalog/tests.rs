@@ -42,13 +42,20 @@ fn model(text: &Value, variables: &[(&str, &str)], name: &str) -> Model {
 
 #[test]
 fn what_has_a_key_is_listed_and_the_demo_is_last() {
-    let claude = ["anthropic/claude-sonnet-4-5", "anthropic/claude-opus-4-5", "anthropic/claude-haiku-4-5"];
+    let claude = [
+        "anthropic/claude-sonnet-4-5",
+        "anthropic/claude-sonnet-4-20250514",
+        "anthropic/claude-opus-4-5",
+        "anthropic/claude-haiku-4-5",
+    ];
     let gpt = [
         "openai/gpt-5.2",
         "openai/gpt-5.1",
         "openai/gpt-5-nano",
         "openai/gpt-5-mini",
         "openai/gpt-5",
+        "openai/gpt-4o-mini",
+        "openai/gpt-4o",
         "openai/gpt-4.1",
     ];
     let both = [("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", "k")];
@@ -62,7 +69,7 @@ fn what_has_a_key_is_listed_and_the_demo_is_last() {
     check(
         json!({"provider": {"openai": {}, "anthropic": {"whitelist": ["claude-haiku-4-5"]}}}),
         &both,
-        &[&gpt[..], &claude[2..]].concat(),
+        &[&gpt[..], &claude[3..]].concat(),
         &[],
     );
     check(
@@ -70,7 +77,7 @@ fn what_has_a_key_is_listed_and_the_demo_is_last() {
             "claude-haiku-4-5": {"status": "deprecated"}, "new": {"status": "alpha"}
         }}}}),
         &both[..1],
-        &claude[..1],
+        &claude[..2],
         &[],
     );
     check(
