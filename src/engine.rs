@@ -39,6 +39,7 @@ mod attach;
 mod calls;
 mod command;
 mod compact;
+mod download;
 mod error;
 mod fork;
 mod generate;
@@ -55,11 +56,13 @@ mod remote_config;
 mod revert;
 mod session;
 mod shown;
+mod skill_urls;
 mod state;
 mod state_file;
 mod step;
 mod subtask;
 mod title;
+mod toolbox;
 mod turn;
 mod workspace;
 
@@ -90,6 +93,7 @@ struct Inner {
     bus: Bus,
     http: http::Client,
     pages: pages::Pages,
+    skill_urls: skill_urls::SkillUrls,
     asks: asks::Asks,
     questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
@@ -183,6 +187,7 @@ impl Engine {
         let http = http::Client::default();
         Self(Arc::new(Inner {
             pages: pages::Pages::new(http.clone(), paths.pages()),
+            skill_urls: skill_urls::SkillUrls::default(),
             storage: Storage::new(paths.database()),
             environment,
             paths,
@@ -291,6 +296,7 @@ impl Engine {
         let loaded = self.read_files(directory).await?;
         self.refresh_remote_config();
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
+        self.refresh_skills(&loaded);
         let workspace = {
             let mut workspaces = lock(&self.0.workspaces);
             match workspaces.get(&loaded.config.directory) {
