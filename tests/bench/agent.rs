@@ -190,6 +190,10 @@ impl Agent {
         usage::cpu(self.child.id())
     }
 
+    pub fn own_cpu(&self) -> Result<Duration> {
+        usage::own_cpu(self.child.id())
+    }
+
     pub fn forget_peak(&self) -> Result<()> {
         usage::forget_peak(self.child.id())
     }

@@ -282,6 +282,19 @@ fn steps(subject: &mut Subject, model: &Model) -> Result<()> {
     subject.add("bash steps 1–50, median ms", early);
     subject.add("bash steps 151–200, median ms", late);
     subject.add("last 50 steps over first 50", late / early);
+    // The same by processor time, which other work on the machine changes less: of one session, a quarter at a time.
+    let session = agent.new_session(subject.cwd()?)?;
+    agent.prompt(&session, "hello")?;
+    let mut quarters = Vec::new();
+    for quarter in 0..4 {
+        let call = format!(r#"{{"command":"true {quarter} %N","description":"Does nothing"}}"#);
+        let cpu = agent.own_cpu()?;
+        agent.prompt(&session, &format!("TOOLS {} bash {call}", N_STEPS / 4))?;
+        quarters.push(milliseconds(agent.own_cpu()? - cpu) / (N_STEPS / 4) as f64);
+    }
+    subject.add("bash steps 1–50, own CPU ms", quarters[0]);
+    subject.add("bash steps 151–200, own CPU ms", quarters[3]);
+    subject.add("last 50 steps over first 50, own CPU", quarters[3] / quarters[0]);
     agent.stop().map(drop)
 }
 

@@ -56,6 +56,12 @@ pub fn cpu(pid: u32) -> Result<Duration> {
     Ok(total)
 }
 
+/// Processor time of the process alone, to the nanosecond.
+pub fn own_cpu(pid: u32) -> Result<Duration> {
+    let clock = clock_getcpuclockid(Pid::from_raw(pid as i32))?;
+    Ok(Duration::from(clock_gettime(clock)?))
+}
+
 /// Kills every process that was started with this home, wherever it hangs in the process tree by now.
 pub fn kill_all(home: &Path) -> usize {
     let marker = format!("HOME={}", home.display());
