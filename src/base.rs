@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod diff;
+pub mod hash;
 pub mod ids;
 pub mod lock;
 pub mod mime;

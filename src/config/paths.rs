@@ -53,6 +53,11 @@ impl Paths {
         self.data.join("cache/pages")
     }
 
+    /// Agents that were fetched for `windlass.agents.urls`.
+    pub fn market(&self) -> PathBuf {
+        self.data.join("cache/agents")
+    }
+
     /// Our credentials.
     pub fn auth(&self) -> PathBuf {
         self.data.join("auth.json")
