@@ -32,6 +32,7 @@ use crate::{
     tool::{self, truncate},
 };
 
+mod agent_urls;
 mod answer;
 pub mod approvals;
 mod asks;
@@ -39,6 +40,7 @@ mod attach;
 mod calls;
 mod command;
 mod compact;
+mod download;
 mod error;
 mod fork;
 mod generate;
@@ -54,11 +56,13 @@ mod remote_config;
 mod revert;
 mod session;
 mod shown;
+mod skill_urls;
 mod state;
 mod state_file;
 mod step;
 mod subtask;
 mod title;
+mod toolbox;
 mod turn;
 mod workspace;
 
@@ -91,6 +95,8 @@ struct Inner {
     bus: Bus,
     http: http::Client,
     pages: pages::Pages,
+    agent_urls: download::Asked,
+    skill_urls: download::Asked,
     asks: asks::Asks,
     questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
@@ -182,6 +188,8 @@ impl Engine {
         let http = http::Client::default();
         Self(Arc::new(Inner {
             pages: pages::Pages::new(http.clone(), paths.pages()),
+            agent_urls: download::Asked::default(),
+            skill_urls: download::Asked::default(),
             storage: Storage::new(paths.database()),
             environment,
             paths,
@@ -319,6 +327,8 @@ impl Engine {
         let loaded = self.read_files(directory).await?;
         self.refresh_remote_config();
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
+        self.refresh_agents(&loaded);
+        self.refresh_skills(&loaded);
         let mut workspaces = lock(&self.0.workspaces);
         match workspaces.get(&loaded.config.directory) {
             Some(workspace) => {

@@ -238,7 +238,7 @@ async fn model_and_agent_can_be_chosen() {
 async fn an_unknown_model_agent_or_session_is_told_before_anything_is_made() {
     let machine = Machine::new().await;
     for (arguments, hint) in [
-        (&["run", "--model", "mock/othr", "go"][..], "Did you mean mock/other"),
+        (&["run", "--model", "mock/othr", "go"][..], "Did you mean: mock/other"),
         (&["run", "--model", "other", "go"], "provider/model"),
         (&["run", "--agent", "pln", "go"], "build, plan"),
         (&["run", "--session", "ses_none", "go"], "windlass session list"),

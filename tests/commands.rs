@@ -6,15 +6,16 @@ use crate::support::{
     agent::{Agent, Answer, Builder, binary},
     llm::{Gate, Reply},
     message::{Turn, text},
+    scratch::Scratch,
 };
 
 /// An agent with these commands.
-fn with(commands: Value) -> Builder {
+pub fn with(commands: Value) -> Builder {
     Agent::builder().config(json!({ "command": commands }))
 }
 
 /// An agent with one command `go` that says this.
-fn saying(template: &str) -> Builder {
+pub fn saying(template: &str) -> Builder {
     with(json!({"go": {"template": template, "description": "Goes"}}))
 }
 
@@ -168,6 +169,136 @@ async fn a_command_with_an_unknown_agent_or_model_says_what_there_is() {
         assert!(error.message.contains(wanted), "{}", error.message);
         agent.finish().await;
     }
+}
+
+#[tokio::test]
+async fn a_commands_variant_holds_for_whatever_model_answers_it() {
+    let variants = json!({"provider": {"mock": {"models": {
+        "mock": {"variants": {"deep": {"user": "deep mock"}}},
+        "other": {"variants": {"deep": {"user": "deep other"}}},
+    }}}});
+    for (command, wanted) in [
+        (json!({"template": "x", "variant": "deep"}), json!("deep mock")),
+        (json!({"template": "x", "variant": "deep", "model": "mock/other"}), json!("deep other")),
+        (json!({"template": "x", "variant": "deep", "agent": "sage"}), json!("deep other")),
+        (json!({"template": "x", "variant": "deep", "subtask": true}), json!("deep mock")),
+        (json!({"template": "x", "variant": "deep", "subtask": true, "agent": "sage"}), json!("deep other")),
+        (json!({"template": "x", "variant": "unknown"}), Value::Null),
+        (json!({"template": "x"}), Value::Null),
+    ] {
+        let builder = with(json!({"go": command})).config(variants.clone());
+        let builder = builder.config(json!({"agent": {"sage": {"model": "mock/other"}}}));
+        let agent = builder.spawn().await.initialized().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::text("done"));
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "/go").await;
+        assert_eq!(agent.llm.requests()[0].body["user"], wanted, "{command}");
+        if command["subtask"].is_null() {
+            agent.prompt(&session, "and now").await;
+        }
+        assert_eq!(agent.llm.last_request().body["user"], Value::Null, "the next prompt of {command}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_in_a_folder_is_called_by_its_path() {
+    let agent = Agent::start().await;
+    agent.scratch.write(".opencode/command/team/fix.md", "---\ndescription: Fixes\n---\nFix $1 now.\n");
+    let session = agent.new_session().await;
+    let listed = agent.wait_update("available_commands_update").await.to_string();
+    assert!(listed.contains("team/fix"), "{listed}");
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/team/fix it").await;
+    assert_eq!(agent.llm.last_request().last_user(), "Fix it now.");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_template_names_subagents_and_only_the_user_names_others() {
+    let agent = saying("Have @explore look at $1: !`echo @general`").spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/go bees").await;
+    let said = agent.llm.last_request().last_user();
+    assert!(said.starts_with("Have @explore look at bees: @general"), "{said}");
+    assert!(said.contains("subagent_type \"explore\""), "{said}");
+    assert!(!said.contains("subagent_type \"general\""), "{said}");
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/go @explore").await;
+    let said = agent.llm.last_request().last_user();
+    assert_eq!(said.matches("call the task tool").count(), 1, "{said}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_administrators_rules_hold_for_commands() {
+    let scratch = Scratch::new();
+    let managed = scratch.root().join("managed");
+    std::fs::create_dir(&managed).unwrap();
+    let rules = json!({"permission": {"task": {"explore": "deny"}, "bash": {"touch *": "deny"}}});
+    std::fs::write(managed.join("opencode.json"), rules.to_string()).unwrap();
+    let commands = json!({
+        "look": {"template": "x", "agent": "explore"},
+        "make": {"template": "!`touch made`", "agent": "free"},
+    });
+    let builder = with(commands).config(json!({"agent": {"free": {"permission": {"bash": "allow"}}}}));
+    let builder = builder.scratch(&scratch).env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap());
+    let agent = builder.spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("sorry"));
+    let turn = agent.prompt(&session, "/look").await;
+    assert_eq!(calls(&turn)[0]["status"], "failed");
+    assert_eq!(agent.llm.requests().len(), 1, "the subagent was asked");
+    let turn = agent.prompt(&session, "/make").await;
+    assert!(turn.text().contains("prevents you from using"), "{}", turn.text());
+    assert!(!scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_subtask_that_fails_is_told_to_the_agent_and_the_session_goes_on() {
+    let agent = with(json!({"go": {"template": "CHILD", "subtask": true}})).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::status(400).body(json!({"error": {"message": "no such thing"}})));
+    agent.llm.reply(Reply::text("it failed"));
+    let turn = agent.prompt(&session, "/go").await;
+    assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "it failed"));
+    let call = &calls(&turn)[0];
+    assert_eq!(call["status"], "failed");
+    let told = agent.llm.last_request().messages().iter().map(Value::to_string).collect::<String>();
+    assert!(told.contains("Subagent failed (task_id: ses_") && told.contains("no such thing"), "{told}");
+    agent.llm.reply(Reply::text("fine"));
+    assert_eq!(agent.prompt(&session, "hello").await.text(), "fine");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn always_for_a_shell_command_holds_for_the_next_and_a_command_that_hides_one_is_asked_for() {
+    let commands = json!({
+        "one": {"template": "!`git status`"},
+        "two": {"template": "!`git status --short`"},
+        "sly": {"template": "!`sudo git push`"},
+    });
+    let rules = json!({"permission": {"bash": {"*": "allow", "git *": "ask"}}});
+    let agent = with(commands).config(rules).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    for (typed, is_asked) in [("/one", true), ("/two", false), ("/sly", true)] {
+        if typed != "/sly" {
+            agent.llm.reply(Reply::text("done"));
+        }
+        let n_asked = agent.n_asked();
+        let prompt = agent.send_prompt(&session, typed);
+        if is_asked {
+            let ask = agent.permission().await;
+            let answer = if typed == "/sly" { Answer::RejectOnce } else { Answer::AllowAlways };
+            agent.answer(&ask, answer);
+        }
+        prompt.turn().await;
+        assert_eq!(agent.n_asked() - n_asked, usize::from(is_asked), "{typed}");
+    }
+    agent.finish().await;
 }
 
 #[tokio::test]
@@ -372,238 +503,6 @@ async fn the_built_in_prompts_ask_for_what_their_names_say() {
     agent.finish().await;
 }
 
-/// What the daemon answers to a command, without a model.
-async fn own(agent: &Agent, session: &str, command: &str) -> String {
-    let n_before = agent.llm.requests().len();
-    let turn = agent.prompt(session, command).await;
-    assert_eq!(turn.stop, "end_turn");
-    assert_eq!(agent.llm.requests().len(), n_before, "{command} asked a model");
-    turn.text()
-}
-
-#[tokio::test]
-async fn the_daemon_answers_its_own_commands_and_tells_no_model() {
-    let agent =
-        saying("x").config(json!({"agent": {"build": {"steps": "many"}}})).spawn().await.initialized().await;
-    let session = agent.new_session().await;
-    let help = own(&agent, &session, "/help").await;
-    assert!(help.contains("`/go` (configured) Goes") && help.contains("`/undo`"), "{help}");
-    let status = own(&agent, &session, "/status").await;
-    for wanted in [session.as_str(), "mock/mock", "Agent: build", "Cost: $0.0000", "agent.build.steps"] {
-        assert!(status.contains(wanted), "{wanted} is missing in {status}");
-    }
-    assert!(own(&agent, &session, "/models").await.contains("`mock/mock` Mock/Mock (answers now)"));
-    let permissions = own(&agent, &session, "/permissions").await;
-    assert!(
-        permissions.contains("- ask `read` `*.env`") && permissions.contains("No answers"),
-        "{permissions}"
-    );
-    agent.llm.reply(Reply::text("hello to you"));
-    agent.prompt(&session, "hello").await;
-    assert_eq!(agent.llm.last_request().messages().len(), 2, "the answers were told to the model");
-    assert_eq!(agent.llm.title_requests().len(), 1, "the first prompt makes the title");
-
-    let updates = agent.load(&session).await;
-    let typed = text(&updates, "user_message_chunk");
-    assert_eq!(typed, "/help/status/models/permissionshello");
-    assert!(text(&updates, "agent_message_chunk").starts_with(&help));
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn remembered_answers_are_among_the_permissions() {
-    let agent =
-        Agent::builder().config(json!({"permission": {"bash": "ask"}})).answering(Answer::AllowAlways);
-    let agent = agent.spawn().await.initialized().await;
-    let session = agent.new_session().await;
-    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "git status"})));
-    agent.llm.reply(Reply::text("done"));
-    agent.prompt(&session, "go").await;
-    let permissions = own(&agent, &session, "/permissions").await;
-    assert!(permissions.contains("- allow `bash` `git status *`"), "{permissions}");
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn undo_takes_prompts_out_and_redo_puts_them_back() {
-    let agent = Agent::start().await;
-    let session = agent.new_session().await;
-    assert_eq!(own(&agent, &session, "/undo").await, "There is nothing to undo.");
-    assert_eq!(own(&agent, &session, "/redo").await, "There is nothing to redo.");
-    agent.llm.reply(Reply::text("one"));
-    agent.prompt(&session, "first").await;
-    let edit = json!({"filePath": agent.scratch.path("a.txt"), "oldString": "two", "newString": "zwei"});
-    agent.llm.reply(Reply::call("call_1", "edit", edit));
-    agent.llm.reply(Reply::text("two"));
-    agent.prompt(&session, "second").await;
-    agent.llm.reply(Reply::text("three"));
-    agent.prompt(&session, "third").await;
-
-    assert!(own(&agent, &session, "/undo").await.starts_with("Undone: \"third\""));
-    let undone = own(&agent, &session, "/undo").await;
-    assert!(
-        undone.starts_with("Undone: \"second\"") && undone.contains("Files are not restored"),
-        "{undone}"
-    );
-    assert!(undone.contains(&agent.scratch.path("a.txt")), "{undone}");
-    assert!(agent.scratch.read("a.txt").contains("zwei"));
-    let shown = agent.load(&session).await;
-    let typed = text(&shown, "user_message_chunk");
-    assert!(typed.contains("first") && !typed.contains("second") && !typed.contains("third"), "{typed}");
-
-    assert_eq!(
-        own(&agent, &session, "/redo").await,
-        "Put back: \"second\" with its answers. One more prompt is undone."
-    );
-    agent.llm.reply(Reply::text("four"));
-    agent.prompt(&session, "fourth").await;
-    let request = agent.llm.last_request().body["messages"].to_string();
-    for (word, is_told) in [("first", true), ("second", true), ("third", false), ("three", false)] {
-        assert_eq!(request.contains(word), is_told, "{word} in {request}");
-    }
-    assert_eq!(own(&agent, &session, "/redo").await, "There is nothing to redo.");
-    let shown = text(&agent.load(&session).await, "agent_message_chunk");
-    assert!(!shown.contains("three") && shown.contains("four"), "{shown}");
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn an_undo_outlives_the_process() {
-    let agent = Agent::start().await;
-    let session = agent.new_session().await;
-    agent.llm.reply(Reply::text("one"));
-    agent.prompt(&session, "first").await;
-    own(&agent, &session, "/undo").await;
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
-    assert!(!text(&agent.load(&session).await, "agent_message_chunk").starts_with("one"));
-    assert!(own(&agent, &session, "/redo").await.starts_with("Put back: \"first\""));
-    assert!(text(&agent.load(&session).await, "agent_message_chunk").starts_with("one"));
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn a_fork_begins_with_the_conversation_and_goes_its_own_way() {
-    let agent = Agent::start().await;
-    let session = agent.new_session().await;
-    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo inside"})));
-    agent.llm.reply(Reply::text("one"));
-    agent.prompt(&session, "first").await;
-    agent.llm.reply(Reply::text("two"));
-    agent.prompt(&session, "second").await;
-    own(&agent, &session, "/undo").await;
-    let said = own(&agent, &session, "/fork").await;
-    let fork = said.split('`').nth(1).unwrap().to_owned();
-    assert!(fork.starts_with("ses_") && fork != session, "{said}");
-    let updates = agent.load(&fork).await;
-    assert!(text(&updates, "agent_message_chunk").starts_with("one"), "{updates:#?}");
-    assert!(!text(&updates, "user_message_chunk").contains("second"));
-    agent.llm.reply(Reply::text("three"));
-    agent.prompt(&fork, "third").await;
-    let request = agent.llm.last_request();
-    assert_eq!(request.tool_result("call_1").trim(), "inside");
-    assert!(!request.body["messages"].to_string().contains("second"));
-    let listed = agent.request("session/list", json!({})).await.unwrap();
-    let titles: Vec<&str> =
-        listed["sessions"].as_array().unwrap().iter().filter_map(|it| it["title"].as_str()).collect();
-    assert!(titles.iter().any(|title| title.ends_with("(fork #1)")), "{titles:?}");
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn after_a_compaction_the_model_reads_the_summary() {
-    let agent = Agent::start().await;
-    let session = agent.new_session().await;
-    assert_eq!(own(&agent, &session, "/compact").await, "There is nothing to summarise yet.");
-    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo inside"})));
-    agent.llm.reply(Reply::text("one"));
-    agent.prompt(&session, "first").await;
-    agent.llm.reply(Reply::text("## Objective\nbees"));
-    let turn = agent.prompt(&session, "/compact keep the bees").await;
-    assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "## Objective\nbees"));
-    let request = agent.llm.last_request();
-    assert!(request.system().contains("You condense a conversation"), "{}", request.system());
-    assert!(request.tools().is_empty());
-    let asked = request.last_user();
-    for wanted in ["[User]: first", "[Assistant tool call]: bash(", "[Tool result]: inside", "keep the bees"]
-    {
-        assert!(asked.contains(wanted), "{wanted} is missing in {asked}");
-    }
-    agent.llm.reply(Reply::text("two"));
-    agent.prompt(&session, "second").await;
-    let said = agent.llm.last_request().messages();
-    let said: Vec<(&str, &str)> = said[1..]
-        .iter()
-        .map(|message| (message["role"].as_str().unwrap(), message["content"].as_str().unwrap()))
-        .collect();
-    assert_eq!(
-        said,
-        [("user", "What did we do so far?"), ("assistant", "## Objective\nbees"), ("user", "second")]
-    );
-    // The next summary is made from this one, and undo brings back what was before it.
-    agent.llm.reply(Reply::text("## Objective\nmore bees"));
-    agent.prompt(&session, "/compact").await;
-    let asked = agent.llm.last_request().last_user();
-    assert!(asked.contains("<prior-summary>\n## Objective\nbees\n</prior-summary>"), "{asked}");
-    assert!(!asked.contains("first"), "{asked}");
-    own(&agent, &session, "/undo").await;
-    own(&agent, &session, "/undo").await;
-    own(&agent, &session, "/undo").await;
-    agent.llm.reply(Reply::text("three"));
-    agent.prompt(&session, "third").await;
-    assert!(agent.llm.last_request().body["messages"].to_string().contains("first"));
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn a_compaction_that_fails_changes_nothing() {
-    let agent = Agent::start().await;
-    let session = agent.new_session().await;
-    agent.llm.reply(Reply::text("one"));
-    agent.prompt(&session, "first").await;
-    agent.llm.reply(Reply::status(400).body(json!({"error": {"message": "prompt is too long"}})));
-    let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "/compact"}]});
-    let error = agent.request("session/prompt", params).await.unwrap_err();
-    assert!(error.message.contains("too large to compact"), "{}", error.message);
-    let gate = Gate::new();
-    agent.llm.reply(Reply::hang(&gate));
-    let prompt = agent.send_prompt(&session, "/compact");
-    gate.reached().await;
-    agent.cancel(&session);
-    assert_eq!(prompt.turn().await.stop, "cancelled");
-    agent.llm.reply(Reply::text("two"));
-    agent.prompt(&session, "second").await;
-    assert_eq!(
-        agent.llm.last_request().messages().len(),
-        4,
-        "{:#}",
-        agent.llm.last_request().body["messages"]
-    );
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn a_long_tail_stays_as_it_is() {
-    let config = json!({"compaction": {"preserve_recent_tokens": 20}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
-    let session = agent.new_session().await;
-    for (said, answer) in [("first", "x".repeat(200)), ("second", "short".to_owned())] {
-        agent.llm.reply(Reply::text(&answer));
-        agent.prompt(&session, said).await;
-    }
-    agent.llm.reply(Reply::text("the summary"));
-    agent.prompt(&session, "/compact").await;
-    let asked = agent.llm.last_request().last_user();
-    assert!(asked.contains("first") && !asked.contains("second"), "{asked}");
-    agent.llm.reply(Reply::text("three"));
-    agent.prompt(&session, "third").await;
-    let said = agent.llm.last_request().messages();
-    let said: Vec<&str> = said[1..].iter().map(|message| message["content"].as_str().unwrap()).collect();
-    assert_eq!(said, ["What did we do so far?", "the summary", "second", "short", "third"]);
-    agent.finish().await;
-}
-
 #[tokio::test]
 async fn clients_that_want_events_hear_of_commands_and_compactions() {
     let agent = saying("x").spawn().await;
@@ -663,20 +562,5 @@ async fn run_takes_a_command_by_its_option() {
     assert_eq!(agent.llm.last_request().last_user(), "/go x");
     let output = run(&["--command", "status"]).await.unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("mock/mock"));
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn a_command_waits_for_its_turn() {
-    let agent = Agent::start().await;
-    let session = agent.new_session().await;
-    let gate = Gate::new();
-    agent.llm.reply(Reply::text("one").and_gate(&gate));
-    let first = agent.send_prompt(&session, "first");
-    gate.reached().await;
-    let help = agent.send_prompt(&session, "/undo");
-    gate.open();
-    first.turn().await;
-    assert!(help.turn().await.text().ends_with("stays changed."), "the prompt was not undone");
     agent.finish().await;
 }

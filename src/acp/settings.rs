@@ -83,15 +83,10 @@ fn choose_model(connection: &Connection, id: &SessionId, model: &str) -> Result<
     let mut sessions = connection.sessions();
     let front = sessions.get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
     let loaded = front.workspace.loaded();
-    let bad = |hint: &str| error(code::INVALID_PARAMS, &format!("unknown model `{model}`{hint}"));
-    let reference = ModelRef::parse(model).ok_or_else(|| bad("; a model is named `provider/model`"))?;
-    if let Err(similar) = loaded.check_model(&reference) {
-        let hint = match similar.is_empty() {
-            true => String::new(),
-            false => format!("; did you mean {}?", similar.join(", ")),
-        };
-        return Err(bad(&hint));
-    }
+    let bad = |reason: &str| error(code::INVALID_PARAMS, reason);
+    let unnamed = || bad(&format!("unknown model `{model}`; a model is named `provider/model`"));
+    let reference = ModelRef::parse(model).ok_or_else(unnamed)?;
+    loaded.checked_model(&reference).map_err(|unknown| bad(&unknown.to_string()))?;
     front.model = Some(reference.clone());
     connection.engine.select(id, None, Some(reference));
     Ok(())

@@ -279,8 +279,13 @@ async fn open(
     let directory =
         directory.map_err(|(dir, error)| Failure::Failed(format!("{dir} cannot be used: {error}.")))?;
     let workspace = engine.workspace(&directory).await?;
-    let loaded = workspace.loaded();
+    let mut loaded = workspace.loaded();
     if let Some(agent) = &args.agent {
+        if loaded.agent(agent).is_none() {
+            // It may be one of a server that was never asked before.
+            engine.agents_settled().await;
+            loaded = workspace.loaded();
+        }
         check_agent(&loaded, agent)?;
     }
     let chosen = args.model.as_deref().map(|model| parse_model(&loaded, model)).transpose()?;
@@ -317,12 +322,13 @@ async fn open(
         }
     };
     workspace.mcp().settled(MCP_LIMIT).await;
+    engine.skills_settled().await;
     let agent = args.agent.as_deref().or(opened.info.agent.as_deref());
     let has_own_model = agent.and_then(|name| loaded.agent(name)).is_some_and(|agent| agent.model.is_some());
     let last = opened.info.model.filter(|_| !(args.agent.is_some() && has_own_model));
     let last =
         last.map(|last| ModelRef { provider_id: last.provider_id, model_id: last.id, variant: last.variant });
-    let model = chosen.or(last.filter(|last| loaded.check_model(last).is_ok()));
+    let model = chosen.or(last.filter(|last| loaded.checked_model(last).is_ok()));
     // What is piped was not written by the user.
     let mentions = loaded.mentions(&args.message.join(" "));
     Ok((opened.info.id, model, mentions))
@@ -341,15 +347,9 @@ fn parse_model(loaded: &Loaded, model: &str) -> Result<ModelRef, Failure> {
     let Some(reference) = ModelRef::parse(model) else {
         return Err(Failure::Failed(format!("`{model}` is no model: one is named `provider/model`.")));
     };
-    match loaded.check_model(&reference) {
-        Ok(()) => Ok(reference),
-        Err(similar) => {
-            let hint = match similar.is_empty() {
-                true => "`windlass models` lists those there are.".to_owned(),
-                false => format!("Did you mean {}?", similar.join(", ")),
-            };
-            Err(Failure::Failed(format!("The model `{model}` is not available. {hint}")))
-        }
+    match loaded.checked_model(&reference) {
+        Ok(_) => Ok(reference),
+        Err(unknown) => Err(Failure::Failed(format!("{unknown} `windlass models` lists those there are."))),
     }
 }
 

@@ -58,6 +58,11 @@ impl Paths {
         self.data.join("cache/agents")
     }
 
+    /// Skills that were fetched for `skills.urls`.
+    pub fn skills(&self) -> PathBuf {
+        self.data.join("cache/skills")
+    }
+
     /// Our credentials.
     pub fn auth(&self) -> PathBuf {
         self.data.join("auth.json")

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use windlass_protocol::opencode::config::AuthEntry;
 
 use super::{Environment, jsonc, layers::read_bounded, paths::Paths};
+use crate::base::hash::fnv;
 
 /// A `wellknown` entry of `auth.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,9 +152,7 @@ pub fn cache_file(paths: &Paths, url: &str) -> PathBuf {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     let name: String = url.chars().map(plain).take(80).collect();
     // Two addresses may look alike without their punctuation.
-    let hash = url.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = fnv(url.as_bytes());
     paths.data.join("cache/remote-config").join(format!("{name}-{hash:016x}.json"))
 }
 

@@ -14,12 +14,13 @@ use super::{
     EngineError, EngineErrorKind,
     answer::Call,
     attach,
-    calls::{self, CallsEnd, TaskCall, Toolbox},
+    calls::{self, CallsEnd},
     compact,
     session::{Invocation, PromptInput, PromptPart, StopReason},
     shown::ShownInstructions,
     state::{Journal, SessionState},
     step,
+    toolbox::{TaskCall, Toolbox},
     turn::{self, TurnCx, text_part},
     workspace::Loaded,
 };
@@ -50,6 +51,13 @@ pub struct Called {
     /// What else was in the prompt.
     others: Vec<PromptPart>,
     is_subtask: bool,
+}
+
+impl Called {
+    /// The variant that answers, where the command asks for one; a subtask's is the subagent's affair.
+    pub fn variant(&self) -> Option<&str> {
+        self.command.variant.as_deref().filter(|_| !self.is_subtask)
+    }
 }
 
 /// How a command began.
@@ -107,7 +115,7 @@ fn model(loaded: &Loaded, command: &Command, text: &str) -> Result<ModelRef, Eng
     let reference = parse_model(text).ok_or_else(|| {
         invalid(format!("The command /{} names the model `{text}`; one is `provider/model`.", command.name))
     })?;
-    loaded.named_model(&reference)?;
+    loaded.checked_model(&reference)?;
     Ok(ModelRef { variant: command.variant.clone().or(reference.variant.clone()), ..reference })
 }
 
@@ -167,7 +175,8 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
     };
 
     let pieces = template::expand(&text, &arguments);
-    let mentioned = mentioned(cx, &pieces).await;
+    let mut parts = mentioned_files(cx, &pieces).await;
+    parts.extend(mentioned_agents(cx, &text, &others));
     let text = match shell::fill(cx, state, pieces).await? {
         shell::Filled::Whole(text) => text,
         shell::Filled::Refused(reason) => {
@@ -182,7 +191,6 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
             return Ok(Begun::Ended(StopReason::Cancelled));
         }
     };
-    let mut parts = mentioned;
     parts.extend(others);
     if is_subtask {
         return subtask(cx, state, &command, text, parts).await;
@@ -221,11 +229,8 @@ async fn skill_text(command: &Command) -> Result<String, EngineError> {
 }
 
 /// The files that a command's text mentions by `@path`, as attachments. What is no file is words.
-async fn mentioned(cx: &TurnCx<'_>, pieces: &[template::Piece]) -> Vec<PromptPart> {
-    let texts = pieces.iter().filter_map(|piece| match piece {
-        template::Piece::Text(text) => Some(text.as_str()),
-        template::Piece::Shell(_) => None,
-    });
+async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece]) -> Vec<PromptPart> {
+    let texts = pieces.iter().filter_map(words_of);
     let config = &cx.loaded.config;
     let names = texts.flat_map(template::mentions).map(|name| match name.strip_prefix("~/") {
         Some(rest) => (name.to_owned(), vec![config.environment.home.join(rest)]),
@@ -256,6 +261,29 @@ async fn mentioned(cx: &TurnCx<'_>, pieces: &[template::Piece]) -> Vec<PromptPar
     found.await.unwrap_or_default()
 }
 
+/// The subagents that the template itself names by `@name`.
+///
+/// Those in the arguments are among the prompt's `others`: what was piped in or printed names nobody.
+fn mentioned_agents(cx: &TurnCx<'_>, template: &str, others: &[PromptPart]) -> Vec<PromptPart> {
+    let name = |part: &PromptPart| match part {
+        PromptPart::Agent { name } => Some(name.clone()),
+        PromptPart::Text { .. } | PromptPart::File(_) | PromptPart::Document(_) => None,
+    };
+    let known: Vec<String> = others.iter().filter_map(name).collect();
+    let pieces = template::expand(template, "");
+    let words: Vec<&str> = pieces.iter().filter_map(words_of).collect();
+    let mut agents = cx.loaded.mentions(&words.join(" "));
+    agents.retain(|part| name(part).is_some_and(|name| !known.contains(&name)));
+    agents
+}
+
+fn words_of(piece: &template::Piece) -> Option<&str> {
+    match piece {
+        template::Piece::Text(text) => Some(text),
+        template::Piece::Shell(_) => None,
+    }
+}
+
 /// Gives the command to a subagent; its answer is what the model goes on from.
 async fn subtask(
     cx: &TurnCx<'_>,
@@ -265,7 +293,13 @@ async fn subtask(
     attachments: Vec<PromptPart>,
 ) -> Result<Begun, EngineError> {
     let agent = command.agent.clone().unwrap_or_else(|| cx.agent.name.clone());
-    let model = command.model.as_deref().map(|text| model(&cx.loaded, command, text)).transpose()?;
+    let model = match &command.model {
+        Some(text) => Some(model(&cx.loaded, command, text)?),
+        None => command.variant.as_ref().map(|variant| {
+            let own = cx.loaded.agent(&agent).and_then(|agent| agent.model.clone());
+            ModelRef { variant: Some(variant.clone()), ..own.unwrap_or_else(|| cx.model.reference()) }
+        }),
+    };
     let description = match command.description.is_empty() {
         true => command.name.clone(),
         false => command.description.clone(),

@@ -49,7 +49,7 @@ pub async fn generate(
 ) -> Result<GeneratedAgent, EngineError> {
     let loaded = engine.read_files(directory).await?;
     let model = match model {
-        Some(_) => loaded.checked_model(model, loaded.default_agent())?,
+        Some(reference) => loaded.checked_model(reference)?,
         None => loaded.default_model(),
     };
     if model.wire == Wire::Demo {

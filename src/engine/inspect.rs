@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule};
 
 use super::{
-    Engine, EngineError, NewSession, calls::Toolbox, project, prompt, session::SessionCx,
-    state::SessionState, subtask, turn::TurnCx,
+    Engine, EngineError, NewSession, project, prompt, session::SessionCx, state::SessionState, subtask,
+    toolbox::Toolbox, turn::TurnCx,
 };
 use crate::{
     base::ids,
@@ -55,7 +55,10 @@ pub async fn inspect(
     workspace.mcp().settled(MCP_LIMIT).await;
     let loaded = workspace.loaded();
     let agent = loaded.checked_agent(name)?.clone();
-    let model = loaded.checked_model(model, &agent)?.clone();
+    let model = match model {
+        Some(reference) => loaded.checked_model(reference)?.clone(),
+        None => loaded.model_for(&agent, None).clone(),
+    };
     let Instructions { blocks, warnings } = engine.read_instructions(&loaded).await;
 
     let new = NewSession { directory: directory.to_owned(), ..NewSession::default() };

@@ -7,14 +7,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::{Url, header::LOCATION};
+use reqwest::Url;
 use serde_json::{Value, json};
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinSet,
 };
 
-use crate::{base::lock::lock, library, provider::http};
+use super::download;
+use crate::{
+    base::{hash::fnv, lock::lock},
+    library,
+    provider::http,
+};
 
 /// How long a fetch may take, and a turn may wait for the first one of a page (facts: OpenCode §2.5).
 const LIMIT: Duration = Duration::from_secs(5);
@@ -23,7 +28,6 @@ const FRESH: Duration = Duration::from_secs(600);
 /// How long a page that could not be fetched is left alone.
 const PAUSE: Duration = Duration::from_secs(30);
 const MAX_AT_ONCE: usize = 4;
-const MAX_REDIRECTS: usize = 5;
 /// A larger page is no instruction.
 const MAX_BYTES: usize = 1024 * 1024;
 
@@ -155,45 +159,16 @@ impl Reach {
     }
 
     async fn fetch(&self, url: &str) -> Result<String, String> {
-        // Reads the system's certificates when it is the first.
-        let client = self.client.clone();
-        let client = tokio::task::spawn_blocking(move || client.reqwest()).await;
-        let client = client.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        let mut url = checked(Url::parse(url).map_err(|error| format!("it is not a URL ({error})"))?)?;
-        for _ in 0..=MAX_REDIRECTS {
-            let mut response = client.get(url.clone()).send().await.map_err(http::causes)?;
-            let status = response.status();
-            if status.is_redirection()
-                && let Some(target) = response.headers().get(LOCATION).and_then(|it| it.to_str().ok())
-            {
-                let next = url.join(target).map_err(|error| format!("it redirects to no URL ({error})"))?;
-                let next = checked(next)?;
-                if url.scheme() == "https" && next.scheme() == "http" {
-                    return Err("it redirects from https to http".to_owned());
-                }
-                url = next;
-                continue;
-            }
-            if !status.is_success() {
-                return Err(format!("the server answered {}", status.as_u16()));
-            }
-            let mut bytes = Vec::new();
-            while let Some(chunk) = response.chunk().await.map_err(http::causes)? {
-                if bytes.len() + chunk.len() > MAX_BYTES {
-                    return Err(format!("it is larger than {} KiB", MAX_BYTES / 1024));
-                }
-                bytes.extend_from_slice(&chunk);
-            }
-            if bytes.contains(&0) {
-                return Err("it is not a text".to_owned());
-            }
-            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        let url = Url::parse(url).map_err(|error| format!("it is not a URL ({error})"))?;
+        let bytes = download::get(&self.client, url, MAX_BYTES).await?;
+        if bytes.contains(&0) {
+            return Err("it is not a text".to_owned());
         }
-        Err(format!("it redirects more than {MAX_REDIRECTS} times"))
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn file(&self, url: &str) -> PathBuf {
-        self.directory.join(format!("{:016x}.json", hash(url)))
+        self.directory.join(format!("{:016x}.json", fnv(url.as_bytes())))
     }
 
     async fn kept(&self, url: &str) -> Option<String> {
@@ -216,18 +191,4 @@ impl Reach {
             tracing::warn!("{} was not written: {error}", file.display());
         }
     }
-}
-
-fn checked(url: Url) -> Result<Url, String> {
-    match url.scheme() {
-        "http" | "https" => Ok(url),
-        other => Err(format!("only http and https are fetched, not {other}")),
-    }
-}
-
-/// FNV-1a: the same in every version, unlike the standard library's.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }

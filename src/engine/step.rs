@@ -15,10 +15,11 @@ use windlass_protocol::opencode::{
 use super::{
     EngineError,
     answer::Answer,
-    calls::{self, CallsEnd, Toolbox},
+    calls::{self, CallsEnd},
     prompt,
     session::StopReason,
     state::{Journal, SessionState},
+    toolbox::Toolbox,
     turn::TurnCx,
 };
 use crate::{

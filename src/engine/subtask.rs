@@ -17,9 +17,9 @@ use windlass_protocol::opencode::{
 
 use super::{
     Engine, EngineError, PromptInput, PromptPart, StopReason, TurnOutcome,
-    calls::TaskCall,
     limits::Limits,
     project,
+    toolbox::TaskCall,
     workspace::{Loaded, Workspace},
 };
 use crate::{

@@ -14,7 +14,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     EngineError, EngineErrorKind, attach,
-    command::{self, Begun, own},
+    command::{self, Begun, Called, own},
     revert,
     session::{self, Command, Inbox, PromptInput, SessionCx, StopReason, TurnOutcome},
     shown::ShownInstructions,
@@ -106,9 +106,11 @@ async fn drive(
     mut input: PromptInput,
 ) -> Result<TurnOutcome, EngineError> {
     let loaded = session.workspace.loaded();
+    session.engine.refresh_skills(&loaded);
     let called = command::take(&loaded, &mut input)?;
     let (agent, model) = choose(&loaded, state, &input)?;
-    let chosen = input.model.as_ref().and_then(|model| model.variant.as_deref());
+    let of_command = called.as_ref().and_then(Called::variant);
+    let chosen = of_command.or(input.model.as_ref().and_then(|model| model.variant.as_deref()));
     let variant = loaded.variant_for(&agent, &model, chosen);
     let mut cx =
         TurnCx { session, loaded, agent, model, variant, instructions: Vec::new(), cancel: cancel.clone() };
@@ -184,7 +186,10 @@ fn choose(loaded: &Loaded, state: &SessionState, input: &PromptInput) -> Result<
             last.unwrap_or_else(|| loaded.default_agent())
         }
     };
-    let model = loaded.checked_model(input.model.as_ref(), agent)?;
+    let model = match &input.model {
+        Some(reference) => loaded.checked_model(reference)?,
+        None => loaded.model_for(agent, None),
+    };
     Ok((agent.clone(), model.clone()))
 }
 

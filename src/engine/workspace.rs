@@ -66,6 +66,28 @@ pub struct Loaded {
     pub warnings: Vec<Warning>,
 }
 
+/// A model was asked for that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Model not found: {reference}.{}", did_you_mean(similar))]
+pub struct UnknownModel {
+    pub reference: ModelRef,
+    /// Up to three names that look like it.
+    pub similar: Vec<String>,
+}
+
+fn did_you_mean(similar: &[String]) -> String {
+    match similar.is_empty() {
+        true => String::new(),
+        false => format!(" Did you mean: {}?", similar.join(", ")),
+    }
+}
+
+impl From<UnknownModel> for EngineError {
+    fn from(unknown: UnknownModel) -> Self {
+        Self::new(EngineErrorKind::InvalidInput, unknown.to_string())
+    }
+}
+
 impl Workspace {
     /// Starts the directory's services.
     pub(super) fn start(loaded: Loaded, bus: &Bus, storage: Storage) -> Self {
@@ -148,20 +170,11 @@ impl Loaded {
         })
     }
 
-    /// The model that answers for an agent: the one that was asked for, its own, the default.
-    pub fn checked_model(&self, wanted: Option<&ModelRef>, agent: &Agent) -> Result<&Model, EngineError> {
-        wanted.map_or_else(|| Ok(self.model_for(agent, None)), |reference| self.named_model(reference))
-    }
-
     /// A model that was asked for by name.
-    pub fn named_model(&self, reference: &ModelRef) -> Result<&Model, EngineError> {
-        self.catalog.find(reference).ok_or_else(|| {
-            let similar = self.catalog.suggest(reference);
-            let hint = match similar.is_empty() {
-                true => String::new(),
-                false => format!(" Did you mean: {}?", similar.join(", ")),
-            };
-            EngineError::new(EngineErrorKind::InvalidInput, format!("Model not found: {reference}.{hint}"))
+    pub fn checked_model(&self, reference: &ModelRef) -> Result<&Model, UnknownModel> {
+        self.catalog.find(reference).ok_or_else(|| UnknownModel {
+            reference: reference.clone(),
+            similar: self.catalog.suggest(reference),
         })
     }
 
@@ -220,14 +233,6 @@ impl Loaded {
     pub fn model_name(&self, agent: &str, chosen: Option<&ModelRef>) -> ModelRef {
         let agent = self.agent(agent).unwrap_or_else(|| self.default_agent());
         self.model_for(agent, chosen).reference()
-    }
-
-    /// Whether the model exists; otherwise up to three names that look like it.
-    pub fn check_model(&self, reference: &ModelRef) -> Result<(), Vec<String>> {
-        match self.catalog.find(reference) {
-            Some(_) => Ok(()),
-            None => Err(self.catalog.suggest(reference)),
-        }
     }
 
     /// Tokens of a model's context window, where it is known.

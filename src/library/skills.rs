@@ -20,6 +20,8 @@ use crate::{
     },
 };
 
+pub mod urls;
+
 /// The name of a skill's file.
 const FILE: &str = "SKILL.md";
 /// Bytes of a file in which front matter is looked for first; most need no more.
@@ -169,8 +171,16 @@ pub fn scan(config: &Config) -> (Vec<Skill>, Vec<Warning>) {
         },
     );
     let mut seen = HashSet::new();
-    for root in roots(config, &mut warnings) {
-        for location in files_below(&root) {
+    let mut places: Vec<Vec<PathBuf>> =
+        roots(config, &mut warnings).iter().map(|root| files_below(root)).collect();
+    for url in &config.skills.urls {
+        let (locations, problems) = urls::locations(&config.paths, url);
+        places.push(locations);
+        let source = Path::new("skills.urls");
+        warnings.extend(problems.into_iter().map(|problem| whole(source, format!("{url}: {problem}"))));
+    }
+    for locations in places {
+        for location in locations {
             // Places overlap, and people link one to another.
             let real = fs::canonicalize(&location).unwrap_or_else(|_| location.clone());
             if !seen.insert(real) {
@@ -224,12 +234,6 @@ fn roots(config: &Config, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
         } else {
             warnings.push(whole(&path, "named in `skills.paths`, but it is not a directory".to_owned()));
         }
-    }
-    for url in &config.skills.urls {
-        warnings.push(whole(
-            Path::new("skills.urls"),
-            format!("{url} is not fetched: skills behind URLs are not read yet"),
-        ));
     }
     roots
 }

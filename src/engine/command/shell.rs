@@ -10,13 +10,14 @@ use tokio::{
 };
 use windlass_protocol::opencode::{
     part::{PartKind, PartTime, ToolPart, ToolState, ToolTime},
-    permission::{Rule, ToolRef},
+    permission::ToolRef,
 };
 
 use super::super::{
     EngineError,
     asks::Asker,
     state::{Journal, SessionState},
+    toolbox,
     turn::TurnCx,
 };
 use crate::{
@@ -144,10 +145,12 @@ async fn ask(cx: &TurnCx<'_>, state: &mut SessionState, part: usize, command: &s
     let Some(part) = state.part_mut(part) else { return Err(ToolError::Cancelled { partial: None }) };
     let PartKind::Tool(tool) = &part.kind else { return Err(ToolError::Cancelled { partial: None }) };
     let tool = ToolRef { message_id: part.message_id.clone(), call_id: tool.call_id.clone() };
-    let mut rules: Vec<Rule> = cx.agent.permission.clone();
-    rules.extend(state.info.permission.iter().flatten().cloned());
+    let rules = toolbox::rules(cx, state, []);
     let config = &cx.loaded.config;
     for (ask, is_any) in bash::asks(config, command, &config.directory).await? {
+        if let Some(refusal) = cx.session.limits.refusal(&ask) {
+            return Err(ToolError::Model(refusal));
+        }
         let asker = Asker {
             session_id: &cx.session.id,
             tool: tool.clone(),

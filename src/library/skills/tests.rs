@@ -50,15 +50,10 @@ fn skills_are_found_in_every_place() {
         write(&project, place, name, "text");
     }
     project.config.skills.paths = vec!["named".to_owned(), "~/more".to_owned(), "gone".to_owned()];
-    project.config.skills.urls = vec!["https://example.com/s".to_owned()];
     let (skills, warnings) = found(&project);
     let names: Vec<&str> = skills.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c", "d", "e", "f", "g", "h"]);
-    let wanted = [
-        "project/gone: named in `skills.paths`, but it is not a directory",
-        "skills.urls: https://example.com/s is not fetched: skills behind URLs are not read yet",
-    ];
-    assert_eq!(warnings, wanted);
+    assert_eq!(warnings, ["project/gone: named in `skills.paths`, but it is not a directory"]);
 }
 
 #[test]

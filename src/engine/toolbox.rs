@@ -1,0 +1,216 @@
+//! The tools an agent may use in a step, what the model is told of them, and the rules that decide about their calls.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+
+use serde_json::{Value, json};
+use windlass_protocol::opencode::{
+    message::{Message, ModelRef},
+    part::PartKind,
+    permission::{Action, Rule},
+};
+
+use super::{answer::Call, questions, session::PromptPart, state::SessionState, subtask, turn::TurnCx};
+use crate::{
+    config::rules::{impose, rule},
+    library::skills,
+    mcp, permission,
+    provider::ToolSpec,
+    tool::{self, Tool},
+};
+
+/// The id that unknown and malformed calls are sent to.
+const INVALID: &str = "invalid";
+/// Permissions that are no tool's name.
+const RESERVED: [&str; 4] = ["doom_loop", "external_directory", "plan_enter", "plan_exit"];
+
+/// The tools an agent may use in a step.
+pub struct Toolbox {
+    tools: BTreeMap<String, Entry>,
+    rules: Vec<Rule>,
+    /// The subagents the `task` tool may start, as the model reads of them.
+    subagents: String,
+    /// The skills the `skill` tool may load, for its description and for the system prompt.
+    skills: Skills,
+    /// Set when a command gives the task, instead of the model.
+    pub(super) task: Option<TaskCall>,
+}
+
+#[derive(Default)]
+struct Skills {
+    lines: String,
+    listing: String,
+}
+
+/// What a command's task has that a model's has not.
+#[derive(Clone)]
+pub struct TaskCall {
+    pub agent: String,
+    pub model: Option<ModelRef>,
+    pub attachments: Vec<PromptPart>,
+}
+
+/// A tool, and whose it is.
+#[derive(Clone)]
+pub(super) enum Entry {
+    Builtin(&'static Tool),
+    Mcp { tool: Arc<mcp::McpTool>, is_clients: bool },
+}
+
+impl Toolbox {
+    /// Built-in tools and those of connected MCP servers, without what a rule hides.
+    pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
+        let rules = rules(cx, state, mentioned(state));
+        let mut tools = BTreeMap::new();
+        for tool in tool::BUILTIN.iter().filter(|it| tool::is_offered(it.name, &cx.model.api_id)) {
+            tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
+        }
+        tools.retain(|name, _| tool::web::is_available(name, &cx.loaded.config, &cx.model.provider_id));
+        tools.retain(|name, _| questions::is_offered(name, cx, state));
+        // A server must not take the name of a tool or permission of ours: rules would mean the wrong one.
+        let is_free = |tool: &Arc<mcp::McpTool>| {
+            tool::find(&tool.key).is_none() && !RESERVED.contains(&tool.key.as_str())
+        };
+        for tool in cx.session.workspace.mcp().tools().into_iter().filter(is_free) {
+            tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: false });
+        }
+        for tool in cx.session.mcp.iter().flat_map(|servers| servers.tools()).filter(is_free) {
+            tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: true });
+        }
+        tools.retain(|name, _| {
+            let permission = tool::permission_name(name);
+            let is_hidden =
+                permission::is_tool_hidden(permission, &rules) || cx.session.limits.hides(permission);
+            name == INVALID || !is_hidden
+        });
+        let subagents = subtask::offered(&cx.loaded, &rules);
+        if subagents.is_empty() {
+            tools.remove("task");
+        }
+        let skills = match tools.contains_key("skill") {
+            true => skills::offered(&cx.loaded.skills, &rules),
+            false => Vec::new(),
+        };
+        if skills.is_empty() {
+            tools.remove("skill");
+        }
+        let skills = Skills { lines: skills::lines(&skills), listing: skills::listing(&skills) };
+        Self { tools, rules, subagents, skills, task: None }
+    }
+
+    /// The task that a command gives: the user asked for it, so only the administrator's rules are in its way.
+    pub fn for_task(cx: &TurnCx<'_>, state: &SessionState, task: TaskCall) -> Self {
+        let rules = rules(cx, state, [rule("task", &task.agent, Action::Allow)]);
+        let tools = tool::find("task").map(|tool| (tool.name.to_owned(), Entry::Builtin(tool)));
+        let tools = tools.into_iter().collect();
+        Self { tools, rules, subagents: String::new(), skills: Skills::default(), task: Some(task) }
+    }
+
+    /// What the system prompt says of the skills.
+    pub fn skills(&self) -> &str {
+        &self.skills.listing
+    }
+
+    /// The rules that decide about calls.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// What the model is told of the tools, sorted by name so that the provider's cache holds.
+    pub fn specs(&self) -> Vec<ToolSpec<'_>> {
+        let visible = self.tools.iter().filter(|(name, _)| *name != INVALID);
+        visible
+            .map(|(name, entry)| match entry {
+                Entry::Builtin(tool) => ToolSpec {
+                    name: Cow::Borrowed(name),
+                    description: match name.as_str() {
+                        "task" => Cow::Owned(format!("{}\n{}", tool.text, self.subagents)),
+                        "skill" => Cow::Owned(format!("{}\nSkills:\n{}", tool.text, self.skills.lines)),
+                        _ => Cow::Borrowed(tool.text),
+                    },
+                    schema: Cow::Borrowed(tool::schema(tool.name)),
+                },
+                Entry::Mcp { tool, .. } => ToolSpec {
+                    name: Cow::Borrowed(name),
+                    description: Cow::Borrowed(&tool.description),
+                    schema: Cow::Borrowed(&tool.schema),
+                },
+            })
+            .collect()
+    }
+
+    /// The built-in tool that a batch may call by this name; else the name and why not.
+    pub(super) fn nested(&self, name: String) -> Result<(String, Entry), (String, String)> {
+        match self.meant(&name) {
+            Some((name, entry @ Entry::Builtin(_))) if name != INVALID => return Ok((name, entry)),
+            Some(_) | None => {}
+        }
+        let builtin = self.tools.iter().filter(|(_, entry)| matches!(entry, Entry::Builtin(_)));
+        let builtin = builtin.map(|(name, _)| name.as_str());
+        let available: Vec<&str> = builtin.filter(|name| ![INVALID, "batch"].contains(name)).collect();
+        let reason = format!(
+            "Tool '{name}' not in registry. External tools (MCP, environment) cannot be batched - call them \
+             directly. Available tools: {}",
+            available.join(", ")
+        );
+        Err((name, reason))
+    }
+
+    /// The tool of that name, also when the name is written in another case.
+    fn meant(&self, name: &str) -> Option<(String, Entry)> {
+        let same = |known: &&String| known.eq_ignore_ascii_case(name);
+        let known = self.tools.get_key_value(name).map(|(known, _)| known);
+        let known = known.or_else(|| self.tools.keys().find(same))?;
+        Some((known.clone(), self.tools.get(known)?.clone()))
+    }
+
+    /// The tool a call means and its input; a call that means none goes to `invalid`.
+    pub(super) fn route(&self, call: &Call) -> (String, Entry, Value) {
+        let Some((name, entry)) = self.meant(&call.tool) else {
+            let available: Vec<&str> =
+                self.tools.keys().map(String::as_str).filter(|name| *name != INVALID).collect();
+            let error = format!(
+                "Model tried to call unavailable tool '{}'. Available tools: {}.",
+                call.tool,
+                available.join(", ")
+            );
+            return invalid(call, &error);
+        };
+        let raw = if call.raw.trim().is_empty() { "{}" } else { &call.raw };
+        let parsed = match serde_json::from_str::<Value>(raw) {
+            // Some models write the object as a text.
+            Ok(Value::String(text)) => serde_json::from_str(&text),
+            parsed => parsed,
+        };
+        match parsed {
+            Ok(input @ Value::Object(_)) => (name, entry, input),
+            Ok(_) => invalid(call, &format!("the arguments of '{name}' must be a JSON object")),
+            Err(error) => invalid(call, &format!("the arguments of '{name}' are not valid JSON: {error}")),
+        }
+    }
+}
+
+/// The rules that decide what a turn may do: its agent's, its session's, what the user `granted` by naming it, and
+/// whatever the administrator holds over all of them.
+pub fn rules(cx: &TurnCx<'_>, state: &SessionState, granted: impl IntoIterator<Item = Rule>) -> Vec<Rule> {
+    let mut rules = cx.agent.permission.clone();
+    rules.extend(state.info.permission.iter().flatten().cloned());
+    rules.extend(granted);
+    impose(&mut rules, &cx.loaded.config.managed);
+    rules
+}
+
+/// Whom the user named in their last message may be given work, whatever the rules say that are not the administrator's.
+fn mentioned(state: &SessionState) -> impl Iterator<Item = Rule> {
+    let last = state.history.iter().rev().find(|message| matches!(message.info, Message::User(_)));
+    last.into_iter().flat_map(|message| &message.parts).filter_map(|part| match &part.kind {
+        PartKind::Agent { name, .. } => Some(rule("task", name, Action::Allow)),
+        _other => None,
+    })
+}
+
+fn invalid(call: &Call, error: &str) -> (String, Entry, Value) {
+    let entry = tool::find(INVALID).map(Entry::Builtin);
+    // The table always holds `invalid`; a test checks it.
+    let entry = entry.unwrap_or(Entry::Builtin(&tool::BUILTIN[0]));
+    (INVALID.to_owned(), entry, json!({ "tool": call.tool, "error": error }))
+}

@@ -1,0 +1,259 @@
+//! What the daemon does by itself when a command is typed: answers, undo, forks and summaries.
+
+use serde_json::json;
+
+use crate::{
+    commands::saying,
+    support::{
+        agent::{Agent, Answer},
+        llm::{Gate, Reply},
+        message::text,
+    },
+};
+
+/// What the daemon answers to a command, without a model.
+async fn own(agent: &Agent, session: &str, command: &str) -> String {
+    let n_before = agent.llm.requests().len();
+    let turn = agent.prompt(session, command).await;
+    assert_eq!(turn.stop, "end_turn");
+    assert_eq!(agent.llm.requests().len(), n_before, "{command} asked a model");
+    turn.text()
+}
+
+#[tokio::test]
+async fn the_daemon_answers_its_own_commands_and_tells_no_model() {
+    let agent =
+        saying("x").config(json!({"agent": {"build": {"steps": "many"}}})).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let help = own(&agent, &session, "/help").await;
+    assert!(help.contains("`/go` (configured) Goes") && help.contains("`/undo`"), "{help}");
+    let status = own(&agent, &session, "/status").await;
+    for wanted in [session.as_str(), "mock/mock", "Agent: build", "Cost: $0.0000", "agent.build.steps"] {
+        assert!(status.contains(wanted), "{wanted} is missing in {status}");
+    }
+    assert!(own(&agent, &session, "/models").await.contains("`mock/mock` Mock/Mock (answers now)"));
+    let permissions = own(&agent, &session, "/permissions").await;
+    assert!(
+        permissions.contains("- ask `read` `*.env`") && permissions.contains("No answers"),
+        "{permissions}"
+    );
+    agent.llm.reply(Reply::text("hello to you"));
+    agent.prompt(&session, "hello").await;
+    assert_eq!(agent.llm.last_request().messages().len(), 2, "the answers were told to the model");
+    assert_eq!(agent.llm.title_requests().len(), 1, "the first prompt makes the title");
+
+    let updates = agent.load(&session).await;
+    let typed = text(&updates, "user_message_chunk");
+    assert_eq!(typed, "/help/status/models/permissionshello");
+    assert!(text(&updates, "agent_message_chunk").starts_with(&help));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn remembered_answers_are_among_the_permissions() {
+    let agent =
+        Agent::builder().config(json!({"permission": {"bash": "ask"}})).answering(Answer::AllowAlways);
+    let agent = agent.spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "git status"})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let permissions = own(&agent, &session, "/permissions").await;
+    assert!(permissions.contains("- allow `bash` `git status *`"), "{permissions}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn undo_takes_prompts_out_and_redo_puts_them_back() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    assert_eq!(own(&agent, &session, "/undo").await, "There is nothing to undo.");
+    assert_eq!(own(&agent, &session, "/redo").await, "There is nothing to redo.");
+    agent.llm.reply(Reply::text("one"));
+    agent.prompt(&session, "first").await;
+    let edit = json!({"filePath": agent.scratch.path("a.txt"), "oldString": "two", "newString": "zwei"});
+    agent.llm.reply(Reply::call("call_1", "edit", edit));
+    agent.llm.reply(Reply::text("two"));
+    agent.prompt(&session, "second").await;
+    agent.llm.reply(Reply::text("three"));
+    agent.prompt(&session, "third").await;
+
+    assert!(own(&agent, &session, "/undo").await.starts_with("Undone: \"third\""));
+    let undone = own(&agent, &session, "/undo").await;
+    assert!(
+        undone.starts_with("Undone: \"second\"") && undone.contains("Files are not restored"),
+        "{undone}"
+    );
+    assert!(undone.contains(&agent.scratch.path("a.txt")), "{undone}");
+    assert!(agent.scratch.read("a.txt").contains("zwei"));
+    let shown = agent.load(&session).await;
+    let typed = text(&shown, "user_message_chunk");
+    assert!(typed.contains("first") && !typed.contains("second") && !typed.contains("third"), "{typed}");
+
+    assert_eq!(
+        own(&agent, &session, "/redo").await,
+        "Put back: \"second\" with its answers. One more prompt is undone."
+    );
+    agent.llm.reply(Reply::text("four"));
+    agent.prompt(&session, "fourth").await;
+    let request = agent.llm.last_request().body["messages"].to_string();
+    for (word, is_told) in [("first", true), ("second", true), ("third", false), ("three", false)] {
+        assert_eq!(request.contains(word), is_told, "{word} in {request}");
+    }
+    assert_eq!(own(&agent, &session, "/redo").await, "There is nothing to redo.");
+    let shown = text(&agent.load(&session).await, "agent_message_chunk");
+    assert!(!shown.contains("three") && shown.contains("four"), "{shown}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_undo_outlives_the_process() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("one"));
+    agent.prompt(&session, "first").await;
+    own(&agent, &session, "/undo").await;
+    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
+    agent.finish().await;
+    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    assert!(!text(&agent.load(&session).await, "agent_message_chunk").starts_with("one"));
+    assert!(own(&agent, &session, "/redo").await.starts_with("Put back: \"first\""));
+    assert!(text(&agent.load(&session).await, "agent_message_chunk").starts_with("one"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_fork_begins_with_the_conversation_and_goes_its_own_way() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo inside"})));
+    agent.llm.reply(Reply::text("one"));
+    agent.prompt(&session, "first").await;
+    agent.llm.reply(Reply::text("two"));
+    agent.prompt(&session, "second").await;
+    own(&agent, &session, "/undo").await;
+    let said = own(&agent, &session, "/fork").await;
+    let fork = said.split('`').nth(1).unwrap().to_owned();
+    assert!(fork.starts_with("ses_") && fork != session, "{said}");
+    let updates = agent.load(&fork).await;
+    assert!(text(&updates, "agent_message_chunk").starts_with("one"), "{updates:#?}");
+    assert!(!text(&updates, "user_message_chunk").contains("second"));
+    agent.llm.reply(Reply::text("three"));
+    agent.prompt(&fork, "third").await;
+    let request = agent.llm.last_request();
+    assert_eq!(request.tool_result("call_1").trim(), "inside");
+    assert!(!request.body["messages"].to_string().contains("second"));
+    let listed = agent.request("session/list", json!({})).await.unwrap();
+    let titles: Vec<&str> =
+        listed["sessions"].as_array().unwrap().iter().filter_map(|it| it["title"].as_str()).collect();
+    assert!(titles.iter().any(|title| title.ends_with("(fork #1)")), "{titles:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn after_a_compaction_the_model_reads_the_summary() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    assert_eq!(own(&agent, &session, "/compact").await, "There is nothing to summarise yet.");
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo inside"})));
+    agent.llm.reply(Reply::text("one"));
+    agent.prompt(&session, "first").await;
+    agent.llm.reply(Reply::text("## Objective\nbees"));
+    let turn = agent.prompt(&session, "/compact keep the bees").await;
+    assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "## Objective\nbees"));
+    let request = agent.llm.last_request();
+    assert!(request.system().contains("You condense a conversation"), "{}", request.system());
+    assert!(request.tools().is_empty());
+    let asked = request.last_user();
+    for wanted in ["[User]: first", "[Assistant tool call]: bash(", "[Tool result]: inside", "keep the bees"]
+    {
+        assert!(asked.contains(wanted), "{wanted} is missing in {asked}");
+    }
+    agent.llm.reply(Reply::text("two"));
+    agent.prompt(&session, "second").await;
+    let said = agent.llm.last_request().messages();
+    let said: Vec<(&str, &str)> = said[1..]
+        .iter()
+        .map(|message| (message["role"].as_str().unwrap(), message["content"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        said,
+        [("user", "What did we do so far?"), ("assistant", "## Objective\nbees"), ("user", "second")]
+    );
+    // The next summary is made from this one, and undo brings back what was before it.
+    agent.llm.reply(Reply::text("## Objective\nmore bees"));
+    agent.prompt(&session, "/compact").await;
+    let asked = agent.llm.last_request().last_user();
+    assert!(asked.contains("<prior-summary>\n## Objective\nbees\n</prior-summary>"), "{asked}");
+    assert!(!asked.contains("first"), "{asked}");
+    own(&agent, &session, "/undo").await;
+    own(&agent, &session, "/undo").await;
+    own(&agent, &session, "/undo").await;
+    agent.llm.reply(Reply::text("three"));
+    agent.prompt(&session, "third").await;
+    assert!(agent.llm.last_request().body["messages"].to_string().contains("first"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_compaction_that_fails_changes_nothing() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("one"));
+    agent.prompt(&session, "first").await;
+    agent.llm.reply(Reply::status(400).body(json!({"error": {"message": "prompt is too long"}})));
+    let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "/compact"}]});
+    let error = agent.request("session/prompt", params).await.unwrap_err();
+    assert!(error.message.contains("too large to compact"), "{}", error.message);
+    let gate = Gate::new();
+    agent.llm.reply(Reply::hang(&gate));
+    let prompt = agent.send_prompt(&session, "/compact");
+    gate.reached().await;
+    agent.cancel(&session);
+    assert_eq!(prompt.turn().await.stop, "cancelled");
+    agent.llm.reply(Reply::text("two"));
+    agent.prompt(&session, "second").await;
+    assert_eq!(
+        agent.llm.last_request().messages().len(),
+        4,
+        "{:#}",
+        agent.llm.last_request().body["messages"]
+    );
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_long_tail_stays_as_it_is() {
+    let config = json!({"compaction": {"preserve_recent_tokens": 20}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    for (said, answer) in [("first", "x".repeat(200)), ("second", "short".to_owned())] {
+        agent.llm.reply(Reply::text(&answer));
+        agent.prompt(&session, said).await;
+    }
+    agent.llm.reply(Reply::text("the summary"));
+    agent.prompt(&session, "/compact").await;
+    let asked = agent.llm.last_request().last_user();
+    assert!(asked.contains("first") && !asked.contains("second"), "{asked}");
+    agent.llm.reply(Reply::text("three"));
+    agent.prompt(&session, "third").await;
+    let said = agent.llm.last_request().messages();
+    let said: Vec<&str> = said[1..].iter().map(|message| message["content"].as_str().unwrap()).collect();
+    assert_eq!(said, ["What did we do so far?", "the summary", "second", "short", "third"]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_waits_for_its_turn() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("one").and_gate(&gate));
+    let first = agent.send_prompt(&session, "first");
+    gate.reached().await;
+    let help = agent.send_prompt(&session, "/undo");
+    gate.open();
+    first.turn().await;
+    assert!(help.turn().await.text().ends_with("stays changed."), "the prompt was not undone");
+    agent.finish().await;
+}
