@@ -14,6 +14,7 @@ mod options;
 mod outbox;
 mod permissions;
 mod prompt;
+mod reload;
 mod session;
 mod settings;
 mod terminal;

@@ -10,3 +10,4 @@ pub mod process;
 pub mod queue;
 pub mod sse;
 pub mod text;
+pub mod watch;

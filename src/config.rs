@@ -32,7 +32,7 @@ pub mod sources;
 use paths::Paths;
 
 /// The process's environment, read once at the top and handed down.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     pub variables: BTreeMap<String, String>,
     pub home: PathBuf,
@@ -51,7 +51,7 @@ impl Environment {
 }
 
 /// The resolved configuration of one directory. A turn keeps the one it began with.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub environment: Environment,
     pub paths: Paths,
@@ -76,6 +76,8 @@ pub struct Config {
     pub directories: Vec<PathBuf>,
     /// Files and directories whose change may change this.
     pub watched: BTreeSet<PathBuf>,
+    /// What each file of the configuration says, for the time when it is broken.
+    pub kept: BTreeMap<String, layer::Layer>,
     pub providers: BTreeMap<String, ProviderConfig>,
     pub disabled_providers: Vec<String>,
     pub enabled_providers: Option<Vec<String>>,
@@ -155,5 +157,5 @@ pub fn worktree(directory: &Path) -> PathBuf {
 ///
 /// Does blocking file reads; call it on a blocking thread.
 pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Config {
-    layers::load(environment, paths, directory, None).0
+    layers::load(environment, paths, directory, None, None).0
 }

@@ -52,6 +52,7 @@ mod pages;
 mod project;
 mod prompt;
 mod questions;
+mod reload;
 mod remote_config;
 mod revert;
 mod session;
@@ -70,14 +71,12 @@ pub use crate::library::Agent;
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
-pub use session::{Invocation, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
+pub use session::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
 use limits::Limits;
 use session::{Command, Inbox, SessionCx, Tickets};
-
-/// How long an organisation's configuration counts as fresh.
-const FRESH: Duration = Duration::from_secs(300);
+use workspace::Moment;
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
@@ -111,6 +110,8 @@ struct Inner {
     use_stored_keys: AtomicBool,
     /// When organisations' configurations were asked for last.
     refreshed: Mutex<Option<Instant>>,
+    /// Whose were asked for then.
+    organisations: Mutex<Vec<remote::Entry>>,
     /// When old tool outputs were last looked for, in milliseconds since the epoch.
     cleaned_ms: AtomicI64,
 }
@@ -205,6 +206,7 @@ impl Engine {
             is_finishing: AtomicBool::new(false),
             use_stored_keys: AtomicBool::new(true),
             refreshed: Mutex::default(),
+            organisations: Mutex::default(),
             cleaned_ms: AtomicI64::new(0),
         }))
     }
@@ -259,47 +261,16 @@ impl Engine {
     pub async fn inspect_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
         let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
+        let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
         let directory = directory.to_owned();
         let read = tokio::task::spawn_blocking(move || {
             if !directory.is_dir() {
                 let reason = format!("the directory {} does not exist", directory.display());
                 return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
             }
-            Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys))
+            Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref()))
         });
         read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
-    }
-
-    /// Reads a directory's files again, for the next turns of its sessions. Nothing happens where none is open.
-    pub async fn reload(&self, directory: &Path) -> Result<(), EngineError> {
-        let Some(workspace) = lock(&self.0.workspaces).get(directory).cloned() else { return Ok(()) };
-        let loaded = self.read_files(directory).await?;
-        workspace.replace(loaded);
-        Ok(())
-    }
-
-    /// Has organisations' configurations fetched in the background, and what they change read again.
-    fn refresh_remote_config(&self) {
-        {
-            let mut refreshed = lock(&self.0.refreshed);
-            if refreshed.is_some_and(|at| at.elapsed() < FRESH) {
-                return;
-            }
-            *refreshed = Some(Instant::now());
-        }
-        let engine = self.clone();
-        tokio::spawn(async move {
-            if !engine.fetch_remote_config().await {
-                return;
-            }
-            let directories: Vec<PathBuf> = lock(&engine.0.workspaces).keys().cloned().collect();
-            for directory in directories {
-                if let Err(error) = engine.reload(&directory).await {
-                    tracing::warn!("{} was not read again: {error}", directory.display());
-                }
-            }
-            tracing::info!("an organisation's configuration changed and was read again");
-        });
     }
 
     /// Fetches what organisations serve; whether it is something else than what was kept.
@@ -324,23 +295,26 @@ impl Engine {
 
     /// The services of a directory, with its files read afresh.
     pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
+        let read_at = Moment::now();
         let loaded = self.read_files(directory).await?;
         self.refresh_remote_config();
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
         self.refresh_agents(&loaded);
         self.refresh_skills(&loaded);
-        let mut workspaces = lock(&self.0.workspaces);
-        match workspaces.get(&loaded.config.directory) {
-            Some(workspace) => {
-                workspace.replace(loaded);
-                Ok(workspace.clone())
+        let workspace = {
+            let mut workspaces = lock(&self.0.workspaces);
+            match workspaces.get(&loaded.config.directory) {
+                Some(workspace) => workspace.clone(),
+                None => {
+                    let storage = self.0.storage.clone();
+                    let workspace = Arc::new(Workspace::start(loaded, read_at, &self.0.bus, storage));
+                    workspaces.insert(workspace.directory().to_owned(), workspace.clone());
+                    return Ok(workspace);
+                }
             }
-            None => {
-                let workspace = Arc::new(Workspace::start(loaded, &self.0.bus, self.0.storage.clone()));
-                workspaces.insert(workspace.directory().to_owned(), workspace.clone());
-                Ok(workspace)
-            }
-        }
+        };
+        self.exchange(&workspace, loaded, read_at);
+        Ok(workspace)
     }
 
     /// What an agent's model would be told in a directory; nothing is sent or stored.
@@ -625,7 +599,7 @@ impl Engine {
             return;
         }
         lock(&self.0.workspaces).retain(|_, other| !Arc::ptr_eq(other, &workspace));
-        workspace.mcp().close().await;
+        workspace.close().await;
     }
 
     /// Deletes a session and everything in it. Deleting what is not there succeeds.
@@ -737,7 +711,7 @@ impl Engine {
 
     async fn close_workspaces(&self) {
         let workspaces = std::mem::take(&mut *lock(&self.0.workspaces));
-        futures_util::future::join_all(workspaces.values().map(|workspace| workspace.mcp().close())).await;
+        futures_util::future::join_all(workspaces.values().map(|workspace| workspace.close())).await;
     }
 }
 

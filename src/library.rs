@@ -8,7 +8,10 @@ use std::{
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule, session::Session};
 
-use crate::config::{Config, Warning};
+use crate::{
+    base::watch::Target,
+    config::{Config, Warning},
+};
 
 mod agents;
 pub mod commands;
@@ -96,6 +99,14 @@ pub struct Instructions {
 /// `instructions` names, in its order. Does blocking reads.
 pub fn instructions(config: &Config, pages: &Pages) -> Instructions {
     instructions::read(config, pages)
+}
+
+/// Where agents, commands and skills are read from, beside the configuration's own files.
+pub fn sources(config: &Config) -> Vec<Target> {
+    const NAMES: [&str; 6] = ["agent", "agents", "command", "commands", "mode", "modes"];
+    let below = |directory: &PathBuf| NAMES.map(|name| Target::Tree(directory.join(name)));
+    let definitions = config.directories.iter().flat_map(below);
+    definitions.chain(skills::places(config).into_iter().map(Target::Tree)).collect()
 }
 
 /// The URLs among `instructions`, whose pages [`instructions`] wants.

@@ -100,7 +100,7 @@ pub struct McpTool {
     pub description: String,
     /// JSON schema of an object without further properties.
     pub schema: Arc<Value>,
-    slot_idx: usize,
+    slot_id: usize,
 }
 
 /// What a call brought.
@@ -140,9 +140,8 @@ impl Servers {
     ///
     /// Must be called within the runtime.
     pub fn start(specs: Vec<ServerSpec>, directory: PathBuf, bus: Bus) -> Servers {
-        let slots = specs.into_iter().map(|spec| Slot { spec, state: Mutex::new(State::new()) }).collect();
         let shared = Arc::new(Shared {
-            slots,
+            slots: Mutex::default(),
             directory,
             bus,
             table: Mutex::default(),
@@ -151,17 +150,47 @@ impl Servers {
         });
         let tasks = TaskTracker::new();
         let stop = CancellationToken::new();
-        for slot_idx in 0..shared.slots.len() {
-            tasks.spawn(connection::run(shared.clone(), slot_idx, stop.clone()));
-        }
         tasks.close();
-        Servers { shared, tasks, _stop_on_drop: stop.clone().drop_guard(), stop }
+        let servers = Servers { shared, tasks, _stop_on_drop: stop.clone().drop_guard(), stop };
+        servers.replace(specs);
+        servers
+    }
+
+    /// Ends the servers that are not among `specs` and begins to connect to those that are new; one whose
+    /// specification is different is both. The others go on undisturbed. Returns at once.
+    ///
+    /// Must be called within the runtime.
+    pub fn replace(&self, mut specs: Vec<ServerSpec>) {
+        if self.stop.is_cancelled() {
+            return;
+        }
+        let mut slots = (*self.shared.slots()).clone();
+        let first = slots.last_key_value().map_or(0, |(slot_id, _)| slot_id + 1);
+        slots.retain(|_, slot| match specs.iter().position(|spec| *spec == slot.spec) {
+            Some(position) => {
+                specs.remove(position);
+                true
+            }
+            None => {
+                slot.stop.cancel();
+                false
+            }
+        });
+        for (slot_id, spec) in (first..).zip(specs) {
+            let slot =
+                Arc::new(Slot { spec, state: Mutex::new(State::new()), stop: self.stop.child_token() });
+            slots.insert(slot_id, slot.clone());
+            self.tasks.spawn(connection::run(self.shared.clone(), slot, slot_id));
+        }
+        *self.shared.lock_slots() = Arc::new(slots);
+        self.shared.rebuild_table();
+        self.shared.changes.send_replace(());
     }
 
     /// How each server is doing, in the order they were given.
     pub fn statuses(&self) -> Vec<(String, Status)> {
-        let slots = self.shared.slots.iter();
-        slots.map(|slot| (slot.spec.name.clone(), slot.lock().status.clone())).collect()
+        let slots = self.shared.slots();
+        slots.values().map(|slot| (slot.spec.name.clone(), slot.lock().status.clone())).collect()
     }
 
     /// The tools of the connected servers, sorted by key.
@@ -184,7 +213,8 @@ impl Servers {
             return Err(CallError::Failed(format!("the input of {key} must be a JSON object")));
         };
         let (connection, timeout) = {
-            let Some(slot) = self.shared.slots.get(tool.slot_idx) else { return Err(CallError::Unknown) };
+            let slots = self.shared.slots();
+            let Some(slot) = slots.get(&tool.slot_id) else { return Err(CallError::Unknown) };
             let connection = slot.lock().connection.clone();
             (connection, slot.spec.timeout)
         };
@@ -196,8 +226,8 @@ impl Servers {
     pub async fn settled(&self, limit: Duration) {
         let mut changes = self.shared.changes.subscribe();
         let is_settled = |(): &()| {
-            let mut slots = self.shared.slots.iter();
-            slots.all(|slot| slot.lock().status != Status::Connecting)
+            let slots = self.shared.slots();
+            slots.values().all(|slot| slot.lock().status != Status::Connecting)
         };
         // Both ways of not getting there, time and a closed channel, mean that waiting is over.
         let _ = tokio::time::timeout(limit, changes.wait_for(is_settled)).await;
@@ -212,7 +242,7 @@ impl Servers {
 
 /// What the tasks of the servers and their owner both see.
 struct Shared {
-    slots: Vec<Slot>,
+    slots: Mutex<Arc<Slots>>,
     directory: PathBuf,
     bus: Bus,
     /// The tools of connected servers by key.
@@ -222,12 +252,17 @@ struct Shared {
     http: OnceCell<reqwest::Client>,
 }
 
+/// By an id, in the order they were given.
+type Slots = BTreeMap<usize, Arc<Slot>>;
+
 type Table = BTreeMap<String, Arc<McpTool>>;
 
 #[derive(Debug)]
 struct Slot {
     spec: ServerSpec,
     state: Mutex<State>,
+    /// Ends this server.
+    stop: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -284,7 +319,7 @@ impl Shared {
 
     fn rebuild_table(&self) {
         let mut table = Table::new();
-        for slot in &self.slots {
+        for slot in self.slots().values() {
             let state = slot.lock();
             let tools = if state.connection.is_some() { state.tools.as_slice() } else { &[] };
             for tool in tools {
@@ -300,6 +335,14 @@ impl Shared {
         *self.lock_table() = Arc::new(table);
     }
 
+    fn slots(&self) -> Arc<Slots> {
+        self.lock_slots().clone()
+    }
+
+    fn lock_slots(&self) -> MutexGuard<'_, Arc<Slots>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn table(&self) -> Arc<Table> {
         self.lock_table().clone()
     }
@@ -310,7 +353,7 @@ impl Shared {
 
     /// Why `key` cannot be called.
     fn missing(&self, key: &str) -> CallError {
-        for slot in self.slots.iter().rev() {
+        for slot in self.slots().values().rev() {
             let state = slot.lock();
             let is_its_tool = state.tools.iter().any(|tool| tool.key == key);
             match &state.status {

@@ -17,7 +17,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::{
     acp::decode::ClientCapabilities,
-    opencode::{id::SessionId, permission::Reply},
+    opencode::{event::EventKind, id::SessionId, permission::Reply},
 };
 
 use super::{
@@ -25,6 +25,7 @@ use super::{
     encoder::Encoder,
     outbox::{Outbox, Outgoing},
     permissions::Permissions,
+    reload::Reloads,
     session::{FrontSession, FrontSessions},
     trace::Trace,
 };
@@ -101,8 +102,6 @@ pub async fn serve(
     });
     let trace = Arc::new(trace?);
     let outbox = Arc::new(Outbox::new());
-    let subscriber: Arc<dyn Subscriber> = outbox.clone();
-    engine.bus().subscribe(Filter::All, &subscriber);
     // Every client can be asked: each must know how to ask for a permission (facts: ACP §1.2).
     engine.set_answerable(true);
     let permissions = Arc::new(Permissions::default());
@@ -119,6 +118,11 @@ pub async fn serve(
         gates: Mutex::default(),
         options,
     });
+    let reloads: Arc<dyn Subscriber> = Arc::new(Reloads(Arc::downgrade(&connection)));
+    // First, so that the updates stand before the event that caused them.
+    engine.bus().subscribe(Filter::Only(vec![EventKind::ConfigUpdated]), &reloads);
+    let subscriber: Arc<dyn Subscriber> = outbox.clone();
+    engine.bus().subscribe(Filter::All, &subscriber);
     let writer = Writer {
         connection: Arc::downgrade(&connection),
         encoder: Encoder::new(engine.clone(), permissions.clone(), sessions),

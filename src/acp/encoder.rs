@@ -368,7 +368,8 @@ impl Encoder {
             | EventPayload::MessageRemoved { .. }
             | EventPayload::PartRemoved { .. }
             | EventPayload::FileEdited { .. }
-            | EventPayload::McpToolsChanged { .. } => {}
+            | EventPayload::McpToolsChanged { .. }
+            | EventPayload::ConfigUpdated { .. } => {}
         }
     }
 

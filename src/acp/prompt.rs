@@ -19,12 +19,15 @@ use windlass_protocol::{
 use super::{
     connection::Connection,
     dispatch::{Call, engine_error, error, invalid_params, no_session, session_id},
-    elicitation, from_proto, options,
+    elicitation, from_proto,
     outbox::Cancel,
     permissions::AskedId,
     to_proto,
 };
-use crate::engine::{Invocation, PromptInput, PromptPart, TurnEnd};
+use crate::{
+    config::Warning,
+    engine::{Invocation, Missing, PromptInput, PromptPart, TurnEnd},
+};
 
 pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
@@ -49,17 +52,15 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
             ));
         }
         let warnings = std::mem::take(&mut front.untold);
-        let front = &*front;
-        let loaded = front.workspace.loaded();
-        let agent = options::current_agent(&loaded, front).to_owned();
-        parts.extend(loaded.mentions(&words));
-        (agent, options::current_model(&loaded, front), warnings)
+        parts.extend(front.workspace.loaded().mentions(&words));
+        (front.agent.clone(), front.model.clone(), warnings)
     };
     if !wants_notices {
         tell(&call.connection, &id, &warnings);
     }
-    let invocation = Invocation::Slash;
-    let input = PromptInput { parts, agent: Some(agent), model: Some(model), invocation };
+    // The configuration may be another one until the turn begins.
+    let missing = Missing::IsReplaced;
+    let input = PromptInput { parts, agent, model, missing, invocation: Invocation::Slash };
     let responder = call.take_responder()?;
     let rpc_id = responder.id().clone();
     let on_end: TurnEnd = Box::new(move |outcome| match outcome {
@@ -76,10 +77,11 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
 }
 
 /// Shows what the configuration got wrong to a user whose client knows no notices: once, as a thought.
-fn tell(connection: &Connection, id: &SessionId, warnings: &[String]) {
+fn tell(connection: &Connection, id: &SessionId, warnings: &[Warning]) {
     if warnings.is_empty() {
         return;
     }
+    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let text = format!("Part of the configuration is ignored:\n- {}", warnings.join("\n- "));
     let chunk = ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
         .message_id(MessageId::new(format!("warnings_{id}")));

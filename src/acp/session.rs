@@ -30,9 +30,12 @@ use super::{
     dispatch::{Call, Reply, engine_error, error, invalid_params, no_session, session_id},
     encoder, options,
     outbox::{Outbox, Outgoing, Replay, Responder},
-    to_proto,
+    reload, to_proto,
 };
-use crate::engine::{ClientServer, NewSession, Opened, Workspace};
+use crate::{
+    config::Warning,
+    engine::{ClientServer, Loaded, NewSession, Opened, Workspace},
+};
 
 /// Sessions of one page of `session/list`.
 const PAGE: usize = 50;
@@ -45,7 +48,9 @@ pub struct FrontSession {
     /// The model the client chose, or the session had.
     pub model: Option<ModelRef>,
     /// What was wrong in the configuration, until the user has been told.
-    pub untold: Vec<String>,
+    pub untold: Vec<Warning>,
+    /// What the client knows the modes, options, commands and warnings of.
+    pub shown: Arc<Loaded>,
 }
 
 /// The sessions a client has opened.
@@ -68,7 +73,7 @@ pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
         let opened = connection.engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
-            let loaded = front.workspace.loaded();
+            let loaded = front.shown.clone();
             let response = NewSessionResponse::new(opened.info.id.shared())
                 .modes(options::modes(&loaded, &front))
                 .config_options(options::config_options(&loaded, &front));
@@ -93,7 +98,7 @@ pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
-            let loaded = front.workspace.loaded();
+            let loaded = front.shown.clone();
             let response = LoadSessionResponse::new()
                 .modes(options::modes(&loaded, &front))
                 .config_options(options::config_options(&loaded, &front));
@@ -126,7 +131,7 @@ pub fn resume(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
-            let loaded = front.workspace.loaded();
+            let loaded = front.shown.clone();
             let response = ResumeSessionResponse::new()
                 .modes(options::modes(&loaded, &front))
                 .config_options(options::config_options(&loaded, &front));
@@ -175,11 +180,13 @@ fn front(opened: &Opened) -> FrontSession {
         model_id: model.id.clone(),
         variant: model.variant.clone(),
     });
+    let shown = opened.workspace.loaded();
     FrontSession {
         workspace: opened.workspace.clone(),
         agent: opened.info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
         model: model.or_else(|| last.map(|(_, model)| model)),
-        untold: opened.workspace.loaded().warnings.iter().map(ToString::to_string).collect(),
+        untold: shown.warnings.clone(),
+        shown,
     }
 }
 
@@ -199,7 +206,7 @@ fn attach(
 /// What follows the answer that made the session known: its commands, and what was ignored.
 fn announce(connection: &Arc<Connection>, id: SessionId, front: FrontSession, skipped: &[String]) {
     let mut lines = Vec::new();
-    let commands = commands::update(&front.workspace.loaded());
+    let commands = commands::update(&front.shown);
     encoder::send(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);
     let wants_notices = connection.client().is_some_and(|client| client.notices);
     for reason in skipped {
@@ -210,15 +217,14 @@ fn announce(connection: &Arc<Connection>, id: SessionId, front: FrontSession, sk
         }
     }
     if wants_notices {
-        for warning in &front.workspace.loaded().warnings {
-            let notice = Notice::new(NoticeSeverity::Warning, "Part of the configuration is ignored.")
-                .description(warning.to_string());
-            encoder::send(&id, SessionUpdate::Notice(notice), &mut lines);
+        for warning in &front.shown.warnings {
+            encoder::send(&id, SessionUpdate::Notice(reload::notice(warning)), &mut lines);
         }
     }
     for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         connection.outbox.push(Outgoing::Line(line.to_vec()));
     }
+    connection.engine.watch(&front.workspace);
     connection.sessions().insert(id, front);
 }
 

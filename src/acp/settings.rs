@@ -106,7 +106,7 @@ fn show_options(connection: &Connection, id: &SessionId) {
     notify(connection, id, SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(all)));
 }
 
-fn notify(connection: &Connection, id: &SessionId, update: SessionUpdate) {
+pub fn notify(connection: &Connection, id: &SessionId, update: SessionUpdate) {
     connection
         .outbox
         .send(&rpc::notification("session/update", SessionNotification::new(id.shared(), update)));

@@ -187,7 +187,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, args: RunArgs) -> Result<Exi
     parts.extend(mentions);
     let (ended, mut end) = oneshot::channel();
     let invocation = args.command.map_or(Invocation::None, Invocation::Named);
-    let input = PromptInput { parts, agent: args.agent, model, invocation };
+    let input = PromptInput { parts, agent: args.agent, model, invocation, ..PromptInput::default() };
     // The receiver is dropped only when the process ends.
     engine.prompt(&id, input, Box::new(|outcome| _ = ended.send(outcome)));
     let outcome = loop {

@@ -53,7 +53,7 @@ pub struct Place<'a> {
 
 /// Resolves what was read; the layers come back for whoever wants to know where a value is from.
 pub fn resolve(place: &Place<'_>, sources: Sources, hook: Option<Hook<'_>>) -> (Config, Vec<Layer>) {
-    let Sources { environment, mut layers, mut findings, directories, watched } = sources;
+    let Sources { environment, mut layers, mut findings, directories, watched, kept, broken: _ } = sources;
     if let Some(hook) = hook {
         let first_managed = layers.iter().position(|layer| layer.kind == Kind::Managed);
         let at = first_managed.unwrap_or(layers.len());
@@ -85,6 +85,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hook: Option<Hook<'_>>) -> (
         skills: decode_key(&raw, "skills").unwrap_or_default(),
         directories,
         watched,
+        kept,
         providers: decode_key(&raw, "provider").unwrap_or_default(),
         disabled_providers: strings("disabled_providers").unwrap_or_default(),
         enabled_providers: strings("enabled_providers"),

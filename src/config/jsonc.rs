@@ -21,6 +21,8 @@ pub struct Document {
     pub offsets: HashMap<String, usize>,
     /// What was wrong, with the byte offset in the original text.
     pub problems: Vec<(usize, String)>,
+    /// Nothing of it could be used.
+    pub is_broken: bool,
     /// What may have been meant otherwise.
     pub notes: Vec<(usize, String)>,
 }
@@ -39,7 +41,7 @@ pub fn parse(text: &str, substitutes: &Substitutes<'_>) -> Document {
     let Expanded { text: expanded, pieces, mut problems, notes, depth } = expand(text, substitutes);
     if depth > MAX_DEPTH {
         problems.push((0, format!("is nested deeper than {MAX_DEPTH} levels; all of it is ignored")));
-        return Document { problems, ..Document::default() };
+        return Document { problems, is_broken: true, ..Document::default() };
     }
     let options = ParseOptions {
         allow_comments: true,
@@ -67,11 +69,13 @@ pub fn parse(text: &str, substitutes: &Substitutes<'_>) -> Document {
         Ok(Some(node)) => {
             let message = "is not a JSON object; all of it is ignored".to_owned();
             document.problems.push((origin(node.range().start), message));
+            document.is_broken = true;
         }
         Err(err) => {
             let reason = lower_first(&err.kind().to_string());
             let message = format!("is not valid JSON: {reason}; all of it is ignored");
             document.problems.push((origin(err.range().start), message));
+            document.is_broken = true;
         }
     }
     document

@@ -42,6 +42,8 @@ pub struct Layer {
     pub value: Map<String, Value>,
     /// JSON pointer → line and column, 1-based, of a key or a list's element.
     pub places: HashMap<String, (usize, usize)>,
+    /// Its text could not be used at all.
+    pub is_broken: bool,
 }
 
 /// What was found wrong while reading.
@@ -56,7 +58,8 @@ pub struct Findings {
 impl Layer {
     /// A layer whose parts stand nowhere in particular.
     pub fn new(kind: Kind, source: &str, base: &Path, value: Map<String, Value>) -> Self {
-        Self { kind, source: source.to_owned(), base: base.to_owned(), value, places: HashMap::new() }
+        let (source, base) = (source.to_owned(), base.to_owned());
+        Self { kind, source, base, value, places: HashMap::new(), is_broken: false }
     }
 
     /// Line and column of a key, 1-based, when this source has it.
@@ -96,6 +99,20 @@ pub fn pointer(path: &[&str]) -> String {
     pointer
 }
 
+/// Where `{file:name}` leads in a source of the directory `base`.
+fn substituted(environment: &Environment, base: &Path, name: &str) -> PathBuf {
+    match name.strip_prefix("~/") {
+        Some(rest) => environment.home.join(rest),
+        None => base.join(name),
+    }
+}
+
+/// The files that a source names by `{file:…}`.
+pub fn substituted_files(environment: &Environment, base: &Path, text: &str) -> Vec<PathBuf> {
+    let names = text.split("{file:").skip(1).filter_map(|rest| rest.split_once('}'));
+    names.map(|(name, _)| substituted(environment, base, name)).collect()
+}
+
 /// Parses a source that is JSONC; what is wrong with it goes to `findings`.
 pub fn parse(
     environment: &Environment,
@@ -112,11 +129,7 @@ pub fn parse(
                 "{{file:{name}}} is not read for a remote configuration; it counts as empty"
             ));
         }
-        let path = match name.strip_prefix("~/") {
-            Some(rest) => environment.home.join(rest),
-            None => base.join(name),
-        };
-        read_bounded(&path)
+        read_bounded(&substituted(environment, &base, name))
             .map(|content| content.trim().to_owned())
             .map_err(|err| format!("{{file:{name}}} cannot be read: {err}; it counts as empty"))
     };
@@ -132,7 +145,7 @@ pub fn parse(
     findings.notes.extend(document.notes.into_iter().map(found));
     let places =
         document.offsets.into_iter().map(|(pointer, offset)| (pointer, lines.position(offset))).collect();
-    Layer { kind, source, base, value: document.value, places }
+    Layer { kind, source, base, value: document.value, places, is_broken: document.is_broken }
 }
 
 /// Where the lines of a text begin.

@@ -1,7 +1,7 @@
 //! Reads the configuration sources in order of precedence (facts: OpenCode §2.1).
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs, io,
     io::Read,
     path::{Path, PathBuf},
@@ -15,7 +15,8 @@ use super::{
     decode::{Place, resolve},
     layer::{self, Findings, Kind, Layer},
     lower::lower,
-    markdown, market,
+    markdown::{self, Broken},
+    market,
     paths::Paths,
     remote,
     sources::{Leaf, leaves},
@@ -23,6 +24,12 @@ use super::{
 
 /// A larger configuration or `{file:…}` is a mistake.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// What the warning about a file that is broken ends with, when it is read for the first time.
+const IGNORED: &str = "all of it is ignored";
+
+/// What it ends with when the file was fine before.
+const STILL_HOLDS: &str = "what it said before still holds";
 
 const NAMES: [&str; 2] = ["opencode.json", "opencode.jsonc"];
 
@@ -37,18 +44,28 @@ pub struct Sources {
     pub directories: Vec<PathBuf>,
     /// Every file that was looked for, and every file and directory of definitions that was read.
     pub watched: BTreeSet<PathBuf>,
+    /// What each file says that could be parsed, now or before, by its source.
+    pub kept: BTreeMap<String, Layer>,
+    /// Files of definitions that cannot be used.
+    pub broken: Vec<Broken>,
 }
 
-/// See [`super::load`]; with what it was made of.
+/// See [`super::load`]; with what it was made of. With `before`, a file that cannot be used any more says what it said
+/// then.
 pub fn load(
     environment: &Environment,
     paths: &Paths,
     directory: &Path,
     hook: Option<Hook<'_>>,
+    before: Option<&Config>,
 ) -> (Config, Vec<Layer>) {
     let worktree = worktree(directory);
-    let sources = read(environment, paths, directory, &worktree);
+    let mut sources = read_again(environment, paths, directory, &worktree, before);
+    let broken = std::mem::take(&mut sources.broken);
     let (mut config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hook);
+    if let Some(before) = before {
+        broken.iter().for_each(|broken| keep_definition(&mut config, broken, before));
+    }
     // Hundreds of prompts, which are in their types already.
     config.raw.shift_remove("agent");
     config.raw.shift_remove("command");
@@ -109,9 +126,40 @@ pub fn worktree(directory: &Path) -> PathBuf {
     root.unwrap_or(Path::new("/")).to_owned()
 }
 
+/// Lets an agent or a command whose file broke be what it was.
+fn keep_definition(config: &mut Config, broken: &Broken, before: &Config) {
+    let Broken { file, key, name } = broken;
+    let is_kept = match *key {
+        "agent" => {
+            let agent = before.agents.get(name);
+            agent.map(|agent| config.agents.insert(name.clone(), agent.clone())).is_some()
+        }
+        _ => {
+            let command = before.commands.get(name);
+            command.map(|command| config.commands.insert(name.clone(), command.clone())).is_some()
+        }
+    };
+    let source = file.display().to_string();
+    for warning in config.warnings.iter_mut().filter(|it| is_kept && it.source == source) {
+        warning.message = warning.message.replace(markdown::LEFT_OUT, STILL_HOLDS);
+    }
+}
+
 /// Reads every source that exists.
 pub fn read(environment: &Environment, paths: &Paths, directory: &Path, worktree: &Path) -> Sources {
+    read_again(environment, paths, directory, worktree, None)
+}
+
+/// Reads every source that exists; a file that is broken says what it said before.
+fn read_again(
+    environment: &Environment,
+    paths: &Paths,
+    directory: &Path,
+    worktree: &Path,
+    before: Option<&Config>,
+) -> Sources {
     let mut reader = Reader {
+        before,
         sources: Sources { environment: environment.clone(), ..Sources::default() },
         paths,
         directory,
@@ -160,6 +208,7 @@ fn project_directories<'a>(directory: &'a Path, worktree: &Path) -> Vec<&'a Path
 }
 
 struct Reader<'a> {
+    before: Option<&'a Config>,
     sources: Sources,
     paths: &'a Paths,
     directory: &'a Path,
@@ -175,9 +224,34 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, kind: Kind, source: String, base: &Path, text: &str) {
-        let Sources { environment, findings, .. } = &mut self.sources;
+        let Sources { environment, findings, watched, .. } = &mut self.sources;
+        if kind != Kind::Remote {
+            watched.extend(layer::substituted_files(environment, base, text));
+        }
         let layer = layer::parse(environment, kind, source, base.to_owned(), text, findings);
+        if layer.is_broken && self.keep(&layer.source) {
+            return;
+        }
         self.push(layer);
+        if matches!(kind, Kind::File | Kind::Managed)
+            && let Some(layer) = self.sources.layers.last().filter(|layer| !layer.is_broken)
+        {
+            // Where its parts stand is of no use once the text is another one.
+            let kept = Layer::new(kind, &layer.source, &layer.base, layer.value.clone());
+            self.sources.kept.insert(kept.source.clone(), kept);
+        }
+    }
+
+    /// Lets a file that is broken say what it said before, if it was read before.
+    fn keep(&mut self, source: &str) -> bool {
+        let Some(layer) = self.before.and_then(|before| before.kept.get(source)) else { return false };
+        self.sources.layers.push(layer.clone());
+        self.sources.kept.insert(source.to_owned(), layer.clone());
+        let warnings = &mut self.sources.findings.warnings;
+        if let Some(warning) = warnings.iter_mut().rfind(|warning| warning.source == source) {
+            warning.message = warning.message.replace(IGNORED, STILL_HOLDS);
+        }
+        true
     }
 
     fn warn(&mut self, source: &str, message: String) {
@@ -230,7 +304,12 @@ impl Reader<'_> {
                 self.text(kind, source, &base, &text);
             }
             Err(err) if err.kind() == io::ErrorKind::NotFound && !is_required => {}
-            Err(err) => self.warn(&source, format!("cannot be read: {err}")),
+            Err(err) => {
+                let is_missing = err.kind() == io::ErrorKind::NotFound;
+                let is_kept = !is_missing && self.keep(&source);
+                let rest = if is_kept { format!("; {STILL_HOLDS}") } else { String::new() };
+                self.warn(&source, format!("cannot be read: {err}{rest}"));
+            }
         }
     }
 
@@ -252,6 +331,7 @@ impl Reader<'_> {
         self.sources.directories.push(directory.to_owned());
         let read = markdown::read(directory, &mut self.sources.findings);
         self.sources.watched.extend(read.watched);
+        self.sources.broken.extend(read.broken);
         for layer in read.layers {
             self.push(layer);
         }

@@ -36,7 +36,21 @@ pub struct Read {
     pub layers: Vec<Layer>,
     /// Directories and files that were read.
     pub watched: BTreeSet<PathBuf>,
+    /// Files that define something and cannot be used.
+    pub broken: Vec<Broken>,
 }
+
+/// A file that defines something and cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    pub file: PathBuf,
+    /// `agent` or `command`.
+    pub key: &'static str,
+    pub name: String,
+}
+
+/// What the warning about a [`Broken`] file ends with.
+pub const LEFT_OUT: &str = "the file is left out";
 
 /// Reads the commands, agents and modes of a directory, in this order: later ones win.
 pub fn read(directory: &Path, findings: &mut Findings) -> Read {
@@ -74,7 +88,14 @@ pub fn read(directory: &Path, findings: &mut Findings) -> Read {
         }
         let root = directory.join(subdirectory);
         for file in files(&root, kind, &mut read.watched, findings) {
-            read.layers.extend(definition(&root, &file, kind, findings));
+            match definition(&root, &file, kind, findings) {
+                Some(layer) => read.layers.push(layer),
+                None => {
+                    let key = kind.keys().0;
+                    let broken = name(&root, &file).map(|name| Broken { file: file.clone(), key, name });
+                    read.broken.extend(broken);
+                }
+            }
             read.watched.insert(file);
         }
     }
@@ -97,6 +118,16 @@ enum Definition {
     /// A primary agent in the deprecated form.
     Mode,
     Command,
+}
+
+impl Definition {
+    /// What it is defined under, and what the text of the file is there.
+    fn keys(self) -> (&'static str, &'static str) {
+        match self {
+            Definition::Agent | Definition::Mode => ("agent", "prompt"),
+            Definition::Command => ("command", "template"),
+        }
+    }
 }
 
 /// The name of a subdirectory that looks like this one.
@@ -164,7 +195,7 @@ fn files(
 
 /// One file as a layer; none when it cannot be used.
 fn definition(root: &Path, file: &Path, kind: Definition, findings: &mut Findings) -> Option<Layer> {
-    let skipped = |message: String| warning(file, format!("{message}; the file is left out"));
+    let skipped = |message: String| warning(file, format!("{message}; {LEFT_OUT}"));
     let name = match name(root, file) {
         Some(name) => name,
         None => {
@@ -198,10 +229,7 @@ fn definition(root: &Path, file: &Path, kind: Definition, findings: &mut Finding
 }
 
 fn layer(file: &Path, kind: Definition, name: &str, front_matter: FrontMatter, text: &str) -> Layer {
-    let (key, body_key) = match kind {
-        Definition::Agent | Definition::Mode => ("agent", "prompt"),
-        Definition::Command => ("command", "template"),
-    };
+    let (key, body_key) = kind.keys();
     let FrontMatter { data: mut definition, key_lines, body } = front_matter;
     let body_text = body.trim();
     let prefix = pointer(&[key, name]);

@@ -79,7 +79,7 @@ impl Engine {
             if !workspace.loaded().config.settings.windlass.agents.urls.iter().any(|own| own == url) {
                 continue;
             }
-            if let Err(error) = self.reload(workspace.directory()).await {
+            if let Err(error) = self.read_again(&workspace).await {
                 tracing::warn!("{} was not read again: {error}", workspace.directory().display());
             }
         }

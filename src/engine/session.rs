@@ -51,7 +51,18 @@ pub struct PromptInput {
     pub agent: Option<String>,
     /// Model that is to answer; the agent's own, or the default.
     pub model: Option<ModelRef>,
+    pub missing: Missing,
     pub invocation: Invocation,
+}
+
+/// What happens when the agent or the model of a prompt is not there when its turn begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// The prompt fails; where none was named, the session's last one answers.
+    #[default]
+    Fails,
+    /// What the configuration says then answers, also where none was named.
+    IsReplaced,
 }
 
 /// Whether a prompt calls a command.

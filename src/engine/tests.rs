@@ -1,11 +1,13 @@
-//! Faults inside a turn stay inside it.
+//! Faults inside a turn stay inside it, and files are read again when nobody watches them.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, atomic::Ordering};
 
 use tokio::sync::oneshot;
+use windlass_protocol::opencode::event::EventKind;
 
 use super::{Engine, EngineErrorKind, NewSession, PromptInput, PromptPart, StopReason, TurnOutcome};
 use crate::{
+    bus::Filter,
     config::{Environment, paths::Paths},
     engine::EngineError,
 };
@@ -43,5 +45,26 @@ async fn a_panic_fails_its_turn_and_the_session_goes_on() {
     assert_eq!(failed.kind, EngineErrorKind::Internal);
     let outcome = ask(&engine, &id, "hello").await.expect("the session goes on");
     assert_eq!(outcome.stop, StopReason::EndTurn);
+    engine.finish().await;
+}
+
+#[tokio::test]
+async fn a_turn_reads_the_files_again_where_they_cannot_be_watched() {
+    let (home, engine) = engine();
+    let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
+    let opened = engine.create_session(new).await.expect("made");
+    let told = engine.bus().listen(Filter::Only(vec![EventKind::ConfigUpdated]));
+    let poet = r#"{"agent": {"poet": {"mode": "primary"}}}"#;
+    std::fs::write(home.path().join("opencode.json"), poet).expect("written");
+    ask(&engine, &opened.info.id, "hello").await.expect("answered");
+    assert!(opened.workspace.loaded().agent("poet").is_none());
+    opened.workspace.is_blind.store(true, Ordering::Relaxed);
+    ask(&engine, &opened.info.id, "hello").await.expect("answered");
+    assert!(opened.workspace.loaded().agent("poet").is_some());
+    // What says the same is not told again.
+    ask(&engine, &opened.info.id, "hello").await.expect("answered");
+    let mut events = std::collections::VecDeque::new();
+    told.next_batch(&mut events).await;
+    assert_eq!(events.len(), 1);
     engine.finish().await;
 }

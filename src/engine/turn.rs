@@ -16,7 +16,7 @@ use super::{
     EngineError, EngineErrorKind, attach,
     command::{self, Begun, Called, own},
     revert,
-    session::{self, Command, Inbox, PromptInput, SessionCx, StopReason, TurnOutcome},
+    session::{self, Command, Inbox, Missing, PromptInput, SessionCx, StopReason, TurnOutcome},
     shown::ShownInstructions,
     state::{Journal, SessionState},
     step::{self, Step},
@@ -105,8 +105,19 @@ async fn drive(
     cancel: &CancellationToken,
     mut input: PromptInput,
 ) -> Result<TurnOutcome, EngineError> {
+    if session.workspace.is_blind()
+        && let Err(error) = session.engine.read_again(&session.workspace).await
+    {
+        tracing::warn!(%error, "the configuration was not read again");
+    }
+    session.engine.refresh_remote_config();
     let loaded = session.workspace.loaded();
     session.engine.refresh_skills(&loaded);
+    if input.missing == Missing::IsReplaced {
+        let agent = loaded.agent_name(input.agent.as_deref()).to_owned();
+        input.model = Some(loaded.model_name(&agent, input.model.as_ref()));
+        input.agent = Some(agent);
+    }
     let called = command::take(&loaded, &mut input)?;
     let (agent, model) = choose(&loaded, state, &input)?;
     let of_command = called.as_ref().and_then(Called::variant);

@@ -3,13 +3,20 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Instant, SystemTime},
 };
 
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::message::ModelRef;
 
 use super::{EngineError, EngineErrorKind, approvals::Approvals, mention, session::PromptPart};
 use crate::{
+    base::{lock::lock, watch::Target},
     bus::Bus,
     config::{Config, Environment, Warning, layers, paths::Paths, sources},
     library::{
@@ -27,10 +34,35 @@ use crate::{
 /// The services of a directory.
 pub struct Workspace {
     directory: PathBuf,
-    loaded: Mutex<Arc<Loaded>>,
+    current: Mutex<Current>,
+    /// The task that reads the files again when they change, once it was started.
+    pub(super) reloading: Mutex<Option<AbortOnDropHandle<()>>>,
+    /// Wakes that task.
+    pub(super) is_stale: Arc<Notify>,
+    /// Changes are not noticed: the system does not let us watch.
+    pub(super) is_blind: AtomicBool,
     /// Servers of the configuration.
     mcp: mcp::Servers,
     pub(super) approvals: Approvals,
+}
+
+struct Current {
+    loaded: Arc<Loaded>,
+    /// When the reading began.
+    read_at: Moment,
+}
+
+/// A moment by both clocks: one that never goes back, to tell which reading is newer, and the one of files.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub order: Instant,
+    pub wall: SystemTime,
+}
+
+impl Moment {
+    pub(super) fn now() -> Self {
+        Self { order: Instant::now(), wall: SystemTime::now() }
+    }
 }
 
 /// Something a user may choose.
@@ -53,6 +85,7 @@ pub struct CommandChoice {
 }
 
 /// What the files said when they were read last. A turn keeps the one it began with.
+#[derive(PartialEq)]
 pub struct Loaded {
     pub config: Config,
     /// Default agent first, then by name; never empty.
@@ -90,15 +123,16 @@ impl From<UnknownModel> for EngineError {
 
 impl Workspace {
     /// Starts the directory's services.
-    pub(super) fn start(loaded: Loaded, bus: &Bus, storage: Storage) -> Self {
+    pub(super) fn start(loaded: Loaded, read_at: Moment, bus: &Bus, storage: Storage) -> Self {
         let directory = loaded.config.directory.clone();
         let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
-        let specs = loaded.config.mcp.iter();
-        let specs = specs.filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config)).collect();
         Self {
-            mcp: mcp::Servers::start(specs, directory.clone(), bus.clone()),
+            mcp: mcp::Servers::start(loaded.servers(), directory.clone(), bus.clone()),
             directory,
-            loaded: Mutex::new(Arc::new(loaded)),
+            current: Mutex::new(Current { loaded: Arc::new(loaded), read_at }),
+            reloading: Mutex::default(),
+            is_stale: Arc::default(),
+            is_blind: AtomicBool::new(false),
             approvals,
         }
     }
@@ -110,7 +144,7 @@ impl Workspace {
 
     /// The current configuration and what follows from it.
     pub fn loaded(&self) -> Arc<Loaded> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.current).loaded.clone()
     }
 
     /// MCP servers of the configuration.
@@ -118,21 +152,57 @@ impl Workspace {
         &self.mcp
     }
 
-    /// Puts freshly read files in the place of the old.
-    pub(super) fn replace(&self, loaded: Loaded) {
-        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+    /// Has the files read again soon, however often it is called; for sources that change without a file event.
+    ///
+    /// Nothing happens before the directory is watched: until then each new session reads the files.
+    pub fn read_again_soon(&self) {
+        self.is_stale.notify_one();
+    }
+
+    /// When the reading began whose files hold now.
+    pub(super) fn read_at(&self) -> Moment {
+        lock(&self.current).read_at
+    }
+
+    /// Puts files whose reading began at `read_at` in the place of the old. False when they say the same, or when
+    /// newer ones are there already.
+    pub(super) fn replace(&self, loaded: Loaded, read_at: Moment) -> bool {
+        let mut current = lock(&self.current);
+        if read_at.order < current.read_at.order {
+            return false;
+        }
+        current.read_at = read_at;
+        let is_new = *current.loaded != loaded;
+        if is_new {
+            self.mcp.replace(loaded.servers());
+            current.loaded = Arc::new(loaded);
+        }
+        is_new
+    }
+
+    /// Whether changes of the files are not noticed by themselves.
+    pub(super) fn is_blind(&self) -> bool {
+        self.is_blind.load(Ordering::Relaxed)
+    }
+
+    /// Ends the directory's services.
+    pub(super) async fn close(&self) {
+        drop(lock(&self.reloading).take());
+        self.mcp.close().await;
     }
 }
 
 impl Loaded {
-    /// Reads everything. Does blocking file reads.
+    /// Reads everything; what is broken and was not before stays as it was. Does blocking file reads.
     pub(super) fn read(
         environment: &Environment,
         paths: &Paths,
         directory: &Path,
         use_stored_keys: bool,
+        before: Option<&Loaded>,
     ) -> Self {
-        let (mut config, layers) = layers::load(environment, paths, directory, None);
+        let before = before.map(|before| &before.config);
+        let (mut config, layers) = layers::load(environment, paths, directory, None, before);
         let mut warnings = std::mem::take(&mut config.warnings);
         let credentials = match use_stored_keys {
             true => {
@@ -154,6 +224,19 @@ impl Loaded {
         sources::locate(&mut warnings, &layers);
         let last_used = super::state_file::last_used_model(paths);
         Self { config, agents, skills, commands, catalog, last_used, warnings }
+    }
+
+    /// The MCP servers that are switched on.
+    fn servers(&self) -> Vec<mcp::ServerSpec> {
+        let servers = self.config.mcp.iter();
+        servers.filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config)).collect()
+    }
+
+    /// What was read, or would have been had it existed.
+    pub(super) fn sources(&self) -> Vec<Target> {
+        let keys = [self.config.paths.auth(), self.config.paths.opencode_auth()];
+        let files = self.config.watched.iter().cloned().chain(keys).map(Target::File);
+        files.chain(library::sources(&self.config)).collect()
     }
 
     /// An agent by name.

@@ -203,10 +203,10 @@ pub fn scan(config: &Config) -> (Vec<Skill>, Vec<Warning>) {
     (skills.into_values().collect(), warnings)
 }
 
-/// The directories to search, the weakest first.
-fn roots(config: &Config, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
+/// The directories that hold skills when they exist, the weakest first.
+pub fn places(config: &Config) -> Vec<PathBuf> {
     let environment = &config.environment;
-    let mut roots = Vec::new();
+    let mut places = Vec::new();
     let mut names = Vec::new();
     if !environment.is_on("OPENCODE_DISABLE_EXTERNAL_SKILLS") {
         let no_claude = ["OPENCODE_DISABLE_CLAUDE_CODE_SKILLS", "OPENCODE_DISABLE_CLAUDE_CODE"];
@@ -215,27 +215,33 @@ fn roots(config: &Config, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
         }
         names.push(".agents/skills");
     }
-    roots.extend(names.iter().map(|name| environment.home.join(name)));
+    places.extend(names.iter().map(|name| environment.home.join(name)));
     if !environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
         let ancestors = config.directory.ancestors().take_while(|it| it.starts_with(&config.worktree));
         let from_root = ancestors.collect::<Vec<_>>().into_iter().rev();
-        roots.extend(from_root.flat_map(|ancestor| names.iter().map(move |name| ancestor.join(name))));
+        places.extend(from_root.flat_map(|ancestor| names.iter().map(move |name| ancestor.join(name))));
     }
     for directory in &config.directories {
-        roots.extend(["skill", "skills"].map(|name| directory.join(name)));
+        places.extend(["skill", "skills"].map(|name| directory.join(name)));
     }
-    for path in &config.skills.paths {
-        let path = match path.strip_prefix("~/") {
-            Some(rest) => environment.home.join(rest),
-            None => config.directory.join(path),
-        };
-        if path.is_dir() {
-            roots.push(path);
-        } else {
-            warnings.push(whole(&path, "named in `skills.paths`, but it is not a directory".to_owned()));
-        }
+    places.extend(named_places(config));
+    places
+}
+
+/// The directories that `skills.paths` names.
+fn named_places(config: &Config) -> impl Iterator<Item = PathBuf> {
+    config.skills.paths.iter().map(|path| match path.strip_prefix("~/") {
+        Some(rest) => config.environment.home.join(rest),
+        None => config.directory.join(path),
+    })
+}
+
+/// The directories to search, the weakest first.
+fn roots(config: &Config, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
+    for path in named_places(config).filter(|path| !path.is_dir()) {
+        warnings.push(whole(&path, "named in `skills.paths`, but it is not a directory".to_owned()));
     }
-    roots
+    places(config)
 }
 
 /// Every `SKILL.md` below a directory, sorted.

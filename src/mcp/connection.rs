@@ -34,10 +34,10 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// For what follows at once when a process ends: its status, its last words.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
-/// Serves the slot until its connection ends or `stop` is cancelled.
-pub(super) async fn run(shared: Arc<Shared>, slot_idx: usize, stop: CancellationToken) {
-    let Some(slot) = shared.slots.get(slot_idx) else { return };
-    let task = Task { shared: &shared, slot, slot_idx, stop };
+/// Serves the slot until its connection ends or it is stopped.
+pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>, slot_id: usize) {
+    let slot = &*slot;
+    let task = Task { shared: &shared, slot, slot_id, stop: slot.stop.clone() };
     let status = match &slot.spec.server {
         Server::Local { command, cwd, environment } => {
             let directory = cwd.as_ref().map_or_else(PathBuf::new, PathBuf::from);
@@ -67,7 +67,7 @@ pub(super) async fn run(shared: Arc<Shared>, slot_idx: usize, stop: Cancellation
 pub(super) struct Task<'a> {
     pub(super) shared: &'a Shared,
     pub(super) slot: &'a Slot,
-    slot_idx: usize,
+    slot_id: usize,
     pub(super) stop: CancellationToken,
 }
 
@@ -218,7 +218,7 @@ async fn refresh_tools(task: &Task<'_>, connection: &Connection, tools_changed: 
     let spec = task.spec();
     loop {
         tools_changed.notified().await;
-        let list = tools::list(connection.peer(), &spec.name, task.slot_idx);
+        let list = tools::list(connection.peer(), &spec.name, task.slot_id);
         match timeout(spec.timeout, list).await {
             Ok(Ok(tools)) => task.shared.offer(task.slot, connection.clone(), tools),
             Ok(Err(error)) => {
@@ -235,7 +235,7 @@ async fn offer_tools(
     running: &RunningService<RoleClient, Client>,
 ) -> Result<(), SessionEnd> {
     let spec = task.spec();
-    let list = tools::list(running.peer(), &spec.name, task.slot_idx);
+    let list = tools::list(running.peer(), &spec.name, task.slot_id);
     match timeout(spec.timeout, list).await {
         Ok(Ok(tools)) => {
             let connection = running.service().connection(running.peer().clone());

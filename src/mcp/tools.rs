@@ -19,7 +19,7 @@ const MAX_PAGES: usize = 256;
 pub(super) async fn list(
     peer: &Peer<RoleClient>,
     server: &str,
-    slot_idx: usize,
+    slot_id: usize,
 ) -> Result<Vec<McpTool>, ServiceError> {
     let mut tools = Vec::new();
     let mut cursor = None;
@@ -35,7 +35,7 @@ pub(super) async fn list(
             Ok(_) => return Err(ServiceError::UnexpectedResponse),
             Err(error) => return Err(error),
         };
-        tools.extend(page.into_iter().map(|tool| offered(tool, server, slot_idx)));
+        tools.extend(page.into_iter().map(|tool| offered(tool, server, slot_id)));
         if tools.len() > MAX_TOOLS {
             tracing::warn!(server, "the MCP server lists more than {MAX_TOOLS} tools; the rest is left out");
             tools.truncate(MAX_TOOLS);
@@ -64,14 +64,14 @@ fn well_formed(mut page: Value, server: &str) -> Result<(Vec<Tool>, Option<Strin
     Ok((tools, next_cursor))
 }
 
-fn offered(tool: Tool, server: &str, slot_idx: usize) -> McpTool {
+fn offered(tool: Tool, server: &str, slot_id: usize) -> McpTool {
     McpTool {
         key: key(server, &tool.name),
         server: server.to_owned(),
         schema: Arc::new(schema(Arc::unwrap_or_clone(tool.input_schema))),
         description: tool.description.map(Cow::into_owned).unwrap_or_default(),
         name: tool.name.into_owned(),
-        slot_idx,
+        slot_id,
     }
 }
 

@@ -87,8 +87,12 @@ pub(super) fn edited(
         if is_crlf { given.replace('\n', "\r\n") } else { given }
     };
     let (old, new) = (with_line_ends(old), with_line_ends(new));
-    let body = edit_match::replace(body, &old, &new, is_all)?;
-    Ok(format!("{bom}{body}"))
+    let mut edited = edit_match::replace(body, &old, &new, is_all)?;
+    // A large text is copied only where it has to be.
+    if !bom.is_empty() {
+        edited.insert_str(0, bom);
+    }
+    Ok(edited)
 }
 
 #[cfg(test)]

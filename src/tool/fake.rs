@@ -179,6 +179,7 @@ impl Project {
             skills: Default::default(),
             directories: Vec::new(),
             watched: Default::default(),
+            kept: Default::default(),
             providers: BTreeMap::new(),
             disabled_providers: Vec::new(),
             enabled_providers: None,

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     fs,
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Read},
     path::{Path, PathBuf},
     sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
 };
@@ -31,6 +31,8 @@ pub(crate) use swap::Swap;
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// Whole texts up to this size travel in the metadata.
 const MAX_SHOWN_BYTES: usize = 1024 * 1024;
+/// How much of a file is compared at once.
+const COMPARED_BYTES: usize = 128 * 1024;
 pub(crate) const BOM: &str = "\u{feff}";
 
 /// What is about to happen to a file.
@@ -101,11 +103,51 @@ pub(crate) async fn plan<T: Send + 'static>(
 
 /// The file's bytes; none when it does not exist. Blocks.
 pub(crate) fn load(path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
-    let failed = |error: io::Error| ToolError::Model(format!("Cannot read {}: {error}", path.display()));
+    match size(path)? {
+        Some(_) => fs::read(path).map(Some).map_err(|error| unreadable(path, &error)),
+        None => Ok(None),
+    }
+}
+
+/// Whether the file holds these bytes, or is not there when there are none. Blocks.
+fn holds(path: &Path, expected: Option<&[u8]>) -> Result<bool, ToolError> {
+    let (size, expected) = match (size(path)?, expected) {
+        (Some(size), Some(expected)) => (size, expected),
+        (size, expected) => return Ok(size.is_none() && expected.is_none()),
+    };
+    if size != expected.len() as u64 {
+        return Ok(false);
+    }
+    same_bytes(path, expected).map_err(|error| unreadable(path, &error))
+}
+
+/// Compares without a second copy of a large file in memory.
+fn same_bytes(path: &Path, mut expected: &[u8]) -> io::Result<bool> {
+    let mut file = fs::File::open(path)?;
+    let mut buffer = vec![0; COMPARED_BYTES];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(expected.is_empty()),
+            Ok(n_read) => match expected.split_at_checked(n_read) {
+                Some((head, rest)) if head == &buffer[..n_read] => expected = rest,
+                Some(_) | None => return Ok(false),
+            },
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> ToolError {
+    ToolError::Model(format!("Cannot read {}: {error}", path.display()))
+}
+
+/// How large a file is that may be changed; none when it does not exist.
+fn size(path: &Path) -> Result<Option<u64>, ToolError> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(unreadable(path, &error)),
     };
     if metadata.is_dir() {
         return Err(ToolError::Model(format!("Path is a directory, not a file: {}", path.display())));
@@ -120,7 +162,7 @@ pub(crate) fn load(path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
             metadata.len(),
         )));
     }
-    fs::read(path).map(Some).map_err(failed)
+    Ok(Some(metadata.len()))
 }
 
 /// Whether a file may be changed: the model must have seen what it is about to overwrite (facts: seed 002, FileTime).
@@ -191,7 +233,7 @@ pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolErr
     let (swaps, stamps) = blocking(move || {
         let _guards = guards;
         for swap in &swaps {
-            if load(&swap.path)? != swap.before {
+            if !holds(&swap.path, swap.before.as_deref())? {
                 return Err(ToolError::Model(format!(
                     "File {} was modified while permission was being asked. Read it again and retry.",
                     swap.path.display()

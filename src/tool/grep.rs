@@ -8,6 +8,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -34,6 +35,9 @@ const LIMIT: usize = 100;
 /// Files that were not searched are named up to this number.
 const MAX_NAMED: usize = 10;
 const MAX_LINE_CHARS: usize = 2000;
+/// How long the first files are searched in order before several threads take the rest: what matches often is found by
+/// then.
+const HEAD_START: Duration = Duration::from_millis(15);
 /// A line longer than this is not text that anyone searches; its file is passed over.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
@@ -161,13 +165,17 @@ struct Match {
 impl Found {
     /// Whether a match in this file could still be among the first.
     fn is_wanted(&self, path: &Path) -> bool {
-        let is_full = self.n_matches > LIMIT;
-        !is_full || self.files.last_key_value().is_none_or(|(last, _)| path < last.as_path())
+        !self.is_full() || self.files.last_key_value().is_none_or(|(last, _)| path < last.as_path())
+    }
+
+    /// Whether there is more than is shown.
+    fn is_full(&self) -> bool {
+        self.n_matches > LIMIT
     }
 
     /// Behind the last match that is shown, threads have left out some files and not come to others.
     fn forget_late(&mut self) {
-        if let Some((last, _)) = self.files.last_key_value().filter(|_| self.n_matches > LIMIT) {
+        if let Some((last, _)) = self.files.last_key_value().filter(|_| self.is_full()) {
             self.withheld.retain(|path| path < last);
         }
     }
@@ -219,27 +227,40 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
         let included: Vec<&str> = args.include.as_deref().filter(|it| !it.is_empty()).into_iter().collect();
         let included = walk::matcher(root, &included)?;
         let walk = Walk { root, is_hidden_included: true, excluded: &Override::empty() };
-        let is_wanted = |path: &Path| lock().is_wanted(path);
-        walk::files(&walk, stopped, is_wanted, || {
+        let make_visitor = || {
             let mut searcher = searcher(BinaryDetection::quit(0));
             let (regex, included) = (&regex, &included);
-            move |entry: &ignore::DirEntry| {
-                let path = entry.path();
-                let is_included = included.is_empty() || included.matched(path, false).is_whitelist();
-                if !is_included || !is_wanted(path) {
-                    return ControlFlow::Continue(());
+            move |path: &Path| {
+                if !included.is_empty() && !included.matched(path, false).is_whitelist() {
+                    return;
                 }
                 if !guard.allows(path) {
                     lock().withheld.insert(path.to_owned());
-                } else {
-                    let matches = search_file(&mut searcher, regex, path, stopped);
-                    if !matches.is_empty() {
-                        lock().insert(path, matches);
-                    }
+                    return;
                 }
-                ControlFlow::Continue(())
+                let matches = search_file(&mut searcher, regex, path, stopped);
+                if !matches.is_empty() {
+                    lock().insert(path, matches);
+                }
             }
+        };
+        let mut visit = make_visitor();
+        let frontier = walk::first_files(&walk, stopped, HEAD_START, |entry| {
+            visit(entry.path());
+            if lock().is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
+        if let Some(frontier) = frontier {
+            let is_wanted = |path: &Path| !frontier.is_behind(path) && lock().is_wanted(path);
+            walk::files(&walk, stopped, is_wanted, || {
+                let mut visit = make_visitor();
+                move |entry: &ignore::DirEntry| {
+                    if is_wanted(entry.path()) {
+                        visit(entry.path());
+                    }
+                    ControlFlow::Continue(())
+                }
+            });
+        }
     }
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.forget_late();

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::{BUILTIN, fake::Project, find, is_offered, permission_name};
 
+mod known;
+
 #[test]
 fn names_are_unique_and_texts_end_in_a_newline() {
     let mut names: Vec<&str> = BUILTIN.iter().map(|tool| tool.name).collect();

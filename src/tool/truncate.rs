@@ -58,8 +58,9 @@ pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Resul
         }
         Err(error) => {
             tracing::warn!(%error, "cannot save a tool's output");
-            "The tool call succeeded but the output was truncated. Ask for less at a time to see the rest."
-                .to_owned()
+            format!(
+                "The tool call succeeded but the output was truncated. The full output could not be saved: {error}\nAsk for less at a time to see the rest."
+            )
         }
     };
     tool_output.output = format!("{head}\n\n{note}\n\n{hint}");
@@ -131,8 +132,14 @@ pub(crate) fn create(directory: &Path) -> io::Result<(PathBuf, fs::File)> {
 
 fn save(directory: &Path, output: &[u8]) -> io::Result<PathBuf> {
     let (path, mut file) = create(directory)?;
-    file.write_all(output)?;
-    Ok(path)
+    match file.write_all(output) {
+        Ok(()) => Ok(path),
+        Err(error) => {
+            // What nobody is told of must not take the room that is left.
+            let _ = fs::remove_file(&path);
+            Err(error)
+        }
+    }
 }
 
 #[cfg(test)]

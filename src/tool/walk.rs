@@ -2,11 +2,12 @@
 
 use std::{
     ops::ControlFlow,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use ignore::{
@@ -25,6 +26,56 @@ pub(crate) struct Walk<'a> {
     pub excluded: &'a Override,
 }
 
+impl Walk<'_> {
+    fn builder(&self) -> WalkBuilder {
+        let excluded = self.excluded.clone();
+        let mut builder = WalkBuilder::new(self.root);
+        builder.hidden(!self.is_hidden_included).add_custom_ignore_filename(".rgignore");
+        builder.filter_entry(move |entry| {
+            let is_directory = || entry.file_type().is_some_and(|kind| kind.is_dir());
+            let is_excluded = || excluded.matched(entry.path(), is_directory()).is_ignore();
+            entry.depth() == 0 || (entry.file_name() != ".git" && (excluded.is_empty() || !is_excluded()))
+        });
+        builder
+    }
+}
+
+/// Where a walk in path order ended before its time.
+pub(crate) struct Frontier(PathBuf);
+
+impl Frontier {
+    /// Whether this file, or all below this directory, was visited.
+    pub(crate) fn is_behind(&self, path: &Path) -> bool {
+        path < self.0.as_path() && !self.0.starts_with(path)
+    }
+}
+
+/// Calls `visit` for the files in path order, on this thread: what is wanted is often found in the first of them.
+///
+/// After `limit` it gives up and answers where it came to; none when it saw all files or the visitor had enough.
+pub(crate) fn first_files(
+    walk: &Walk<'_>,
+    stopped: &AtomicBool,
+    limit: Duration,
+    mut visit: impl FnMut(&DirEntry) -> ControlFlow<()>,
+) -> Option<Frontier> {
+    let start = Instant::now();
+    let mut builder = walk.builder();
+    for entry in builder.sort_by_file_name(std::ffi::OsStr::cmp).build() {
+        if stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let Ok(entry) = entry else { continue };
+        if start.elapsed() > limit {
+            return Some(Frontier(entry.into_path()));
+        }
+        if entry.file_type().is_some_and(|kind| kind.is_file()) && visit(&entry).is_break() {
+            return None;
+        }
+    }
+    None
+}
+
 /// Calls `visit` for every file, on several threads at once and in no order.
 ///
 /// A new visitor is made for each thread by `make_visitor`. A directory that `is_wanted` does not want is not entered.
@@ -36,15 +87,7 @@ pub(crate) fn files<V>(
 ) where
     V: FnMut(&DirEntry) -> ControlFlow<()> + Send,
 {
-    let excluded = walk.excluded.clone();
-    let mut builder = WalkBuilder::new(walk.root);
-    builder.hidden(!walk.is_hidden_included).add_custom_ignore_filename(".rgignore");
-    builder.filter_entry(move |entry| {
-        let is_directory = || entry.file_type().is_some_and(|kind| kind.is_dir());
-        let is_excluded = || excluded.matched(entry.path(), is_directory()).is_ignore();
-        entry.depth() == 0 || (entry.file_name() != ".git" && (excluded.is_empty() || !is_excluded()))
-    });
-    builder.build_parallel().run(|| {
+    walk.builder().build_parallel().run(|| {
         let (mut visit, is_wanted) = (make_visitor(), &is_wanted);
         Box::new(move |entry| {
             if stopped.load(Ordering::Relaxed) {

@@ -41,6 +41,7 @@ const BUDGETS: &[(&str, f64)] = &[
     ("grep, rare word, over rg", 1.2),
     ("grep, rare pattern, over rg", 1.2),
     ("grep, frequent word, over rg", 1.2),
+    ("grep, first 100 by path, over rg", 1.2),
     ("grep, rare word in *.rs, over rg", 1.2),
     ("glob **/*.rs, over rg", 1.2),
 ];

@@ -140,6 +140,7 @@ pub enum Wire {
 }
 
 pub struct Builder {
+    wrapper: Vec<String>,
     arguments: Vec<String>,
     config: Vec<Value>,
     env: Vec<(String, String)>,
@@ -165,6 +166,12 @@ impl Builder {
 
     pub fn arguments(mut self, arguments: &[&str]) -> Self {
         self.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self
+    }
+
+    /// Started by this command, which must become the agent: its process is the one that is watched.
+    pub fn started_by(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(|word| (*word).to_owned()).collect();
         self
     }
 
@@ -209,8 +216,10 @@ impl Builder {
         for over in self.config {
             merge(&mut config, over);
         }
-        let mut command = Command::new(binary());
+        let mut words = self.wrapper.iter().map(PathBuf::from).chain([binary()]);
+        let mut command = Command::new(words.next().unwrap());
         command
+            .args(words)
             .args(&self.arguments)
             .current_dir(scratch.root())
             .env_clear()
@@ -599,6 +608,7 @@ pub struct Agent {
 impl Agent {
     pub fn builder() -> Builder {
         Builder {
+            wrapper: Vec::new(),
             arguments: vec!["acp".to_owned()],
             config: Vec::new(),
             env: Vec::new(),

@@ -100,11 +100,17 @@ pub fn check_envelope(message: &Value) -> Result<(), String> {
 
 fn check_event(params: &Value) -> Result<(), String> {
     let event = &params["event"];
-    let is_event = params["sessionId"].as_str().is_some_and(|id| id.starts_with("ses_"))
+    let is_of_no_session =
+        ["config.updated", "file.edited", "mcp.tools.changed"].map(Value::from).contains(&event["type"]);
+    let is_named = match params["sessionId"].as_str() {
+        Some(id) => !is_of_no_session && id.starts_with("ses_"),
+        None => is_of_no_session,
+    };
+    let is_event = is_named
         && event["id"].as_str().is_some_and(|id| id.starts_with("evt_"))
         && event["type"].as_str().is_some_and(|name| name.contains('.'))
         && event["properties"].is_object()
-        && params.as_object().is_some_and(|params| params.len() == 2)
+        && params.as_object().is_some_and(|params| params.len() == if is_of_no_session { 1 } else { 2 })
         && event.as_object().is_some_and(|event| event.len() == 3);
     if is_event {
         Ok(())

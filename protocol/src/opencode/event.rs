@@ -166,6 +166,12 @@ pub enum EventPayload {
         /// Server name.
         server: String,
     },
+    /// Not OpenCode's, whose configuration holds until it is restarted.
+    #[serde(rename = "config.updated")]
+    ConfigUpdated {
+        /// Absolute path of the directory whose files say something else now.
+        directory: String,
+    },
 }
 
 /// How much a toast matters.
@@ -212,11 +218,12 @@ pub enum EventKind {
     FileEdited,
     Toast,
     McpToolsChanged,
+    ConfigUpdated,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [EventKind; 23] = [
+    pub const ALL: [EventKind; 24] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
         EventKind::SessionDeleted,
@@ -240,6 +247,7 @@ impl EventKind {
         EventKind::FileEdited,
         EventKind::Toast,
         EventKind::McpToolsChanged,
+        EventKind::ConfigUpdated,
     ];
 
     /// The name on the wire.
@@ -268,6 +276,7 @@ impl EventKind {
             EventKind::FileEdited => "file.edited",
             EventKind::Toast => "tui.toast.show",
             EventKind::McpToolsChanged => "mcp.tools.changed",
+            EventKind::ConfigUpdated => "config.updated",
         }
     }
 
@@ -304,6 +313,7 @@ impl EventPayload {
             EventPayload::FileEdited { .. } => EventKind::FileEdited,
             EventPayload::Toast { .. } => EventKind::Toast,
             EventPayload::McpToolsChanged { .. } => EventKind::McpToolsChanged,
+            EventPayload::ConfigUpdated { .. } => EventKind::ConfigUpdated,
         }
     }
 
@@ -331,7 +341,9 @@ impl EventPayload {
             EventPayload::PermissionAsked(request) => Some(&request.session_id),
             EventPayload::QuestionAsked(request) => Some(&request.session_id),
             EventPayload::SessionError { session_id, .. } => session_id.as_ref(),
-            EventPayload::FileEdited { .. } | EventPayload::McpToolsChanged { .. } => None,
+            EventPayload::FileEdited { .. }
+            | EventPayload::McpToolsChanged { .. }
+            | EventPayload::ConfigUpdated { .. } => None,
         }
     }
 }

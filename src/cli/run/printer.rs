@@ -110,7 +110,8 @@ impl Printer {
             | EventPayload::TodoUpdated { .. }
             | EventPayload::FileEdited { .. }
             | EventPayload::Toast { .. }
-            | EventPayload::McpToolsChanged { .. } => {}
+            | EventPayload::McpToolsChanged { .. }
+            | EventPayload::ConfigUpdated { .. } => {}
         }
     }
 

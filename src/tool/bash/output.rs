@@ -139,7 +139,10 @@ impl Output {
             },
             Err(error) => {
                 tracing::warn!(%error, "cannot save a command's output");
-                Finished { text: format!("...output truncated...\n\n{kept}"), is_truncated, saved: None }
+                let text = format!(
+                    "...output truncated...\n\nThe full output could not be saved: {error}\n\n{kept}"
+                );
+                Finished { text, is_truncated, saved: None }
             }
         }
     }
@@ -163,7 +166,11 @@ impl Output {
             let (path, mut file) = truncate::create(&directory)?;
             let mut n_left = MAX_SAVED_BYTES;
             while let Some(chunk) = chunks.blocking_recv() {
-                append(&mut file, &chunk, &mut n_left)?;
+                if let Err(error) = append(&mut file, &chunk, &mut n_left) {
+                    // What nobody is told of must not take the room that is left.
+                    let _ = std::fs::remove_file(&path);
+                    return Err(error);
+                }
             }
             Ok(path)
         };

@@ -1,0 +1,76 @@
+//! Tells a client what is different for its sessions when the files of their directory were read again.
+
+use std::sync::{Arc, Weak};
+
+use futures_util::future::{self, BoxFuture};
+use windlass_protocol::{
+    acp::schema::{ConfigOptionUpdate, CurrentModeUpdate, Notice, NoticeSeverity, SessionUpdate},
+    opencode::event::Event,
+};
+
+use super::{commands, connection::Connection, options, session::FrontSession, settings};
+use crate::{bus::Subscriber, config::Warning};
+
+/// Listens for `config.updated`.
+pub struct Reloads(pub Weak<Connection>);
+
+impl Subscriber for Reloads {
+    fn deliver(&self, _event: &Arc<Event>) {
+        let Some(connection) = self.0.upgrade() else { return };
+        let wants_notices = connection.client().is_some_and(|client| client.notices);
+        for (id, front) in connection.sessions().iter_mut() {
+            for update in updates(front, wants_notices) {
+                settings::notify(&connection, id, update);
+            }
+        }
+    }
+
+    fn room(&self) -> BoxFuture<'_, ()> {
+        Box::pin(future::ready(()))
+    }
+}
+
+/// What the client does not know yet of a session's files as they are now.
+fn updates(front: &mut FrontSession, wants_notices: bool) -> Vec<SessionUpdate> {
+    let loaded = front.workspace.loaded();
+    let before = std::mem::replace(&mut front.shown, loaded.clone());
+    if Arc::ptr_eq(&before, &loaded) {
+        return Vec::new();
+    }
+    let mut updates = Vec::new();
+    let agent = options::current_agent(&loaded, front);
+    if agent != options::current_agent(&before, front) {
+        updates.push(SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(agent.to_owned())));
+    }
+    let config_options = options::config_options(&loaded, front);
+    if config_options != options::config_options(&before, front) {
+        updates.push(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(config_options)));
+    }
+    let commands = commands::update(&loaded);
+    if commands != commands::update(&before) {
+        updates.push(SessionUpdate::AvailableCommandsUpdate(commands));
+    }
+    let new = loaded.warnings.iter().filter(|it| !is_among(it, &before.warnings));
+    if wants_notices {
+        updates.extend(new.map(|warning| SessionUpdate::Notice(notice(warning))));
+        let is_mended = !before.warnings.is_empty() && loaded.warnings.is_empty();
+        updates.extend(is_mended.then(|| {
+            SessionUpdate::Notice(Notice::new(NoticeSeverity::Info, "The whole configuration is used again."))
+        }));
+    } else {
+        let still = loaded.warnings.iter().filter(|it| is_among(it, &front.untold));
+        front.untold = still.chain(new).cloned().collect();
+    }
+    updates
+}
+
+/// Whether it was told before, be it of another line: a file that is being mended moves its other mistakes.
+fn is_among(warning: &Warning, told: &[Warning]) -> bool {
+    told.iter().any(|it| (&it.source, &it.message) == (&warning.source, &warning.message))
+}
+
+/// Something in the configuration that is ignored.
+pub fn notice(warning: &Warning) -> Notice {
+    Notice::new(NoticeSeverity::Warning, "Part of the configuration is ignored.")
+        .description(warning.to_string())
+}

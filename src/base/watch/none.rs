@@ -1,0 +1,23 @@
+//! Stands in where the system has no inotify: there is nothing to watch with, and whoever asks is told so.
+
+use std::{convert::Infallible, io, time::SystemTime};
+
+use super::Target;
+
+/// Cannot be made.
+pub struct Watcher(Infallible);
+
+impl Watcher {
+    /// Always fails.
+    pub fn new() -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "files cannot be watched on this system"))
+    }
+
+    pub fn follow(&mut self, _targets: &[Target], _since: SystemTime) -> io::Result<bool> {
+        match self.0 {}
+    }
+
+    pub async fn changed(&mut self) -> io::Result<()> {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,180 @@
+//! Keeps a workspace up to date: watches what its files were read from and reads them again when that changes.
+
+use std::{
+    io,
+    sync::{Arc, Weak, atomic::Ordering},
+    time::{Duration, Instant, SystemTime},
+};
+
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+use windlass_protocol::opencode::event::EventPayload;
+
+use super::{Engine, EngineError, Loaded, Workspace, workspace::Moment};
+use crate::{
+    base::{
+        lock::lock,
+        watch::{Target, Watcher},
+    },
+    config::remote,
+    library,
+};
+
+/// How long nothing may happen before a change counts as complete: editors write in several steps.
+const QUIET: Duration = Duration::from_millis(50);
+/// How long a change may go on before it is looked at all the same.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long an organisation's configuration counts as fresh.
+const FRESH: Duration = Duration::from_secs(300);
+
+impl Engine {
+    /// Watches what a workspace was read from, until the workspace ends. Returns at once; does nothing the second
+    /// time.
+    pub fn watch(&self, workspace: &Arc<Workspace>) {
+        let mut reloading = lock(&workspace.reloading);
+        if reloading.is_none() {
+            let task = run(self.clone(), Arc::downgrade(workspace), workspace.is_stale.clone());
+            *reloading = Some(AbortOnDropHandle::new(tokio::spawn(task)));
+        }
+    }
+
+    /// Reads a workspace's files now. What is new holds from the next turn on.
+    pub(super) async fn read_again(&self, workspace: &Workspace) -> Result<(), EngineError> {
+        let read_at = Moment::now();
+        let mut loaded = self.inspect_files(workspace.directory()).await?;
+        self.0.pages.prepare(&library::instruction_urls(&loaded.config));
+        self.refresh_agents(&loaded);
+        self.refresh_skills(&loaded);
+        let before = workspace.loaded();
+        // A model that was chosen in one session meanwhile is not forced on the others.
+        loaded.last_used.clone_from(&before.last_used);
+        for warning in loaded.warnings.iter().filter(|it| !before.warnings.contains(it)) {
+            tracing::warn!("{warning}");
+        }
+        self.exchange(workspace, loaded, read_at);
+        // A key that was added may be an organisation's.
+        self.fetch_and_read_again(true);
+        Ok(())
+    }
+
+    /// Has organisations' configurations fetched in the background when they are no longer fresh, and what they
+    /// change read again.
+    pub(super) fn refresh_remote_config(&self) {
+        {
+            let mut refreshed = lock(&self.0.refreshed);
+            if refreshed.is_some_and(|at| at.elapsed() < FRESH) {
+                return;
+            }
+            *refreshed = Some(Instant::now());
+        }
+        self.fetch_and_read_again(false);
+    }
+
+    fn fetch_and_read_again(&self, only_new: bool) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            let (environment, paths) = (engine.0.environment.clone(), engine.0.paths.clone());
+            let entries = tokio::task::spawn_blocking(move || remote::entries(&environment, &paths)).await;
+            let entries = entries.unwrap_or_default();
+            let is_known = {
+                let mut organisations = lock(&engine.0.organisations);
+                let before = std::mem::replace(&mut *organisations, entries);
+                before == *organisations
+            };
+            if only_new && is_known || !engine.fetch_remote_config().await {
+                return;
+            }
+            let workspaces: Vec<Arc<Workspace>> = lock(&engine.0.workspaces).values().cloned().collect();
+            for workspace in workspaces {
+                if let Err(error) = engine.read_again(&workspace).await {
+                    tracing::warn!("{} was not read again: {error}", workspace.directory().display());
+                }
+            }
+            tracing::info!("an organisation's configuration changed and was read again");
+        });
+    }
+
+    /// Lets freshly read files hold, and says so when they are different.
+    pub(super) fn exchange(&self, workspace: &Workspace, loaded: Loaded, read_at: Moment) {
+        if workspace.replace(loaded, read_at) {
+            let directory = workspace.directory().display().to_string();
+            tracing::info!(directory, "the configuration has changed");
+            self.bus().publish(EventPayload::ConfigUpdated { directory });
+        }
+    }
+}
+
+/// One reading at a time; whatever happens during one leads to one more.
+async fn run(engine: Engine, workspace: Weak<Workspace>, is_stale: Arc<Notify>) {
+    let mut eyes = Eyes::new();
+    while let Some((sources, read_at)) = workspace.upgrade().map(|it| (it.loaded().sources(), it.read_at())) {
+        let (back, is_stale_already) =
+            match tokio::task::spawn_blocking(move || eyes.follow(sources, read_at.wall)).await {
+                Ok(followed) => followed,
+                // The runtime ends.
+                Err(_) => return,
+            };
+        eyes = back;
+        if let Some(workspace) = workspace.upgrade() {
+            workspace.is_blind.store(eyes.0.is_none(), Ordering::Relaxed);
+        }
+        // What happened to it before it was watched counts too.
+        if !is_stale_already {
+            tokio::select! {
+                () = eyes.changed() => {}
+                () = is_stale.notified() => {}
+            }
+        }
+        let Some(workspace) = workspace.upgrade() else { return };
+        if let Err(error) = engine.read_again(&workspace).await {
+            tracing::warn!(%error, "the configuration was not read again; what held before still holds");
+        }
+    }
+}
+
+/// The watcher, as long as the system lets us have one.
+struct Eyes(Option<Watcher>);
+
+impl Eyes {
+    fn new() -> Self {
+        match Watcher::new() {
+            Ok(watcher) => Self(Some(watcher)),
+            Err(error) => Self::blind(&error),
+        }
+    }
+
+    fn blind(error: &io::Error) -> Self {
+        tracing::warn!(
+            %error,
+            "configuration files cannot be watched, so they are read at the beginning of each turn. \
+             On Linux `sysctl fs.inotify` has the limits"
+        );
+        Self(None)
+    }
+
+    /// Does blocking reads of directories.
+    fn follow(mut self, sources: Vec<Target>, since: SystemTime) -> (Self, bool) {
+        match self.0.as_mut().map(|watcher| watcher.follow(&sources, since)) {
+            Some(Ok(has_changed)) => (self, has_changed),
+            Some(Err(error)) => (Self::blind(&error), false),
+            None => (self, false),
+        }
+    }
+
+    /// Ends when a change seems complete.
+    async fn changed(&mut self) {
+        let Some(watcher) = &mut self.0 else { return std::future::pending().await };
+        let mut seen = watcher.changed().await;
+        let end = tokio::time::Instant::now() + PATIENCE;
+        while seen.is_ok() && tokio::time::Instant::now() < end {
+            let quiet = tokio::time::Instant::now() + QUIET;
+            match tokio::time::timeout_at(quiet.min(end), watcher.changed()).await {
+                Ok(next) => seen = next,
+                Err(_) => return,
+            }
+        }
+        if let Err(error) = seen {
+            *self = Self::blind(&error);
+        }
+    }
+}
