@@ -21,6 +21,7 @@ pub mod layer;
 pub mod layers;
 pub mod lower;
 pub mod markdown;
+pub mod market;
 pub mod merge;
 pub mod paths;
 pub mod remote;
@@ -67,6 +68,8 @@ pub struct Config {
     /// allow again.
     pub managed: Vec<Rule>,
     pub agents: BTreeMap<String, AgentConfig>,
+    /// Rules of agents that came over the network, which stand below the user's.
+    pub fetched_rules: BTreeMap<String, Vec<Rule>>,
     pub commands: BTreeMap<String, CommandConfig>,
     pub skills: SkillsConfig,
     /// Directories whose subdirectories hold agents, commands and skills as files, the weakest first.

@@ -32,6 +32,7 @@ use crate::{
     tool::{self, truncate},
 };
 
+mod agent_urls;
 mod answer;
 pub mod approvals;
 mod asks;
@@ -93,7 +94,8 @@ struct Inner {
     bus: Bus,
     http: http::Client,
     pages: pages::Pages,
-    skill_urls: skill_urls::SkillUrls,
+    agent_urls: download::Asked,
+    skill_urls: download::Asked,
     asks: asks::Asks,
     questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
@@ -187,7 +189,8 @@ impl Engine {
         let http = http::Client::default();
         Self(Arc::new(Inner {
             pages: pages::Pages::new(http.clone(), paths.pages()),
-            skill_urls: skill_urls::SkillUrls::default(),
+            agent_urls: download::Asked::default(),
+            skill_urls: download::Asked::default(),
             storage: Storage::new(paths.database()),
             environment,
             paths,
@@ -296,6 +299,7 @@ impl Engine {
         let loaded = self.read_files(directory).await?;
         self.refresh_remote_config();
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
+        self.refresh_agents(&loaded);
         self.refresh_skills(&loaded);
         let workspace = {
             let mut workspaces = lock(&self.0.workspaces);

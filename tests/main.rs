@@ -27,6 +27,7 @@ mod files;
 mod guard;
 mod initialize;
 mod instructions;
+mod market;
 mod mcp;
 mod output;
 mod own_commands;

@@ -21,7 +21,7 @@ pub struct ConfigArgs {
     /// Show keys, tokens, headers and environments instead of stars.
     #[arg(long)]
     show_secrets: bool,
-    /// Fetch an organisation's configuration first.
+    /// Fetch an organisation's configuration and marketplaces' agents first.
     #[arg(long, global = true)]
     refresh: bool,
     /// The directory that is asked about; the working directory unless given.
@@ -51,6 +51,7 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
     runtime::block_on(async move {
         if args.refresh {
             engine.fetch_remote_config().await;
+            engine.fetch_agents(&directory).await;
         }
         match args.command {
             None => show(&environment, &paths, &directory, &args),

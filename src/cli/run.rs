@@ -279,8 +279,13 @@ async fn open(
     let directory =
         directory.map_err(|(dir, error)| Failure::Failed(format!("{dir} cannot be used: {error}.")))?;
     let workspace = engine.workspace(&directory).await?;
-    let loaded = workspace.loaded();
+    let mut loaded = workspace.loaded();
     if let Some(agent) = &args.agent {
+        if loaded.agent(agent).is_none() {
+            // It may be one of a server that was never asked before.
+            engine.agents_settled().await;
+            loaded = workspace.loaded();
+        }
         check_agent(&loaded, agent)?;
     }
     let chosen = args.model.as_deref().map(|model| parse_model(&loaded, model)).transpose()?;

@@ -331,7 +331,7 @@ impl Checker<'_> {
 }
 
 /// What keeps a name from being one of an agent or a command.
-fn name_problem(name: &str) -> Option<&'static str> {
+pub fn name_problem(name: &str) -> Option<&'static str> {
     if name.trim().is_empty() {
         return Some("its name is empty");
     }

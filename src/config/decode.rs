@@ -80,6 +80,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hook: Option<Hook<'_>>) -> (
         permission: permission(&raw, &layers, home),
         managed: rules_of(of_kind(Kind::Managed), home),
         agents: agents(&raw, &layers),
+        fetched_rules: fetched_rules(&layers, home),
         commands: decode_key(&raw, "command").unwrap_or_default(),
         skills: decode_key(&raw, "skills").unwrap_or_default(),
         directories,
@@ -181,7 +182,7 @@ fn rules_of<'a>(layers: impl Iterator<Item = &'a Layer>, home: &Path) -> Vec<Rul
 fn agents(raw: &Map<String, Value>, layers: &[Layer]) -> BTreeMap<String, AgentConfig> {
     // See `permission` for why the merged object would not do.
     let mut permissions: HashMap<&str, Vec<Value>> = HashMap::new();
-    for layer in layers {
+    for layer in layers.iter().filter(|layer| layer.kind != Kind::Market) {
         for (name, agent) in layer.value.get("agent").and_then(Value::as_object).into_iter().flatten() {
             if let Some(permission) = agent.get("permission").filter(|permission| !permission.is_null()) {
                 permissions.entry(name).or_default().push(permission.clone());
@@ -201,6 +202,18 @@ fn agents(raw: &Map<String, Value>, layers: &[Layer]) -> BTreeMap<String, AgentC
         agents.insert(name.clone(), agent);
     }
     agents
+}
+
+fn fetched_rules(layers: &[Layer], home: &Path) -> BTreeMap<String, Vec<Rule>> {
+    let mut fetched: BTreeMap<String, Vec<Rule>> = BTreeMap::new();
+    for layer in layers.iter().filter(|layer| layer.kind == Kind::Market) {
+        for (name, agent) in layer.value.get("agent").and_then(Value::as_object).into_iter().flatten() {
+            if let Some(permission) = agent.get("permission") {
+                fetched.entry(name.clone()).or_default().extend(read_rules(permission, home).0);
+            }
+        }
+    }
+    fetched
 }
 
 fn mcp(

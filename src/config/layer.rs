@@ -20,6 +20,8 @@ pub enum Kind {
     Default,
     /// An organisation's, fetched and kept.
     Remote,
+    /// An agent of a server's list, fetched and kept.
+    Market,
     File,
     /// An agent or a command as a file.
     Markdown,

@@ -16,6 +16,7 @@ use super::{
     layer::{self, Findings, Kind, Layer},
     lower::lower,
     markdown::{self, Broken},
+    market,
     paths::Paths,
     remote,
     sources::{Leaf, leaves},
@@ -194,6 +195,7 @@ fn read_again(
     for managed in &paths.managed {
         reader.managed(managed);
     }
+    reader.market();
     reader.sources
 }
 
@@ -372,6 +374,41 @@ impl Reader<'_> {
         }
     }
 
+    /// Agents of marketplaces: weaker than everything that a person wrote, so that anybody may change them.
+    fn market(&mut self) {
+        let mut found = Vec::new();
+        for (url, place, _) in market_entries(&self.sources.layers, "urls") {
+            self.sources.watched.insert(market::cache_file(self.paths, &url));
+            let Some(kept) = market::kept(self.paths, &url) else { continue };
+            for problem in &kept.problems {
+                let message = format!("{}{url}: {problem}", place.message);
+                self.sources.findings.warnings.push(Warning { message, ..place.clone() });
+            }
+            found.extend(market::layers(kept, self.directory));
+        }
+        for (path, place, base) in market_entries(&self.sources.layers, "paths") {
+            let root = match path.strip_prefix("~/") {
+                Some(rest) => self.sources.environment.home.join(rest),
+                None => base.join(&path),
+            };
+            if !root.is_dir() {
+                let message = format!("{}{path} is not a directory", place.message);
+                self.sources.findings.warnings.push(Warning { message, ..place });
+                continue;
+            }
+            let read = markdown::read_agents(&root, &mut self.sources.findings);
+            self.sources.watched.extend(read.watched);
+            found.extend(read.layers);
+        }
+        let is_above = |layer: &Layer| !matches!(layer.kind, Kind::Default | Kind::Remote);
+        let at = self.sources.layers.iter().position(is_above).unwrap_or(self.sources.layers.len());
+        let above = self.sources.layers.split_off(at);
+        for layer in found {
+            self.push(layer);
+        }
+        self.sources.layers.extend(above);
+    }
+
     fn managed(&mut self, directory: &Path) {
         for name in NAMES {
             self.read_file(&directory.join(name), Kind::Managed, false);
@@ -384,6 +421,20 @@ impl Reader<'_> {
             layer.kind = Kind::Managed;
         }
     }
+}
+
+/// An element of a list in `windlass.agents`, and where the strongest source that has this list says it.
+fn market_entries(layers: &[Layer], list: &str) -> Vec<(String, Warning, PathBuf)> {
+    let list_of = |layer: &Layer| {
+        let list = layer.value.get("windlass")?.get("agents")?.get(list)?;
+        Some(list.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>())
+    };
+    let Some((layer, entries)) = layers.iter().rev().find_map(|layer| Some((layer, list_of(layer)?))) else {
+        return Vec::new();
+    };
+    let warning = |idx: usize| layer.warning(&["windlass", "agents", list, &idx.to_string()], String::new());
+    let entry = |(idx, entry)| (entry, warning(idx), layer.base.clone());
+    entries.into_iter().enumerate().map(entry).collect()
 }
 
 fn object(value: Value) -> Map<String, Value> {

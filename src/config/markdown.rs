@@ -102,6 +102,16 @@ pub fn read(directory: &Path, findings: &mut Findings) -> Read {
     read
 }
 
+/// Reads a directory of nothing but agents.
+pub fn read_agents(root: &Path, findings: &mut Findings) -> Read {
+    let mut read = Read::default();
+    for file in files(root, Definition::Agent, &mut read.watched, findings) {
+        read.layers.extend(definition(root, &file, Definition::Agent, findings));
+        read.watched.insert(file);
+    }
+    read
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Definition {
     Agent,

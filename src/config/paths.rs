@@ -53,6 +53,11 @@ impl Paths {
         self.data.join("cache/pages")
     }
 
+    /// Agents that were fetched for `windlass.agents.urls`.
+    pub fn market(&self) -> PathBuf {
+        self.data.join("cache/agents")
+    }
+
     /// Skills that were fetched for `skills.urls`.
     pub fn skills(&self) -> PathBuf {
         self.data.join("cache/skills")

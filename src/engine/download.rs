@@ -1,10 +1,89 @@
 //! Fetches what a configuration names by URL: bounded, by http or https alone, and never from https to http.
 
-use reqwest::{Url, header::LOCATION};
+use std::{
+    collections::HashMap,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
-use crate::provider::http;
+use reqwest::{Url, header::LOCATION};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
+
+use crate::{base::lock::lock, provider::http};
 
 const MAX_REDIRECTS: usize = 5;
+/// How long a file may take, and how long whoever has nothing yet waits for a first answer.
+const LIMIT: Duration = Duration::from_secs(5);
+/// How long what was fetched counts as new.
+const FRESH: Duration = Duration::from_secs(600);
+
+/// Which URLs were asked, and which are being asked for the first time ever.
+pub struct Asked {
+    at: Mutex<HashMap<String, Instant>>,
+    n_unknown: watch::Sender<usize>,
+    /// Ended with this.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { at: Mutex::default(), n_unknown: watch::Sender::new(0), tasks: Mutex::default() }
+    }
+}
+
+impl Asked {
+    /// Starts a task that asks a URL, unless it was asked just now; never waits. The task drops what it is given as
+    /// soon as something is known of the URL.
+    pub fn begin<F>(&self, url: &str, ask: impl FnOnce(First) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        {
+            let mut at = lock(&self.at);
+            if at.get(url).is_some_and(|at| at.elapsed() < FRESH) {
+                return;
+            }
+            at.insert(url.to_owned(), Instant::now());
+        }
+        self.n_unknown.send_modify(|n_unknown| *n_unknown += 1);
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(ask(First(self.n_unknown.clone())));
+    }
+
+    /// Waits until something is known of every URL, now or from an earlier process; not long.
+    pub async fn settled(&self) {
+        let mut n_unknown = self.n_unknown.subscribe();
+        // The sender is our own.
+        let _ = timeout(LIMIT, n_unknown.wait_for(|n_unknown| *n_unknown == 0)).await;
+    }
+}
+
+/// Counts a URL as unknown while it lives.
+pub struct First(watch::Sender<usize>);
+
+impl Drop for First {
+    fn drop(&mut self) {
+        self.0.send_modify(|n_unknown| *n_unknown = n_unknown.saturating_sub(1));
+    }
+}
+
+/// The URL of a path below another URL.
+pub fn below(base: &Url, path: &[&str]) -> Result<Url, String> {
+    let mut url = base.clone();
+    url.path_segments_mut()
+        .map_err(|()| "it is not a URL with a path".to_owned())?
+        .pop_if_empty()
+        .extend(path);
+    Ok(url)
+}
+
+/// What is fetched, when it is fetched in time.
+pub async fn limited<T>(fetching: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    timeout(LIMIT, fetching)
+        .await
+        .unwrap_or_else(|_| Err(format!("there was no answer within {} s", LIMIT.as_secs())))
+}
 
 /// The bytes behind a URL; else why there are none.
 pub async fn get(client: &http::Client, url: Url, max_bytes: usize) -> Result<Vec<u8>, String> {

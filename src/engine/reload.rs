@@ -42,6 +42,7 @@ impl Engine {
         let read_at = Moment::now();
         let mut loaded = self.inspect_files(workspace.directory()).await?;
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
+        self.refresh_agents(&loaded);
         self.refresh_skills(&loaded);
         let before = workspace.loaded();
         // A model that was chosen in one session meanwhile is not forced on the others.

@@ -1,17 +1,18 @@
 //! Fetches the skills behind `skills.urls` in the background, a version of each once, and has what is new read.
 
 use std::{
-    collections::HashMap,
     path::{Path, PathBuf},
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use reqwest::Url;
-use tokio::{sync::watch, task::JoinSet, time::timeout};
+use tokio::time::timeout;
 
-use super::{Engine, Loaded, download};
+use super::{
+    Engine, Loaded,
+    download::{self, First, below, limited},
+};
 use crate::{
     base::{hash::fnv, lock::lock},
     config::paths::Paths,
@@ -19,10 +20,6 @@ use crate::{
     provider::http,
 };
 
-/// How long a file may take, and how long whoever has nothing yet waits for a first answer.
-const LIMIT: Duration = Duration::from_secs(5);
-/// How long what was fetched counts as new.
-const FRESH: Duration = Duration::from_secs(600);
 /// How long one URL may take altogether; what is not fetched by then is left for the next time.
 const WHOLE_LIMIT: Duration = Duration::from_secs(60);
 const MAX_AT_ONCE: usize = 4;
@@ -30,46 +27,18 @@ const MAX_INDEX_BYTES: usize = 1024 * 1024;
 const MAX_FILE_BYTES: usize = 5 * 1024 * 1024;
 const MAX_SKILL_BYTES: usize = 20 * 1024 * 1024;
 
-/// Which URLs were asked, and which are being asked for the first time ever.
-pub struct SkillUrls {
-    asked: Mutex<HashMap<String, Instant>>,
-    n_unknown: watch::Sender<usize>,
-    /// Ended with this.
-    tasks: Mutex<JoinSet<()>>,
-}
-
-impl Default for SkillUrls {
-    fn default() -> Self {
-        Self { asked: Mutex::default(), n_unknown: watch::Sender::new(0), tasks: Mutex::default() }
-    }
-}
-
 impl Engine {
     /// Has skills fetched that are not known or no longer new; never waits. What is new holds from the next turn on.
     pub(super) fn refresh_skills(&self, loaded: &Loaded) {
-        let SkillUrls { asked, n_unknown, tasks } = &self.0.skill_urls;
         for url in &loaded.config.skills.urls {
-            {
-                let mut asked = lock(asked);
-                if asked.get(url).is_some_and(|at| at.elapsed() < FRESH) {
-                    continue;
-                }
-                asked.insert(url.clone(), Instant::now());
-            }
-            n_unknown.send_modify(|n_unknown| *n_unknown += 1);
-            let first = First(n_unknown.clone());
-            let (engine, url) = (self.clone(), url.clone());
-            let mut tasks = lock(tasks);
-            while tasks.try_join_next().is_some() {}
-            tasks.spawn(async move { engine.refresh_url(&url, first).await });
+            let (engine, own) = (self.clone(), url.clone());
+            self.0.skill_urls.begin(url, |first| async move { engine.refresh_url(&own, first).await });
         }
     }
 
     /// Waits until every URL was answered once, now or in an earlier process; not long.
     pub async fn skills_settled(&self) {
-        let mut n_unknown = self.0.skill_urls.n_unknown.subscribe();
-        // The sender is the engine's own.
-        let _ = timeout(LIMIT, n_unknown.wait_for(|n_unknown| *n_unknown == 0)).await;
+        self.0.skill_urls.settled().await;
     }
 
     async fn refresh_url(&self, url: &str, first: First) {
@@ -102,15 +71,6 @@ impl Engine {
                 tracing::warn!("{} was not read again: {error}", workspace.directory().display());
             }
         }
-    }
-}
-
-/// Counts a URL as unknown while it lives.
-struct First(watch::Sender<usize>);
-
-impl Drop for First {
-    fn drop(&mut self) {
-        self.0.send_modify(|n_unknown| *n_unknown = n_unknown.saturating_sub(1));
     }
 }
 
@@ -154,21 +114,6 @@ async fn index(client: &http::Client, url: &str) -> Result<(Url, Vec<Listed>, Ve
     let text = limited(download::get(client, below(&base, &["index.json"])?, MAX_INDEX_BYTES)).await?;
     let (listed, problems) = urls::read_index(&text).map_err(|reason| format!("index.json {reason}"))?;
     Ok((base, listed, problems))
-}
-
-fn below(base: &Url, path: &[&str]) -> Result<Url, String> {
-    let mut url = base.clone();
-    url.path_segments_mut()
-        .map_err(|()| "it is not a URL with a path".to_owned())?
-        .pop_if_empty()
-        .extend(path);
-    Ok(url)
-}
-
-async fn limited<T>(fetching: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    timeout(LIMIT, fetching)
-        .await
-        .unwrap_or_else(|_| Err(format!("there was no answer within {} s", LIMIT.as_secs())))
 }
 
 /// Makes the directory of the skill's version, unless it is there; its name.

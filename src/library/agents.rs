@@ -12,7 +12,7 @@ use super::Agent;
 use crate::config::{
     Config, Warning,
     decode::parse_model,
-    rules::{deciding, defaults, impose, read_rules, rule, rules_from_tools, strictest},
+    rules::{deciding, defaults, impose, read_rules, rule, rules_from_tools, strictest, wildcard},
 };
 
 /// See [`super::agents`].
@@ -26,7 +26,10 @@ pub(super) fn agents(config: &Config) -> (Vec<Agent>, Vec<Warning>) {
             continue;
         }
         let agent = agents.entry(name.clone()).or_insert_with(|| {
-            let permission = [defaults(&config.paths), config.permission.clone()].concat();
+            let permission = match config.fetched_rules.get(name) {
+                Some(fetched) => narrowed(fetched, config),
+                None => [defaults(&config.paths), config.permission.clone()].concat(),
+            };
             Agent { native: false, ..blank(name, AgentMode::All, permission) }
         });
         configure(agent, agent_config, config);
@@ -154,6 +157,26 @@ fn built_in(config: &Config) -> Vec<Agent> {
         internal("summary", include_str!("prompts/summary.txt")),
         internal("compaction", include_str!("prompts/compaction.txt")),
     ]
+}
+
+/// The rules of an agent that came over the network: where the user says nothing they hold as far as they are not
+/// looser than the defaults, and what such an agent denies itself altogether stays denied.
+fn narrowed(fetched: &[Rule], config: &Config) -> Vec<Rule> {
+    let base = defaults(&config.paths);
+    let is_broad = |rule: &&Rule| rule.action == Action::Allow && rule.pattern == "*";
+    let again = base.iter().filter(|rule| !is_broad(rule)).cloned();
+    let is_whole = |idx: usize, held: &Rule| {
+        let concerns = |later: &Rule| {
+            wildcard(&held.permission, &later.permission) || wildcard(&later.permission, &held.permission)
+        };
+        let is_excepted =
+            fetched.iter().skip(idx + 1).any(|later| later.action != Action::Deny && concerns(later));
+        held.action == Action::Deny && held.pattern == "*" && !is_excepted
+    };
+    let denied = fetched.iter().enumerate().filter(|(idx, held)| is_whole(*idx, held));
+    let denied = denied.map(|(_, held)| held.clone());
+    let user = config.permission.iter().cloned();
+    base.iter().chain(fetched).cloned().chain(again).chain(user).chain(denied).collect()
 }
 
 fn blank(name: &str, mode: AgentMode, permission: Vec<Rule>) -> Agent {

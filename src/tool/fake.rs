@@ -174,6 +174,7 @@ impl Project {
             permission: Vec::new(),
             managed: Vec::new(),
             agents: BTreeMap::new(),
+            fetched_rules: BTreeMap::new(),
             commands: BTreeMap::new(),
             skills: Default::default(),
             directories: Vec::new(),

@@ -221,8 +221,21 @@ pub struct ExperimentalSettings {
 pub struct WindlassSettings {
     /// Whether an existing file is changed only when the session knows it as it is.
     pub file_time: Option<bool>,
+    /// Where else agents are: marketplaces.
+    pub agents: MarketSettings,
     /// Where `websearch` and `codesearch` ask instead of Exa.
     pub exa_url: Option<String>,
     /// Where `websearch` asks instead of Parallel.
     pub parallel_url: Option<String>,
+}
+
+/// `windlass.agents`: agents that nobody configured one by one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MarketSettings {
+    /// Directories of markdown agents, from the directory of the file that names them.
+    pub paths: Vec<String>,
+    /// Addresses of lists of agents: of a directory with `index.json`, or of a `.json` file.
+    pub urls: Vec<String>,
 }

@@ -1,0 +1,215 @@
+//! Agents of a marketplace, which `windlass.agents` names: directories of files, and what servers list.
+//!
+//! Nobody chose these agents one by one, so they are the weakest source: whatever the user says of an agent holds over
+//! them. Rules that come over the network can only narrow what the user's rules allow, and nothing is substituted in
+//! such a text: an agent that asks for `{env:KEY}` would carry the key to whoever answers it.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    check::name_problem,
+    frontmatter,
+    layer::{Kind, Layer},
+    paths::Paths,
+};
+use crate::base::hash::fnv;
+
+/// Agents that one server may list.
+const MAX_AGENTS: usize = 200;
+const MAX_PATH_BYTES: usize = 255;
+
+/// Agents that come with windlass; a server says nothing of these.
+const BUILT_IN: [&str; 7] = ["build", "plan", "general", "explore", "title", "summary", "compaction"];
+
+/// An agent as a server lists it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    pub name: String,
+    pub version: Option<String>,
+    pub text: Text,
+}
+
+/// Where what an agent is stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Text {
+    /// In the list itself.
+    Here(Map<String, Value>),
+    /// In a markdown file, by its path from the list.
+    File(String),
+}
+
+/// What was kept of a URL.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    pub url: String,
+    pub agents: Vec<KeptAgent>,
+    /// What was wrong when it was fetched last, for the user to see.
+    pub problems: Vec<String>,
+}
+
+/// An agent that was kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeptAgent {
+    pub name: String,
+    /// With the same version and file it is not fetched again.
+    pub version: Option<String>,
+    pub file: Option<String>,
+    pub definition: Map<String, Value>,
+}
+
+/// Reads what a server lists: the agents that can be used, and why others cannot.
+///
+/// It is `{"agents": [{"name": …, "file": "x.md", "version": …}, {"name": …, "prompt": …}]}`, the list alone, or
+/// OpenCode's own `{"agent": {"<name>": {…}}}`.
+pub fn read_index(text: &[u8]) -> Result<(Vec<Listed>, Vec<String>), String> {
+    let index: Value = serde_json::from_slice(text).map_err(|error| format!("is not JSON ({error})"))?;
+    let entries: Vec<(Option<&str>, &Value)> = match (&index, index.get("agents"), index.get("agent")) {
+        (Value::Array(list), ..) | (_, Some(Value::Array(list)), _) => {
+            list.iter().map(|entry| (None, entry)).collect()
+        }
+        (_, None, Some(Value::Object(agents))) | (_, Some(Value::Object(agents)), _) => {
+            agents.iter().map(|(name, entry)| (Some(name.as_str()), entry)).collect()
+        }
+        _ => return Err("has no list `agents`".to_owned()),
+    };
+    let n_entries = entries.len();
+    let mut listed: Vec<Listed> = Vec::new();
+    let mut problems = Vec::new();
+    for (idx, (name, entry)) in entries.into_iter().enumerate() {
+        if listed.len() == MAX_AGENTS {
+            problems
+                .push(format!("lists {n_entries} agents; those after the first {MAX_AGENTS} are left out"));
+            break;
+        }
+        match read_entry(name, entry) {
+            Ok(agent) if listed.iter().any(|other| other.name == agent.name) => {
+                problems.push(format!("lists the agent `{}` twice; the first holds", agent.name));
+            }
+            Ok(agent) => listed.push(agent),
+            Err(reason) => problems.push(format!("agent {} of its list is left out: {reason}", idx + 1)),
+        }
+    }
+    Ok((listed, problems))
+}
+
+fn read_entry(name: Option<&str>, entry: &Value) -> Result<Listed, String> {
+    let Value::Object(entry) = entry else { return Err("it is not an object".to_owned()) };
+    let text = |key: &str| entry.get(key).and_then(Value::as_str);
+    let name = name.or(text("id")).or(text("name")).ok_or("it has no `name`")?;
+    if let Some(problem) = name_problem(name) {
+        return Err(format!("{name:?}: {problem}"));
+    }
+    if BUILT_IN.contains(&name) {
+        return Err(format!("`{name}` is built in, and only your own files change it"));
+    }
+    let version = match entry.get("version") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(version)) => Some(version.clone()),
+        Some(version) => Some(version.to_string()),
+    };
+    let text = match entry.get("file") {
+        Some(Value::String(file)) if is_below(file) => Text::File(file.clone()),
+        Some(file) => return Err(format!("its file {file} is not a path below the list")),
+        None => {
+            let mut definition = entry.clone();
+            definition.shift_remove("id");
+            definition.shift_remove("version");
+            if definition.get("name").and_then(Value::as_str) == Some(name) {
+                definition.shift_remove("name");
+            }
+            for (from, to) in [("systemPrompt", "prompt"), ("permissions", "permission")] {
+                if let Some(value) = definition.shift_remove(from) {
+                    definition.entry(to).or_insert(value);
+                }
+            }
+            Text::Here(usable(definition))
+        }
+    };
+    Ok(Listed { name: name.to_owned(), version, text })
+}
+
+/// What an agent's markdown file says.
+pub fn read_file(text: &str) -> Result<Map<String, Value>, String> {
+    let front_matter = frontmatter::split(text).map_err(|error| error.to_string())?;
+    let mut definition = front_matter.data;
+    let prompt = front_matter.body.trim();
+    if !prompt.is_empty() {
+        definition.insert("prompt".to_owned(), Value::from(prompt));
+    }
+    Ok(usable(definition))
+}
+
+/// Leaves out what a server has no say in, and says older spellings in the newer one.
+fn usable(mut definition: Map<String, Value>) -> Map<String, Value> {
+    definition.shift_remove("disable");
+    if let Some(Value::Object(tools)) = definition.shift_remove("tools") {
+        let mut rules = Map::new();
+        for (tool, is_enabled) in tools {
+            let permission =
+                if matches!(tool.as_str(), "write" | "patch") { "edit".to_owned() } else { tool };
+            if is_enabled == Value::Bool(false) {
+                rules.insert(permission, Value::from("deny"));
+            }
+        }
+        if let Some(Value::Object(permission)) = definition.shift_remove("permission") {
+            rules.extend(permission);
+        }
+        definition.insert("permission".to_owned(), Value::Object(rules));
+    }
+    definition
+}
+
+/// Whether a path stays below where it starts, on every system and in a URL.
+fn is_below(path: &str) -> bool {
+    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    let is_bad = |letter: char| letter.is_control() || matches!(letter, '\\' | ':' | '%' | '?' | '#');
+    path.len() <= MAX_PATH_BYTES && path.split('/').all(is_plain) && !path.contains(is_bad)
+}
+
+/// Where the agents of a URL are kept.
+pub fn cache_file(paths: &Paths, url: &str) -> PathBuf {
+    paths.market().join(format!("{:016x}.json", fnv(url.as_bytes())))
+}
+
+/// What was kept of a URL; `None` when nothing was. Blocking.
+pub fn kept(paths: &Paths, url: &str) -> Option<Kept> {
+    let text = fs::read(cache_file(paths, url)).ok()?;
+    let kept: Kept = serde_json::from_slice(&text).ok()?;
+    // Two URLs may share a file.
+    Some(kept).filter(|kept| kept.url == url)
+}
+
+/// Keeps what a URL has. Blocking.
+pub fn keep(paths: &Paths, kept: &Kept) -> io::Result<()> {
+    let file = cache_file(paths, &kept.url);
+    fs::create_dir_all(file.parent().unwrap_or(Path::new("/")))?;
+    let draft = file.with_extension(format!("{}.new", std::process::id()));
+    fs::write(&draft, serde_json::to_vec(kept)?)?;
+    fs::rename(&draft, &file)
+}
+
+/// The agents that were kept, each as a source of its own.
+pub fn layers(kept: Kept, directory: &Path) -> Vec<Layer> {
+    let layer = |agent: KeptAgent| {
+        let source = match &agent.file {
+            Some(file) => format!("{}, {file}", kept.url),
+            None => kept.url.clone(),
+        };
+        let entry = Map::from_iter([(agent.name, Value::Object(agent.definition))]);
+        let value = Map::from_iter([("agent".to_owned(), Value::Object(entry))]);
+        Layer::new(Kind::Market, &source, directory, value)
+    };
+    // The file is ours, and yet one that anything may have changed.
+    let is_ours =
+        |agent: &KeptAgent| name_problem(&agent.name).is_none() && !BUILT_IN.contains(&agent.name.as_str());
+    kept.agents.into_iter().filter(is_ours).map(layer).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! What a server may list, and what of it is believed.
+
+use serde_json::{Map, Value, json};
+
+use super::{Listed, Text, read_file, read_index};
+
+fn listed(index: &Value) -> (Vec<(String, Value)>, Vec<String>) {
+    let (agents, problems) = read_index(index.to_string().as_bytes()).unwrap();
+    let shown = |agent: Listed| match agent.text {
+        Text::Here(definition) => (agent.name, Value::Object(definition)),
+        Text::File(file) => (agent.name, json!([file, agent.version])),
+    };
+    (agents.into_iter().map(shown).collect(), problems)
+}
+
+fn check(index: Value, expected: Value) {
+    let (agents, problems) = listed(&index);
+    let agents = Value::Object(Map::from_iter(agents));
+    assert_eq!((agents, problems), (expected, Vec::new()));
+}
+
+#[test]
+fn every_form_of_a_list_is_read() {
+    let expected = json!({"team/poet": {"prompt": "Rhyme.", "mode": "primary"}});
+    check(
+        json!({"agents": [{"name": "team/poet", "prompt": "Rhyme.", "mode": "primary"}]}),
+        expected.clone(),
+    );
+    check(json!({"agent": {"team/poet": {"prompt": "Rhyme.", "mode": "primary"}}}), expected.clone());
+    check(json!({"agents": {"team/poet": {"prompt": "Rhyme.", "mode": "primary"}}}), expected);
+    check(
+        json!([{"id": "a", "name": "An A", "systemPrompt": "Do.", "permissions": {"edit": "deny"}, "version": 2}]),
+        json!({"a": {"name": "An A", "prompt": "Do.", "permission": {"edit": "deny"}}}),
+    );
+    check(json!({"agents": [{"name": "b", "file": "x/b.md", "version": 3}]}), json!({"b": ["x/b.md", "3"]}));
+}
+
+#[test]
+fn what_a_server_has_no_say_in_is_left_out() {
+    check(
+        json!([{"name": "a", "disable": true, "tools": {"write": false, "bash": true}, "permission": {"read": "allow"}}]),
+        json!({"a": {"permission": {"edit": "deny", "read": "allow"}}}),
+    );
+    let index = json!({"agents": [
+        {"name": "../up"}, {"name": ""}, {"name": "build"}, {"prompt": "x"}, 7, {"name": "ok"}, {"name": "ok"},
+        {"name": "f", "file": "../f.md"}, {"name": "f", "file": "/etc/passwd"}, {"name": "f", "file": "a/%2e%2e/b.md"},
+        {"name": "f", "file": "http://else.where/f.md"}, {"name": "f", "file": 1},
+    ]});
+    let (agents, problems) = listed(&index);
+    assert_eq!(agents, [("ok".to_owned(), json!({}))]);
+    let starts = [
+        "agent 1 of its list is left out: \"../up\": a part of its name is `..`",
+        "agent 2 of its list is left out: \"\": its name is empty",
+        "agent 3 of its list is left out: `build` is built in, and only your own files change it",
+        "agent 4 of its list is left out: it has no `name`",
+        "agent 5 of its list is left out: it is not an object",
+        "lists the agent `ok` twice; the first holds",
+        "agent 8 of its list is left out: its file \"../f.md\" is not a path below the list",
+    ];
+    assert_eq!(problems[..7], starts);
+    assert_eq!(problems.len(), 11);
+    assert_eq!(read_index(b"<html>").unwrap_err(), "is not JSON (expected value at line 1 column 1)");
+    assert_eq!(read_index(b"{}").unwrap_err(), "has no list `agents`");
+}
+
+#[test]
+fn a_markdown_agent_is_front_matter_and_prompt() {
+    let definition = read_file("---\nmode: subagent\ndisable: true\n---\n\nSay {env:HOME}.\n").unwrap();
+    assert_eq!(Value::Object(definition), json!({"mode": "subagent", "prompt": "Say {env:HOME}."}));
+    assert!(read_file("---\nmode: [x\n---\n").unwrap_err().starts_with("3:1: is not valid YAML"));
+}

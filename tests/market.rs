@@ -1,0 +1,242 @@
+//! Agents of marketplaces: directories and lists on servers that `windlass.agents` names.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    agent::{Agent, Answer, Builder},
+    llm::Reply,
+    scratch::Scratch,
+    web::{Page, Web},
+};
+
+const READ_AGAIN: &str = "changed and were read again";
+
+fn page(value: Value) -> Page {
+    Page::new("application/json", value.to_string())
+}
+
+fn poet(temperature: f64) -> Page {
+    let text = format!(
+        "---\ndescription: Rhymes\nmode: primary\nmodel: mock/other\ntemperature: {temperature}\npermission:\n  edit: deny\n  bash: allow\n---\n\nSpeak in rhyme, {{env:HOME}}.\n"
+    );
+    Page::new("text/markdown", text)
+}
+
+fn listing(version: &str) -> Page {
+    page(json!({"agents": [
+        {"name": "team/poet", "file": "team/poet.md", "version": version},
+        {"id": "judge", "description": "Judges", "mode": "subagent", "systemPrompt": "Judge.", "permissions": {"edit": "deny"}},
+    ]}))
+}
+
+/// A server of two agents.
+async fn server() -> Web {
+    let web = Web::start().await;
+    web.page("/m/index.json", listing("1"));
+    web.page("/m/team/poet.md", poet(0.5));
+    web
+}
+
+fn from(scratch: &Arc<Scratch>, urls: &[String]) -> Builder {
+    let takes = json!({"mock": {"models": {"other": {"temperature": true}}}});
+    let config = json!({"provider": takes, "windlass": {"agents": {"urls": urls}}});
+    Agent::builder().scratch(scratch).config(config).env("WINDLASS_LOG", "info")
+}
+
+fn modes(answer: &Value) -> Vec<&str> {
+    let modes = answer["modes"]["availableModes"].as_array().unwrap();
+    modes.iter().map(|mode| mode["id"].as_str().unwrap()).collect()
+}
+
+async fn opened(agent: &Agent) -> (String, Value) {
+    let answer = agent.request("session/new", agent.session_params()).await.unwrap();
+    (answer["sessionId"].as_str().unwrap().to_owned(), answer)
+}
+
+async fn as_mode(agent: &Agent, session: &str, mode: &str) {
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": mode})).await.unwrap();
+}
+
+fn n_asked(web: &Web, path: &str) -> usize {
+    web.asked().iter().filter(|asked| asked.line == format!("GET {path}")).count()
+}
+
+#[tokio::test]
+async fn agents_of_a_server_answer_with_their_prompts_models_and_tools() {
+    let web = server().await;
+    let scratch = Scratch::new();
+    let agent = from(&scratch, &[web.url("/m")]).spawn().await.initialized().await;
+    let (session, _) = opened(&agent).await;
+    agent.wait_stderr(READ_AGAIN).await;
+    // Also in a session that was there before.
+    as_mode(&agent, &session, "team/poet").await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let request = agent.llm.last_request();
+    assert_eq!((&request.body["model"], &request.body["temperature"]), (&json!("other"), &json!(0.5)));
+    // Nothing is substituted: the text is not the user's.
+    assert!(request.system().contains("Speak in rhyme, {env:HOME}."));
+    assert!(!request.tools().contains(&"edit".to_owned()));
+    let (_, answer) = opened(&agent).await;
+    assert!(modes(&answer).contains(&"team/poet") && !modes(&answer).contains(&"judge"));
+    as_mode(&agent, &session, "build").await;
+    let arguments = json!({"description": "judge", "prompt": "CHILD", "subagent_type": "judge"});
+    agent.llm.reply(Reply::call("call_1", "task", arguments));
+    agent.llm.reply_to("CHILD", Reply::text("fine"));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let requests = agent.llm.requests();
+    let child = requests.iter().find(|request| request.last_user().contains("CHILD")).unwrap();
+    assert!(child.system().contains("Judge.") && !child.tools().contains(&"edit".to_owned()));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_version_is_fetched_once_and_holds_without_its_server() {
+    let web = server().await;
+    let scratch = Scratch::new();
+    let urls = [web.url("/m/index.json")];
+    for _ in 0..2 {
+        let agent = from(&scratch, &urls).spawn().await.initialized().await;
+        let n_before = n_asked(&web, "/m/index.json");
+        let (session, answer) = opened(&agent).await;
+        match n_before {
+            0 => agent.wait_stderr(READ_AGAIN).await,
+            _ => assert!(modes(&answer).contains(&"team/poet"), "what was kept holds at once"),
+        }
+        as_mode(&agent, &session, "team/poet").await;
+        agent.finish().await;
+    }
+    assert_eq!(n_asked(&web, "/m/team/poet.md"), 1);
+
+    // A new version takes its place; a server that is gone takes nothing away.
+    web.page("/m/index.json", listing("2"));
+    web.page("/m/index.json", Page::status(500));
+    web.page("/m/team/poet.md", poet(0.75));
+    let temperature = async |wait_for: &str| {
+        let agent = from(&scratch, &urls).spawn().await.initialized().await;
+        let (session, _) = opened(&agent).await;
+        agent.wait_stderr(wait_for).await;
+        as_mode(&agent, &session, "team/poet").await;
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        let temperature = agent.llm.last_request().body["temperature"].clone();
+        agent.finish().await;
+        temperature
+    };
+    // The server repeats its first list once.
+    web.asked();
+    assert_eq!(temperature(READ_AGAIN).await, 0.75);
+    assert_eq!(temperature("the server answered 500; what was kept of it is used").await, 0.75);
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_delays_nothing() {
+    let web = Web::start().await;
+    web.page("/m/index.json", Page::hanging());
+    let scratch = Scratch::new();
+    let agent = from(&scratch, &[web.url("/m")]).spawn().await.initialized().await;
+    let (session, answer) = opened(&agent).await;
+    assert_eq!(modes(&answer), ["build", "plan"]);
+    agent.llm.reply(Reply::text("at once"));
+    assert_eq!(agent.prompt(&session, "go").await.text(), "at once");
+    // All of that was over before the server was given up.
+    assert!(!agent.stderr().contains("there was no answer"), "{}", agent.stderr());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_agent_of_a_server_may_not_do_more_than_the_user_allows() {
+    let web = server().await;
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", json!({"permission": {"bash": "ask"}}).to_string());
+    scratch.write(".env", "KEY=1");
+    web.page("/w/index.json", page(json!([{"name": "wide", "mode": "primary", "permission": "allow"}])));
+    let urls = [web.url("/m"), web.url("/w")];
+    let agent = from(&scratch, &urls).answering(Answer::RejectOnce).spawn().await.initialized().await;
+    opened(&agent).await;
+    for url in &urls {
+        agent.wait_stderr(&format!("{url} {READ_AGAIN}")).await;
+    }
+    let (session, _) = opened(&agent).await;
+    let mut n_asked = 0;
+    for (mode, tool, arguments) in [
+        ("team/poet", "bash", json!({"command": "touch made"})),
+        ("wide", "bash", json!({"command": "touch made"})),
+        ("wide", "read", json!({"filePath": scratch.path(".env")})),
+        ("wide", "read", json!({"filePath": "/etc/hostname"})),
+    ] {
+        as_mode(&agent, &session, mode).await;
+        agent.llm.reply(Reply::call("call_1", tool, arguments));
+        agent.prompt(&session, "go").await;
+        n_asked += 1;
+        assert_eq!(agent.n_asked(), n_asked, "{mode} {tool}");
+    }
+    assert!(!scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_a_server_lists_and_may_not_is_told() {
+    let web = Web::start().await;
+    let list = json!([
+        {"name": "../up", "prompt": "x"},
+        {"name": "build", "prompt": "Mine now."},
+        {"name": "lost", "file": "lost.md"},
+        {"name": "broken", "file": "broken.md"},
+        {"name": "wrong", "mode": "primary", "temperature": "hot", "prompt": "Right otherwise."},
+    ]);
+    web.page("/m/index.json", page(list));
+    web.page("/m/broken.md", Page::new("text/markdown", "---\nmode: [x\n---\n"));
+    let scratch = Scratch::new();
+    let urls = [web.url("/m"), "http://agents.example/".to_owned(), "ftp://x/".to_owned()];
+    let agent = from(&scratch, &urls).spawn().await.initialized().await;
+    opened(&agent).await;
+    agent.wait_stderr(&format!("{} {READ_AGAIN}", urls[0])).await;
+    for told in [
+        "its list agent 1 of its list is left out: \"../up\": a part of its name is `..`",
+        "`build` is built in, and only your own files change it",
+        "the agent `lost` cannot be fetched: lost.md: the server answered 404",
+        "the agent `broken` cannot be fetched: broken.md:3:1: is not valid YAML",
+        "http://agents.example/: its agents cannot be fetched: it is neither https nor this machine",
+        "ftp://x/: its agents cannot be fetched: it is neither https nor this machine",
+        "agent.wrong.temperature: invalid type: string \"hot\"",
+    ] {
+        agent.wait_stderr(told).await;
+    }
+    let (session, answer) = opened(&agent).await;
+    assert_eq!(modes(&answer), ["build", "plan", "wrong"]);
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    assert!(!agent.llm.last_request().system().contains("Mine now."));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_directory_of_agents_is_the_weakest_source() {
+    let scratch = Scratch::new();
+    let shared = scratch.root().join("shared");
+    std::fs::create_dir_all(shared.join("team")).unwrap();
+    std::fs::write(shared.join("team/poet.md"), "---\nmode: primary\ntemperature: 0.5\n---\nSpeak in rhyme.")
+        .unwrap();
+    std::fs::write(shared.join("judge.md"), "---\nmode: primary\n---\nJudge.").unwrap();
+    let own = json!({
+        "windlass": {"agents": {"paths": ["../shared", "nowhere"]}},
+        "agent": {"team/poet": {"prompt": "Speak in prose."}, "judge": {"disable": true}},
+    });
+    scratch.write("opencode.json", own.to_string());
+    let takes = json!({"provider": {"mock": {"models": {"mock": {"temperature": true}}}}});
+    let agent = Agent::builder().scratch(&scratch).config(takes).spawn().await.initialized().await;
+    let (session, answer) = opened(&agent).await;
+    assert_eq!(modes(&answer), ["build", "plan", "team/poet"]);
+    as_mode(&agent, &session, "team/poet").await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let request = agent.llm.last_request();
+    assert!(request.system().contains("Speak in prose.") && !request.system().contains("rhyme"));
+    assert_eq!(request.body["temperature"], 0.5);
+    agent.wait_stderr("opencode.json:1:47: windlass.agents.paths.1: nowhere is not a directory").await;
+    agent.finish().await;
+}
