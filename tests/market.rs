@@ -27,6 +27,7 @@ fn poet(temperature: f64) -> Page {
 fn listing(version: &str) -> Page {
     page(json!({"agents": [
         {"name": "team/poet", "file": "team/poet.md", "version": version},
+        {"name": "scribe", "file": "scribe.md", "version": 1},
         {"id": "judge", "description": "Judges", "mode": "subagent", "systemPrompt": "Judge.", "permissions": {"edit": "deny"}},
     ]}))
 }
@@ -36,6 +37,7 @@ async fn server() -> Web {
     let web = Web::start().await;
     web.page("/m/index.json", listing("1"));
     web.page("/m/team/poet.md", poet(0.5));
+    web.page("/m/scribe.md", Page::new("text/markdown", "Write it down."));
     web
 }
 
@@ -95,41 +97,30 @@ async fn agents_of_a_server_answer_with_their_prompts_models_and_tools() {
 
 #[tokio::test]
 async fn a_version_is_fetched_once_and_holds_without_its_server() {
-    let web = server().await;
-    let scratch = Scratch::new();
-    let urls = [web.url("/m/index.json")];
-    for _ in 0..2 {
-        let agent = from(&scratch, &urls).spawn().await.initialized().await;
-        let n_before = n_asked(&web, "/m/index.json");
-        let (session, answer) = opened(&agent).await;
-        match n_before {
-            0 => agent.wait_stderr(READ_AGAIN).await,
-            _ => assert!(modes(&answer).contains(&"team/poet"), "what was kept holds at once"),
-        }
-        as_mode(&agent, &session, "team/poet").await;
-        agent.finish().await;
+    let web = Web::start().await;
+    // One after the other; the last is repeated.
+    for answer in [listing("1"), listing("2"), Page::status(500)] {
+        web.page("/m/index.json", answer);
     }
-    assert_eq!(n_asked(&web, "/m/team/poet.md"), 1);
-
-    // A new version takes its place; a server that is gone takes nothing away.
-    web.page("/m/index.json", listing("2"));
-    web.page("/m/index.json", Page::status(500));
+    web.page("/m/team/poet.md", poet(0.5));
     web.page("/m/team/poet.md", poet(0.75));
-    let temperature = async |wait_for: &str| {
-        let agent = from(&scratch, &urls).spawn().await.initialized().await;
-        let (session, _) = opened(&agent).await;
+    web.page("/m/scribe.md", Page::new("text/markdown", "Write it down."));
+    let scratch = Scratch::new();
+    let gone = "the server answered 500; what was kept of it is used";
+    for (idx, (wait_for, temperature)) in
+        [(READ_AGAIN, 0.5), (READ_AGAIN, 0.75), (gone, 0.75)].into_iter().enumerate()
+    {
+        let agent = from(&scratch, &[web.url("/m/index.json")]).spawn().await.initialized().await;
+        let (session, answer) = opened(&agent).await;
+        assert!(idx == 0 || modes(&answer).contains(&"team/poet"), "what was kept holds at once");
         agent.wait_stderr(wait_for).await;
         as_mode(&agent, &session, "team/poet").await;
         agent.llm.reply(Reply::text("ok"));
         agent.prompt(&session, "go").await;
-        let temperature = agent.llm.last_request().body["temperature"].clone();
+        assert_eq!(agent.llm.last_request().body["temperature"], temperature);
         agent.finish().await;
-        temperature
-    };
-    // The server repeats its first list once.
-    web.asked();
-    assert_eq!(temperature(READ_AGAIN).await, 0.75);
-    assert_eq!(temperature("the server answered 500; what was kept of it is used").await, 0.75);
+    }
+    assert_eq!((n_asked(&web, "/m/team/poet.md"), n_asked(&web, "/m/scribe.md")), (2, 1));
 }
 
 #[tokio::test]
@@ -237,6 +228,6 @@ async fn a_directory_of_agents_is_the_weakest_source() {
     let request = agent.llm.last_request();
     assert!(request.system().contains("Speak in prose.") && !request.system().contains("rhyme"));
     assert_eq!(request.body["temperature"], 0.5);
-    agent.wait_stderr("opencode.json:1:47: windlass.agents.paths.1: nowhere is not a directory").await;
+    agent.wait_stderr("opencode.json:1:45: windlass.agents.paths.1: nowhere is not a directory").await;
     agent.finish().await;
 }
