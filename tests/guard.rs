@@ -96,6 +96,25 @@ async fn who_opens_the_session_again_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_command_that_runs_elsewhere_is_asked_for_with_the_place() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    agent.scratch.write("sub/a.txt", "a");
+    let call = json!({"command": "touch made", "workdir": "sub"});
+    agent.llm.reply(Reply::call("call_1", "bash", call));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    let place = agent.scratch.path("sub");
+    assert_eq!(ask.call()["title"], format!("touch made (in {place})"));
+    assert_eq!(ask.call()["rawInput"], json!({"command": "touch made", "workdir": place}));
+    assert_eq!(ask.call()["locations"][0]["path"], place);
+    agent.answer(&ask, Answer::RejectOnce);
+    prompt.turn().await;
+    assert!(!agent.scratch.exists("sub/made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_load_asks_a_subagents_question_again() {
     let agent = asking().await;
     let session = agent.new_session().await;

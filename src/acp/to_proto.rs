@@ -350,7 +350,11 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         (permission, None) if patterns == "*" || patterns.is_empty() => permission.to_owned(),
         (_, None) => patterns,
     };
-    let path = field("filepath").map(Path::new);
+    let title = match field("workdir").filter(|_| field("command").is_some()) {
+        Some(workdir) => format!("{title} (in {workdir})"),
+        None => title,
+    };
+    let path = field("filepath").or(field("workdir")).map(Path::new);
     let own = Some(metadata).filter(|_| is_own);
     let line = own.and_then(first_changed_line).and_then(|line| u32::try_from(line).ok());
     let locations: Vec<ToolCallLocation> = match own.and_then(files) {

@@ -178,13 +178,11 @@ pub async fn asks(config: &Config, command: &str, workdir: &Path) -> Result<Vec<
     if !outside.is_empty() {
         let directories: Vec<String> = outside.iter().map(|it| display(it)).collect();
         let patterns: Vec<String> = outside.iter().map(|it| display(&it.join("*"))).collect();
-        let metadata = json!({ "command": command, "directories": directories, "patterns": patterns });
-        let ask = Ask {
-            permission: "external_directory".to_owned(),
-            always: patterns.clone(),
-            patterns,
-            metadata: object(metadata),
-        };
+        let mut metadata = described(config, command, workdir);
+        metadata.insert("directories".to_owned(), directories.into());
+        metadata.insert("patterns".to_owned(), patterns.clone().into());
+        let ask =
+            Ask { permission: "external_directory".to_owned(), always: patterns.clone(), patterns, metadata };
         asks.push((ask, false));
     }
     let (mut patterns, mut always) = (analysis.patterns, analysis.always);
@@ -196,10 +194,19 @@ pub async fn asks(config: &Config, command: &str, workdir: &Path) -> Result<Vec<
         patterns.push(command.to_owned());
         always.push(command.to_owned());
     }
-    let metadata = object(json!({ "command": command }));
+    let metadata = described(config, command, workdir);
     let ask = Ask { permission: "bash".to_owned(), patterns, always, metadata };
     asks.push((ask, analysis.is_unknowable));
     Ok(asks)
+}
+
+/// What the user is shown: the command, and where it runs when that is elsewhere.
+fn described(config: &Config, command: &str, workdir: &Path) -> Map<String, Value> {
+    let mut metadata = object(json!({ "command": command }));
+    if workdir != config.directory {
+        metadata.insert("workdir".to_owned(), display(workdir).into());
+    }
+    metadata
 }
 
 /// Whether the command only changes a directory, which nobody sees after it.
