@@ -151,7 +151,7 @@ async fn files_outside_the_project_are_followed() {
 
     fs::write(&named, secret.to_string()).unwrap();
     read_again(&agent).await;
-    fs::write(&key, "two\n").unwrap();
+    replace(&key, "two\n");
     read_again(&agent).await;
     assert_eq!(asked_model(&agent, &session).await, "mock");
     assert_eq!(agent.llm.last_request().header("authorization"), Some("Bearer two"));

@@ -315,7 +315,7 @@ async fn workdir_is_where_it_runs() {
     );
     assert_eq!(
         json!(outside.metadata),
-        json!({ "command": "pwd", "directories": [directory], "patterns": [pattern] })
+        json!({ "command": "pwd", "workdir": directory, "directories": [directory], "patterns": [pattern] })
     );
 }
 
