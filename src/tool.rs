@@ -38,7 +38,7 @@ pub mod list;
 pub mod mcp;
 pub mod multiedit;
 pub mod patch_text;
-mod path;
+pub(crate) mod path;
 pub mod plan_enter;
 pub mod plan_exit;
 pub mod question;

@@ -564,3 +564,53 @@ async fn run_takes_a_command_by_its_option() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("mock/mock"));
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn what_is_typed_behind_a_command_never_becomes_shell() {
+    let agent = saying("[!`echo $1`] [!`echo \"$1\"`]").spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    for typed in ["x; touch pwned", "'x; touch pwned'", "$(touch pwned)", "\"x$(touch pwned)\""] {
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, &format!("/go {typed}")).await;
+        let said = agent.llm.last_request().last_user();
+        assert!(said.contains("touch pwned"), "{said}");
+        assert!(!agent.scratch.work.join("pwned").exists(), "{typed} ran");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn typed_words_that_cannot_be_quoted_for_certain_end_the_command() {
+    let agent = saying("!`echo $(cat $1)`").spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let turn = agent.prompt(&session, "/go a;touch${IFS}pwned").await;
+    assert!(turn.text().contains("`echo $(cat $1)`"), "{}", turn.text());
+    assert!(agent.llm.requests().is_empty() && !agent.scratch.work.join("pwned").exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_template_attaches_no_file_that_the_rules_would_ask_for() {
+    let agent = saying("See @.env @a.txt @../outside.txt @~/secret.txt").spawn().await.initialized().await;
+    agent.scratch.write(".env", "KEY=hidden-one");
+    std::fs::write(agent.scratch.home.join("secret.txt"), "hidden-two").unwrap();
+    std::fs::write(agent.scratch.root().join("outside.txt"), "hidden-three").unwrap();
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/go").await;
+    let request = agent.llm.last_request().body.to_string();
+    assert!(request.contains("1: one") && !request.contains("hidden-"), "{request}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_subtasks_shell_runs_nothing_that_its_agent_may_not() {
+    let commands = json!({"go": {"template": "X !`touch pwned`", "agent": "reader", "subtask": true}});
+    let reader = json!({"agent": {"reader": {"mode": "subagent", "permission": {"bash": "deny"}}}});
+    let agent = with(commands).config(reader).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let turn = agent.prompt(&session, "/go").await;
+    assert!(turn.text().contains("`touch pwned` may not run"), "{}", turn.text());
+    assert!(agent.llm.requests().is_empty() && !agent.scratch.work.join("pwned").exists());
+    agent.finish().await;
+}

@@ -165,7 +165,33 @@ async fn a_skill_is_a_command_too() {
     );
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "/ants ways").await;
-    assert!(agent.llm.last_request().last_user().starts_with("Watch the ways of ants."));
+    assert!(agent.llm.last_request().last_user().starts_with("Watch the $1 of !`echo ants`."));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_skill_that_a_rule_denies_is_no_command() {
+    let agent = with_bees(json!({"permission": {"skill": {"bees": "deny"}}})).await;
+    let session = agent.new_session().await;
+    let update = agent.wait_update("available_commands_update").await;
+    assert!(!update.to_string().contains("bees"), "{update}");
+    let turn = agent.prompt(&session, "/bees").await;
+    assert!(turn.text().contains("a permission rule denies it"), "{}", turn.text());
+    assert!(agent.llm.requests().is_empty());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_skill_called_as_a_command_runs_and_attaches_nothing() {
+    let agent = with_bees(json!({})).await;
+    let text = "---\nname: wasps\ndescription: Wasps\n---\nSee !`touch pwned` and @a.txt.\n";
+    agent.scratch.write(".claude/skills/wasps/SKILL.md", text);
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/wasps").await;
+    let said = agent.llm.last_request().last_user();
+    assert!(said.starts_with("See !`touch pwned` and @a.txt.\n\nPaths in this text"), "{said}");
+    assert!(!said.contains("one") && !agent.scratch.work.join("pwned").exists());
     agent.finish().await;
 }
 

@@ -8,6 +8,7 @@ use windlass_protocol::opencode::{
     event::EventPayload,
     message::ModelRef,
     part::{FilePart, PartKind, ToolPart, ToolState},
+    permission::{Action, Rule},
 };
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
     shown::ShownInstructions,
     state::{Journal, SessionState},
     step,
-    toolbox::{TaskCall, Toolbox},
+    toolbox::{self, TaskCall, Toolbox},
     turn::{self, TurnCx, text_part},
     workspace::Loaded,
 };
@@ -31,7 +32,9 @@ use crate::{
         commands::{Body, Command, template},
         skills,
     },
+    permission,
     provider::{Finish, Usage},
+    tool::{path::Roots, read},
 };
 
 pub mod own;
@@ -174,10 +177,27 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         return Ok(Begun::Ended(compact::run(cx, state, &arguments).await?));
     };
 
-    let pieces = template::expand(&text, &arguments);
-    let mut parts = mentioned_files(cx, &pieces).await;
-    parts.extend(mentioned_agents(cx, &text, &others));
-    let text = match shell::fill(cx, state, pieces).await? {
+    let rules = toolbox::rules(cx, state, []);
+    let mut parts = Vec::new();
+    let pieces = match &command.body {
+        // A skill is read, not carried out: whoever wrote it is not who wrote the project's commands.
+        Body::Skill(_) => template::unfilled(text, &arguments),
+        Body::Template(_) | Body::Compact | Body::Own(_) => {
+            let pieces = template::expand(&text, &arguments);
+            parts = mentioned_files(cx, &pieces, &rules).await;
+            parts.extend(mentioned_agents(cx, &text, &others));
+            pieces
+        }
+    };
+    let is_denied = matches!(command.body, Body::Skill(_))
+        && permission::evaluate("skill", &command.name, &rules) == Action::Deny;
+    if is_denied {
+        let text = format!("The skill {} was not loaded: a permission rule denies it.", command.name);
+        own::say(cx, state, text).await?;
+        return Ok(Begun::Ended(StopReason::EndTurn));
+    }
+    let subagent = command.agent.as_deref().filter(|_| is_subtask).and_then(|name| cx.loaded.agent(name));
+    let text = match shell::fill(cx, state, pieces, subagent).await? {
         shell::Filled::Whole(text) => text,
         shell::Filled::Refused(reason) => {
             let text =
@@ -229,7 +249,9 @@ async fn skill_text(command: &Command) -> Result<String, EngineError> {
 }
 
 /// The files that a command's text mentions by `@path`, as attachments. What is no file is words.
-async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece]) -> Vec<PromptPart> {
+///
+/// So is a file that the rules would ask for or deny: the model may read it by `read`, which asks.
+async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], rules: &[Rule]) -> Vec<PromptPart> {
     let texts = pieces.iter().filter_map(words_of);
     let config = &cx.loaded.config;
     let names = texts.flat_map(template::mentions).map(|name| match name.strip_prefix("~/") {
@@ -240,10 +262,14 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece]) -> Vec<Pro
         }
     });
     let names: Vec<_> = names.collect();
+    let (roots, rules) = (Roots::new(config), rules.to_vec());
     let found = tokio::task::spawn_blocking(move || {
         let files = names.into_iter().filter_map(|(name, paths)| {
             let (path, metadata) =
                 paths.into_iter().find_map(|path| Some((path.clone(), path.metadata().ok()?)))?;
+            if !read::is_free(&roots, &path, &rules, &[]) {
+                return None;
+            }
             let mime = match metadata.is_dir() {
                 true => "application/x-directory",
                 false => mime::of_path(&name).unwrap_or("text/plain"),
@@ -280,7 +306,7 @@ fn mentioned_agents(cx: &TurnCx<'_>, template: &str, others: &[PromptPart]) -> V
 fn words_of(piece: &template::Piece) -> Option<&str> {
     match piece {
         template::Piece::Text(text) => Some(text),
-        template::Piece::Shell(_) => None,
+        template::Piece::Shell(_) | template::Piece::Unfillable(_) => None,
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio_util::task::AbortOnDropHandle;
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::{message::ModelRef, permission::Action};
 
 use super::{EngineError, EngineErrorKind, approvals::Approvals, mention, session::PromptPart};
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
         self, Agent,
         skills::{self, Skill},
     },
-    mcp,
+    mcp, permission,
     provider::{
         Model, auth,
         catalog::{self, Catalog},
@@ -276,7 +276,13 @@ impl Loaded {
 
     /// The commands a user may type, by name.
     pub fn command_choices(&self) -> Vec<CommandChoice> {
-        let commands = self.commands.values().map(|command| CommandChoice {
+        let rules = &self.default_agent().permission;
+        let is_denied = |command: &&library::commands::Command| {
+            command.source == library::commands::Source::Skill
+                && permission::evaluate("skill", &command.name, rules) == Action::Deny
+        };
+        let commands = self.commands.values().filter(|command| !is_denied(command));
+        let commands = commands.map(|command| CommandChoice {
             name: command.name.clone(),
             description: command.description.clone(),
             hint: command.hint(),

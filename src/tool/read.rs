@@ -80,7 +80,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         let tool_output = read(&target, window, &stopped)?;
         let is_text = stamp.is_some() && tool_output.attachments.is_empty();
         let mut files = if is_text { nested.files(&target.path) } else { Vec::new() };
-        files.retain(|file| is_free(&roots, file, &rules));
+        files.retain(|file| is_free(&roots, file, &rules.0, &rules.1));
         Ok((tool_output, stamp, files))
     });
     let (mut tool_output, stamp, files) = tokio::select! {
@@ -94,8 +94,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(tool_output)
 }
 
-/// Whether an instruction file may be shown unasked: a link must not make one of what is none.
-fn is_free(roots: &Roots, file: &Path, (rules, answers): &(Vec<Rule>, Vec<Rule>)) -> bool {
+/// Whether a file may be shown unasked: a link must not make one of what is none.
+pub(crate) fn is_free(roots: &Roots, file: &Path, rules: &[Rule], answers: &[Rule]) -> bool {
     let target = path::judge(roots, file.to_owned());
     let is_allowed = |pattern: &String| permission::resolve("read", pattern, rules, answers) == Action::Allow;
     target.is_inside && target.patterns.iter().all(is_allowed)

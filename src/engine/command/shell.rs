@@ -1,6 +1,6 @@
 //! Runs the shell commands in a template, once every one of them is allowed, and puts what they print in their place.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::{Map, Value, json};
@@ -16,6 +16,7 @@ use windlass_protocol::opencode::{
 use super::super::{
     EngineError,
     asks::Asker,
+    limits::Limits,
     state::{Journal, SessionState},
     toolbox,
     turn::TurnCx,
@@ -26,7 +27,8 @@ use crate::{
         process::{Child, Spawn, spawn},
         text,
     },
-    library::commands::template::Piece,
+    config::rules::impose,
+    library::{Agent, commands::template::Piece},
     tool::{ToolError, bash},
 };
 
@@ -49,21 +51,37 @@ pub enum Filled {
 /// Puts what the commands print in their place.
 ///
 /// Each command is shown as a `bash` call of the prompt's own message, asked for under the `bash` permission, and none
-/// runs before all are allowed.
+/// runs before all are allowed. What the `subagent` that is to carry the command out may not do, it may not do either.
 pub async fn fill(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
     pieces: Vec<Piece>,
+    subagent: Option<&Agent>,
 ) -> Result<Filled, EngineError> {
+    if let Some(command) = pieces.iter().find_map(unfillable) {
+        let reason = format!(
+            "What you typed cannot be put into `{command}` so that it stays a word of it; without characters that \
+             mean something to a shell it can."
+        );
+        return Ok(Filled::Refused(reason));
+    }
     let commands: Vec<String> = pieces.iter().filter_map(command_of).collect();
     if commands.is_empty() {
         return Ok(Filled::Whole(join(&pieces, &mut std::iter::empty())));
     }
+    let limits = match subagent {
+        Some(agent) => {
+            let mut rules = agent.permission.clone();
+            impose(&mut rules, &cx.loaded.config.managed);
+            cx.limits.below(&Arc::from(rules))
+        }
+        None => cx.limits.clone(),
+    };
     let mut journal = Journal::default();
     let first = show(state, &commands, &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     for (index, command) in commands.iter().enumerate() {
-        let Err(refused) = ask(cx, state, first + index, command).await else { continue };
+        let Err(refused) = ask(cx, state, first + index, command, &limits).await else { continue };
         if cx.cancel.is_cancelled() {
             return Ok(Filled::Interrupted);
         }
@@ -104,8 +122,15 @@ pub async fn fill(
 
 fn command_of(piece: &Piece) -> Option<String> {
     match piece {
-        Piece::Text(_) => None,
+        Piece::Text(_) | Piece::Unfillable(_) => None,
         Piece::Shell(command) => Some(command.trim().to_owned()),
+    }
+}
+
+fn unfillable(piece: &Piece) -> Option<&str> {
+    match piece {
+        Piece::Unfillable(command) => Some(command),
+        Piece::Text(_) | Piece::Shell(_) => None,
     }
 }
 
@@ -114,7 +139,7 @@ fn join(pieces: &[Piece], said: &mut dyn Iterator<Item = String>) -> String {
     for piece in pieces {
         match piece {
             Piece::Text(text) => whole.push_str(text),
-            Piece::Shell(_) => whole.push_str(&said.next().unwrap_or_default()),
+            Piece::Shell(_) | Piece::Unfillable(_) => whole.push_str(&said.next().unwrap_or_default()),
         }
     }
     whole
@@ -141,14 +166,20 @@ fn show(state: &mut SessionState, commands: &[String], journal: &mut Journal) ->
 }
 
 /// Asks as a `bash` call would.
-async fn ask(cx: &TurnCx<'_>, state: &mut SessionState, part: usize, command: &str) -> Result<(), ToolError> {
+async fn ask(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    part: usize,
+    command: &str,
+    limits: &Limits,
+) -> Result<(), ToolError> {
     let Some(part) = state.part_mut(part) else { return Err(ToolError::Cancelled { partial: None }) };
     let PartKind::Tool(tool) = &part.kind else { return Err(ToolError::Cancelled { partial: None }) };
     let tool = ToolRef { message_id: part.message_id.clone(), call_id: tool.call_id.clone() };
     let rules = toolbox::rules(cx, state, []);
     let config = &cx.loaded.config;
     for (ask, is_any) in bash::asks(config, command, &config.directory).await? {
-        if let Some(refusal) = cx.session.limits.refusal(&ask) {
+        if let Some(refusal) = limits.refusal(&ask) {
             return Err(ToolError::Model(refusal));
         }
         let asker = Asker {

@@ -6,6 +6,16 @@ pub enum Piece {
     Text(String),
     /// `` !`cmd` ``: to be replaced by what the command prints.
     Shell(String),
+    /// A command of the template that what was typed cannot be put into without becoming shell itself.
+    Unfillable(String),
+}
+
+/// A text that nothing is filled into, with the arguments behind it.
+pub fn unfilled(text: String, arguments: &str) -> Vec<Piece> {
+    match arguments.trim().is_empty() {
+        true => vec![Piece::Text(text)],
+        false => vec![Piece::Text(format!("{text}\n\n{arguments}"))],
+    }
 }
 
 /// Fills the arguments in.
@@ -20,7 +30,10 @@ pub fn expand(template: &str, arguments: &str) -> Vec<Piece> {
     let mut rest = template;
     while let Some((before, command, after)) = next_shell(rest) {
         push_text(&mut pieces, fill(before));
-        pieces.push(Piece::Shell(fill(command)));
+        pieces.push(match fill_shell(command, arguments, &words, highest) {
+            Some(command) => Piece::Shell(command),
+            None => Piece::Unfillable(command.trim().to_owned()),
+        });
         rest = after;
     }
     push_text(&mut pieces, fill(rest));
@@ -67,8 +80,10 @@ const ALL: &str = "$ARGUMENTS";
 fn push_text(pieces: &mut Vec<Piece>, text: String) {
     match pieces.last_mut() {
         Some(Piece::Text(last)) => last.push_str(&text),
-        Some(Piece::Shell(_)) | None if !text.is_empty() => pieces.push(Piece::Text(text)),
-        Some(Piece::Shell(_)) | None => {}
+        Some(Piece::Shell(_) | Piece::Unfillable(_)) | None if !text.is_empty() => {
+            pieces.push(Piece::Text(text));
+        }
+        Some(Piece::Shell(_) | Piece::Unfillable(_)) | None => {}
     }
 }
 
@@ -159,6 +174,88 @@ fn fill(text: &str, arguments: &str, words: &[Word<'_>], highest: Option<usize>)
     }
     filled.push_str(rest);
     filled
+}
+
+/// Shell text in which a word may become shell although it is quoted.
+const NESTED: [&str; 9] = ["$(", "${", "$'", "((", "[[", "<<", "<(", ">(", "#"];
+
+/// Puts what was typed into a shell command as words of it, quoted as the place needs; `None` where that is not certain.
+fn fill_shell(command: &str, arguments: &str, words: &[Word<'_>], highest: Option<usize>) -> Option<String> {
+    let is_nested = NESTED.iter().any(|it| command.contains(it));
+    let mut filled = String::with_capacity(command.len());
+    let mut quote = None;
+    let mut rest = command;
+    while let Some(letter) = rest.chars().next() {
+        let after = &rest[letter.len_utf8()..];
+        if letter == '$'
+            && let Some((typed, after)) = typed(after, words, highest)
+        {
+            for (index, word) in typed.iter().enumerate() {
+                filled.push_str(if index == 0 { "" } else { " " });
+                if is_harmless(word.text) {
+                    filled.push_str(word.text);
+                } else if is_nested || arguments.contains('\0') {
+                    return None;
+                } else {
+                    push_quoted(&mut filled, word.text, quote);
+                }
+            }
+            rest = after;
+            continue;
+        }
+        filled.push(letter);
+        rest = after;
+        match (letter, quote) {
+            ('\\', None | Some('"')) => {
+                if let Some(escaped) = rest.chars().next() {
+                    filled.push(escaped);
+                    rest = &rest[escaped.len_utf8()..];
+                }
+            }
+            ('\'' | '"', None) => quote = Some(letter),
+            (_, Some(open)) if letter == open => quote = None,
+            _ => {}
+        }
+    }
+    Some(filled)
+}
+
+/// The words that a placeholder stands for, and what follows it.
+fn typed<'a, 'b>(
+    text: &'b str,
+    words: &'a [Word<'a>],
+    highest: Option<usize>,
+) -> Option<(&'a [Word<'a>], &'b str)> {
+    if let Some((place, n_digits)) = place(text) {
+        let words = words.get(place - 1..).unwrap_or_default();
+        let n_taken = if highest == Some(place) { words.len() } else { words.len().min(1) };
+        return Some((&words[..n_taken], &text[n_digits..]));
+    }
+    text.strip_prefix(&ALL[1..]).map(|after| (words, after))
+}
+
+fn is_harmless(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte))
+}
+
+/// A word as it stands between quotes of this kind, or with its own where there are none.
+fn push_quoted(filled: &mut String, word: &str, quote: Option<char>) {
+    match quote {
+        Some('"') => {
+            for letter in word.chars() {
+                if matches!(letter, '"' | '\\' | '$' | '`') {
+                    filled.push('\\');
+                }
+                filled.push(letter);
+            }
+        }
+        Some(_) => filled.push_str(&word.replace('\'', r"'\''")),
+        None => {
+            filled.push('\'');
+            filled.push_str(&word.replace('\'', r"'\''"));
+            filled.push('\'');
+        }
+    }
 }
 
 /// The last placeholder takes all words that are left, with what stands between them.

@@ -8,6 +8,7 @@ fn expanded(template: &str, arguments: &str) -> String {
     let texts = pieces.map(|piece| match piece {
         Piece::Text(text) => text,
         Piece::Shell(command) => format!("«{command}»"),
+        Piece::Unfillable(command) => format!("×{command}×"),
     });
     texts.collect()
 }
@@ -49,6 +50,29 @@ fn what_the_user_typed_is_not_read_again() {
     assert_eq!(expanded("$1 $2", "$2 $ARGUMENTS"), "$2 $ARGUMENTS");
     assert_eq!(expanded("$ARGUMENTS", "!`rm x`"), "!`rm x`");
     assert_eq!(expanded("plain", "!`rm x`"), "plain\n\n!`rm x`");
+}
+
+#[test]
+fn what_the_user_typed_stays_words_of_a_shell_command() {
+    let cases = [
+        // command, arguments, filled
+        ("echo $1", "x; touch y", "«echo 'x;' touch y»"),
+        ("echo $1 $2", "'x; touch y' z", "«echo 'x; touch y' z»"),
+        ("echo $ARGUMENTS", "a $(touch x)", "«echo a '$(touch' 'x)'»"),
+        ("grep \"$1\" .", "\"x$(touch y)\"", "«grep \"x\\$(touch y)\" .»"),
+        ("grep \"$1\" .", "'a\"b'", "«grep \"a\\\"b\" .»"),
+        ("echo '$1'", "\"it's\"", r"«echo 'it'\''s'»"),
+        ("echo \"a'$1\"", "\"x;y\"", "«echo \"a'x;y\"»"),
+        (r"echo \' $1", "a;b", r"«echo \' 'a;b'»"),
+        ("echo $(cat $1)", "a.txt", "«echo $(cat a.txt)»"),
+        ("echo $(cat $1)", "a;b", "×echo $(cat $1)×"),
+        ("cat <<X\n$1\nX", "$(touch", "×cat <<X\n$1\nX×"),
+        ("echo $1", "~", "«echo '~'»"),
+        ("echo $1 done", "", "«echo  done»"),
+    ];
+    for (command, arguments, wanted) in cases {
+        assert_eq!(expanded(&format!("!`{command}`"), arguments), wanted, "{command:?} with {arguments:?}");
+    }
 }
 
 #[test]
