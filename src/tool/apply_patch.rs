@@ -95,6 +95,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             metadata: object(json!({ "filepath": paths, "diff": diff, "files": shown })),
         })
         .await?;
+    for target in plan.changes.iter().flat_map(|change| [&change.from, &change.to]) {
+        path::unmoved(cx, target).await?;
+    }
     let lines: Vec<String> = plan.changes.iter().map(Change::line).collect();
     let title = match text::head(&paths, MAX_TITLE) {
         head if head.len() < paths.len() => format!("{head}…"),

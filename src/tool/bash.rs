@@ -83,12 +83,14 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     let workdir = args.workdir.as_deref().filter(|it| !it.is_empty()).unwrap_or(".");
     let workdir = path::absolute(cx.directory(), &path::expand_home(&cx.config.environment.home, workdir));
+    let judged = path::judged(cx, &workdir).await?;
     for (ask, is_any) in asks(cx.config, &args.command, &workdir).await? {
         match is_any {
             true => cx.host.ask_any(ask).await?,
             false => cx.host.ask(ask).await?,
         }
     }
+    path::unmoved(cx, &judged).await?;
     if !tokio::fs::metadata(&workdir).await.is_ok_and(|it| it.is_dir()) {
         return Err(ToolError::Model(format!("workdir is not a directory: {}", workdir.display())));
     }

@@ -13,7 +13,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::{
     FileStamp, ToolCx, ToolError, blocking, object,
-    path::{Target, display},
+    path::{Target, display, unmoved},
 };
 use crate::{
     base::{
@@ -297,6 +297,7 @@ impl Change {
                 metadata: object(metadata),
             })
             .await?;
+        unmoved(cx, target).await?;
         let existed = before.is_some();
         let (path, real) = (target.path.clone(), target.real.clone());
         put(cx, vec![Swap { path, real, before, after: Some(after.into_bytes()), like: None }]).await?;

@@ -52,6 +52,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             metadata: object(metadata),
         })
         .await?;
+    path::unmoved(cx, &target).await?;
     let pattern = pattern.to_owned();
     let stop = StopOnDrop::default();
     let stopped = stop.flag();

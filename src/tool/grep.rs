@@ -74,6 +74,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             metadata: object(metadata),
         })
         .await?;
+    path::unmoved(cx, &target).await?;
     let title = args.pattern.clone();
     let stop = StopOnDrop::default();
     let stopped = stop.flag();

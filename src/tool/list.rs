@@ -61,6 +61,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             metadata: object(json!({ "path": display(&target.path) })),
         })
         .await?;
+    path::unmoved(cx, &target).await?;
     let title = one_line(Path::new(&target.relative));
     let stop = StopOnDrop::default();
     let stopped = stop.flag();

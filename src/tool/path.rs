@@ -45,9 +45,26 @@ impl Target {
 
 /// Looks up where `text` leads; relative ones start from the session's directory.
 pub(crate) async fn resolve(cx: &ToolCx<'_>, text: &str) -> Result<Target, ToolError> {
-    let path = absolute(cx.directory(), text);
-    let roots = Roots::new(cx.config);
+    judged(cx, &absolute(cx.directory(), text)).await
+}
+
+/// Looks up where an absolute path leads.
+pub(crate) async fn judged(cx: &ToolCx<'_>, path: &Path) -> Result<Target, ToolError> {
+    let (roots, path) = (Roots::new(cx.config), path.to_owned());
     blocking(move || Ok(judge(&roots, path))).await
+}
+
+/// Refuses a path that leads elsewhere than when it was judged: links may be changed while the user is asked.
+pub(crate) async fn unmoved(cx: &ToolCx<'_>, target: &Target) -> Result<(), ToolError> {
+    let now = judged(cx, &target.path).await?;
+    let is_same = now.real == target.real && now.patterns.iter().all(|name| target.patterns.contains(name));
+    match is_same {
+        true => Ok(()),
+        false => Err(ToolError::Model(format!(
+            "{} leads elsewhere than when permission was asked for it, so nothing was done. Try again.",
+            one_line(&target.path)
+        ))),
+    }
 }
 
 /// Asks for `external_directory` when the target is outside the project.

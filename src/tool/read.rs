@@ -65,6 +65,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             metadata: object(json!({ "filepath": path::display(&target.path) })),
         })
         .await?;
+    path::unmoved(cx, &target).await?;
     let window = Window {
         offset: args.offset.unwrap_or(1).max(1),
         limit: args.limit.filter(|limit| *limit > 0).unwrap_or(DEFAULT_LIMIT),

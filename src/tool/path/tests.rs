@@ -10,7 +10,7 @@ use std::{
 use serde_json::json;
 
 use super::{Roots, absolute, expand_home, judge, one_line, real};
-use crate::tool::fake::Project;
+use crate::tool::{ToolError, fake::Project};
 
 fn check(project: &Project, name: &str, is_inside: bool, patterns: &[&str]) {
     let target = judge(&Roots::new(&project.config), absolute(&project.config.directory, name));
@@ -112,5 +112,38 @@ async fn a_path_stays_one_line_that_bash_reads() {
             "found\n",
             "{expected}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_link_put_in_its_place_while_the_user_is_asked_is_not_followed() {
+    let patch = "*** Begin Patch\n*** Add File: door/new\n+evil\n*** End Patch";
+    for (tool, input) in [
+        ("read", json!({ "filePath": "door/a" })),
+        ("list", json!({ "path": "door" })),
+        ("glob", json!({ "path": "door", "pattern": "*" })),
+        ("grep", json!({ "path": "door", "pattern": "secret" })),
+        ("edit", json!({ "filePath": "door/a", "oldString": "open", "newString": "evil" })),
+        (
+            "multiedit",
+            json!({ "filePath": "door/a", "edits": [{ "oldString": "open", "newString": "evil" }] }),
+        ),
+        ("write", json!({ "filePath": "door/new", "content": "evil" })),
+        ("apply_patch", json!({ "patchText": patch })),
+        ("bash", json!({ "command": "touch new", "workdir": "door" })),
+    ] {
+        let mut project = Project::new();
+        project.write("door/a", "open\n");
+        project.write("../outside/a", "open\nsecret\n");
+        let (door, outside) = (project.path("door"), project.path("../outside"));
+        project.host.answer = Box::new(move |_| {
+            let swapped =
+                fs::rename(&door, door.with_extension("old")).and_then(|()| symlink(&outside, &door));
+            swapped.map_err(|error| ToolError::Internal(error.to_string()))
+        });
+        let error = project.error(tool, input).await;
+        assert!(error.contains("leads elsewhere than when permission was asked"), "{tool}: {error}");
+        assert_eq!(project.content("../outside/a"), "open\nsecret\n", "{tool}");
+        assert!(!project.path("../outside/new").exists(), "{tool}");
     }
 }
