@@ -153,9 +153,8 @@ pub fn worktree(directory: &Path) -> PathBuf {
     layers::worktree(directory)
 }
 
-/// Reads every source for `directory` and resolves it. Never fails: what cannot be used is a warning.
-///
-/// Does blocking file reads; call it on a blocking thread.
+/// What every source says for `directory`, for tests.
+#[cfg(test)]
 pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Config {
     layers::load(environment, paths, directory, None, None).0
 }

@@ -50,8 +50,10 @@ pub struct Sources {
     pub broken: Vec<Broken>,
 }
 
-/// See [`super::load`]; with what it was made of. With `before`, a file that cannot be used any more says what it said
-/// then.
+/// Reads every source for `directory` and resolves it; with what it was made of. Never fails: what cannot be used is a
+/// warning, and with `before` a file that cannot be used any more says what it said then.
+///
+/// Does blocking file reads; call it on a blocking thread.
 pub fn load(
     environment: &Environment,
     paths: &Paths,
