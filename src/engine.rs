@@ -24,7 +24,7 @@ use windlass_protocol::opencode::{
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
-    config::{Environment, paths::Paths, remote},
+    config::{Environment, Warning, paths::Paths, remote},
     library::{self, Instructions},
     mcp,
     provider::{auth, http},
@@ -290,6 +290,16 @@ impl Engine {
         let pages = self.0.pages.get(&library::instruction_urls(&loaded.config)).await;
         let loaded = loaded.clone();
         let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config, &pages));
+        read.await.unwrap_or_default()
+    }
+
+    /// What of a directory's instructions would not reach a model; its pages are asked for only when they are wanted.
+    pub async fn instruction_problems(&self, loaded: &Arc<Loaded>, with_pages: bool) -> Vec<Warning> {
+        if with_pages {
+            return self.read_instructions(loaded).await.warnings;
+        }
+        let loaded = loaded.clone();
+        let read = tokio::task::spawn_blocking(move || library::instruction_problems(&loaded.config));
         read.await.unwrap_or_default()
     }
 
