@@ -201,11 +201,10 @@ impl Loaded {
             }
             false => auth::Credentials::default(),
         };
-        let (mut agents, more) = library::agents(&config);
-        warnings.extend(more);
         let (skills, more) = skills::scan(&config);
         warnings.extend(more);
-        skills::allow_directories(&mut agents, &skills, &config);
+        let (agents, more) = library::agents(&config, &skills);
+        warnings.extend(more);
         let commands = library::commands::commands(&config, &skills);
         let (catalog, more) = catalog::resolve(&config, &credentials);
         warnings.extend(more);
