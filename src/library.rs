@@ -79,9 +79,10 @@ pub fn plan_file(config: &Config, session: &Session) -> PathBuf {
     directory.join(format!("{}-{}.md", session.time.created, session.slug))
 }
 
-/// The built-in agents and those of the configuration: the default agent first, then by name.
-pub fn agents(config: &Config) -> (Vec<Agent>, Vec<Warning>) {
-    agents::agents(config)
+/// The built-in agents and those of the configuration: the default agent first, then by name. They may read what lies
+/// beside `skills`.
+pub fn agents(config: &Config, skills: &[skills::Skill]) -> (Vec<Agent>, Vec<Warning>) {
+    agents::agents(config, skills)
 }
 
 /// What is known of the pages behind URLs: their texts, or why there is none.

@@ -524,3 +524,17 @@ fn n_watchers(agent: &Agent) -> usize {
     let targets = descriptors.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
     targets.filter(|target| target.as_os_str() == "anon_inode:inotify").count()
 }
+
+#[tokio::test]
+async fn what_is_wrong_is_logged_once_however_many_sessions_begin() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", json!({"model": 7}).to_string());
+    let agent = builder(&scratch).spawn().await.initialized().await;
+    agent.new_session().await;
+    // Another reading, with nothing new in it that is wrong.
+    scratch.write(".opencode/opencode.json", with_model("mock"));
+    agent.new_session().await;
+    agent.wait_stderr("opencode.json:1:").await;
+    assert_eq!(agent.stderr().matches("opencode.json:1:").count(), 1, "{}", agent.stderr());
+    agent.finish().await;
+}
