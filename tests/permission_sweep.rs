@@ -544,6 +544,94 @@ async fn websearch_and_codesearch() {
 }
 
 #[tokio::test]
+async fn skill() {
+    sweep(Case {
+        config: |stage| {
+            let bees = "---\nname: bees\ndescription: Keeping bees\n---\nUse smoke.\n";
+            stage.scratch.write(".opencode/skill/bees/SKILL.md", bees);
+            json!({})
+        },
+        title: |_, _| "bees".to_owned(),
+        patterns: |_, _| vec!["bees".to_owned()],
+        always: |_| "bees".to_owned(),
+        // What is no argument of it keeps the calls apart.
+        ..Case::new("skill", |_, n| json!({"name": "bees", "n": n}), "Use smoke.")
+    })
+    .await;
+}
+
+/// `question`, `plan_enter` and `plan_exit` are questions already, `batch` does nothing but call others, and `invalid`
+/// only says what was wrong: none of them asks for a permission of its own, whatever a rule says.
+#[tokio::test]
+async fn tools_that_never_ask_for_a_permission() {
+    let asked = json!({"questions": [{"question": "Tea?", "header": "Tea", "options": [
+        {"label": "Yes", "description": ""}, {"label": "No", "description": ""},
+    ]}]});
+    let config = json!({
+        "permission": {"question": "ask", "plan_enter": "ask", "plan_exit": "ask", "batch": "ask", "invalid": "ask",
+                       "read": "allow"},
+        "experimental": {"batch_tool": true},
+    });
+    // What is asked by each, with the answer that lets it succeed.
+    for (mode, tool, input, answer) in [
+        ("build", "question", asked, Some("Yes")),
+        ("build", "plan_enter", json!({}), Some("Yes")),
+        ("plan", "plan_exit", json!({}), Some("Yes")),
+        (
+            "build",
+            "batch",
+            json!({"tool_calls": [{"tool": "read", "parameters": {"filePath": "a.txt"}}]}),
+            None,
+        ),
+        ("build", "invalid", json!({"tool": "x", "error": "y"}), None),
+    ] {
+        let agent = Agent::builder().config(config.clone()).spawn().await;
+        agent
+            .initialize_with(json!({"_meta": {"windlass/events": ["permission.asked", "question.asked"]}}))
+            .await;
+        let session = agent.new_session().await;
+        agent.request("session/set_mode", json!({"sessionId": session, "modeId": mode})).await.unwrap();
+        agent.llm.reply(Reply::call("call_1", tool, input.clone()));
+        agent.llm.reply(Reply::text("done"));
+        let prompt = agent.send_prompt(&session, "go");
+        if let Some(answer) = answer {
+            let ask = agent.permission().await;
+            agent.choose(&ask, answer);
+        }
+        let turn = prompt.turn().await;
+        assert_eq!(
+            (turn.text().as_str(), &turn.tool("call_1")["status"]),
+            ("done", &json!("completed")),
+            "{tool}"
+        );
+        assert_eq!(agent.n_asked(), usize::from(answer.is_some()), "{tool}");
+        // Refused and cancelled, for those that ask something.
+        for is_cancelled in [false, true].into_iter().filter(|_| answer.is_some()) {
+            agent.request("session/set_mode", json!({"sessionId": session, "modeId": mode})).await.unwrap();
+            agent.llm.reply(Reply::call("call_2", tool, input.clone()));
+            let prompt = agent.send_prompt(&session, "again");
+            let ask = agent.permission().await;
+            match is_cancelled {
+                true => {
+                    agent.cancel(&session);
+                    agent.withdrawn(&ask).await;
+                }
+                false => agent.answer(&ask, Answer::RejectOnce),
+            }
+            let turn = prompt.turn().await;
+            assert_eq!(turn.stop, if is_cancelled { "cancelled" } else { "end_turn" }, "{tool}");
+            assert_eq!(turn.tool("call_2")["status"], "failed", "{tool}");
+        }
+        let is_permission = |line: &Value| line["params"]["event"]["type"] == "permission.asked";
+        assert!(
+            !agent.lines().iter().any(|line| is_permission(&line.value)),
+            "{tool} asked for a permission"
+        );
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_tool_of_an_mcp_server() {
     let shop = |_: &Stage| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
@@ -565,7 +653,7 @@ async fn a_tool_of_an_mcp_server() {
 async fn the_third_identical_call() {
     sweep(Case {
         permission: "doom_loop",
-        title: |_, n| format!("repeat bash, the third time with the same input: {}", print(n)),
+        title: |_, n| format!("repeat bash, the 3rd time with the same input: {}", print(n)),
         patterns: |_, _| vec!["bash".to_owned()],
         always: |_| "bash".to_owned(),
         n_done: Some(|stage| n_plus(stage, "made.txt")),
