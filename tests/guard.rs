@@ -319,17 +319,21 @@ async fn nothing_hidden_stands_in_what_the_user_is_asked() {
     let agent =
         Agent::builder().config(json!({"permission": {"*": "ask"}})).spawn().await.initialized().await;
     let session = agent.new_session().await;
-    let hidden = "echo a\u{202e}b\u{200b}";
-    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": hidden})));
+    let hidden = "a\u{202e}b\u{200b}*";
+    agent.llm.reply(Reply::call("call_1", "glob", json!({"pattern": hidden})));
     let prompt = agent.send_prompt(&session, "go");
     let ask = agent.permission().await;
-    assert_eq!(ask.call()["title"], "echo a\\u{202e}b\\u{200b}");
-    assert_eq!(ask.call()["rawInput"]["command"], hidden);
-    let options = ask.params["options"].to_string();
-    assert!(!options.contains(['\u{202e}', '\u{200b}']), "{options}");
+    assert_eq!(ask.call()["title"], "a\\u{202e}b\\u{200b}*");
+    assert_eq!(ask.call()["rawInput"]["pattern"], hidden);
+    assert_eq!(ask.call()["locations"], json!([{"path": agent.scratch.cwd()}]));
     agent.answer(&ask, Answer::RejectOnce);
     let call = prompt.turn().await.tool("call_1");
-    assert_eq!((&call["title"], &call["rawInput"]["command"]), (&ask.call()["title"], &json!(hidden)));
+    assert_eq!((&call["title"], &call["rawInput"]["pattern"]), (&ask.call()["title"], &json!(hidden)));
+    // A command with such characters is refused before anyone has to read it.
+    agent.llm.reply(Reply::call("call_2", "bash", json!({"command": "echo \u{202e}x"})));
+    agent.llm.reply(Reply::text("understood"));
+    let call = agent.prompt(&session, "again").await.tool("call_2");
+    assert_eq!((&call["title"], &call["status"]), (&json!("echo \\u{202e}x"), &json!("failed")));
     agent.finish().await;
 }
 

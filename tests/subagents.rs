@@ -294,9 +294,11 @@ async fn a_refusal_ends_the_subagent_it_was_given_to_and_those_above_are_told_an
                 agent.llm.reply_to("go", Reply::call("call_1", "task", task("DEEPER", "general")));
                 agent.llm.reply_to("DEEPER", Reply::call("call_3", "bash", json!({"command": "touch made"})));
             }
-            _two => script_two_levels(&agent, "touch made"),
+            _two => {
+                script_two_levels(&agent, "touch made");
+                agent.llm.reply_to("CHILD", Reply::text("my helper was refused"));
+            }
         }
-        agent.llm.reply_to("CHILD", Reply::text("my helper was refused"));
         agent.llm.reply_to("go", Reply::text("went on"));
         let prompt = agent.send_prompt(&session, "go");
         let ask = agent.permission().await;
