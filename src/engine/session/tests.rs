@@ -163,7 +163,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
                 continue;
             }
         };
-        sender.try_send(command).ok().expect("there is room");
+        assert!(sender.try_send(command).is_ok(), "there is room");
     }
     let waiting = inbox.waiting.iter().map(|(_, input)| input.agent.clone().unwrap_or_default()).collect();
     drop(cx);
