@@ -11,6 +11,7 @@ mod arity;
 mod command;
 mod git;
 mod program;
+mod scan;
 mod sed;
 mod variables;
 mod word;
@@ -26,6 +27,8 @@ const MAX_PROGRESS_REPORTS: usize = 10_000;
 const MAX_DEPTH: usize = 200;
 /// Shell texts in a line (`bash -c "bash -c …"`).
 const MAX_TEXTS: usize = 64;
+/// Expansions in here-documents that may run something.
+const MAX_EXPANSIONS: usize = 256;
 /// Directories a command may run in, as `cd` and its failure leave it open.
 const MAX_DIRECTORIES: usize = 8;
 
@@ -98,8 +101,7 @@ pub fn refusal(command: &str) -> Option<String> {
 /// that a rule that forbids one of them still meets it.
 pub fn analyse(command: &str) -> Analysis {
     let whole = command.trim();
-    let mut walk =
-        Walk { acc: Analysis::default(), moves: false, defined: HashSet::new(), n_texts: 0, n_nested: 0 };
+    let mut walk = Walk::default();
     walk.text(whole, &vec![String::new()]);
     let mut analysis = walk.acc;
     if analysis.is_unknowable {
@@ -184,12 +186,14 @@ impl<'a> Source<'a> {
     }
 }
 
+#[derive(Default)]
 struct Walk {
     acc: Analysis,
     moves: bool,
     /// Aliases and functions that the line defines.
     defined: HashSet<String>,
     n_texts: usize,
+    n_expansions: usize,
     /// Commands around the one that is being noted.
     n_nested: usize,
 }
@@ -220,8 +224,8 @@ impl Walk {
             self.unknowable(text);
         }
         self.definitions(&source, tree.root_node());
-        self.backquotes(&source, tree.root_node(), directories);
         self.visit(&mut source, tree.root_node(), directories, 0);
+        self.lost(&source, tree.root_node(), directories);
     }
 
     fn unknowable(&mut self, text: &str) {
@@ -250,23 +254,54 @@ impl Walk {
         });
     }
 
-    /// Reads the backquoted commands that the grammar takes for text, in here-documents and expansions.
-    fn backquotes(&mut self, source: &Source<'_>, root: Node<'_>, directories: &Directories) {
-        let mut texts = Vec::new();
+    /// Reads what the grammar takes for text or loses: backquotes within others, here-documents.
+    fn lost(&mut self, source: &Source<'_>, root: Node<'_>, directories: &Directories) {
+        let found = scan::scan(source.text);
+        self.acc.is_unknowable |= found.is_open;
+        let mut seen = HashSet::new();
         each_below(root, |node| {
-            let is_text = node.child_count() == 0
-                && !matches!(node.kind(), "raw_string" | "ansi_c_string" | "comment" | "`");
-            if is_text && source.of(node).contains('`') && !is_in_quoted_heredoc(source, node) {
-                texts.push(source.of(node));
+            if node.kind() == "command_substitution" {
+                seen.insert(source.of(node).trim_matches('`'));
             }
         });
-        for text in texts {
-            let pieces = unescaped_pieces(text);
-            self.acc.is_unknowable |= pieces.len().is_multiple_of(2);
-            for inner in pieces.iter().skip(1).step_by(2) {
-                self.text(inner, directories);
+        for inner in found.backquoted.iter().filter(|inner| !seen.contains(inner.as_str())) {
+            self.text(inner, directories);
+        }
+        for document in &found.documents {
+            for expansion in scan::expansions(document) {
+                self.expansion(expansion, directories);
             }
         }
+    }
+
+    /// Reads an expansion that stands in no command of its own.
+    fn expansion(&mut self, text: &str, directories: &Directories) {
+        if text.starts_with('`') {
+            scan::scan(text).backquoted.iter().for_each(|inner| self.text(inner, directories));
+            return;
+        }
+        if text.starts_with("${") && !text.contains(['(', '`', '@', '!', '[', ':']) {
+            return;
+        }
+        self.n_expansions += 1;
+        let command = format!(": \"{text}\"");
+        let Some(tree) = parse(&command).filter(|_| self.n_expansions <= MAX_EXPANSIONS) else {
+            self.unknowable(text);
+            return;
+        };
+        let root = tree.root_node();
+        self.acc.is_unknowable |= root.has_error();
+        let mut source = Source { text: &command, redirects: HashMap::new() };
+        self.definitions(&source, root);
+        let mut cursor = root.walk();
+        let commands: Vec<Node<'_>> = root.named_children(&mut cursor).collect();
+        for argument in commands {
+            match argument.child_by_field_name("argument") {
+                Some(argument) => drop(self.visit(&mut source, argument, directories, 0)),
+                None => self.acc.is_unknowable = true,
+            }
+        }
+        self.lost(&source, root, directories);
     }
 
     fn visit<'t>(&mut self, source: &mut Source<'t>, node: Node<'t>, at: &Directories, depth: usize) -> Flow {
@@ -468,41 +503,6 @@ impl Walk {
             }
         }
     }
-}
-
-fn is_in_quoted_heredoc(source: &Source<'_>, node: Node<'_>) -> bool {
-    let mut body = Some(node);
-    while let Some(it) = body.filter(|it| it.kind() != "heredoc_body") {
-        body = it.parent();
-    }
-    let Some(redirect) = body.and_then(|body| body.parent()) else { return false };
-    let mut cursor = redirect.walk();
-    let mut starts = redirect.named_children(&mut cursor).filter(|it| it.kind() == "heredoc_start");
-    starts.any(|start| source.of(start).contains(['\'', '"', '\\']))
-}
-
-/// What stands between backquotes that are not escaped: text and commands in turn.
-fn unescaped_pieces(text: &str) -> Vec<String> {
-    let mut pieces = vec![String::new()];
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        let next = match c {
-            '`' => {
-                pieces.push(String::new());
-                continue;
-            }
-            '\\' => chars.next(),
-            _other => None,
-        };
-        if let Some(piece) = pieces.last_mut() {
-            // Within backquotes an escaped one begins another command.
-            if next != Some('`') {
-                piece.push(c);
-            }
-            piece.extend(next);
-        }
-    }
-    pieces
 }
 
 fn name_of(source: &Source<'_>, command: Node<'_>) -> Option<String> {

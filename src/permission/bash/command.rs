@@ -46,6 +46,12 @@ impl Walk {
         for redirect in redirects.iter().filter(|it| it.kind() == "file_redirect") {
             nodes.extend(redirect.children_by_field_name("destination", &mut cursor).skip(1));
         }
+        // `0<file`: the grammar takes the descriptor for an argument.
+        let is_descriptor = |node: &Node<'_>| {
+            let behind = source.text.get(node.end_byte()..).unwrap_or_default();
+            behind.starts_with(['<', '>']) && source.of(*node).chars().all(|c| c.is_ascii_digit())
+        };
+        nodes.retain(|node| !is_descriptor(node));
         nodes.sort_by_key(Node::start_byte);
         nodes.insert(0, name);
         let words: Vec<Word> = nodes.iter().map(|node| Word::new(source.of(*node))).collect();
@@ -98,6 +104,10 @@ impl Walk {
         }
         let name = if has_own_place(full_name, self.moves) { full_name } else { base_name(full_name) };
         let plain_name = base_name(full_name);
+        let (name, plain_name) = match wrapper::unprefixed(plain_name) {
+            unprefixed if unprefixed != plain_name => (unprefixed, unprefixed),
+            _same => (name, plain_name),
+        };
         self.acc.is_unknowable |= self.defined.contains(name) || self.defined.contains(plain_name);
         let named = |words: &[Word]| {
             let rest: Vec<&str> = words[1..].iter().map(Word::plain).collect();

@@ -85,7 +85,6 @@ const RUNNERS: &[(&str, &str)] = &[
     ("chamber", "exec"),
     ("conda", "run"),
     ("doppler", "run"),
-    ("dotenv", "run"),
     ("mise", "exec"),
     ("mise", "x"),
     ("nodenv", "exec"),
@@ -201,6 +200,10 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             true => Inner::Unknowable,
             false => Inner::None,
         },
+        "gdb" | "lldb" if words.iter().any(|word| matches!(word.value(), "--args" | "-args")) => {
+            let at = words.iter().position(|word| matches!(word.value(), "--args" | "-args"));
+            Inner::Words(at.map(|at| (at + 1, words.len())).into_iter().collect())
+        }
         "gdb" | "lldb" => {
             let runs = |it: &str| {
                 it.starts_with("-ex") || it.starts_with("--ex") || it.starts_with("--eval") || it == "-o"
@@ -222,7 +225,32 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
-        "tmux" | "screen" => {
+        "screen" => screen(words),
+        "ansible" => {
+            let module = words.iter().position(|word| matches!(word.value(), "-m" | "--module-name"));
+            let module = module.and_then(|at| words.get(at + 1)).map(Word::value);
+            match module {
+                None | Some("" | "shell" | "command" | "raw" | "script" | "expect") => {
+                    valued(words, &["-a"], &["--args"])
+                }
+                Some(_other) => Inner::None,
+            }
+        }
+        "dotenv" => {
+            let mut idx = 1;
+            while words.get(idx).is_some_and(|word| word.text.starts_with('-') && word.text != "--") {
+                idx += 1 + usize::from(matches!(words[idx].value(), "-e" | "-f" | "-q" | "-p" | "--file"));
+            }
+            match words.get(idx).map(Word::value) {
+                None | Some("list" | "get" | "set" | "unset") => Inner::None,
+                Some("--" | "run") => {
+                    let is_dashed = words.get(idx + 1).is_some_and(|word| word.text == "--");
+                    Inner::Words(vec![(idx + 1 + usize::from(is_dashed), words.len())])
+                }
+                Some(_command) => Inner::Words(vec![(idx, words.len())]),
+            }
+        }
+        "tmux" => {
             let runs = |it: &str| {
                 it.starts_with("new")
                     || it.ends_with("-window")
@@ -321,6 +349,22 @@ fn interpreter(words: &[Word], options: &[&str], values: &[&str]) -> Inner {
     }
     // Code from standard input.
     Inner::Unknowable
+}
+
+fn screen(words: &[Word]) -> Inner {
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
+        match literal.strip_prefix('-') {
+            Some("ls" | "list" | "wipe" | "v" | "r" | "x" | "R" | "RR") => return Inner::None,
+            // Commands of its own, a file of them, another shell.
+            Some("X" | "c" | "s") => return Inner::Unknowable,
+            Some(options) if options.ends_with(['S', 't', 'p', 'e', 'h', 'T']) => idx += 2,
+            Some(_options) => idx += 1,
+            None => return Inner::Words(vec![(idx, words.len())]),
+        }
+    }
+    Inner::None
 }
 
 fn runner(words: &[Word]) -> Inner {

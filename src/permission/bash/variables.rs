@@ -1,7 +1,7 @@
 //! Variables that decide what runs.
 
 /// Variables whose value decides which programs later commands are, or how words are split.
-const STEERING: [&str; 33] = [
+const STEERING: [&str; 34] = [
     "PATH",
     "IFS",
     "ENV",
@@ -26,6 +26,7 @@ const STEERING: [&str; 33] = [
     "PERL5OPT",
     "PERL5DB",
     "BASH_ALIASES",
+    "BASH_CMDS",
     "BASH_LOADABLES_PATH",
     "HOME",
     "XDG_CONFIG_HOME",

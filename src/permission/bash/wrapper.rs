@@ -62,7 +62,13 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "ccache", ..PLAIN },
     Wrapper { name: "chpst", short_values: "uUben/lLmdopfcrt", ..PLAIN },
     Wrapper { name: "cross-env", has_assignments: true, ..PLAIN },
+    Wrapper { name: "choom", short_values: "np", long_values: &["--adjust", "--pid"], ..PLAIN },
     Wrapper { name: "dbus-launch", ..PLAIN },
+    Wrapper { name: "i486", ..PLAIN },
+    Wrapper { name: "i586", ..PLAIN },
+    Wrapper { name: "i686", ..PLAIN },
+    Wrapper { name: "logsave", n_positional: 1, ..PLAIN },
+    Wrapper { name: "x86_64", ..PLAIN },
     Wrapper { name: "distcc", ..PLAIN },
     Wrapper { name: "dumb-init", ..PLAIN },
     Wrapper { name: "eatmydata", ..PLAIN },
@@ -107,7 +113,6 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "proxychains", short_values: "f", ..PLAIN },
     Wrapper { name: "proxychains4", short_values: "f", ..PLAIN },
     Wrapper { name: "rlwrap", ..PLAIN },
-    Wrapper { name: "setarch", n_positional: 1, ..PLAIN },
     Wrapper { name: "systemd-run", short_values: "pEuGHMS", long_values: &["--property", "--setenv", "--unit", "--uid", "--gid", "--nice", "--working-directory", "--slice", "--description"], ..PLAIN },
     Wrapper { name: "torsocks", ..PLAIN },
     Wrapper { name: "unbuffer", ..PLAIN },
@@ -168,12 +173,19 @@ pub fn directory<'a>(name: &str, words: &'a [Word]) -> Option<&'a str> {
 }
 
 /// The name without the `g` that GNU's programs have where they are guests.
-fn unprefixed(name: &str) -> &str {
-    const GUESTS: [&str; 9] =
-        ["gchroot", "genv", "gfind", "gnice", "gnohup", "gstdbuf", "gtime", "gtimeout", "gxargs"];
-    match GUESTS.contains(&name) {
-        true => &name[1..],
-        false => name,
+pub fn unprefixed(name: &str) -> &str {
+    #[rustfmt::skip]
+    const GUESTS: [&str; 76] = [
+        "awk", "base32", "base64", "basename", "cat", "chgrp", "chmod", "chown", "chroot", "cksum", "comm", "cp",
+        "csplit", "cut", "date", "dd", "df", "dirname", "du", "echo", "egrep", "env", "expand", "expr", "fgrep",
+        "find", "fmt", "fold", "grep", "head", "install", "join", "kill", "link", "ln", "ls", "make", "md5sum",
+        "mkdir", "mkfifo", "mknod", "mktemp", "mv", "nice", "nl", "nohup", "od", "paste", "pr", "printf", "readlink",
+        "realpath", "rm", "rmdir", "sed", "seq", "sha256sum", "shred", "shuf", "sort", "split", "stat", "stdbuf",
+        "tac", "tail", "tar", "tee", "time", "timeout", "touch", "tr", "truncate", "uniq", "unlink", "wc", "xargs",
+    ];
+    match name.strip_prefix('g') {
+        Some(rest) if GUESTS.contains(&rest) => rest,
+        Some(_) | None => name,
     }
 }
 
@@ -193,6 +205,11 @@ fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
         "trap" => match words.get(1).map(|word| (word.value(), word.literal.is_some())) {
             Some(("-l" | "-p", true)) => Inner::None,
             Some(_) | None => trap(words.get(1)),
+        },
+        "setarch" => architecture(words),
+        "jobs" => match words.iter().position(|word| word.text.starts_with('-') && word.text.contains('x')) {
+            Some(at) => Inner::Words(vec![(at + 1, words.len())]),
+            None => Inner::None,
         },
         "find" => find(words, depth),
         "fd" | "fdfind" => fd(words, depth),
@@ -376,9 +393,25 @@ fn is_fed(words: &[Word], replaced: Option<&str>, depth: usize) -> bool {
         Inner::Texts(texts) => name == "eval" || texts.iter().any(|text| has_replaced(text)),
         Inner::Elsewhere(text) => has_replaced(&text),
         Inner::Unknowable | Inner::Stdin => true,
-        // `xargs sudo`: the command comes from the input.
-        Inner::None => is_wrapper(name) && words.len() == 1,
+        // `xargs sudo`, `xargs env A=1`: the command comes from the input.
+        Inner::None => (is_wrapper(name) && words.len() == 1) || WRAPPERS.iter().any(|it| it.name == name),
     }
+}
+
+/// `setarch [architecture] [options] command`: an unknown first word may be either.
+fn architecture(words: &[Word]) -> Inner {
+    let skip_options =
+        |from: usize| (from..words.len()).find(|at| !words[*at].text.starts_with('-')).unwrap_or(words.len());
+    let first = skip_options(1);
+    let Some(word) = words.get(first) else { return Inner::None };
+    let is_known = matches!(word.value(), "x86_64" | "amd64" | "aarch64" | "arm64" | "linux32" | "linux64")
+        || matches!(word.value(), "uname26" | "i386" | "i486" | "i586" | "i686" | "athlon");
+    let mut ranges = vec![(skip_options(first + 1), words.len())];
+    if !is_known {
+        ranges.push((first, words.len()));
+    }
+    ranges.retain(|(from, to)| from < to);
+    if ranges.is_empty() { Inner::None } else { Inner::Words(ranges) }
 }
 
 /// The dynamic linker runs the program that it is given.
