@@ -7,17 +7,22 @@ use std::{
 
 use tree_sitter::{Node, ParseOptions, Parser, Tree};
 
+mod arithmetic;
 mod arity;
 mod command;
+mod feed;
+mod files;
 mod git;
 mod program;
 mod scan;
 mod sed;
+mod values;
 mod variables;
 mod word;
 mod wrapper;
+mod written;
 
-use word::base_name;
+use word::{Word, base_name};
 
 /// Longer commands are one pattern.
 const MAX_BYTES: usize = 64 * 1024;
@@ -103,6 +108,7 @@ pub fn analyse(command: &str) -> Analysis {
     let whole = command.trim();
     let mut walk = Walk::default();
     walk.text(whole, &vec![String::new()]);
+    walk.acc.is_unknowable |= walk.values.evaluates_input() || walk.files.runs_what_it_writes();
     let mut analysis = walk.acc;
     if analysis.is_unknowable {
         analysis.always.clear();
@@ -190,8 +196,14 @@ impl<'a> Source<'a> {
 struct Walk {
     acc: Analysis,
     moves: bool,
+    /// Arrays whose subscripts are texts.
+    associative: HashSet<String>,
     /// Aliases and functions that the line defines.
     defined: HashSet<String>,
+    values: values::Values,
+    files: written::Files,
+    /// What comes down the pipe to what is being read.
+    piped: Option<feed::Piped>,
     n_texts: usize,
     n_expansions: usize,
     /// Commands around the one that is being noted.
@@ -236,6 +248,9 @@ impl Walk {
     /// Collects what the text defines: it may be used before it is defined, in a loop.
     fn definitions(&mut self, source: &Source<'_>, root: Node<'_>) {
         each_below(root, |node| match node.kind() {
+            "variable_assignment" => self.held(source, node),
+            "for_statement" => self.looped(source, node),
+            "declaration_command" => self.declared(source, node),
             "function_definition" => {
                 if let Some(name) = node.child_by_field_name("name") {
                     self.defined.insert(source.of(name).to_owned());
@@ -251,6 +266,16 @@ impl Walk {
                 }
             }
             _other => {}
+        });
+        each_below(root, |node| {
+            if node.kind() == "command"
+                && name_of(source, node).is_some_and(|name| self.defined.contains(&name))
+            {
+                let mut cursor = node.walk();
+                let parameters = node.children_by_field_name("argument", &mut cursor);
+                let parameters: Vec<Word> = parameters.map(|it| Word::new(source.of(it))).collect();
+                self.positional(&parameters);
+            }
         });
     }
 
@@ -314,6 +339,7 @@ impl Walk {
             });
             return Flow::stay(at);
         }
+        self.arithmetic(source, node);
         match node.kind() {
             "command" => {
                 let flow = self.command(source, node, at);
@@ -335,10 +361,15 @@ impl Walk {
             "pipeline" => {
                 let mut any = at.clone();
                 let mut cursor = node.walk();
+                let outer = self.piped.clone();
                 for child in node.named_children(&mut cursor) {
                     // zsh runs the last one itself.
                     merge(&mut any, self.visit(source, child, at, depth + 1).any);
+                    let written = source.text.get(node.start_byte()..child.end_byte()).unwrap_or_default();
+                    let output = self.output_of(source, child);
+                    self.piped = Some(feed::Piped { output, written: written.to_owned() });
                 }
+                self.piped = outer;
                 Flow { success: any.clone(), any }
             }
             "variable_assignment" => {
@@ -431,7 +462,9 @@ impl Walk {
         depth: usize,
     ) -> Flow {
         let mut cursor = node.walk();
-        let redirects: Vec<Node<'t>> = node.children_by_field_name("redirect", &mut cursor).collect();
+        // Here-strings behind a block have no field.
+        let redirects: Vec<Node<'t>> =
+            node.named_children(&mut cursor).filter(|child| child.kind().ends_with("_redirect")).collect();
         let body = node.child_by_field_name("body");
         let mut owner = body;
         while let Some(list) = owner.filter(|body| matches!(body.kind(), "pipeline" | "list")) {
@@ -450,10 +483,20 @@ impl Walk {
                 }
             }
         }
+        let outer = self.piped.clone();
+        let feeds = redirects.iter().filter_map(|redirect| feed::fed_by(source, *redirect));
+        if let Some(feed) = feeds.last().filter(|_| body.is_some_and(|body| body.kind() != "pipeline")) {
+            let output = match feed {
+                feed::Feed::Known(text) => Some(text),
+                feed::Feed::File(_) | feed::Feed::Computed => None,
+            };
+            self.piped = Some(feed::Piped { output, written: String::new() });
+        }
         let flow = match body {
             Some(body) => self.visit(source, body, at, depth + 1),
             None => Flow::stay(at),
         };
+        self.piped = outer;
         let is_list = body.is_some_and(|body| body.kind() == "list");
         for redirect in redirects {
             self.visit(source, redirect, if is_list { &flow.any } else { at }, depth + 1);
@@ -476,6 +519,8 @@ impl Walk {
             self.path(destination, at);
             if source.of(node).contains('>') {
                 self.written(destination, at);
+                let text = (*destination).to_owned();
+                self.writes(&written::Destination { text, is_tree: false }, at);
             }
         }
     }
@@ -483,6 +528,11 @@ impl Walk {
     fn assignment(&mut self, source: &Source<'_>, node: Node<'_>) {
         let text = source.of(node);
         let Some((name, value)) = text.split_once('=') else { return };
+        // `IFS=, read a b` says how that line is split and nothing else.
+        let reads = |command: Node<'_>| name_of(source, command).as_deref() == Some("read");
+        if name == "IFS" && node.parent().filter(|it| it.kind() == "command").is_some_and(reads) {
+            return;
+        }
         self.assign(name, word::literal(value).as_deref());
         // `x='$(rm y)'; echo $((x))` runs what is quoted.
         if value.starts_with(['\'', '$']) && value.contains('\'') && value.contains(['`', '$']) {

@@ -108,6 +108,25 @@ const RUNNERS: &[(&str, &str)] = &[
     ("yarn", "exec"),
 ];
 
+/// Programs that take commands from standard input, some of which run others.
+pub const OBEDIENT: [&str; 11] =
+    ["sqlite3", "psql", "mysql", "mariadb", "ftp", "lftp", "m4", "gdb", "lldb", "gnuplot", "bpython"];
+
+/// Whether a program that takes commands runs something for this text.
+pub fn is_obeyed(name: &str, text: &str) -> bool {
+    let lower = text.to_lowercase();
+    let marks: &[&str] = match name {
+        "sqlite3" => &[".sh", ".sy", "edit(", "load_extension", ".load", "|", ".read"],
+        "psql" => &["\\!", "program", "\\o", "\\g", "\\w", "`"],
+        "mysql" | "mariadb" => &["\\!", "system", "source", "\\.", "pager", "edit"],
+        "ftp" | "lftp" => &["!", "shell"],
+        "m4" => &["sys"],
+        "gnuplot" => &["system", "!", "`", "<", "|"],
+        _debugger => &[""],
+    };
+    marks.iter().any(|mark| lower.contains(mark))
+}
+
 /// What runs besides the program itself; `None` when this module knows nothing of it.
 pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
     let subcommand = words.get(1).map(Word::value).unwrap_or_default();
@@ -216,11 +235,18 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
         "make" | "gmake" => {
+            let is_known = |word: Option<&Word>| {
+                word.is_none_or(|it| it.literal.as_deref().is_some_and(|it| !super::wrapper::is_stdin(it)))
+            };
+            let mut files = words.iter().enumerate().filter(|(_, word)| matches!(word.value(), "-f" | "--file"));
+            if !files.all(|(idx, _)| is_known(words.get(idx + 1))) {
+                return Some(Inner::Unknowable);
+            }
             let runs = |it: &str| {
                 it.starts_with("--eval")
                     || it.starts_with("-E")
                     || it.starts_with("SHELL=")
-                    || it == "-"
+                    || matches!(it, "-" | "-f-" | "--file=-" | "--makefile=-")
                     || it.contains("$(shell")
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
@@ -344,7 +370,7 @@ fn interpreter(words: &[Word], options: &[&str], values: &[&str]) -> Inner {
             return Inner::None;
         }
         if !literal.starts_with('-') {
-            return if super::wrapper::is_stdin(literal) { Inner::Unknowable } else { Inner::None };
+            return if super::wrapper::is_stdin(literal) { Inner::Unknowable } else { Inner::Script(idx - 1) };
         }
     }
     // Code from standard input.
@@ -508,96 +534,4 @@ fn awk(words: &[Word]) -> Inner {
         Some(program) if is_plain(program) => Inner::None,
         Some(_) | None => Inner::Unknowable,
     }
-}
-
-/// Options whose value is a file or directory, by program.
-const PATH_OPTIONS: &[(&str, &[&str])] = &[
-    (
-        "curl",
-        &[
-            "-o",
-            "--output",
-            "--output-dir",
-            "-D",
-            "--dump-header",
-            "-c",
-            "--cookie-jar",
-            "-K",
-            "--config",
-            "-T",
-            "--upload-file",
-        ],
-    ),
-    (
-        "wget",
-        &[
-            "-O",
-            "--output-document",
-            "-P",
-            "--directory-prefix",
-            "-o",
-            "--output-file",
-            "-a",
-            "--append-output",
-            "-i",
-            "--input-file",
-            "--post-file",
-        ],
-    ),
-    ("git", &["-C", "--git-dir", "--work-tree", "--output", "--template", "--separate-git-dir"]),
-    ("sort", &["-o", "--output"]),
-    ("tar", &["-C", "--directory", "-f", "--file"]),
-    ("unzip", &["-d"]),
-    ("find", &["-fprintf", "-fprint", "-fprint0", "-fls"]),
-    ("patch", &["-d", "--directory", "-o", "--output", "-i", "--input"]),
-    ("openssl", &["-out", "-in", "-keyout"]),
-    ("ssh-keygen", &["-f"]),
-    ("gcc", &["-o"]),
-    ("cc", &["-o"]),
-    ("clang", &["-o"]),
-    ("make", &["-C", "--directory", "-f", "--file"]),
-    ("script", &["-O", "--log-out", "-B", "--log-io"]),
-    ("strace", &["-o", "--output"]),
-    ("time", &["-o", "--output"]),
-];
-
-/// Files that a program reads or writes by its options, as written.
-pub fn path_options(name: &str, words: &[Word]) -> Vec<String> {
-    let Some((_, options)) = PATH_OPTIONS.iter().find(|(known, _)| *known == name) else { return Vec::new() };
-    let mut paths = Vec::new();
-    let mut idx = 1;
-    while let Some(word) = words.get(idx) {
-        idx += 1;
-        let text = &word.text;
-        for option in *options {
-            let is_long = option.len() > 2;
-            // `-xzf FILE`: the last of a cluster.
-            let in_cluster = !is_long
-                && text.len() > 2
-                && text.starts_with('-')
-                && !text.starts_with("--")
-                && text.ends_with(&option[1..]);
-            if text == option || in_cluster {
-                paths.extend(words.get(idx).map(|next| next.text.clone()));
-                break;
-            }
-            let rest = text.strip_prefix(option).unwrap_or_default();
-            let value = if is_long { rest.strip_prefix('=') } else { Some(rest) };
-            if let Some(value) = value.filter(|value| !value.is_empty()) {
-                paths.push(value.to_owned());
-                break;
-            }
-        }
-    }
-    // Where `find` begins matters once it does more than look.
-    let changes = |word: &Word| {
-        ["-delete", "-exec", "-ok", "-fprint", "-fls"].iter().any(|action| word.text.starts_with(action))
-    };
-    if name == "find" && words.iter().any(changes) {
-        let starts = words[1..].iter().take_while(|word| !word.text.starts_with(['-', '(', '!', '\\']));
-        paths.extend(starts.map(|word| word.text.clone()));
-    }
-    // `-` is standard output.
-    paths.retain(|path| path != "-" && path != ".");
-    paths
 }

@@ -164,7 +164,7 @@ fn names_that_are_computed_count_as_any_command() {
     any("r$@m x", "r$@m x", "", "");
     any("rm$IFS-rf$IFSx", "rm$IFS-rf$IFSx", "", "");
     any("IFS=,; x=rm,-rf,x; $x", "IFS=,; x=rm,-rf,x; $x ¦ $x", "", "");
-    any("IFS=, read a b", "IFS=, read a b ¦ read a b", "", "");
+    check("IFS=, read a b", "IFS=, read a b ¦ read a b", "read * ¦ IFS=, read *", "");
     any("{rm,-rf,x}", "{rm,-rf,x}", "", "");
     any("{r,}m x", "{r,}m x ¦ r,}m x", "", "");
     check("echo {a,b}", "echo {a,b}", "echo *", "");

@@ -23,6 +23,8 @@ pub enum Inner {
     Elsewhere(String),
     /// A shell that reads its commands from standard input.
     Stdin,
+    /// The word with this index is a file of code.
+    Script(usize),
 }
 
 /// A command that is followed by options and then by the command it runs.
@@ -199,7 +201,8 @@ fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
         "eval" => joined(&words[1..]),
         "source" | "." => match words.get(1) {
             Some(script) if script.literal.is_none() || is_stdin(script.value()) => Inner::Unknowable,
-            Some(_) | None => Inner::None,
+            Some(_script) => Inner::Script(1),
+            None => Inner::None,
         },
         "trap" if words.get(1).is_some_and(|word| word.value() == "--") => trap(words.get(2)),
         "trap" => match words.get(1).map(|word| (word.value(), word.literal.is_some())) {
@@ -248,6 +251,11 @@ fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
             None => program::inner(name, words).unwrap_or(Inner::None),
         },
     }
+}
+
+/// Whether parameters of a command come from outside of the line: names of found files.
+pub fn is_fed_by_files(words: &[Word]) -> bool {
+    words.iter().any(|word| word.value() == "{}")
 }
 
 /// Whether `always` must not take this command's name alone: it would allow whatever it runs.
@@ -394,6 +402,7 @@ fn is_fed(words: &[Word], replaced: Option<&str>, depth: usize) -> bool {
         Inner::Elsewhere(text) => has_replaced(&text),
         Inner::Unknowable | Inner::Stdin => true,
         // `xargs sudo`, `xargs env A=1`: the command comes from the input.
+        Inner::Script(_) => false,
         Inner::None => (is_wrapper(name) && words.len() == 1) || WRAPPERS.iter().any(|it| it.name == name),
     }
 }
@@ -461,7 +470,7 @@ fn shell(words: &[Word]) -> Inner {
         None if has_text => Inner::Unknowable,
         _ if reads_stdin => Inner::Stdin,
         Some(script) if script.literal.is_none() || is_stdin(script.value()) => Inner::Unknowable,
-        Some(_script) => Inner::None,
+        Some(_script) => Inner::Script(idx),
         None => Inner::Stdin,
     }
 }
@@ -539,7 +548,7 @@ fn watch(words: &[Word]) -> Inner {
 }
 
 pub fn is_stdin(path: &str) -> bool {
-    path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")
+    matches!(path, "/dev/stdin" | "/dev/stdout" | "/dev/stderr") || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")
 }
 
 /// `NAME=value`.

@@ -1,0 +1,153 @@
+//! Where a line does arithmetic, and what its variables are given.
+
+use tree_sitter::Node;
+
+use super::{
+    Source, Walk,
+    command::held,
+    each_below,
+    values::{Held, is_number},
+};
+
+impl Walk {
+    /// Notes what an assignment gives to its variable.
+    pub(super) fn held(&mut self, source: &Source<'_>, node: Node<'_>) {
+        let Some((name, value)) = source.of(node).split_once('=') else { return };
+        let name = name.split(['+', '[']).next().unwrap_or_default();
+        self.values.hold(name, held(value));
+    }
+
+    /// Notes which arrays are no lists.
+    pub(super) fn declared(&mut self, source: &Source<'_>, node: Node<'_>) {
+        let mut words = source.of(node).split_whitespace().skip(1);
+        if words.by_ref().take_while(|it| it.starts_with('-')).any(|it| it.contains('A')) {
+            let names = source.of(node).split_whitespace().skip(1).filter(|it| !it.starts_with('-'));
+            let names = names.map(|it| it.split('=').next().unwrap_or_default().to_owned());
+            self.associative.extend(names);
+        }
+    }
+
+    /// Notes what a loop gives to its variable.
+    pub(super) fn looped(&mut self, source: &Source<'_>, node: Node<'_>) {
+        let Some(variable) = node.child_by_field_name("variable").map(|name| source.of(name)) else { return };
+        let mut cursor = node.walk();
+        let values: Vec<&str> =
+            node.children_by_field_name("value", &mut cursor).map(|value| source.of(value)).collect();
+        if source.of(node).starts_with("select") {
+            self.values.hold("REPLY", Held::Input);
+        }
+        if values.is_empty() {
+            self.values.hold(variable, Held::Written("\"$@\"".to_owned()));
+        }
+        for value in values {
+            self.values.hold(variable, held(value));
+            let is_found = value.contains("$(") || value.contains('`') || is_glob(value);
+            if is_found && !is_number(value) {
+                self.values.hold(variable, Held::Input);
+            }
+        }
+    }
+
+    /// Notes the arithmetic that a node does, those of its children left to themselves.
+    pub(super) fn arithmetic(&mut self, source: &Source<'_>, node: Node<'_>) {
+        let text = source.of(node);
+        match node.kind() {
+            "arithmetic_expansion" => self.evaluate(source, node),
+            "compound_statement" if text.starts_with("((") => self.evaluate(source, node),
+            "c_style_for_statement" => {
+                for field in ["initializer", "condition", "update"] {
+                    let mut cursor = node.walk();
+                    let parts: Vec<Node<'_>> = node.children_by_field_name(field, &mut cursor).collect();
+                    parts.into_iter().for_each(|part| self.evaluate(source, part));
+                }
+            }
+            "subscript" => {
+                let array = node.child_by_field_name("name").map(|name| source.of(name)).unwrap_or_default();
+                if let Some(index) =
+                    node.child_by_field_name("index").filter(|_| !self.associative.contains(array))
+                {
+                    self.evaluate(source, index);
+                }
+            }
+            "binary_expression" => {
+                let mut cursor = node.walk();
+                let compares = |child: Node<'_>| {
+                    matches!(source.of(child), "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge")
+                };
+                if node.children(&mut cursor).any(compares) && !is_single_test(source, node) {
+                    self.evaluate(source, node);
+                }
+            }
+            "unary_expression" if text.starts_with("-v") => self.values.evaluate_names(text),
+            "declaration_command" => {
+                let mut options = text.split_whitespace().skip(1).take_while(|word| word.starts_with('-'));
+                let is_evaluated = options.any(|option| option.contains(['i', 'n']));
+                let mut cursor = node.walk();
+                for child in node.named_children(&mut cursor) {
+                    let written = source.of(child);
+                    let (name, value) = written.split_once('=').unwrap_or((written, ""));
+                    if is_evaluated && !written.starts_with('-') {
+                        self.values.evaluate(name);
+                        self.values.evaluate(value);
+                    } else if !text.starts_with("export") {
+                        self.values.evaluate_names(name);
+                    }
+                }
+            }
+            "unset_command" => self.values.evaluate_names(text),
+            "expansion" => self.expanded(text),
+            _other => {}
+        }
+    }
+
+    /// `${!x}`, `${x:offset:length}`.
+    fn expanded(&mut self, text: &str) {
+        let Some(inner) = text.strip_prefix("${").and_then(|it| it.strip_suffix('}')) else { return };
+        if let Some(name) = inner.strip_prefix('!') {
+            if !name.ends_with(['@', '*', ']']) {
+                self.values.evaluate(name);
+            }
+            return;
+        }
+        let name_len = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inner.len());
+        let Some(operation) = inner.get(name_len.max(1)..) else { return };
+        let operation = match operation.strip_prefix('[').and_then(|it| it.split_once(']')) {
+            Some((_, behind)) => behind,
+            None => operation,
+        };
+        if let Some(offset) = operation.strip_prefix(':').filter(|it| !it.starts_with(['-', '=', '?', '+'])) {
+            self.values.evaluate(offset);
+        }
+    }
+
+    /// The text of a node is arithmetic, what commands in it write as well.
+    fn evaluate(&mut self, source: &Source<'_>, node: Node<'_>) {
+        let mut text = source.of(node).to_owned();
+        let mut commands = Vec::new();
+        each_below(node, |below| {
+            if below.kind() == "command_substitution" {
+                commands.push(source.of(below));
+            }
+        });
+        for command in commands {
+            if super::values::is_open(command) {
+                self.acc.is_unknowable = true;
+            }
+            text = text.replace(command, "0");
+        }
+        self.values.evaluate(&text);
+    }
+}
+
+/// `[` compares numbers and evaluates nothing.
+fn is_single_test(source: &Source<'_>, node: Node<'_>) -> bool {
+    let mut test = Some(node);
+    while let Some(it) = test.filter(|it| it.kind() != "test_command") {
+        test = it.parent();
+    }
+    test.is_some_and(|test| !source.of(test).starts_with("[["))
+}
+
+fn is_glob(written: &str) -> bool {
+    !written.starts_with(['"', '\'']) && written.contains(['*', '?'])
+}
