@@ -22,6 +22,7 @@ mod word;
 mod wrapper;
 mod written;
 
+use scan::{Found, HereDocument};
 use word::{Word, base_name};
 
 /// Longer commands are one pattern.
@@ -184,6 +185,7 @@ struct Source<'a> {
     text: &'a str,
     /// By command: its redirections that stand outside its node.
     redirects: HashMap<usize, Vec<Node<'a>>>,
+    documents: Vec<HereDocument>,
 }
 
 impl<'a> Source<'a> {
@@ -231,13 +233,14 @@ impl Walk {
             self.unknowable(text);
             return;
         };
-        let mut source = Source { text, redirects: HashMap::new() };
+        let found = scan::scan(text);
+        let mut source = Source { text, redirects: HashMap::new(), documents: found.documents.clone() };
         if tree.root_node().has_error() {
             self.unknowable(text);
         }
         self.definitions(&source, tree.root_node());
         self.visit(&mut source, tree.root_node(), directories, 0);
-        self.lost(&source, tree.root_node(), directories);
+        self.lost(&found, &source, tree.root_node(), directories);
     }
 
     fn unknowable(&mut self, text: &str) {
@@ -280,8 +283,7 @@ impl Walk {
     }
 
     /// Reads what the grammar takes for text or loses: backquotes within others, here-documents.
-    fn lost(&mut self, source: &Source<'_>, root: Node<'_>, directories: &Directories) {
-        let found = scan::scan(source.text);
+    fn lost(&mut self, found: &Found, source: &Source<'_>, root: Node<'_>, directories: &Directories) {
         self.acc.is_unknowable |= found.is_open;
         let mut seen = HashSet::new();
         each_below(root, |node| {
@@ -292,8 +294,8 @@ impl Walk {
         for inner in found.backquoted.iter().filter(|inner| !seen.contains(inner.as_str())) {
             self.text(inner, directories);
         }
-        for document in &found.documents {
-            for expansion in scan::expansions(document) {
+        for document in found.documents.iter().filter(|document| !document.is_quoted) {
+            for expansion in scan::expansions(&document.body) {
                 self.expansion(expansion, directories);
             }
         }
@@ -316,7 +318,9 @@ impl Walk {
         };
         let root = tree.root_node();
         self.acc.is_unknowable |= root.has_error();
-        let mut source = Source { text: &command, redirects: HashMap::new() };
+        let found = scan::scan(&command);
+        let mut source =
+            Source { text: &command, redirects: HashMap::new(), documents: found.documents.clone() };
         self.definitions(&source, root);
         let mut cursor = root.walk();
         let commands: Vec<Node<'_>> = root.named_children(&mut cursor).collect();
@@ -326,7 +330,7 @@ impl Walk {
                 None => self.acc.is_unknowable = true,
             }
         }
-        self.lost(&source, root, directories);
+        self.lost(&found, &source, root, directories);
     }
 
     fn visit<'t>(&mut self, source: &mut Source<'t>, node: Node<'t>, at: &Directories, depth: usize) -> Flow {
@@ -484,8 +488,8 @@ impl Walk {
             }
         }
         let outer = self.piped.clone();
-        let feeds = redirects.iter().filter_map(|redirect| feed::fed_by(source, *redirect));
-        if let Some(feed) = feeds.last().filter(|_| body.is_some_and(|body| body.kind() != "pipeline")) {
+        let mut feeds = redirects.iter().filter_map(|redirect| self.fed_by(source, *redirect));
+        if let Some(feed) = feeds.next_back().filter(|_| body.is_some_and(|body| body.kind() != "pipeline")) {
             let output = match feed {
                 feed::Feed::Known(text) => Some(text),
                 feed::Feed::File(_) | feed::Feed::Computed => None,
@@ -509,17 +513,17 @@ impl Walk {
             return;
         }
         let mut cursor = node.walk();
-        let destinations: Vec<&str> = node
+        let destinations = node
             .children_by_field_name("destination", &mut cursor)
-            .filter(|destination| destination.kind() != "process_substitution")
-            .map(|destination| source.of(destination))
-            .collect();
+            .filter(|destination| destination.kind() != "process_substitution");
+        let destinations = spans(destinations);
+        let destinations = destinations.iter().filter_map(|(start, end)| source.text.get(*start..*end));
         // The grammar counts the arguments behind a redirection to it.
-        if let Some(destination) = destinations.first() {
+        if let Some(destination) = destinations.into_iter().next() {
             self.path(destination, at);
             if source.of(node).contains('>') {
                 self.written(destination, at);
-                let text = (*destination).to_owned();
+                let text = destination.to_owned();
                 self.writes(&written::Destination { text, is_tree: false }, at);
             }
         }
@@ -527,12 +531,19 @@ impl Walk {
 
     fn assignment(&mut self, source: &Source<'_>, node: Node<'_>) {
         let text = source.of(node);
-        let Some((name, value)) = text.split_once('=') else { return };
+        let name = text.split('=').next().unwrap_or_default();
         // `IFS=, read a b` says how that line is split and nothing else.
         let reads = |command: Node<'_>| name_of(source, command).as_deref() == Some("read");
         if name == "IFS" && node.parent().filter(|it| it.kind() == "command").is_some_and(reads) {
             return;
         }
+        self.assignment_of(text);
+    }
+
+    /// `name=value`, as written.
+    fn assignment_of(&mut self, text: &str) {
+        let Some((name, value)) = text.split_once('=') else { return };
+        self.values.hold(name.split(['+', '[']).next().unwrap_or_default(), command::held(value));
         self.assign(name, word::literal(value).as_deref());
         // `x='$(rm y)'; echo $((x))` runs what is quoted.
         if value.starts_with(['\'', '$']) && value.contains('\'') && value.contains(['`', '$']) {
@@ -553,6 +564,18 @@ impl Walk {
             }
         }
     }
+}
+
+/// Where words stand. Those that touch are one word, which the grammar has split (`$a/$b/c`).
+fn spans<'t>(nodes: impl IntoIterator<Item = Node<'t>>) -> Vec<(usize, usize)> {
+    let mut spans: Vec<(usize, usize)> = Vec::new();
+    for node in nodes {
+        match spans.last_mut().filter(|(_, end)| *end == node.start_byte()) {
+            Some((_, end)) => *end = node.end_byte(),
+            None => spans.push((node.start_byte(), node.end_byte())),
+        }
+    }
+    spans
 }
 
 fn name_of(source: &Source<'_>, command: Node<'_>) -> Option<String> {

@@ -5,7 +5,7 @@ use tree_sitter::Node;
 use super::{
     Source, Walk,
     command::held,
-    each_below,
+    each_below, spans,
     values::{Held, is_number},
 };
 
@@ -17,8 +17,14 @@ impl Walk {
         self.values.hold(name, held(value));
     }
 
-    /// Notes which arrays are no lists.
+    /// Notes what a declaration gives, and which arrays are no lists.
     pub(super) fn declared(&mut self, source: &Source<'_>, node: Node<'_>) {
+        let mut cursor = node.walk();
+        for (start, end) in spans(node.named_children(&mut cursor)) {
+            if let Some((name, value)) = source.text.get(start..end).and_then(|it| it.split_once('=')) {
+                self.values.hold(name.trim_end_matches('+'), held(value));
+            }
+        }
         let mut words = source.of(node).split_whitespace().skip(1);
         if words.by_ref().take_while(|it| it.starts_with('-')).any(|it| it.contains('A')) {
             let names = source.of(node).split_whitespace().skip(1).filter(|it| !it.starts_with('-'));
@@ -31,8 +37,9 @@ impl Walk {
     pub(super) fn looped(&mut self, source: &Source<'_>, node: Node<'_>) {
         let Some(variable) = node.child_by_field_name("variable").map(|name| source.of(name)) else { return };
         let mut cursor = node.walk();
+        let values = spans(node.children_by_field_name("value", &mut cursor));
         let values: Vec<&str> =
-            node.children_by_field_name("value", &mut cursor).map(|value| source.of(value)).collect();
+            values.iter().filter_map(|(start, end)| source.text.get(*start..*end)).collect();
         if source.of(node).starts_with("select") {
             self.values.hold("REPLY", Held::Input);
         }
@@ -74,6 +81,13 @@ impl Walk {
                 let compares = |child: Node<'_>| {
                     matches!(source.of(child), "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge")
                 };
+                let mut operands = node.named_children(&mut cursor);
+                if text.contains("=~")
+                    && let Some(left) = operands.next()
+                {
+                    self.values.hold("BASH_REMATCH", held(source.of(left)));
+                }
+                drop(operands);
                 if node.children(&mut cursor).any(compares) && !is_single_test(source, node) {
                     self.evaluate(source, node);
                 }
@@ -95,6 +109,11 @@ impl Walk {
                 }
             }
             "unset_command" => self.values.evaluate_names(text),
+            // `([x]=1 [y]=2)`.
+            "array" => {
+                let subscripts = text.split([' ', '\t', '\n', '(']).filter_map(|it| it.strip_prefix('['));
+                subscripts.for_each(|it| self.values.evaluate(it.split(']').next().unwrap_or_default()));
+            }
             "expansion" => self.expanded(text),
             _other => {}
         }
@@ -115,6 +134,10 @@ impl Walk {
             Some((_, behind)) => behind,
             None => operation,
         };
+        let name = &inner[..name_len];
+        if let Some(default) = operation.trim_start_matches(':').strip_prefix('=') {
+            self.values.hold(name, held(default));
+        }
         if let Some(offset) = operation.strip_prefix(':').filter(|it| !it.starts_with(['-', '=', '?', '+'])) {
             self.values.evaluate(offset);
         }

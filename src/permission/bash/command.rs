@@ -4,8 +4,8 @@ use tree_sitter::Node;
 
 use super::{
     Directories, Flow, PathArgument, Source, Walk, arity,
-    feed::{Fed, Feed, fed_by},
-    files, git, merge, program, push_new,
+    feed::{Fed, Feed},
+    files, git, merge, program, push_new, spans,
     values::{Held, is_number},
     variables::is_steering,
     word::{self, Word, base_name},
@@ -15,6 +15,9 @@ use super::{
 
 /// Commands that only move the shell: a path, but nothing to run.
 const MOVES: [&str; 4] = ["cd", "chdir", "pushd", "popd"];
+
+/// Values of variables that a command is read with.
+const MAX_READINGS: usize = 8;
 
 /// Commands that write what they name.
 const WRITERS: [&str; 9] = ["cp", "mv", "dd", "install", "ln", "tee", "truncate", "rsync", "touch"];
@@ -42,7 +45,17 @@ impl Walk {
         let mut redirects: Vec<Node<'t>> = node.children_by_field_name("redirect", &mut cursor).collect();
         redirects.extend(outer);
         for redirect in redirects.iter().filter(|it| it.kind() == "file_redirect") {
-            nodes.extend(redirect.children_by_field_name("destination", &mut cursor).skip(1));
+            let destinations = redirect.children_by_field_name("destination", &mut cursor);
+            let destinations: Vec<Node<'t>> = destinations.collect();
+            let behind = destinations.windows(2).filter(|pair| pair[0].end_byte() != pair[1].start_byte());
+            nodes.extend(behind.map(|pair| pair[1]));
+        }
+        for redirect in redirects.iter().filter(|it| it.kind() == "heredoc_redirect") {
+            // Arguments behind a here-document are the command's; further lines are the document's.
+            let line_end = source.text[redirect.start_byte()..].find('\n').unwrap_or(source.text.len());
+            let line_end = redirect.start_byte() + line_end;
+            let arguments = redirect.children_by_field_name("argument", &mut cursor);
+            nodes.extend(arguments.filter(|argument| argument.end_byte() <= line_end));
         }
         // `0<file`: the grammar takes the descriptor for an argument.
         let is_descriptor = |node: &Node<'_>| {
@@ -52,7 +65,19 @@ impl Walk {
         nodes.retain(|node| !is_descriptor(node));
         nodes.sort_by_key(Node::start_byte);
         nodes.insert(0, name);
-        let words: Vec<Word> = nodes.iter().map(|node| Word::new(source.of(*node))).collect();
+        let mut spans = spans(nodes);
+        if let Some(assignment) = split_assignment(name) {
+            // `x=$a/$b/c`: the grammar ends the word in the middle.
+            let (_, end) = spans.remove(0);
+            self.assignment_of(source.text.get(assignment.start_byte()..end).unwrap_or_default());
+            if spans.is_empty() {
+                return Flow::stay(at);
+            }
+        }
+        let words: Vec<Word> = spans
+            .iter()
+            .map(|(start, end)| Word::new(source.text.get(*start..*end).unwrap_or_default()))
+            .collect();
         let own_name = base_name(words[0].value()).to_owned();
         if MOVES.contains(&own_name.as_str())
             && words[0].literal.is_some()
@@ -68,10 +93,10 @@ impl Walk {
         }
         // The prefix as written, up to the word with this index.
         let until = |idx: usize| {
-            let end = nodes.get(idx).map_or(node.end_byte(), Node::end_byte);
+            let end = spans.get(idx).map_or(node.end_byte(), |(_, end)| *end);
             source.text.get(node.start_byte()..end).unwrap_or_default().trim()
         };
-        let redirected = redirects.iter().filter_map(|redirect| fed_by(source, *redirect)).collect();
+        let redirected = redirects.iter().filter_map(|redirect| self.fed_by(source, *redirect)).collect();
         let fed = Fed { redirected, piped: self.piped.clone() };
         let prefixes = self.words(&words, Some(written), at, &fed);
         for prefix in prefixes {
@@ -93,6 +118,7 @@ impl Walk {
         push_new(&mut self.acc.patterns, written.clone());
         let Some(full_name) = first.literal.as_deref().filter(|name| !name.is_empty()) else {
             self.acc.is_unknowable = true;
+            self.resolved(words, at, fed);
             return Vec::new();
         };
         // `time { …`: the grammar took a construct for words.
@@ -115,8 +141,9 @@ impl Walk {
         if !is_normal {
             push_new(&mut self.acc.patterns, normal.clone());
         }
-        if full_name.contains('/') {
-            self.runs(&first.text, at);
+        match full_name.contains('/') {
+            true => self.runs(&first.text, at),
+            false => self.runs_program(full_name),
         }
         self.effects(plain_name, words, at, fed);
         if plain_name == "git" {
@@ -146,7 +173,10 @@ impl Walk {
                     prefixes.push(arity.min(words.len()) - 1);
                 }
             }
-            Inner::Unknowable => self.acc.is_unknowable = true,
+            Inner::Unknowable => {
+                self.acc.is_unknowable = true;
+                self.resolved(words, at, fed);
+            }
             Inner::Words(ranges) if plain_name == "git" => {
                 for (from, to) in ranges {
                     let is_git = words[from - 1].value() != "run";
@@ -209,15 +239,44 @@ impl Walk {
         prefixes
     }
 
+    /// Reads a command with what its variables are known to hold: it stays unknowable, but what it is likely to run
+    /// meets its rules, and its files are asked for.
+    fn resolved(&mut self, words: &[Word], at: &Directories, fed: &Fed) {
+        let readings: Vec<Vec<String>> = words.iter().map(|word| self.values.known(&word.text)).collect();
+        let n_readings = readings.iter().map(Vec::len).max().unwrap_or_default().min(MAX_READINGS);
+        for reading in 0..n_readings {
+            let resolved: Vec<Word> = readings
+                .iter()
+                .filter_map(|readings| readings.get(reading).or(readings.first()))
+                .map(|text| Word::new(text))
+                .collect();
+            let is_known = resolved.first().is_some_and(|name| name.literal.is_some());
+            if is_known && resolved != words && self.n_nested < wrapper::MAX_NESTED {
+                self.n_nested += 1;
+                self.words(&resolved, None, at, fed);
+                self.n_nested -= 1;
+            }
+        }
+    }
+
     /// What `xargs` runs once it has read what the line gives it.
     fn with_input(&mut self, words: &[Word], inner: &[Word], at: &Directories, fed: &Fed) {
-        let Some(text) = fed.known() else { return };
         let option = words.iter().position(|word| word.text.starts_with("-I") || word.text.starts_with("-i"));
         let replaced = option.map(|idx| match words[idx].value().get(2..).filter(|rest| !rest.is_empty()) {
             Some(attached) => attached.to_owned(),
             None => words.get(idx + 1).map_or("{}", Word::value).to_owned(),
         });
-        let given: Vec<&str> = text.split([' ', '\t', '\n', '\0']).filter(|it| !it.is_empty()).take(64).collect();
+        let Some(text) = fed.known() else {
+            let name = inner.first().map(|word| base_name(word.value())).unwrap_or_default();
+            if let (Inner::Script(script), Some(replaced)) = (wrapper::inner(name, inner), replaced)
+                && inner[script].text.contains(&replaced)
+            {
+                self.runs("{}", at);
+            }
+            return;
+        };
+        let given: Vec<&str> =
+            text.split([' ', '\t', '\n', '\0']).filter(|it| !it.is_empty()).take(64).collect();
         match replaced.filter(|it| !it.is_empty()) {
             Some(replaced) => {
                 for given in given {
@@ -313,9 +372,19 @@ impl Walk {
                     values.iter().for_each(|value| self.values.hold(name, held(&value.text)));
                 }
             }
-            "read" | "getopts" | "mapfile" | "readarray" => {
+            "getopts" => {
+                let values = arguments.get(2..).unwrap_or_default();
+                values.iter().for_each(|value| self.values.hold("OPTARG", held(&value.text)));
+                let variable = arguments.get(1).map(Word::value).unwrap_or_default();
+                self.acc.is_unknowable |= is_steering(variable);
+                [variable, "OPTARG"].iter().for_each(|name| self.values.hold(name, Held::Input));
+            }
+            "read" | "mapfile" | "readarray" => {
                 self.acc.is_unknowable |= arguments.iter().any(|word| is_steering(word.value()));
-                arguments.iter().filter(is_computed).for_each(|word| self.values.evaluate_names(&word.text));
+                let is_name = |word: &&Word| {
+                    word.literal.is_none() || (word.value().contains('[') && !word.value().contains(' '))
+                };
+                arguments.iter().filter(is_name).for_each(|word| self.values.evaluate_names(&word.text));
                 let held: Vec<Held> = match fed.known() {
                     Some(text) if is_number(text.trim()) => vec![Held::Number],
                     Some(text) => {
@@ -325,7 +394,8 @@ impl Walk {
                     }
                     None => vec![Held::Input],
                 };
-                let names = arguments.iter().map(Word::value).filter(|it| !it.is_empty() && !it.starts_with('-'));
+                let names =
+                    arguments.iter().map(Word::value).filter(|it| !it.is_empty() && !it.starts_with('-'));
                 for name in names.chain(["REPLY", "MAPFILE", "OPTARG"]) {
                     held.iter().for_each(|held| self.values.hold(name, held.clone()));
                 }
@@ -400,7 +470,9 @@ impl Walk {
                 self.path(&argument.text, at);
             }
             let places = self.values.known("$CDPATH");
-            for place in places.iter().filter(|it| *it != "$CDPATH" && !argument.text.starts_with(['/', '.', '~'])) {
+            for place in
+                places.iter().filter(|it| *it != "$CDPATH" && !argument.text.starts_with(['/', '.', '~']))
+            {
                 place.split(':').for_each(|place| self.path(&format!("{place}/{}", argument.text), at));
             }
             let known = self.values.known(&argument.text);
@@ -421,7 +493,9 @@ impl Walk {
 
     pub(super) fn path(&mut self, written: &str, at: &Directories) {
         for written in self.values.known(written) {
-            self.known_path(&written, at);
+            for written in word::braces(&written).iter().flat_map(|it| word::braces(it)) {
+                self.known_path(&written, at);
+            }
         }
     }
 
@@ -468,6 +542,12 @@ impl Walk {
             }
         }
     }
+}
+
+/// The assignment of which a command's name is the rest.
+fn split_assignment(name: Node<'_>) -> Option<Node<'_>> {
+    name.prev_sibling()
+        .filter(|before| before.kind() == "variable_assignment" && before.end_byte() == name.start_byte())
 }
 
 /// What a variable holds that this is assigned to.

@@ -8,8 +8,8 @@ use super::{
 
 /// Commands whose arguments are files.
 const FILE_COMMANDS: [&str; 22] = [
-    "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown", "cat", "chgrp", "dd", "head", "install", "ln", "rmdir",
-    "shred", "tail", "tee", "truncate", "unlink", "rsync", "link", "mkfifo",
+    "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown", "cat", "chgrp", "dd", "head", "install", "ln",
+    "rmdir", "shred", "tail", "tee", "truncate", "unlink", "rsync", "link", "mkfifo",
 ];
 
 /// A program that reads the files among its operands.
@@ -70,6 +70,7 @@ const READERS: &[Reader] = &[
     Reader { names: &["nl", "fold", "fmt", "tac", "csplit"], values: "bdfhilnpsvwg", ..PLAIN },
     Reader { names: &["pr", "column", "shuf", "ptx"], values: "lwohsncNOR", ..PLAIN },
     Reader { names: &["split"], values: "abClnt", ..PLAIN },
+    Reader { names: &["cpp", "bc", "dc", "m4", "nm", "objdump", "readelf", "ar"], values: "DIUxo", ..PLAIN },
     Reader { names: &["iconv"], values: "ft", ..PLAIN },
     Reader { names: &["zip"], values: "bnPtT", ..PLAIN },
     Reader { names: &["unzip", "zipinfo", "zipgrep"], values: "P", ..PLAIN },
@@ -89,6 +90,7 @@ const PATH_OPTIONS: &[(&str, &[&str])] = &[
         "--pathspec-from-file", "--reference", "--exclude-from", "--contents", "--ignore-revs-file"]),
     ("sort", &["-o", "--output", "-T", "--temporary-directory", "--files0-from"]),
     ("wc", &["--files0-from"]),
+    ("date", &["-f", "--file", "-r", "--reference"]),
     ("du", &["-X", "--exclude-from", "--files0-from"]),
     ("grep", &["-f", "--file", "--exclude-from"]),
     ("rg", &["-f", "--file", "--ignore-file"]),
@@ -127,7 +129,9 @@ pub fn named(name: &str, words: &[Word]) -> Vec<String> {
         match name {
             "source" | "." => operands.truncate(1),
             "awk" | "gawk" | "mawk" | "nawk" => operands.retain(|text| !is_assignment(text)),
-            "less" | "more" | "vim" | "vi" | "nvim" | "view" => operands.retain(|text| !text.starts_with('+')),
+            "less" | "more" | "vim" | "vi" | "nvim" | "view" => {
+                operands.retain(|text| !text.starts_with('+'))
+            }
             _other => {}
         }
         paths.extend(operands);
@@ -148,8 +152,12 @@ pub fn named(name: &str, words: &[Word]) -> Vec<String> {
             };
             let mut before = "";
             for word in &words[1..] {
-                let is_text = matches!(before, "-m" | "--message" | "--grep" | "-S" | "-G" | "--format" | "--pretty");
-                if !is_text && (is_place(&word.text) || (word.text.starts_with('$') && before != "-c")) {
+                let is_text =
+                    matches!(before, "-m" | "--message" | "--grep" | "-S" | "-G" | "--format" | "--pretty");
+                if !is_text
+                    && (is_place(&word.text)
+                        || (word.text.trim_start_matches('"').starts_with(['$', '`']) && before != "-c"))
+                {
                     paths.push(word.text.clone());
                 }
                 if matches!(before, "-o" | "-F") {
@@ -160,7 +168,8 @@ pub fn named(name: &str, words: &[Word]) -> Vec<String> {
         }
         "find" => {
             let mut idx = 1;
-            while let Some(word) = words.get(idx).filter(|it| matches!(it.value(), "-L" | "-P" | "-H" | "-D")) {
+            while let Some(word) = words.get(idx).filter(|it| matches!(it.value(), "-L" | "-P" | "-H" | "-D"))
+            {
                 idx += 1 + usize::from(word.text == "-D");
             }
             let starts = words[idx..].iter().take_while(|word| !word.text.starts_with(['-', '(', '!', '\\']));

@@ -34,6 +34,9 @@ const INTERPRETERS: &[(&str, &[&str])] = &[
     ("pwsh", &["-c", "-Command", "-EncodedCommand", "-e", "-ec"]),
     ("powershell", &["-c", "-Command", "-EncodedCommand", "-e", "-ec"]),
     ("dc", &["-e", "--expression"]),
+    ("ipython", &["-c"]),
+    ("irb", &["-e"]),
+    ("pry", &["-e"]),
 ];
 
 /// Options of interpreters whose value is the next word, and which are followed by others.
@@ -57,6 +60,7 @@ const VALUED: &[(&str, &[&str], &[&str])] = &[
     ("bat", &[], &["--pager"]),
     ("delta", &[], &["--pager"]),
     ("emulate", &["-c"], &[]),
+    ("fzf", &[], &["--preview", "--bind", "--reload"]),
     ("go", &[], &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool"]),
     ("iptables", &[], &["--modprobe"]),
     ("man", &["-P", "-H"], &["--pager", "--html"]),
@@ -104,13 +108,30 @@ const RUNNERS: &[(&str, &str)] = &[
     ("rbenv", "exec"),
     ("rye", "run"),
     ("uv", "run"),
+    ("cabal", "exec"),
+    ("fnm", "exec"),
+    ("foreman", "run"),
+    ("hatch", "run"),
+    ("honcho", "run"),
+    ("infisical", "run"),
+    ("mamba", "run"),
+    ("micromamba", "run"),
+    ("nvm", "exec"),
+    ("opam", "exec"),
+    ("pixi", "run"),
+    ("stack", "exec"),
+    ("teller", "run"),
+    ("tox", "exec"),
+    ("volta", "run"),
     ("yarn", "dlx"),
     ("yarn", "exec"),
 ];
 
 /// Programs that take commands from standard input, some of which run others.
-pub const OBEDIENT: [&str; 11] =
-    ["sqlite3", "psql", "mysql", "mariadb", "ftp", "lftp", "m4", "gdb", "lldb", "gnuplot", "bpython"];
+pub const OBEDIENT: [&str; 15] = [
+    "sqlite3", "psql", "mysql", "mariadb", "ftp", "lftp", "m4", "gdb", "lldb", "gnuplot", "ex", "vi", "vim",
+    "nvim", "view",
+];
 
 /// Whether a program that takes commands runs something for this text.
 pub fn is_obeyed(name: &str, text: &str) -> bool {
@@ -167,7 +188,7 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
         // Each operand is a command line.
-        "hyperfine" | "concurrently" => {
+        "hyperfine" | "concurrently" | "pee" | "mispipe" => {
             let operands = words[1..].iter().filter(|word| !word.text.starts_with('-'));
             match operands.map(|word| word.literal.clone()).collect::<Option<Vec<String>>>() {
                 Some(texts) if texts.is_empty() => Inner::None,
@@ -175,7 +196,9 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
                 None => Inner::Unknowable,
             }
         }
-        "direnv" if words.get(1).is_some_and(|it| it.value() == "exec") && words.len() > 3 => {
+        "direnv" | "rustup"
+            if words.get(1).is_some_and(|it| matches!(it.value(), "exec" | "run")) && words.len() > 3 =>
+        {
             Inner::Words(vec![(3, words.len())])
         }
         "cargo" => {
@@ -238,7 +261,8 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             let is_known = |word: Option<&Word>| {
                 word.is_none_or(|it| it.literal.as_deref().is_some_and(|it| !super::wrapper::is_stdin(it)))
             };
-            let mut files = words.iter().enumerate().filter(|(_, word)| matches!(word.value(), "-f" | "--file"));
+            let mut files =
+                words.iter().enumerate().filter(|(_, word)| matches!(word.value(), "-f" | "--file"));
             if !files.all(|(idx, _)| is_known(words.get(idx + 1))) {
                 return Some(Inner::Unknowable);
             }
@@ -370,7 +394,11 @@ fn interpreter(words: &[Word], options: &[&str], values: &[&str]) -> Inner {
             return Inner::None;
         }
         if !literal.starts_with('-') {
-            return if super::wrapper::is_stdin(literal) { Inner::Unknowable } else { Inner::Script(idx - 1) };
+            return if super::wrapper::is_stdin(literal) {
+                Inner::Unknowable
+            } else {
+                Inner::Script(idx - 1)
+            };
         }
     }
     // Code from standard input.

@@ -5,15 +5,25 @@
 pub struct Found {
     /// Commands between backquotes, their escapes resolved.
     pub backquoted: Vec<String>,
-    /// Here-documents in which the shell expands something.
-    pub documents: Vec<String>,
+    pub documents: Vec<HereDocument>,
     /// A backquote has no partner.
     pub is_open: bool,
 }
 
+/// What a command reads from the line itself.
+#[derive(Debug, Clone)]
+pub struct HereDocument {
+    /// Where its `<<` stands.
+    pub at: usize,
+    pub body: String,
+    /// Whether the shell expands nothing in it.
+    pub is_quoted: bool,
+}
+
 /// Finds what the shell would, however it is nested.
 pub fn scan(text: &str) -> Found {
-    let mut scanner = Scanner { text, at: 0, stack: Vec::new(), pending: Vec::new(), found: Found::default() };
+    let mut scanner =
+        Scanner { text, at: 0, stack: Vec::new(), pending: Vec::new(), found: Found::default() };
     while scanner.at < text.len() {
         scanner.step();
     }
@@ -41,13 +51,8 @@ pub fn expansions(body: &str) -> Vec<&str> {
 
 /// How long the expansion is that the text begins with; all of it when it does not end.
 fn expansion_len(text: &str) -> usize {
-    let mut scanner = Scanner {
-        text,
-        at: 0,
-        stack: vec![Context::Quotes],
-        pending: Vec::new(),
-        found: Found::default(),
-    };
+    let mut scanner =
+        Scanner { text, at: 0, stack: vec![Context::Quotes], pending: Vec::new(), found: Found::default() };
     scanner.step();
     while scanner.at < text.len() && scanner.stack.len() > 1 {
         scanner.step();
@@ -73,6 +78,7 @@ enum Context {
 }
 
 struct Document {
+    at: usize,
     delimiter: String,
     is_quoted: bool,
     has_tabs: bool,
@@ -119,7 +125,9 @@ impl Scanner<'_> {
             ']' if context == Context::Brackets => self.pop(1),
             ')' if context == Context::Arithmetic => self.pop(if rest.starts_with("))") { 2 } else { 1 }),
             ')' if context == Context::Group || (is_commands && !self.stack.is_empty()) => self.pop(1),
-            '(' if context == Context::Arithmetic || context == Context::Group => self.push(Context::Group, 1),
+            '(' if context == Context::Arithmetic || context == Context::Group => {
+                self.push(Context::Group, 1)
+            }
             '(' if is_commands && rest.starts_with("((") => self.push(Context::Arithmetic, 2),
             '(' if is_commands => self.push(Context::Commands, 1),
             '#' if is_commands && self.begins_word() => {
@@ -226,7 +234,7 @@ impl Scanner<'_> {
         }
         let ends = |line: &str| line.trim_start_matches('\t') == delimiter;
         if is_certain || (!delimiter.is_empty() && rest.lines().skip(1).any(ends)) {
-            self.pending.push(Document { delimiter, is_quoted, has_tabs });
+            self.pending.push(Document { at: self.at, delimiter, is_quoted, has_tabs });
         }
         self.at = start + len;
     }
@@ -251,9 +259,9 @@ impl Scanner<'_> {
                 body.push('\n');
             }
             self.at += len;
-            if !document.is_quoted && body.contains(['$', '`']) {
-                self.found.documents.push(super::join_lines(&body));
-            }
+            let body = if document.is_quoted { body } else { super::join_lines(&body) };
+            let Document { at, is_quoted, .. } = document;
+            self.found.documents.push(HereDocument { at, body, is_quoted });
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::word;
 
 /// Readings of one word that are followed.
-const MAX_READINGS: usize = 16;
+const MAX_READINGS: usize = 256;
 /// Variables that hold variables.
 const MAX_STEPS: usize = 4;
 
@@ -31,7 +31,7 @@ pub enum Held {
 impl Values {
     pub fn hold(&mut self, name: &str, held: Held) {
         let all = self.held.entry(name.to_owned()).or_default();
-        if !all.contains(&held) && all.len() < 64 {
+        if !all.contains(&held) && all.len() < MAX_READINGS {
             all.push(held);
         }
     }
@@ -45,6 +45,9 @@ impl Values {
     pub fn evaluate_names(&mut self, text: &str) {
         let names = text.split('$').skip(1).flat_map(|rest| names_in(rest).next());
         self.evaluated.extend(names);
+        text.split('[')
+            .skip(1)
+            .for_each(|subscript| self.evaluate(subscript.split(']').next().unwrap_or_default()));
     }
 
     /// What a word may be once the variables that are known are replaced; the word itself when none is.
@@ -73,38 +76,55 @@ impl Values {
                 '\'' if !is_quoted => {
                     chars.by_ref().find(|it| it.1 == '\'');
                 }
+                '`' => {
+                    let Some((words, len)) = echoed(&written[at..]) else { return vec![written.to_owned()] };
+                    return around(written, at, len, &words, is_quoted);
+                }
                 '$' if written[at..].starts_with("$(") => {
                     let Some((words, len)) = echoed(&written[at..]) else { continue };
-                    let (before, after) = (&written[..at], &written[at + len..]);
-                    return words.iter().map(|word| format!("{before}{word}{after}")).collect();
+                    return around(written, at, len, &words, is_quoted);
                 }
                 '$' => {
                     let Some(found) = Reference::at(&written[at..]) else { continue };
-                    let held = self.held.get(found.name).map(Vec::as_slice).unwrap_or_default();
-                    let values = held.iter().filter_map(|held| match held {
-                        Held::Written(value) => Some(value.as_str()),
-                        Held::Number | Held::Input => None,
-                    });
-                    let values: Vec<&str> = values.chain(found.default).collect();
+                    let values = self.values_of(&found);
                     if values.is_empty() {
                         continue;
                     }
-                    let (before, after) = (&written[..at], &written[at + found.len..]);
-                    return values
-                        .iter()
-                        .flat_map(|value| pieces(value, is_quoted))
-                        .map(|value| match is_quoted {
-                            // A tilde is expanded where the variable is set.
-                            true if before == "\"" && value.starts_with('~') => format!("{value}\"{after}"),
-                            true => format!("{before}\"{value}\"{after}"),
-                            false => format!("{before}{value}{after}"),
-                        })
-                        .collect();
+                    let values: Vec<String> =
+                        values.iter().flat_map(|value| pieces(value, is_quoted)).collect();
+                    return around(written, at, found.len, &values, is_quoted);
                 }
                 _other => {}
             }
         }
         vec![written.to_owned()]
+    }
+
+    fn values_of(&self, found: &Reference<'_>) -> Vec<String> {
+        let of = |name: &str| {
+            self.held.get(name).into_iter().flatten().filter_map(|held| match held {
+                Held::Written(value) => Some(value.clone()),
+                Held::Number | Held::Input => None,
+            })
+        };
+        let mut values: Vec<String> = of(found.name).collect();
+        if found.is_indirect {
+            let named: Vec<String> = values.iter().filter_map(|name| word::path_text(name)).collect();
+            values = named.iter().flat_map(|name| of(name)).collect();
+        }
+        // Exact for literal patterns; with others the value stands for what remains of it.
+        for value in &mut values {
+            let rest = match found.operation.split_at_checked(1) {
+                Some(("#", pattern)) => value.strip_prefix(pattern.trim_start_matches('#')),
+                Some(("%", pattern)) => value.strip_suffix(pattern.trim_start_matches('%')),
+                Some(_) | None => None,
+            };
+            if let Some(rest) = rest.map(str::to_owned) {
+                *value = rest;
+            }
+        }
+        values.extend(found.default.map(str::to_owned));
+        values
     }
 
     /// Whether arithmetic looks into something that is not known to be a number: a subscript in it runs commands.
@@ -129,21 +149,40 @@ impl Values {
     }
 }
 
+/// The word with these in the place of a part of it.
+fn around<T: AsRef<str>>(written: &str, at: usize, len: usize, values: &[T], is_quoted: bool) -> Vec<String> {
+    let (before, after) = (&written[..at], &written[at + len..]);
+    let put = |value: &T| match (is_quoted, value.as_ref()) {
+        // A tilde is expanded where the variable is set.
+        (true, value) if before == "\"" && value.starts_with('~') => format!("{value}\"{after}"),
+        (true, value) => format!("{before}\"{value}\"{after}"),
+        (false, value) => format!("{before}{value}{after}"),
+    };
+    values.iter().map(put).collect()
+}
+
 /// What the `$(echo …)` writes that the text begins with, and how long that is.
 fn echoed(text: &str) -> Option<(Vec<&str>, usize)> {
-    let end = text.find(')')?;
-    let inner = text.get(2..end)?;
-    let words: Vec<&str> = inner.split_whitespace().collect();
+    const NAMES: [&str; 6] = ["echo", "printf", "dirname", "realpath", "readlink", "ls"];
+    let (start, end) = match text.strip_prefix('`') {
+        Some(inner) => (1, 1 + inner.find('`')?),
+        None => (2, text.find(')')?),
+    };
+    let inner = text.get(start..end)?;
     let is_plain = !inner.contains(['|', ';', '&', '<', '>', '`', '(', '\n']);
-    let (&name, arguments) = words.split_first()?;
-    let is_echo = is_plain && matches!(name, "echo" | "printf") && !arguments.is_empty();
-    is_echo.then(|| (arguments.to_vec(), end + 1))
+    let mut words = inner.split_whitespace();
+    let is_echo = is_plain && NAMES.contains(&words.next()?);
+    let arguments: Vec<&str> = words.filter(|word| !word.starts_with('-')).collect();
+    (is_echo && !arguments.is_empty()).then_some((arguments, end + 1))
 }
 
 /// A variable in a word.
 struct Reference<'a> {
     name: &'a str,
     default: Option<&'a str>,
+    /// What is cut from the value or replaced in it.
+    operation: &'a str,
+    is_indirect: bool,
     len: usize,
 }
 
@@ -162,16 +201,21 @@ impl<'a> Reference<'a> {
         };
         let Some(inner) = text.strip_prefix("${") else {
             let len = name_len(&text[1..])?;
-            return Some(Self { name: &text[1..1 + len], default: None, len: 1 + len });
+            let name = &text[1..1 + len];
+            return Some(Self { name, default: None, operation: "", is_indirect: false, len: 1 + len });
         };
-        let len = name_len(inner)?;
         let end = inner.find('}')?;
+        let is_indirect = inner.starts_with('!');
+        let inner = &inner[usize::from(is_indirect)..];
+        let end = end.checked_sub(usize::from(is_indirect))?;
+        let len = name_len(inner)?;
         let operation = inner.get(len..end)?;
         let subscript = operation.strip_prefix('[').and_then(|it| it.split_once(']'));
         let operation = subscript.map_or(operation, |it| it.1);
         let default = operation.trim_start_matches(':');
         let default = default.strip_prefix(['-', '=', '+']).filter(|word| !word.is_empty());
-        Some(Self { name: &inner[..len], default, len: 2 + end + 1 })
+        let len_all = 2 + usize::from(is_indirect) + end + 1;
+        Some(Self { name: &inner[..len], default, operation, is_indirect, len: len_all })
     }
 }
 
@@ -219,8 +263,7 @@ fn names_in(text: &str) -> impl Iterator<Item = String> + '_ {
                 }
                 continue;
             }
-            let len =
-                rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+            let len = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
             let name = &rest[..len];
             rest = &rest[len..];
             if !before.is_some_and(|c| c.is_ascii_digit()) {
@@ -236,15 +279,16 @@ pub fn is_open(written: &str) -> bool {
         return literal.contains(['$', '`']);
     }
     let has_quoted = written.contains("\\$") || written.contains("\\`") || written.contains("$'");
-    let in_single = written.split('\'').skip(1).step_by(2).any(|piece| piece.contains(['$', '`']));
-    has_quoted || in_single || repeats_text(written)
+    let is_substitution = |text: &str| text.contains("$(") || text.contains('`') || text.contains("[$");
+    let in_single = written.split('\'').skip(1).step_by(2).any(is_substitution);
+    has_quoted || in_single || written.contains("${!") || repeats_text(written)
 }
 
 /// Whether a value is what a command writes that repeats text as it is.
 pub fn repeats_text(written: &str) -> bool {
-    const PASSING: [&str; 17] = [
-        "cat", "head", "tail", "base64", "base32", "xxd", "rev", "tr", "curl", "wget", "sort", "uniq", "tac", "echo",
-        "printf", "sed", "cut",
+    const PASSING: [&str; 19] = [
+        "ls", "find", "cat", "head", "tail", "base64", "base32", "xxd", "rev", "tr", "curl", "wget", "sort",
+        "uniq", "tac", "echo", "printf", "sed", "cut",
     ];
     let unquoted = written.trim_matches('"');
     let Some(inner) = unquoted.strip_prefix("$(").or(unquoted.strip_prefix('`')) else { return false };
@@ -267,8 +311,8 @@ pub fn is_number(written: &str) -> bool {
     };
     let is_own = || {
         const NUMBERS: [&str; 14] = [
-            "$#", "$?", "$$", "$!", "${#", "$((", "$RANDOM", "$SECONDS", "$LINENO", "$UID", "$EUID", "$BASHPID",
-            "$(seq ", "$(wc ",
+            "$#", "$?", "$$", "$!", "${#", "$((", "$RANDOM", "$SECONDS", "$LINENO", "$UID", "$EUID",
+            "$BASHPID", "$(seq ", "$(wc ",
         ];
         NUMBERS.iter().any(|it| text.starts_with(it)) && !text[2..].contains(['|', ';', '&', '`', '\''])
     };

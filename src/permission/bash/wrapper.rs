@@ -119,6 +119,24 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "torsocks", ..PLAIN },
     Wrapper { name: "unbuffer", ..PLAIN },
     Wrapper { name: "unshare", ..PLAIN },
+    Wrapper { name: "gamemoderun", ..PLAIN },
+    Wrapper { name: "mangohud", ..PLAIN },
+    Wrapper { name: "nocache", ..PLAIN },
+    Wrapper { name: "optirun", ..PLAIN },
+    Wrapper { name: "pasuspender", ..PLAIN },
+    Wrapper { name: "pgrphack", ..PLAIN },
+    Wrapper { name: "prime-run", ..PLAIN },
+    Wrapper { name: "primusrun", ..PLAIN },
+    Wrapper { name: "qemu-aarch64", ..PLAIN },
+    Wrapper { name: "qemu-x86_64", ..PLAIN },
+    Wrapper { name: "run-one", ..PLAIN },
+    Wrapper { name: "run-this-one", ..PLAIN },
+    Wrapper { name: "setlock", n_positional: 1, ..PLAIN },
+    Wrapper { name: "softlimit", short_values: "acdflmoprst", ..PLAIN },
+    Wrapper { name: "systemd-cat", short_values: "tp", long_values: &["--identifier", "--priority"], ..PLAIN },
+    Wrapper { name: "systemd-inhibit", long_values: &["--what", "--who", "--why", "--mode"], ..PLAIN },
+    Wrapper { name: "vglrun", short_values: "dc", ..PLAIN },
+    Wrapper { name: "xcrun", long_values: &["--sdk", "--toolchain"], ..PLAIN },
     Wrapper { name: "xvfb-run", short_values: "efnpsw", ..PLAIN },
     Wrapper { name: "caffeinate", short_values: "tw", ..PLAIN },
     Wrapper { name: "chroot", long_values: &["--userspec", "--groups"], n_positional: 1, ..PLAIN },
@@ -548,7 +566,9 @@ fn watch(words: &[Word]) -> Inner {
 }
 
 pub fn is_stdin(path: &str) -> bool {
-    matches!(path, "/dev/stdin" | "/dev/stdout" | "/dev/stderr") || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")
+    matches!(path, "/dev/stdin" | "/dev/stdout" | "/dev/stderr")
+        || path.starts_with("/dev/fd/")
+        || path.starts_with("/proc/self/fd/")
 }
 
 /// `NAME=value`.

@@ -5,11 +5,18 @@ use super::{
     word::{self, Word, base_name},
 };
 
+/// A file that is found: it may be any.
+const FOUND: &str = "{}";
+/// Endings of files that nobody runs.
+const DATA: [&str; 7] = [".log", ".txt", ".out", ".json", ".csv", ".md", ".xml"];
+
 /// Files by their normalised paths.
 #[derive(Debug, Default)]
 pub struct Files {
     written: Vec<Written>,
     run: Vec<String>,
+    /// Programs that are looked up.
+    names: Vec<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -114,6 +121,9 @@ pub fn code(name: &str, words: &[Word]) -> (Vec<String>, Vec<String>) {
 
 /// Where a command of these words writes.
 pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
+    let expanded: Vec<Word> =
+        words.iter().flat_map(|word| word::braces(&word.text)).map(|text| Word::new(&text)).collect();
+    let words = expanded.as_slice();
     let has_short = |letter: char| {
         let is_it = |word: &Word| {
             word.text.starts_with('-') && !word.text.starts_with("--") && word.text.contains(letter)
@@ -122,9 +132,11 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
     };
     let plain = |text: &str| Destination { text: text.to_owned(), is_tree: false };
     match name {
-        "tee" | "truncate" | "shred" => operands(words, "s").0.into_iter().map(plain).collect(),
+        "tee" | "truncate" | "shred" | "sponge" => operands(words, "s").0.into_iter().map(plain).collect(),
         "dd" => words.iter().filter_map(|word| word.text.strip_prefix("of=")).map(plain).collect(),
-        "sed" | "perl" if words.iter().any(|it| it.text.starts_with("-i") || it.text.starts_with("--in-")) => {
+        "sed" | "perl"
+            if words.iter().any(|it| it.text.starts_with("-i") || it.text.starts_with("--in-")) =>
+        {
             let paths = sed::script(words).map(|script| script.paths).unwrap_or_default();
             paths.iter().map(|path| plain(path)).collect()
         }
@@ -154,7 +166,9 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
                 let is_cluster = text.starts_with('-') && !text.starts_with("--") && text.ends_with('O');
                 if is_cluster || text == "--output-document" {
                     found.extend(words.get(idx + 1).map(|next| plain(&next.text)));
-                } else if let Some(value) = text.strip_prefix("--output-document=").or(text.strip_prefix("-O")) {
+                } else if let Some(value) =
+                    text.strip_prefix("--output-document=").or(text.strip_prefix("-O"))
+                {
                     found.push(plain(value));
                 } else if !text.starts_with('-') {
                     found.push(plain(base_name(text.trim_matches(['"', '\'']))));
@@ -246,8 +260,17 @@ impl Walk {
 
     /// A file that the line runs, or has run.
     pub(super) fn runs(&mut self, script: &str, at: &Directories) {
+        if script.contains("{}") {
+            self.files.run.push(FOUND.to_owned());
+            return;
+        }
         let places = self.places(script, at);
         self.files.run.extend(places);
+    }
+
+    /// A program that is looked up.
+    pub(super) fn runs_program(&mut self, name: &str) {
+        self.files.names.push(name.to_owned());
     }
 
     /// A file of this name is run, wherever it lies.
@@ -276,12 +299,20 @@ impl Walk {
 impl Files {
     /// Whether something runs that the line writes. The order does not matter: there are loops and jobs.
     pub fn runs_what_it_writes(&self) -> bool {
+        let is_program = |path: &str| {
+            let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+            directory.ends_with("bin") && self.names.iter().any(|it| it == name)
+        };
         self.run.iter().any(|run| self.written.iter().any(|written| is_same(written, run)))
+            || self.written.iter().any(|written| is_program(&written.path))
     }
 }
 
 fn is_same(written: &Written, run: &str) -> bool {
     let path = written.path.as_str();
+    if run == FOUND {
+        return !DATA.iter().any(|ending| path.ends_with(ending));
+    }
     if path == run {
         return true;
     }
