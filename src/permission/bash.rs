@@ -545,11 +545,6 @@ impl Walk {
         let Some((name, value)) = text.split_once('=') else { return };
         self.values.hold(name.split(['+', '[']).next().unwrap_or_default(), command::held(value));
         self.assign(name, word::literal(value).as_deref());
-        // `x='$(rm y)'; echo $((x))` runs what is quoted.
-        if value.starts_with(['\'', '$']) && value.contains('\'') && value.contains(['`', '$']) {
-            self.acc.is_unknowable |=
-                word::literal(value).is_none_or(|it| it.contains("$(") || it.contains('`'));
-        }
     }
 
     fn assign(&mut self, name: &str, value: Option<&str>) {

@@ -47,6 +47,12 @@ impl Walk {
             self.values.hold(variable, Held::Written("\"$@\"".to_owned()));
         }
         for value in values {
+            // Subscripts are numbers, unless they are texts.
+            if let Some(array) = subscripts_of(value) {
+                let is_text = self.associative.contains(array);
+                self.values.hold(variable, if is_text { Held::Input } else { Held::Number });
+                continue;
+            }
             self.values.hold(variable, held(value));
             let is_found = value.contains("$(") || value.contains('`') || is_glob(value);
             if is_found && !is_number(value) {
@@ -169,6 +175,12 @@ fn is_single_test(source: &Source<'_>, node: Node<'_>) -> bool {
         test = it.parent();
     }
     test.is_some_and(|test| !source.of(test).starts_with("[["))
+}
+
+/// The array whose subscripts `${!array[@]}` are.
+fn subscripts_of(written: &str) -> Option<&str> {
+    let inner = written.trim_matches('"').strip_prefix("${!")?;
+    inner.strip_suffix("[@]}").or(inner.strip_suffix("[*]}"))
 }
 
 fn is_glob(written: &str) -> bool {

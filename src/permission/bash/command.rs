@@ -244,12 +244,17 @@ impl Walk {
     fn resolved(&mut self, words: &[Word], at: &Directories, fed: &Fed) {
         let readings: Vec<Vec<String>> = words.iter().map(|word| self.values.known(&word.text)).collect();
         let n_readings = readings.iter().map(Vec::len).max().unwrap_or_default().min(MAX_READINGS);
-        for reading in 0..n_readings {
-            let resolved: Vec<Word> = readings
-                .iter()
-                .filter_map(|readings| readings.get(reading).or(readings.first()))
-                .map(|text| Word::new(text))
-                .collect();
+        let mut commands: Vec<Vec<Word>> = (0..n_readings)
+            .map(|reading| {
+                let of = |readings: &Vec<String>| readings.get(reading).or(readings.first()).cloned();
+                readings.iter().filter_map(of).map(|text| Word::new(&text)).collect()
+            })
+            .collect();
+        if n_readings > 1 {
+            // The readings of one word may as well be words that stand in it.
+            commands.push(readings.iter().flatten().take(64).map(|text| Word::new(text)).collect());
+        }
+        for resolved in commands {
             let is_known = resolved.first().is_some_and(|name| name.literal.is_some());
             if is_known && resolved != words && self.n_nested < wrapper::MAX_NESTED {
                 self.n_nested += 1;

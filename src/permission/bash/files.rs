@@ -72,7 +72,7 @@ const READERS: &[Reader] = &[
     Reader { names: &["split"], values: "abClnt", ..PLAIN },
     Reader { names: &["cpp", "bc", "dc", "m4", "nm", "objdump", "readelf", "ar"], values: "DIUxo", ..PLAIN },
     Reader { names: &["iconv"], values: "ft", ..PLAIN },
-    Reader { names: &["zip"], values: "bnPtT", ..PLAIN },
+    Reader { names: &["zip"], values: "bnPtTxi", ..PLAIN },
     Reader { names: &["unzip", "zipinfo", "zipgrep"], values: "P", ..PLAIN },
     Reader { names: &["gzip", "gunzip", "zcat", "bzip2", "bunzip2", "bzcat", "xz", "unxz", "xzcat", "zstd", "zstdcat", "lz4", "compress", "uncompress"], values: "S", ..PLAIN },
     Reader { names: &["bat", "batcat", "vim", "vi", "nvim", "view", "nano", "emacs", "ed"], values: "lrTH", ..PLAIN },
@@ -144,28 +144,7 @@ pub fn named(name: &str, words: &[Word]) -> Vec<String> {
                 paths.extend(operands.map(|word| word.text.clone()));
             }
         },
-        "git" => {
-            // Revisions and paths within the work tree begin otherwise.
-            let is_place = |text: &str| {
-                let text = text.trim_start_matches(['"', '\'']);
-                text.starts_with("/") || text.starts_with("~/") || text.starts_with("../") || text == ".."
-            };
-            let mut before = "";
-            for word in &words[1..] {
-                let is_text =
-                    matches!(before, "-m" | "--message" | "--grep" | "-S" | "-G" | "--format" | "--pretty");
-                if !is_text
-                    && (is_place(&word.text)
-                        || (word.text.trim_start_matches('"').starts_with(['$', '`']) && before != "-c"))
-                {
-                    paths.push(word.text.clone());
-                }
-                if matches!(before, "-o" | "-F") {
-                    paths.push(word.text.clone());
-                }
-                before = &word.text;
-            }
-        }
+        "git" => paths.extend(places_of_git(words)),
         "find" => {
             let mut idx = 1;
             while let Some(word) = words.get(idx).filter(|it| matches!(it.value(), "-L" | "-P" | "-H" | "-D"))
@@ -208,6 +187,30 @@ pub fn named(name: &str, words: &[Word]) -> Vec<String> {
     // `-` is standard input or output.
     paths.retain(|path| path != "-" && path != "." && !is_stdin(path));
     paths
+}
+
+/// What git names outside of its work tree: revisions and paths within begin otherwise.
+fn places_of_git(words: &[Word]) -> Vec<String> {
+    let is_place = |text: &str| {
+        let text = text.trim_start_matches(['"', '\'']);
+        text.starts_with(['/', '$', '`']) || text.starts_with("~/") || text.starts_with("../") || text == ".."
+    };
+    let is_grep = words.get(1).is_some_and(|word| word.value() == "grep");
+    let pattern = words.iter().skip(2).position(|word| is_grep && !word.text.starts_with('-'));
+    let mut places = Vec::new();
+    for (idx, word) in
+        words.iter().enumerate().skip(1).filter(|(idx, _)| Some(*idx) != pattern.map(|it| it + 2))
+    {
+        let is_place = match words[idx - 1].value() {
+            "-m" | "--message" | "--grep" | "-S" | "-G" | "--format" | "--pretty" | "-c" => false,
+            "-o" | "-F" => true,
+            _other => is_place(&word.text),
+        };
+        if is_place {
+            places.push(word.text.clone());
+        }
+    }
+    places
 }
 
 fn arguments(name: &str, words: &[Word]) -> Vec<String> {

@@ -229,7 +229,9 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
         "vim" | "vi" | "nvim" | "view" | "ex" | "vimdiff" | "less" | "more" => {
             let runs = |it: &str| {
                 matches!(it, "-c" | "--cmd" | "-S" | "-s" | "-es" | "-l")
-                    || it.strip_prefix('+').is_some_and(|line| line.parse::<u64>().is_err())
+                    || it.strip_prefix('+').is_some_and(|line| {
+                        !matches!(line, "" | "G" | "F" | "g") && line.parse::<u64>().is_err()
+                    })
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
@@ -383,6 +385,9 @@ fn interpreter(words: &[Word], options: &[&str], values: &[&str]) -> Inner {
                     .is_some_and(|letter| letter.is_alphabetic() && literal.contains(letter));
             literal == *option || literal.starts_with(&format!("{option}=")) || is_cluster
         });
+        if literal == "-v" && words.len() == 2 {
+            return Inner::None;
+        }
         if is_code || literal == "-" {
             return Inner::Unknowable;
         }

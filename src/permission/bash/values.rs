@@ -162,7 +162,7 @@ fn around<T: AsRef<str>>(written: &str, at: usize, len: usize, values: &[T], is_
 }
 
 /// What the `$(echo …)` writes that the text begins with, and how long that is.
-fn echoed(text: &str) -> Option<(Vec<&str>, usize)> {
+fn echoed(text: &str) -> Option<(Vec<String>, usize)> {
     const NAMES: [&str; 6] = ["echo", "printf", "dirname", "realpath", "readlink", "ls"];
     let (start, end) = match text.strip_prefix('`') {
         Some(inner) => (1, 1 + inner.find('`')?),
@@ -171,8 +171,15 @@ fn echoed(text: &str) -> Option<(Vec<&str>, usize)> {
     let inner = text.get(start..end)?;
     let is_plain = !inner.contains(['|', ';', '&', '<', '>', '`', '(', '\n']);
     let mut words = inner.split_whitespace();
-    let is_echo = is_plain && NAMES.contains(&words.next()?);
-    let arguments: Vec<&str> = words.filter(|word| !word.starts_with('-')).collect();
+    let name = words.next()?;
+    let is_echo = is_plain && NAMES.contains(&name);
+    let parent = |path: &str| {
+        let path = path.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or(path);
+        path.rsplit_once('/').map_or(path, |(parent, _)| parent).to_owned()
+    };
+    let words = words.filter(|word| !word.starts_with('-'));
+    let arguments: Vec<String> =
+        words.map(|word| if name == "dirname" { parent(word) } else { word.to_owned() }).collect();
     (is_echo && !arguments.is_empty()).then_some((arguments, end + 1))
 }
 
