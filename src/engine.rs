@@ -25,7 +25,6 @@ use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
     config::{Environment, paths::Paths, remote},
-    library::{self, Instructions},
     mcp,
     provider::{auth, http},
     storage::{SessionQuery, Storage},
@@ -42,6 +41,7 @@ mod command;
 mod compact;
 mod download;
 mod error;
+mod files;
 mod fork;
 mod generate;
 mod inspect;
@@ -76,7 +76,6 @@ pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
 use limits::Limits;
 use session::{Command, Inbox, SessionCx, Tickets};
-use workspace::Moment;
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
@@ -245,34 +244,6 @@ impl Engine {
         tokio::task::spawn_blocking(move || truncate::clean(&directory, SystemTime::now()));
     }
 
-    /// What a directory's files say now, without starting its services. What is wrong in them is logged.
-    pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
-        let loaded = self.inspect_files(directory).await?;
-        for warning in &loaded.warnings {
-            tracing::warn!("{warning}");
-        }
-        for note in &loaded.config.notes {
-            tracing::debug!("{note}");
-        }
-        Ok(loaded)
-    }
-
-    /// Like [`Engine::read_files`], for those who tell what is wrong themselves.
-    pub async fn inspect_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
-        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
-        let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
-        let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
-        let directory = directory.to_owned();
-        let read = tokio::task::spawn_blocking(move || {
-            if !directory.is_dir() {
-                let reason = format!("the directory {} does not exist", directory.display());
-                return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
-            }
-            Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref()))
-        });
-        read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
-    }
-
     /// Fetches what organisations serve; whether it is something else than what was kept.
     pub async fn fetch_remote_config(&self) -> bool {
         let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
@@ -283,38 +254,6 @@ impl Engine {
                 remote_config::refresh(&self.0.http, &self.0.environment, &self.0.paths, entries).await
             }
         }
-    }
-
-    /// The instructions of a directory, its files read now and its pages fetched before where that is possible.
-    pub(crate) async fn read_instructions(&self, loaded: &Arc<Loaded>) -> Instructions {
-        let pages = self.0.pages.get(&library::instruction_urls(&loaded.config)).await;
-        let loaded = loaded.clone();
-        let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config, &pages));
-        read.await.unwrap_or_default()
-    }
-
-    /// The services of a directory, with its files read afresh.
-    pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
-        let read_at = Moment::now();
-        let loaded = self.read_files(directory).await?;
-        self.refresh_remote_config();
-        self.0.pages.prepare(&library::instruction_urls(&loaded.config));
-        self.refresh_agents(&loaded);
-        self.refresh_skills(&loaded);
-        let workspace = {
-            let mut workspaces = lock(&self.0.workspaces);
-            match workspaces.get(&loaded.config.directory) {
-                Some(workspace) => workspace.clone(),
-                None => {
-                    let storage = self.0.storage.clone();
-                    let workspace = Arc::new(Workspace::start(loaded, read_at, &self.0.bus, storage));
-                    workspaces.insert(workspace.directory().to_owned(), workspace.clone());
-                    return Ok(workspace);
-                }
-            }
-        };
-        self.exchange(&workspace, loaded, read_at);
-        Ok(workspace)
     }
 
     /// What an agent's model would be told in a directory; nothing is sent or stored.

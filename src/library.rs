@@ -79,9 +79,10 @@ pub fn plan_file(config: &Config, session: &Session) -> PathBuf {
     directory.join(format!("{}-{}.md", session.time.created, session.slug))
 }
 
-/// The built-in agents and those of the configuration: the default agent first, then by name.
-pub fn agents(config: &Config) -> (Vec<Agent>, Vec<Warning>) {
-    agents::agents(config)
+/// The built-in agents and those of the configuration: the default agent first, then by name. They may read what lies
+/// beside `skills`.
+pub fn agents(config: &Config, skills: &[skills::Skill]) -> (Vec<Agent>, Vec<Warning>) {
+    agents::agents(config, skills)
 }
 
 /// What is known of the pages behind URLs: their texts, or why there is none.
@@ -99,6 +100,12 @@ pub struct Instructions {
 /// `instructions` names, in its order. Does blocking reads.
 pub fn instructions(config: &Config, pages: &Pages) -> Instructions {
     instructions::read(config, pages)
+}
+
+/// What is wrong with the instruction files, pages apart. Does blocking reads.
+pub fn instruction_problems(config: &Config) -> Vec<Warning> {
+    let read = instructions::read(config, &Pages::new());
+    read.warnings.into_iter().filter(|warning| !instructions::is_url(&warning.source)).collect()
 }
 
 /// Where agents, commands and skills are read from, beside the configuration's own files.

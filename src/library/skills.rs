@@ -11,13 +11,9 @@ use std::{
 use serde_json::Value;
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use super::Agent;
 use crate::{
     base::text,
-    config::{
-        Config, Warning, frontmatter,
-        rules::{deciding, rule},
-    },
+    config::{Config, Warning, frontmatter, rules::deciding},
 };
 
 pub mod urls;
@@ -130,27 +126,6 @@ pub fn lines(skills: &[&Skill]) -> String {
 
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-/// Lets agents read what lies in skill directories outside the project, as far as no rule of the user says otherwise.
-pub fn allow_directories(agents: &mut [Agent], skills: &[Skill], config: &Config) {
-    let allowed = skills.iter().filter_map(Skill::directory);
-    let allowed = allowed.map(|it| rule("external_directory", &format!("{}/*", it.display()), Action::Allow));
-    let allowed: Vec<Rule> = allowed.collect();
-    // The rule about saved outputs marks where defaults stand; the one at the very end stands above the user's.
-    let marker = format!("{}/*", config.paths.tool_output().display());
-    let is_marker = |rule: &Rule| rule.permission == "external_directory" && rule.pattern == marker;
-    for agent in agents {
-        let last = agent.permission.len().saturating_sub(1);
-        let rules = std::mem::take(&mut agent.permission);
-        for (index, rule) in rules.into_iter().enumerate() {
-            let is_default = index < last && is_marker(&rule);
-            agent.permission.push(rule);
-            if is_default {
-                agent.permission.extend(allowed.iter().cloned());
-            }
-        }
-    }
 }
 
 /// Every skill by name. Blocking.

@@ -27,7 +27,7 @@ fn config_in(home: &Path, directory: &Path, variables: &[(&str, &str)]) -> Confi
 }
 
 fn agent(text: &Value, name: &str) -> Agent {
-    agents(&config(text)).0.into_iter().find(|agent| agent.name == name).unwrap()
+    agents(&config(text), &[]).0.into_iter().find(|agent| agent.name == name).unwrap()
 }
 
 #[track_caller]
@@ -45,7 +45,7 @@ fn check_rules(text: Value, name: &str, expected: &[(&str, &str, Action)]) {
 
 #[test]
 fn the_seven_built_in_agents_are_there_the_default_first() {
-    let (agents, warnings) = agents(&config(&json!({})));
+    let (agents, warnings) = agents(&config(&json!({})), &[]);
     let shown: Vec<_> = agents.iter().map(|agent| (agent.name.as_str(), agent.mode, agent.hidden)).collect();
     let (primary, subagent) = (AgentMode::Primary, AgentMode::Subagent);
     assert_eq!(
@@ -186,7 +186,7 @@ fn the_configuration_adds_changes_and_removes_agents() {
             "general": {"disable": true},
         },
     });
-    let (agents, warnings) = agents(&config(&text));
+    let (agents, warnings) = agents(&config(&text), &[]);
     let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
     assert_eq!(names, ["review", "build", "compaction", "explore", "plan", "summary", "title"]);
     assert_eq!(warnings, []);
@@ -224,7 +224,7 @@ fn a_bad_default_agent_falls_back_with_a_warning() {
         ),
     ] {
         let config = config(&text);
-        let (agents, warnings) = agents(&config);
+        let (agents, warnings) = agents(&config, &[]);
         let messages: Vec<&str> = warnings.iter().map(|warning| warning.message.as_str()).collect();
         assert_eq!(messages.join("; "), warning, "{text}");
         assert_eq!(
