@@ -28,9 +28,10 @@ impl Limits {
         while let Some(id) = above.take().filter(|_| levels.len() < MAX_LEVELS) {
             let Some(session) = engine.storage().session(id).await? else { break };
             let agent = session.agent.as_deref().and_then(|name| loaded.agent(name));
-            let mut rules = agent.unwrap_or_else(|| loaded.default_agent()).permission.clone();
+            let agent = agent.unwrap_or_else(|| loaded.default_agent());
+            let mut rules = agent.permission.clone();
             rules.extend(session.permission.into_iter().flatten());
-            impose(&mut rules, &loaded.config.managed);
+            impose(&mut rules, &loaded.config.managed.rules(&agent.name));
             levels.push(Arc::from(rules));
             above = session.parent_id;
         }
