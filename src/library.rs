@@ -102,6 +102,12 @@ pub fn instructions(config: &Config, pages: &Pages) -> Instructions {
     instructions::read(config, pages)
 }
 
+/// What is wrong with the instruction files, pages apart. Does blocking reads.
+pub fn instruction_problems(config: &Config) -> Vec<Warning> {
+    let read = instructions::read(config, &Pages::new());
+    read.warnings.into_iter().filter(|warning| !instructions::is_url(&warning.source)).collect()
+}
+
 /// Where agents, commands and skills are read from, beside the configuration's own files.
 pub fn sources(config: &Config) -> Vec<Target> {
     const NAMES: [&str; 6] = ["agent", "agents", "command", "commands", "mode", "modes"];

@@ -388,11 +388,7 @@ impl Reader<'_> {
             }
             found.extend(market::layers(kept, self.directory));
         }
-        for (path, place, base) in market_entries(&self.sources.layers, "paths") {
-            let root = match path.strip_prefix("~/") {
-                Some(rest) => self.sources.environment.home.join(rest),
-                None => base.join(&path),
-            };
+        for (path, place, root) in market_paths(&self.sources.layers, &self.sources.environment.home) {
             if !root.is_dir() {
                 let message = format!("{}{path} is not a directory", place.message);
                 self.sources.findings.warnings.push(Warning { message, ..place });
@@ -423,6 +419,23 @@ impl Reader<'_> {
             layer.kind = Kind::Managed;
         }
     }
+}
+
+/// The directories that `windlass.agents.paths` names, whether they are there or not.
+pub fn market_directories(environment: &Environment, layers: &[Layer]) -> Vec<PathBuf> {
+    market_paths(layers, &environment.home).into_iter().map(|(_, _, root)| root).collect()
+}
+
+/// An element of `windlass.agents.paths`, where it is said, and the directory that it means.
+fn market_paths(layers: &[Layer], home: &Path) -> Vec<(String, Warning, PathBuf)> {
+    let entries = market_entries(layers, "paths").into_iter().map(|(path, place, base)| {
+        let root = match path.strip_prefix("~/") {
+            Some(rest) => home.join(rest),
+            None => base.join(&path),
+        };
+        (path, place, root)
+    });
+    entries.collect()
 }
 
 /// An element of a list in `windlass.agents`, and where the strongest source that has this list says it.

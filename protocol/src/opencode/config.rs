@@ -163,7 +163,7 @@ pub enum AgentMode {
 #[serde(default)]
 pub struct CommandConfig {
     /// The prompt, with `$1`, `$ARGUMENTS`, `` !`cmd` `` and `@file` in it.
-    pub template: String,
+    pub template: Option<String>,
     pub description: Option<String>,
     pub agent: Option<String>,
     pub model: Option<String>,

@@ -38,7 +38,8 @@ pub fn expand(template: &str, arguments: &str) -> Vec<Piece> {
     }
     push_text(&mut pieces, fill(rest));
     if !takes_arguments && !arguments.trim().is_empty() {
-        push_text(&mut pieces, format!("\n\n{arguments}"));
+        let gap = if pieces.is_empty() { "" } else { "\n\n" };
+        push_text(&mut pieces, format!("{gap}{arguments}"));
     }
     pieces
 }
