@@ -163,6 +163,18 @@ impl std::fmt::Display for Warning {
     }
 }
 
+impl Config {
+    /// The directory that `OPENCODE_CONFIG_DIR` names, from the session's directory.
+    pub fn named_directory(&self) -> Option<PathBuf> {
+        self.environment.get("OPENCODE_CONFIG_DIR").map(|named| self.directory.join(named))
+    }
+
+    /// The session's directory, its parent, and so on up to the worktree's root.
+    pub fn upwards(&self) -> Vec<PathBuf> {
+        layers::upwards(&self.directory, &self.worktree)
+    }
+}
+
 /// The repository around `directory`; `/` when there is none.
 pub fn worktree(directory: &Path) -> PathBuf {
     layers::worktree(directory)

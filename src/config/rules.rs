@@ -98,7 +98,8 @@ pub fn rule(permission: &str, pattern: &str, action: Action) -> Rule {
 pub fn impose(rules: &mut Vec<Rule>, managed: &[Rule]) {
     let before = rules.clone();
     for (idx, held) in managed.iter().enumerate() {
-        let is_exception = |earlier: &Rule| earlier.action != Action::Allow && narrowed(earlier, held).overlaps();
+        let is_exception =
+            |earlier: &Rule| earlier.action != Action::Allow && narrowed(earlier, held).overlaps();
         // What allows takes nothing back but what was managed itself.
         if held.action == Action::Allow && !managed.iter().take(idx).any(is_exception) {
             continue;

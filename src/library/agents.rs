@@ -143,7 +143,7 @@ fn built_in(config: &Config, readable: &[Rule]) -> Vec<Agent> {
         ),
         described(
             prompted(
-                agent("general", AgentMode::Subagent, &[deny("todowrite")], &[]),
+                agent("general", AgentMode::Subagent, &[deny("todowrite"), deny("todoread")], &[]),
                 include_str!("prompts/general.txt"),
             ),
             "Carries out a research question or a task of several steps on its own. \

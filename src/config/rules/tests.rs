@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{
-    Action, Rule, deciding, impose, read_rules, rule, rules_from_config, rules_from_tools, strictest, wildcard,
+    Action, Rule, deciding, impose, read_rules, rule, rules_from_config, rules_from_tools, strictest,
+    wildcard,
 };
 
 fn rules(value: &Value) -> Vec<String> {
@@ -44,7 +45,8 @@ fn a_wrong_action_is_told_and_asks() {
 #[test]
 fn whatever_stands_before_and_whatever_is_imposed_the_stricter_holds() {
     let patterns = ["*", "git *", "git log *", "git log -x", "rm *", "*--force*", "*.env", "a?"];
-    let texts = ["git", "git log", "git log -x", "git log --force", "rm --force", "rm .env", "ls", "ab", "git x.env"];
+    let texts =
+        ["git", "git log", "git log -x", "git log --force", "rm --force", "rm .env", "ls", "ab", "git x.env"];
     let permissions = ["*", "bash", "b*", "edit"];
     let mut state = 1_u64;
     let mut pick = |n: usize| {
@@ -53,7 +55,8 @@ fn whatever_stands_before_and_whatever_is_imposed_the_stricter_holds() {
     };
     let mut rules = |n: usize| -> Vec<Rule> {
         let rule = |_| {
-            let (permission, pattern) = (permissions[pick(permissions.len())], patterns[pick(patterns.len())]);
+            let (permission, pattern) =
+                (permissions[pick(permissions.len())], patterns[pick(patterns.len())]);
             rule(permission, pattern, [Action::Allow, Action::Ask, Action::Deny][pick(3)])
         };
         (0..n).map(rule).collect()
@@ -141,7 +144,11 @@ fn what_is_imposed_is_never_looser_than_what_stood_before() {
         &[("ls", Ask), ("rm x", Ask), ("rm y", Deny)],
     );
     let force = json!({"bash": {"*": "allow", "*--force*": "ask"}});
-    check(json!({"bash": {"*": "allow", "git *": "deny"}}), force, &[("git --force", Deny), ("x --force", Deny)]);
+    check(
+        json!({"bash": {"*": "allow", "git *": "deny"}}),
+        force,
+        &[("git --force", Deny), ("x --force", Deny)],
+    );
     let only_git = json!({"bash": {"*": "deny", "git *": "allow"}});
     check(json!("allow"), only_git.clone(), &[("git log", Allow), ("ls", Deny)]);
     check(json!("deny"), only_git.clone(), &[("git log", Deny)]);

@@ -177,8 +177,16 @@ fn of_switched_tools_the_last_decides() {
     let own = |tools: Value| json!({"agent": {"build": {"tools": tools}}});
     check_rules(own(json!({"write": true, "edit": false})), "build", &[("edit", "a", Deny)]);
     check_rules(own(json!({"write": false, "edit": true})), "build", &[("edit", "a", Allow)]);
-    check_rules(own(json!({"read": true, "*": false})), "build", &[("read", "a", Deny), ("bash", "ls", Deny)]);
-    check_rules(own(json!({"*": false, "read": true})), "build", &[("read", "a", Allow), ("bash", "ls", Deny)]);
+    check_rules(
+        own(json!({"read": true, "*": false})),
+        "build",
+        &[("read", "a", Deny), ("bash", "ls", Deny)],
+    );
+    check_rules(
+        own(json!({"*": false, "read": true})),
+        "build",
+        &[("read", "a", Allow), ("bash", "ls", Deny)],
+    );
     let front_matter = tempfile::tempdir().unwrap();
     let file = front_matter.path().join(".opencode/agent/careful.md");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
