@@ -26,7 +26,7 @@ use crate::{
     bus::Bus,
     config::{Environment, paths::Paths, remote},
     mcp,
-    provider::{auth, http},
+    provider::http,
     storage::{SessionQuery, Storage},
     tool::{self, truncate},
 };
@@ -607,39 +607,6 @@ impl Engine {
     /// The questions of a session's tools that wait now.
     pub fn pending_questions(&self, id: &SessionId) -> Vec<QuestionRequest> {
         self.0.questions.of_session(id)
-    }
-
-    /// Uses stored keys again, as they are now.
-    pub async fn log_in(&self) -> Result<(), EngineError> {
-        self.0.use_stored_keys.store(true, Ordering::Relaxed);
-        self.reload_workspaces().await
-    }
-
-    /// Forgets the keys that `windlass auth login` stored, and uses no stored key until [`Engine::log_in`].
-    pub async fn log_out(&self) -> Result<(), EngineError> {
-        self.0.use_stored_keys.store(false, Ordering::Relaxed);
-        let paths = self.0.paths.clone();
-        let cleared = tokio::task::spawn_blocking(move || auth::clear(&paths)).await;
-        match cleared {
-            Ok(Ok(())) => self.reload_workspaces().await,
-            Ok(Err(error)) => Err(EngineError::new(EngineErrorKind::Internal, error.to_string())),
-            Err(error) => Err(EngineError::new(EngineErrorKind::Internal, error.to_string())),
-        }
-    }
-
-    /// Whether the user has logged out and not in again.
-    pub fn is_logged_out(&self) -> bool {
-        !self.0.use_stored_keys.load(Ordering::Relaxed)
-    }
-
-    async fn reload_workspaces(&self) -> Result<(), EngineError> {
-        let directories: Vec<PathBuf> = lock(&self.0.workspaces).keys().cloned().collect();
-        for directory in directories {
-            if let Err(error) = self.workspace(&directory).await {
-                tracing::warn!(%error, "the configuration of a directory was not read again");
-            }
-        }
-        Ok(())
     }
 
     /// Ends the engine: running and waiting turns finish first, then everything that was started is ended.

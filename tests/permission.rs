@@ -132,6 +132,28 @@ async fn always_covers_the_same_command_with_other_arguments_only() {
 }
 
 #[tokio::test]
+async fn what_was_allowed_for_ever_still_asks_before_it_leaves_the_project() {
+    let agent = asking().await;
+    let outside = agent.scratch.root().join("log.txt");
+    let session = agent.new_session().await;
+    let commands = ["git log -1".to_owned(), format!("git log --output={}", outside.display())];
+    for (idx, command) in commands.iter().enumerate() {
+        agent.llm.reply(Reply::call(&format!("call_{idx}"), "bash", json!({"command": command})));
+    }
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::AllowAlways);
+    let ask = agent.permission().await;
+    let directory = agent.scratch.root().canonicalize().unwrap();
+    assert!(ask.params.to_string().contains(&format!("{}/*", directory.display())), "{}", ask.params);
+    agent.answer(&ask, Answer::RejectOnce);
+    let turn = prompt.turn().await;
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    assert!(!outside.exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_refusal_ends_the_turn_and_nothing_runs() {
     let agent = asking().await;
     let session = agent.new_session().await;

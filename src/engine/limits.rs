@@ -32,9 +32,10 @@ impl Limits {
             let Some(session) = engine.storage().session(id).await? else { break };
             let of_copy = copied(&session);
             let agent = session.agent.as_deref().and_then(|name| loaded.agent(name));
-            let mut rules = agent.unwrap_or_else(|| loaded.default_agent()).permission.clone();
+            let agent = agent.unwrap_or_else(|| loaded.default_agent());
+            let mut rules = agent.permission.clone();
             rules.extend(session.permission.into_iter().flatten());
-            impose(&mut rules, &loaded.config.managed);
+            impose(&mut rules, &loaded.config.managed.rules(&agent.name));
             levels.push(Arc::from(rules));
             levels.extend(of_copy);
             above = session.parent_id;

@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
-    config::AgentMode,
     event::{EventPayload, SessionInfo},
     id::SessionId,
     message::{Message, MessageWithParts, ModelRef, Tokens},
@@ -61,7 +60,7 @@ pub struct Ended {
 
 /// The subagents that a session's rules let it start, a line each; empty when there are none.
 pub fn offered(loaded: &Loaded, rules: &[Rule]) -> String {
-    let agents = loaded.agents.iter().filter(|agent| is_subagent(agent));
+    let agents = loaded.agents.iter().filter(|agent| agent.is_subagent());
     let agents = agents.filter(|agent| permission::evaluate("task", &agent.name, rules) != Action::Deny);
     let lines = agents.map(|agent| {
         let description = agent.description.as_deref().unwrap_or("Use it when the user names it.");
@@ -74,10 +73,6 @@ pub fn offered(loaded: &Loaded, rules: &[Rule]) -> String {
     }
 }
 
-fn is_subagent(agent: &Agent) -> bool {
-    agent.mode != AgentMode::Primary && !agent.hidden
-}
-
 /// Runs a task to its end. `show` is given the call's metadata as soon as the child session is known.
 ///
 /// Dropping the future cancels the subagent.
@@ -87,7 +82,7 @@ pub async fn run(
     show: impl Fn(Map<String, Value>),
 ) -> Result<Ended, ToolError> {
     let agent =
-        parent.loaded.agent(&request.agent).filter(|agent| is_subagent(agent) || parent.task.is_some());
+        parent.loaded.agent(&request.agent).filter(|agent| agent.is_subagent() || parent.task.is_some());
     let agent = agent.ok_or_else(|| {
         ToolError::Model(format!("Unknown agent type: {} is not a valid agent type", request.agent))
     })?;
