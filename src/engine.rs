@@ -357,21 +357,22 @@ impl Engine {
         lock(&self.0.sessions).insert(id.clone(), open);
     }
 
-    /// Opens a subagent's session with what its parent uses. False when it is open already.
+    /// Opens a subagent's session with what its parent uses, unless it is open already.
     fn register_child(
         &self,
         id: &SessionId,
         workspace: Arc<Workspace>,
         mcp: Option<Arc<mcp::Servers>>,
         limits: Limits,
-    ) -> bool {
+    ) -> Result<(), InUse> {
         let open =
             OpenSession { workspace, mcp, is_mcp_lent: true, limits, tickets: Arc::default(), task: None };
         match lock(&self.0.sessions).entry(id.clone()) {
-            Entry::Occupied(_) => false,
+            Entry::Occupied(other) if other.get().tickets.is_empty() => Err(InUse::Opened),
+            Entry::Occupied(_) => Err(InUse::Works),
             Entry::Vacant(place) => {
                 place.insert(open);
-                true
+                Ok(())
             }
         }
     }
@@ -637,6 +638,15 @@ impl Engine {
     }
 }
 
+/// Why a session cannot be given a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InUse {
+    /// It is at work on something.
+    Works,
+    /// A client has it open.
+    Opened,
+}
+
 /// Waits for a session's task and ends its servers.
 async fn end_session(open: OpenSession) {
     let OpenSession { mcp, is_mcp_lent, task, .. } = open;
@@ -675,6 +685,7 @@ fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session {
         tokens: Default::default(),
         summary: None,
         permission: None,
+        limits: Vec::new(),
         revert: None,
         time: SessionTime { created: now, updated: now, compacting: None, archived: None },
     }

@@ -84,9 +84,8 @@ pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Called>, 
         }
         Invocation::Named(name) => {
             let (words, others) = split(&loaded.config.directory, &input.parts);
-            let arguments = words.trim().to_owned();
-            let typed = format!("/{name} {arguments}");
-            (name, arguments, typed.trim_end().to_owned(), others)
+            let typed = format!("/{name} {words}").trim_end().to_owned();
+            (name, words, typed, others)
         }
     };
     let Some(command) = loaded.commands.get(&name).cloned() else {
@@ -119,7 +118,10 @@ fn called<'a>(loaded: &Loaded, words: &'a str) -> Option<(&'a str, &'a str)> {
     };
     let n_bytes = loaded.commands.keys().filter(is_called).map(String::len).max()?;
     let (name, arguments) = rest.split_at_checked(n_bytes)?;
-    Some((name, arguments.trim()))
+    let mut behind = arguments.chars();
+    // One space or line break parts them; all behind it is as it was typed.
+    behind.next();
+    Some((name, behind.as_str()))
 }
 
 fn model(loaded: &Loaded, command: &Command, text: &str) -> Result<ModelRef, EngineError> {
@@ -190,7 +192,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
     let mut parts = Vec::new();
     let pieces = match &command.body {
         // A skill is read, not carried out: whoever wrote it is not who wrote the project's commands.
-        Body::Skill(_) => template::unfilled(text, &arguments),
+        Body::Skill(_) => template::expand_words(&text, &arguments),
         Body::Template(_) | Body::Compact | Body::Own(_) => {
             let pieces = template::expand(&text, &arguments);
             parts = mentioned_files(cx, &pieces, &rules).await;

@@ -68,7 +68,7 @@ pub async fn inspect(
         None => loaded.model_for(&agent, None).clone(),
     };
     // Titles and summaries are asked for with the agent's prompt and nothing else.
-    let is_internal = agent.native && agent.hidden;
+    let is_internal = agent.is_internal();
     let Instructions { blocks, warnings } = match is_internal {
         true => Instructions::default(),
         false => engine.read_instructions(&loaded).await,

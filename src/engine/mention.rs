@@ -1,8 +1,7 @@
 //! Agents that a user names by `@` in what they say (facts: OpenCode §6.1). Pure.
 
-use windlass_protocol::opencode::config::AgentMode;
-
 use super::workspace::Loaded;
+use crate::library::Agent;
 
 /// The subagents that a text names, each once, in its order.
 ///
@@ -38,5 +37,5 @@ fn with_spaces<'a>(text: &str, loaded: &'a Loaded) -> Option<&'a str> {
 }
 
 fn is_subagent(name: &str, loaded: &Loaded) -> bool {
-    loaded.agent(name).is_some_and(|agent| agent.mode != AgentMode::Primary && !agent.hidden)
+    loaded.agent(name).is_some_and(Agent::is_subagent)
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use windlass_protocol::opencode::config::CommandConfig;
 
-use crate::config::{Config, Warning};
+use crate::config::{Config, Warning, check::name_problem};
 
 use super::skills::Skill;
 
@@ -111,6 +111,10 @@ pub fn commands(config: &Config, skills: &[Skill]) -> (BTreeMap<String, Command>
     for skill in skills {
         // The built-in skill is a manual, full of what a template means something by.
         let Some(location) = &skill.location else { continue };
+        // Any text may name a skill, but not everything can be typed behind a slash.
+        if name_problem(&skill.name).is_some() {
+            continue;
+        }
         commands.entry(skill.name.clone()).or_insert_with(|| {
             let body = Body::Skill(location.clone());
             Command { source: Source::Skill, ..command(&skill.name, &skill.description, body) }

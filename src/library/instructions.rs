@@ -165,9 +165,9 @@ fn cut(content: &str, n_bytes: usize) -> Option<Text> {
 }
 
 fn global(config: &Config, acc: &mut Instructions) -> Option<PathBuf> {
-    let own_directory = config.environment.get("OPENCODE_CONFIG_DIR").map(PathBuf::from);
     let claude = reads_claude_files(config).then(|| config.environment.home.join(".claude/CLAUDE.md"));
-    let agents = own_directory.into_iter().chain([config.paths.opencode_config.clone()]);
+    let home = config.environment.home.join(".opencode");
+    let agents = config.named_directory().into_iter().chain([config.paths.opencode_config.clone(), home]);
     agents.map(|directory| directory.join("AGENTS.md")).chain(claude).find(|file| acc.takes(file))
 }
 
@@ -182,7 +182,7 @@ pub(super) fn project_names(config: &Config) -> Vec<&'static str> {
 
 /// Every file of the first name that is found anywhere on the way from the directory up to the worktree.
 fn project(config: &Config, acc: &mut Instructions) -> Vec<PathBuf> {
-    let mut upwards: Vec<&Path> = upwards(config).collect();
+    let mut upwards = config.upwards();
     upwards.reverse();
     project_names(config)
         .into_iter()
@@ -222,14 +222,14 @@ fn named(config: &Config, instruction: &Instruction) -> Vec<PathBuf> {
         return expand(Path::new("/"), rest);
     }
     if config.environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
-        let own_directory = config.environment.get("OPENCODE_CONFIG_DIR").map(PathBuf::from);
+        let own_directory = config.named_directory();
         return expand(own_directory.as_ref().unwrap_or(&config.paths.opencode_config), pattern);
     }
     // Outside a repository "up to the worktree" is the whole disk: too much to walk for a glob.
     let is_whole_disk = config.worktree == Path::new("/") && is_glob(pattern);
     let n_levels = if is_whole_disk { 1 } else { usize::MAX };
     let found: Vec<PathBuf> =
-        upwards(config).take(n_levels).flat_map(|directory| expand(directory, pattern)).collect();
+        config.upwards().iter().take(n_levels).flat_map(|directory| expand(directory, pattern)).collect();
     if found.is_empty() { expand(&instruction.base, pattern) } else { found }
 }
 
@@ -271,11 +271,6 @@ fn reads_claude_files(config: &Config) -> bool {
     !["OPENCODE_DISABLE_CLAUDE_CODE", "OPENCODE_DISABLE_CLAUDE_CODE_PROMPT"]
         .iter()
         .any(|variable| config.environment.is_on(variable))
-}
-
-/// The directory, its parent, and so on up to the worktree.
-fn upwards(config: &Config) -> impl Iterator<Item = &Path> {
-    config.directory.ancestors().take_while(|ancestor| ancestor.starts_with(&config.worktree))
 }
 
 #[cfg(test)]
