@@ -192,6 +192,13 @@ async fn a_skill_called_as_a_command_runs_and_attaches_nothing() {
     let said = agent.llm.last_request().last_user();
     assert!(said.starts_with("See !`touch pwned` and @a.txt.\n\nPaths in this text"), "{said}");
     assert!(!said.contains("one") && !agent.scratch.work.join("pwned").exists());
+    let text = "---\nname: bee sting\ndescription: Stings\n---\nCool $1 with $2: !`touch pwned`.\n";
+    agent.scratch.write(".claude/skills/sting/SKILL.md", text);
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/bee sting arm \"ice; touch pwned\"").await;
+    let said = agent.llm.last_request().last_user();
+    assert!(said.starts_with("Cool arm with ice; touch pwned: !`touch pwned`."), "{said}");
+    assert!(!agent.scratch.work.join("pwned").exists());
     agent.finish().await;
 }
 
