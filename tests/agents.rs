@@ -300,8 +300,6 @@ async fn an_empty_prompt_counts_as_not_given_and_is_told() {
         },
     });
     let agent = start(text).await;
-    agent.wait_stderr("agent.blank.prompt: is empty and counts as not given").await;
-    agent.wait_stderr("agent.lost.prompt: is empty and counts as not given").await;
     let mut systems = Vec::new();
     for mode in ["build", "blank", "lost"] {
         let session = session_of(&agent, mode).await;
@@ -310,6 +308,8 @@ async fn an_empty_prompt_counts_as_not_given_and_is_told() {
         systems.push(agent.llm.last_request().system());
     }
     let beginning = |system: &String| system.split("<env>").next().unwrap().to_owned();
+    agent.wait_stderr("agent.blank.prompt: is empty and counts as not given").await;
+    agent.wait_stderr("agent.lost.prompt: is empty and counts as not given").await;
     assert_eq!(beginning(&systems[0]), beginning(&systems[1]));
     assert_eq!(beginning(&systems[0]), beginning(&systems[2]));
     agent.finish().await;

@@ -308,13 +308,13 @@ async fn opencodes_variables_say_how_much_is_logged() {
         agent.prompt(&session, "go").await;
         let stderr = agent.stderr();
         agent.finish().await;
-        (stderr.contains(" INFO "), stderr.contains("DEBUG "))
+        stderr.contains(" INFO ")
     };
-    assert_eq!(logged("NOTHING", "1").await, (false, false));
-    assert_eq!(logged("OPENCODE_PRINT_LOGS", "1").await, (true, false));
-    assert_eq!(logged("OPENCODE_PRINT_LOGS", "0").await, (false, false));
-    assert_eq!(logged("OPENCODE_LOG_LEVEL", "DEBUG").await, (true, true));
-    assert_eq!(logged("OPENCODE_LOG_LEVEL", "ERROR").await, (false, false));
+    assert!(!logged("NOTHING", "1").await);
+    assert!(logged("OPENCODE_PRINT_LOGS", "1").await);
+    assert!(!logged("OPENCODE_PRINT_LOGS", "0").await);
+    assert!(logged("OPENCODE_LOG_LEVEL", "DEBUG").await && logged("OPENCODE_LOG_LEVEL", "info").await);
+    assert!(!logged("OPENCODE_LOG_LEVEL", "ERROR").await);
 }
 
 #[tokio::test]
