@@ -30,7 +30,7 @@ pub async fn run(
         Own::Undo => undo(state),
         Own::Redo => redo(state),
         Own::Fork => {
-            let forked = fork::fork(&cx.session.engine, &state.info, &state.history).await?;
+            let forked = fork::fork(&cx.session.engine, &state.info, &cx.limits, &state.history).await?;
             format!(
                 "The conversation so far is copied into the session `{}` ({}). Open it with your editor's list of \
                  sessions (`session/load`), or go on with `windlass run --session {}`. This session stays as it is.",
