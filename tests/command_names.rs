@@ -27,11 +27,12 @@ async fn an_empty_template_says_what_was_typed() {
         .map(|it| &it["input"]["hint"])
         .collect();
     assert_eq!(hints, ["message", "message"], "an editor must let the user type something");
-    for (typed, model) in [("/inline  two  words", "mock"), ("/file two  words", "other")] {
+    let cases = [("/inline  two  words", " two  words", "mock"), ("/file two  words", "two  words", "other")];
+    for (typed, wanted, model) in cases {
         agent.llm.reply(Reply::text("ok"));
         assert_eq!(agent.prompt(&session, typed).await.text(), "ok");
         let request = agent.llm.last_request();
-        assert_eq!((request.last_user().as_str(), &request.body["model"]), ("two  words", &json!(model)));
+        assert_eq!((request.last_user().as_str(), &request.body["model"]), (wanted, &json!(model)));
     }
     // A file is something to say, too.
     let image = json!({"type": "resource", "resource": {"uri": "file:///n.txt", "text": "a note"}});
