@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{output, runtime};
 use crate::{
-    config::{Environment, Warning, layers, paths::Paths, schema, sources},
+    config::{Environment, Warning, layers, paths::Paths, schema, secrets, sources},
     engine::Engine,
 };
 
@@ -78,7 +78,7 @@ fn show(
     let said = match (args.sources, args.show_secrets) {
         (true, show_secrets) => output::say(sources::render(&leaves, !show_secrets).trim_end()),
         (false, true) => output::say(&format!("{:#}", Value::Object(config.raw))),
-        (false, false) => output::say(&format!("{:#}", Value::Object(sources::masked(&config.raw)))),
+        (false, false) => output::say(&format!("{:#}", Value::Object(secrets::masked(&config.raw)))),
     };
     if !config.warnings.is_empty() {
         output::note(&format!(
