@@ -25,7 +25,6 @@ use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
     config::{Environment, paths::Paths, remote},
-    library::{self, Instructions},
     mcp,
     provider::{auth, http},
     storage::{SessionQuery, Storage},
@@ -42,11 +41,13 @@ mod command;
 mod compact;
 mod download;
 mod error;
+mod files;
 mod fork;
 mod generate;
 mod inspect;
 pub mod keys;
 mod limits;
+mod lint;
 mod mention;
 mod pages;
 mod project;
@@ -71,12 +72,12 @@ pub use crate::library::Agent;
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
+pub use lint::Report;
 pub use session::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
 use limits::Limits;
 use session::{Command, Inbox, SessionCx, Tickets};
-use workspace::Moment;
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
@@ -245,78 +246,6 @@ impl Engine {
         tokio::task::spawn_blocking(move || truncate::clean(&directory, SystemTime::now()));
     }
 
-    /// What a directory's files say now, without starting its services. What is wrong in them is logged.
-    pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
-        let loaded = self.inspect_files(directory).await?;
-        for warning in &loaded.warnings {
-            tracing::warn!("{warning}");
-        }
-        for note in &loaded.config.notes {
-            tracing::debug!("{note}");
-        }
-        Ok(loaded)
-    }
-
-    /// Like [`Engine::read_files`], for those who tell what is wrong themselves.
-    pub async fn inspect_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
-        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
-        let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
-        let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
-        let directory = directory.to_owned();
-        let read = tokio::task::spawn_blocking(move || {
-            if !directory.is_dir() {
-                let reason = format!("the directory {} does not exist", directory.display());
-                return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
-            }
-            Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref()))
-        });
-        read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
-    }
-
-    /// Fetches what organisations serve; whether it is something else than what was kept.
-    pub async fn fetch_remote_config(&self) -> bool {
-        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
-        let entries = tokio::task::spawn_blocking(move || remote::entries(&environment, &paths)).await;
-        match entries.unwrap_or_default() {
-            entries if entries.is_empty() => false,
-            entries => {
-                remote_config::refresh(&self.0.http, &self.0.environment, &self.0.paths, entries).await
-            }
-        }
-    }
-
-    /// The instructions of a directory, its files read now and its pages fetched before where that is possible.
-    pub(crate) async fn read_instructions(&self, loaded: &Arc<Loaded>) -> Instructions {
-        let pages = self.0.pages.get(&library::instruction_urls(&loaded.config)).await;
-        let loaded = loaded.clone();
-        let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config, &pages));
-        read.await.unwrap_or_default()
-    }
-
-    /// The services of a directory, with its files read afresh.
-    pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
-        let read_at = Moment::now();
-        let loaded = self.read_files(directory).await?;
-        self.refresh_remote_config();
-        self.0.pages.prepare(&library::instruction_urls(&loaded.config));
-        self.refresh_agents(&loaded);
-        self.refresh_skills(&loaded);
-        let workspace = {
-            let mut workspaces = lock(&self.0.workspaces);
-            match workspaces.get(&loaded.config.directory) {
-                Some(workspace) => workspace.clone(),
-                None => {
-                    let storage = self.0.storage.clone();
-                    let workspace = Arc::new(Workspace::start(loaded, read_at, &self.0.bus, storage));
-                    workspaces.insert(workspace.directory().to_owned(), workspace.clone());
-                    return Ok(workspace);
-                }
-            }
-        };
-        self.exchange(&workspace, loaded, read_at);
-        Ok(workspace)
-    }
-
     /// What an agent's model would be told in a directory; nothing is sent or stored.
     pub async fn inspect_agent(
         &self,
@@ -338,8 +267,17 @@ impl Engine {
     }
 
     /// Makes and opens a session.
-    pub async fn create_session(&self, mut new: NewSession) -> Result<Opened, EngineError> {
+    pub async fn create_session(&self, new: NewSession) -> Result<Opened, EngineError> {
         let workspace = self.workspace(&new.directory).await?;
+        self.create_session_in(workspace, new).await
+    }
+
+    /// Makes and opens a session of a workspace that was read just now.
+    pub async fn create_session_in(
+        &self,
+        workspace: Arc<Workspace>,
+        mut new: NewSession,
+    ) -> Result<Opened, EngineError> {
         let loaded = workspace.loaded();
         let worktree = &loaded.config.worktree;
         let project_id = self.project_id(worktree).await?;
@@ -362,13 +300,32 @@ impl Engine {
         directory: &Path,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
+        self.open(id, self.workspace(directory), servers).await
+    }
+
+    /// Opens a stored session in a workspace that was read just now.
+    pub async fn open_session_in(
+        &self,
+        workspace: Arc<Workspace>,
+        id: &SessionId,
+        servers: Vec<ClientServer>,
+    ) -> Result<Opened, EngineError> {
+        self.open(id, std::future::ready(Ok(workspace)), servers).await
+    }
+
+    async fn open(
+        &self,
+        id: &SessionId,
+        workspace: impl Future<Output = Result<Arc<Workspace>, EngineError>>,
+        servers: Vec<ClientServer>,
+    ) -> Result<Opened, EngineError> {
         let is_running = !self.rest(id).await;
         let stored = self.0.storage.load(id.clone()).await?;
         let mut stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
-        let workspace = self.workspace(directory).await?;
+        let workspace = workspace.await?;
         if !is_running {
             let (mut state, mut journal) = state::SessionState::from_stored(stored);
-            let moved = directory.display().to_string();
+            let moved = workspace.directory().display().to_string();
             if state.info.directory != moved {
                 state.info.directory = moved;
                 journal.session(&state.info);

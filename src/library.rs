@@ -101,6 +101,11 @@ pub fn instructions(config: &Config, pages: &Pages) -> Instructions {
     instructions::read(config, pages)
 }
 
+/// The entries of `instructions` that name no file, pages aside. Does blocking reads.
+pub fn missing_instructions(config: &Config) -> Vec<String> {
+    instructions::missing(config)
+}
+
 /// Where agents, commands and skills are read from, beside the configuration's own files.
 pub fn sources(config: &Config) -> Vec<Target> {
     const NAMES: [&str; 6] = ["agent", "agents", "command", "commands", "mode", "modes"];

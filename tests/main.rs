@@ -17,6 +17,7 @@ mod cli;
 mod commands;
 mod config;
 mod config_broken;
+mod config_check;
 mod config_examples;
 mod config_layers;
 mod demo;

@@ -187,7 +187,7 @@ async fn what_a_server_lists_and_may_not_is_told() {
     opened(&agent).await;
     agent.wait_stderr(&format!("{} {READ_AGAIN}", urls[0])).await;
     for told in [
-        "its list agent 1 of its list is left out: \"../up\": a part of its name is `..`",
+        "its list: agent 1 is left out: \"../up\": a part of its name is `..`",
         "`build` is built in, and only your own files change it",
         "the agent `lost` cannot be fetched: lost.md: the server answered 404",
         "the agent `broken` cannot be fetched: broken.md:3:1: is not valid YAML",

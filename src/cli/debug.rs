@@ -64,8 +64,10 @@ async fn view(engine: &Engine, name: &str, model: Option<&str>) -> Result<AgentV
 }
 
 fn as_json(view: &AgentView) -> Value {
-    let instructions =
-        view.instructions.iter().map(|(source, size)| json!({"source": secrets::text(source), "bytes": size}));
+    let instructions = view
+        .instructions
+        .iter()
+        .map(|(source, size)| json!({"source": secrets::text(source), "bytes": size}));
     let tools = view.tools.iter().map(|(name, text)| json!({"name": name, "description": text}));
     json!({
         "agent": agent::to_json(&view.agent),
@@ -109,7 +111,9 @@ fn as_text(view: &AgentView) -> String {
     lines.push("\nTools:".to_owned());
     lines.extend(view.tools.iter().map(|(name, text)| format!("  {name}: {}", output::plain(text))));
     lines.push("\nInstructions:".to_owned());
-    lines.extend(view.instructions.iter().map(|(source, size)| format!("  {} ({size} bytes)", secrets::text(source))));
+    lines.extend(
+        view.instructions.iter().map(|(source, size)| format!("  {} ({size} bytes)", secrets::text(source))),
+    );
     lines.extend(view.warnings.iter().map(|warning| format!("  {warning}")));
     for (idx, text) in view.system.iter().enumerate() {
         lines.push(format!("\nSystem prompt, text {} of {}:\n", idx + 1, view.system.len()));

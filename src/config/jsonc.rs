@@ -259,7 +259,8 @@ impl Reading<'_> {
     fn said_twice(&mut self, pointer: &str, before: usize, offset: usize) {
         let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~"));
         let path = keys.collect::<Vec<_>>().join(".");
-        let line = |offset: usize| self.text[..self.text.floor_char_boundary(offset)].matches('\n').count() + 1;
+        let line =
+            |offset: usize| self.text[..self.text.floor_char_boundary(offset)].matches('\n').count() + 1;
         let place = match (line(before), line(offset)) {
             (first, second) if first == second => format!("on line {first}"),
             (first, second) => format!("on line {first} and on line {second}"),

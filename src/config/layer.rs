@@ -76,6 +76,22 @@ impl Layer {
         Warning { source: self.source.clone(), line, column, message }
     }
 
+    /// Lets the elements of a list behind one that was taken out stand where they stand.
+    pub fn remove_element_place(&mut self, list: &[String], idx: usize) {
+        let keys: Vec<&str> = list.iter().map(String::as_str).collect();
+        let prefix = format!("{}/", pointer(&keys));
+        let moved = |(place, position): (String, (usize, usize))| {
+            let Some(rest) = place.strip_prefix(&prefix) else { return Some((place, position)) };
+            let (own, below) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            match own.parse::<usize>() {
+                Ok(own) if own == idx => None,
+                Ok(own) if own > idx => Some((format!("{prefix}{}{below}", own - 1), position)),
+                Ok(_) | Err(_) => Some((place, position)),
+            }
+        };
+        self.places = std::mem::take(&mut self.places).into_iter().filter_map(moved).collect();
+    }
+
     /// Lets what stood under one path stand under another.
     pub fn move_places(&mut self, from: &[&str], to: &[&str]) {
         let (from, to) = (pointer(from), pointer(to));

@@ -71,7 +71,9 @@ impl<'a> Answer<'a> {
         let answer: Self =
             serde_json::from_str(text).map_err(|err| format!("is not what was expected: {err}"))?;
         match answer.config {
-            Some(config) if !is_object(config) => Err("is not what was expected: `config` is no object".to_owned()),
+            Some(config) if !is_object(config) => {
+                Err("is not what was expected: `config` is no object".to_owned())
+            }
             Some(_) | None => Ok(answer),
         }
     }
@@ -130,12 +132,31 @@ pub fn is_trusted(url: &str) -> bool {
         return true;
     }
     let Some(rest) = url.strip_prefix("http://") else { return false };
+    let host = host(rest);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// What keeps a text from being an address that something can be fetched from.
+pub fn url_problem(url: &str) -> Option<&'static str> {
+    let rest = ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    match rest {
+        None => Some("is not a URL; write `https://…`"),
+        Some(rest)
+            if host(rest).is_empty() || url.contains(|it: char| it.is_whitespace() || it.is_control()) =>
+        {
+            Some("is not a URL with a host")
+        }
+        Some(_) => None,
+    }
+}
+
+/// The host of a URL without its scheme; with its user, where there is one.
+fn host(rest: &str) -> &str {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = match authority.strip_prefix('[') {
+    match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => authority.split(':').next().unwrap_or_default(),
-    };
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
 }
 
 /// Reads the first answer: what else to ask for.

@@ -66,7 +66,9 @@ pub fn mask(path: &[&str], value: &Value) -> Value {
             };
             Value::Object(object.iter().map(entry).collect())
         }
-        Value::Array(list) if is_secret(path) || matches!(path.last(), Some(&("headers" | "environment"))) => {
+        Value::Array(list)
+            if is_secret(path) || matches!(path.last(), Some(&("headers" | "environment"))) =>
+        {
             Value::Array(list.iter().map(|_| Value::from(STARS)).collect())
         }
         Value::Array(list) if list.iter().any(Value::is_string) => {
@@ -158,9 +160,8 @@ fn counts(key: &str) -> bool {
 
 fn is_secret_name(name: &str) -> bool {
     let words = words(name);
-    let is_kind_of_key = |pair: &[String]| {
-        KEY_KINDS.contains(&pair[0].as_str()) && matches!(pair[1].as_str(), "key" | "keys")
-    };
+    let is_kind_of_key =
+        |pair: &[String]| KEY_KINDS.contains(&pair[0].as_str()) && matches!(pair[1].as_str(), "key" | "keys");
     words.iter().any(|word| SECRET_WORDS.contains(&word.as_str()))
         || words.windows(2).any(is_kind_of_key)
         || words.iter().any(|word| word == "tokens") && words.len() == 1
@@ -192,7 +193,8 @@ fn is_option_of_secret(word: &str) -> bool {
 fn argument(word: &str) -> String {
     let named = |separator: char| {
         let (name, value) = word.split_once(separator)?;
-        let is_name = name.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.'));
+        let is_name =
+            name.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.'));
         (is_name && !value.trim().is_empty() && is_secret_name(name)).then_some((name, value))
     };
     if let Some((name, _)) = named('=') {

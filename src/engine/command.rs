@@ -1,6 +1,6 @@
 //! Slash commands: which one a prompt calls, and what it says to the model in the user's place (facts: OpenCode §6.9).
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use serde_json::json;
 use windlass_protocol::opencode::{
@@ -28,10 +28,7 @@ use super::{
 use crate::{
     base::{ids, mime},
     config::decode::parse_model,
-    library::{
-        commands::{Body, Command, template},
-        skills,
-    },
+    library::commands::{Body, Command, template},
     permission,
     provider::{Finish, Usage},
     tool::{path::Roots, read},
@@ -184,8 +181,9 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         Body::Skill(_) => template::unfilled(text, &arguments),
         Body::Template(_) | Body::Compact | Body::Own(_) => {
             let pieces = template::expand(&text, &arguments);
-            parts = mentioned_files(cx, &pieces, &rules).await;
-            parts.extend(mentioned_agents(cx, &text, &others));
+            let files = mentioned_files(cx, &pieces, &rules).await;
+            parts.extend(files.attached);
+            parts.extend(mentioned_agents(cx, &text, &others, &files.names));
             pieces
         }
     };
@@ -237,21 +235,31 @@ async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineErro
 
 /// A skill's text, with where its files are.
 async fn skill_text(command: &Command) -> Result<String, EngineError> {
-    let Body::Skill(location) = &command.body else { return Ok(String::new()) };
-    let location = location.clone();
+    let Body::Skill(skill) = &command.body else { return Ok(String::new()) };
+    let skill = skill.clone();
     let read = tokio::task::spawn_blocking(move || {
-        let body = skills::read_body(&location)?;
-        let directory = location.parent().unwrap_or(&location).display().to_string();
-        Ok(format!("{body}\n\nPaths in this text start from {directory}"))
+        let body = skill.load()?.body;
+        Ok(match skill.directory() {
+            Some(directory) => format!("{body}\n\nPaths in this text start from {}", directory.display()),
+            None => body,
+        })
     });
     let read = read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?;
     read.map_err(|reason: String| EngineError::new(EngineErrorKind::InvalidInput, reason))
 }
 
-/// The files that a command's text mentions by `@path`, as attachments. What is no file is words.
+/// The files that a command's text mentions by `@path`.
+#[derive(Default)]
+struct MentionedFiles {
+    attached: Vec<PromptPart>,
+    /// Of all that exist, attached or not.
+    names: HashSet<String>,
+}
+
+/// Finds the files that a command's text mentions. What is no file is words.
 ///
 /// So is a file that the rules would ask for or deny: the model may read it by `read`, which asks.
-async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], rules: &[Rule]) -> Vec<PromptPart> {
+async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], rules: &[Rule]) -> MentionedFiles {
     let texts = pieces.iter().filter_map(words_of);
     let config = &cx.loaded.config;
     let names = texts.flat_map(template::mentions).map(|name| match name.strip_prefix("~/") {
@@ -264,33 +272,37 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], rules: &[R
     let names: Vec<_> = names.collect();
     let (roots, rules) = (Roots::new(config), rules.to_vec());
     let found = tokio::task::spawn_blocking(move || {
-        let files = names.into_iter().filter_map(|(name, paths)| {
-            let (path, metadata) =
-                paths.into_iter().find_map(|path| Some((path.clone(), path.metadata().ok()?)))?;
-            if !read::is_free(&roots, &path, &rules, &[]) {
-                return None;
-            }
+        let mut files = MentionedFiles::default();
+        for (name, paths) in names {
+            let found = paths.into_iter().find_map(|path| Some((path.clone(), path.metadata().ok()?)));
+            let Some((path, metadata)) = found else { continue };
+            files.names.insert(name.clone());
+            let url = reqwest::Url::from_file_path(&path)
+                .ok()
+                .filter(|_| read::is_free(&roots, &path, &rules, &[]));
+            let Some(url) = url else { continue };
             let mime = match metadata.is_dir() {
                 true => "application/x-directory",
                 false => mime::of_path(&name).unwrap_or("text/plain"),
             };
-            let url = reqwest::Url::from_file_path(&path).ok()?.to_string();
-            Some(PromptPart::File(FilePart {
-                mime: mime.to_owned(),
-                filename: Some(name),
-                url,
-                source: None,
-            }))
-        });
-        files.collect::<Vec<_>>()
+            let file =
+                FilePart { mime: mime.to_owned(), filename: Some(name), url: url.into(), source: None };
+            files.attached.push(PromptPart::File(file));
+        }
+        files
     });
     found.await.unwrap_or_default()
 }
 
-/// The subagents that the template itself names by `@name`.
+/// The subagents that the template itself names by `@name`, where no file has the name.
 ///
 /// Those in the arguments are among the prompt's `others`: what was piped in or printed names nobody.
-fn mentioned_agents(cx: &TurnCx<'_>, template: &str, others: &[PromptPart]) -> Vec<PromptPart> {
+fn mentioned_agents(
+    cx: &TurnCx<'_>,
+    template: &str,
+    others: &[PromptPart],
+    files: &HashSet<String>,
+) -> Vec<PromptPart> {
     let name = |part: &PromptPart| match part {
         PromptPart::Agent { name } => Some(name.clone()),
         PromptPart::Text { .. } | PromptPart::File(_) | PromptPart::Document(_) => None,
@@ -299,7 +311,7 @@ fn mentioned_agents(cx: &TurnCx<'_>, template: &str, others: &[PromptPart]) -> V
     let pieces = template::expand(template, "");
     let words: Vec<&str> = pieces.iter().filter_map(words_of).collect();
     let mut agents = cx.loaded.mentions(&words.join(" "));
-    agents.retain(|part| name(part).is_some_and(|name| !known.contains(&name)));
+    agents.retain(|part| name(part).is_some_and(|name| !known.contains(&name) && !files.contains(&name)));
     agents
 }
 

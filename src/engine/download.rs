@@ -14,6 +14,8 @@ use crate::{base::lock::lock, provider::http};
 const MAX_REDIRECTS: usize = 5;
 /// How long a file may take, and how long whoever has nothing yet waits for a first answer.
 const LIMIT: Duration = Duration::from_secs(5);
+/// How long a server may take to connect and begin its answer.
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 /// How long what was fetched counts as new.
 const FRESH: Duration = Duration::from_secs(600);
 
@@ -93,7 +95,9 @@ pub async fn get(client: &http::Client, url: Url, max_bytes: usize) -> Result<Ve
     let client = client.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     let mut url = checked(url)?;
     for _ in 0..=MAX_REDIRECTS {
-        let mut response = client.get(url.clone()).send().await.map_err(http::causes)?;
+        let sent = client.get(url.clone()).send();
+        let silent = |_| format!("{} does not answer within {} s", host(&url), ANSWER_LIMIT.as_secs());
+        let mut response = timeout(ANSWER_LIMIT, sent).await.map_err(silent)?.map_err(http::causes)?;
         let status = response.status();
         if status.is_redirection()
             && let Some(target) = response.headers().get(LOCATION).and_then(|it| it.to_str().ok())
@@ -119,6 +123,10 @@ pub async fn get(client: &http::Client, url: Url, max_bytes: usize) -> Result<Ve
         return Ok(bytes);
     }
     Err(format!("it redirects more than {MAX_REDIRECTS} times"))
+}
+
+fn host(url: &Url) -> &str {
+    url.host_str().unwrap_or("the server")
 }
 
 fn checked(url: Url) -> Result<Url, String> {

@@ -4,11 +4,14 @@ use std::{path::Path, time::Duration};
 
 use tokio::time::timeout;
 
+use super::download::ANSWER_LIMIT;
+
 use crate::{
     config::{
         Environment,
         paths::Paths,
         remote::{self, Document, Entry},
+        secrets,
     },
     provider::http,
 };
@@ -45,10 +48,11 @@ async fn one(client: &http::Client, environment: &Environment, paths: &Paths, en
         Err(reason) => Err(reason),
     };
     kept.unwrap_or_else(|reason| {
-        tracing::warn!(
+        let said = format!(
             "the configuration of {} was not fetched: {reason}; what was kept of it is used",
             entry.url
         );
+        tracing::warn!("{}", secrets::text(&said));
         false
     })
 }
@@ -63,8 +67,7 @@ async fn keep(file: &Path, document: Document) -> Result<bool, String> {
 async fn fetch(client: &http::Client, environment: &Environment, url: &str) -> Result<Document, String> {
     let address = remote::well_known(url);
     let text = get(client, &address, &[]).await?;
-    let request =
-        remote::first_answer(&text, environment).map_err(|reason| format!("{address} {reason}"))?;
+    let request = remote::first_answer(&text, environment).map_err(|reason| format!("{address} {reason}"))?;
     let remote = match request {
         None => None,
         Some(request) => {
@@ -88,12 +91,16 @@ async fn get(client: &http::Client, url: &str, headers: &[(String, String)]) -> 
     for (name, value) in headers {
         request = request.header(name, value);
     }
-    let mut response = request.send().await.map_err(|error| format!("{url}: {error}"))?;
+    let silent = |_| format!("{url} does not answer within {} s", ANSWER_LIMIT.as_secs());
+    let sent = timeout(ANSWER_LIMIT, request.send()).await.map_err(silent)?;
+    let mut response = sent.map_err(|error| format!("{url}: {}", http::causes(error)))?;
     if !response.status().is_success() {
         return Err(format!("{url} answered {}", response.status()));
     }
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| format!("{url}: {error}"))? {
+    while let Some(chunk) =
+        response.chunk().await.map_err(|error| format!("{url}: {}", http::causes(error)))?
+    {
         body.extend_from_slice(&chunk);
         if body.len() > MAX_BYTES {
             return Err(format!("{url} is larger than 1 MiB"));

@@ -13,7 +13,7 @@ use std::{
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::{message::ModelRef, permission::Action};
 
-use super::{EngineError, EngineErrorKind, approvals::Approvals, mention, session::PromptPart};
+use super::{EngineError, EngineErrorKind, approvals::Approvals, lint, mention, session::PromptPart};
 use crate::{
     base::{lock::lock, watch::Target},
     bus::Bus,
@@ -94,6 +94,8 @@ pub struct Loaded {
     pub last_used: Option<ModelRef>,
     /// What was ignored, for the user to see.
     pub warnings: Vec<Warning>,
+    /// What holds but may have been meant otherwise, beside the configuration's own notes.
+    pub notes: Vec<Warning>,
 }
 
 /// A model was asked for that is not there.
@@ -203,16 +205,18 @@ impl Loaded {
         };
         let (mut agents, more) = library::agents(&config);
         warnings.extend(more);
-        let (skills, more) = skills::scan(&config);
-        warnings.extend(more);
+        let (skills, found) = skills::scan(&config);
+        warnings.extend(found.warnings);
+        let mut notes = found.notes;
         skills::allow_directories(&mut agents, &skills, &config);
         let commands = library::commands::commands(&config, &skills);
         let (catalog, more) = catalog::resolve(&config, &credentials);
         warnings.extend(more);
-        warnings.extend(agents.iter().filter_map(|agent| missing_model(agent, &catalog)));
+        warnings.extend(lint::warnings(&config, &agents, &catalog));
         sources::locate(&mut warnings, &layers);
+        sources::locate(&mut notes, &layers);
         let last_used = super::state_file::last_used_model(paths);
-        Self { config, agents, skills, commands, catalog, last_used, warnings }
+        Self { config, agents, skills, commands, catalog, last_used, warnings, notes }
     }
 
     /// The MCP servers that are switched on.
@@ -341,15 +345,4 @@ impl Loaded {
         let wanted = chosen.or(agent.model.as_ref());
         wanted.and_then(|reference| self.catalog.find(reference)).unwrap_or_else(|| self.default_model())
     }
-}
-
-fn missing_model(agent: &Agent, catalog: &Catalog) -> Option<Warning> {
-    let reference = agent.model.as_ref().filter(|reference| catalog.find(reference).is_none())?;
-    let hint = match catalog.suggest(reference).as_slice() {
-        [] => String::new(),
-        names => format!("; did you mean {}?", names.join(", ")),
-    };
-    let source = format!("agent.{}.model", agent.name);
-    let message = format!("{reference} is not available, so the default model answers{hint}");
-    Some(Warning { source, line: None, column: None, message })
 }

@@ -1,6 +1,6 @@
 //! The slash commands of a workspace: built-in ones, those of the configuration, and skills.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use crate::config::Config;
 
@@ -42,8 +42,8 @@ pub enum Source {
 pub enum Body {
     /// Says this to the model.
     Template(String),
-    /// Says to the model what the body of this `SKILL.md` says.
-    Skill(PathBuf),
+    /// Says to the model what this skill says.
+    Skill(Skill),
     /// The daemon answers by itself, without a model.
     Own(Own),
     /// Summarises the conversation so that later turns begin from the summary.
@@ -91,10 +91,8 @@ pub fn commands(config: &Config, skills: &[Skill]) -> BTreeMap<String, Command> 
         commands.insert(name.clone(), command);
     }
     for skill in skills {
-        // The built-in skill is a manual, full of what a template means something by.
-        let Some(location) = &skill.location else { continue };
         commands.entry(skill.name.clone()).or_insert_with(|| {
-            let body = Body::Skill(location.clone());
+            let body = Body::Skill(skill.clone());
             Command { source: Source::Skill, ..command(&skill.name, &skill.description, body) }
         });
     }

@@ -72,6 +72,13 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
     acc
 }
 
+/// See [`super::missing_instructions`].
+pub(super) fn missing(config: &Config) -> Vec<String> {
+    let files = config.instructions.iter().filter(|instruction| !is_url(&instruction.pattern));
+    let missing = files.filter(|instruction| named(config, instruction).is_empty());
+    missing.map(|instruction| instruction.pattern.clone()).collect()
+}
+
 impl Instructions {
     fn warn(&mut self, source: &str, message: String) {
         self.warnings.push(Warning { source: source.to_owned(), line: None, column: None, message });

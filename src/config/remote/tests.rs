@@ -65,9 +65,11 @@ fn answers_hold_a_configuration_or_where_it_is() {
     assert_eq!(first_answer("{}", &environment), Ok(None));
     assert!(first_answer("<html>", &environment).is_err());
     assert!(first_answer(r#"{"config": 7}"#, &environment).is_err());
-    for (text, expected) in
-        [(r#"{"config": {"a": 1}}"#, r#"{"a": 1}"#), (r#" {"a": 1}"#, r#"{"a": 1}"#), (r#"{"config": 1}"#, r#"{"config": 1}"#)]
-    {
+    for (text, expected) in [
+        (r#"{"config": {"a": 1}}"#, r#"{"a": 1}"#),
+        (r#" {"a": 1}"#, r#"{"a": 1}"#),
+        (r#"{"config": 1}"#, r#"{"config": 1}"#),
+    ] {
         assert_eq!(&text[second_answer(text).unwrap()], expected);
     }
     assert!(second_answer("[]").is_err() && second_answer("<html>").is_err());

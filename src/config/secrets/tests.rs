@@ -47,9 +47,15 @@ fn urls_lose_their_passwords_and_token_like_parameters() {
         ("https://:pw@a.example", "https://********@a.example"),
         ("https://a.example/x@y", "https://a.example/x@y"),
         ("https://a.example/?api_key=1&page=2#top", "https://a.example/?api_key=********&page=2#top"),
-        ("wss://a.example?a=1&access_token=2&sig=3", "wss://a.example?a=1&access_token=********&sig=********"),
+        (
+            "wss://a.example?a=1&access_token=2&sig=3",
+            "wss://a.example?a=1&access_token=********&sig=********",
+        ),
         ("https://a.example/#token=x", "https://a.example/#token=********"),
-        ("see \"https://u:p@b\" and http://c?key=v.", "see \"https://u:********@b\" and http://c?key=********"),
+        (
+            "see \"https://u:p@b\" and http://c?key=v.",
+            "see \"https://u:********@b\" and http://c?key=********",
+        ),
         ("use sk-ant-api03-0123456789abcdef now", "use ******** now"),
     ] {
         assert_eq!(text(url), expected);

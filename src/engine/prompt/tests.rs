@@ -58,6 +58,7 @@ impl Scene {
                 catalog,
                 last_used: None,
                 warnings: Vec::new(),
+                notes: Vec::new(),
             },
         }
     }
