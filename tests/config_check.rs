@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{
     config_layers::Shell,
     support::{
-        agent::Agent,
+        agent::{Agent, binary},
         llm::Reply,
         scratch::Scratch,
         web::{Page, Web},
@@ -131,7 +131,7 @@ async fn what_is_only_worth_a_word_is_a_note_and_no_mistake() {
   "instructions": ["gone/*.md", "there.md", "https://a.example/x"],
   "mcp": {"a": {"type": "remote", "url": "https://a.example", "enabled": false, "oauth": {"clientId": "i"}},
           "b": {"type": "remote", "url": "https://a.example", "enabled": false, "oauth": false}},
-  "provider": {"p": {"id": "q"}},
+  "provider": {"anthropic": {"id": "q"}},
   "experimental": {
     "hook": {"session_completed": [{"command": ["x"]}]},
     "chatMaxRetries": 3
@@ -150,7 +150,7 @@ async fn what_is_only_worth_a_word_is_a_note_and_no_mistake() {
     let expected = [
         "opencode.json:7:5: experimental.hook: is understood, but nothing acts on it yet (note)",
         "opencode.json:8:5: experimental.chatMaxRetries: is understood, but nothing acts on it yet (note)",
-        "opencode.json:5:22: provider.p.id: is understood, but nothing acts on it yet (note)",
+        "opencode.json:5:30: provider.anthropic.id: is understood, but nothing acts on it yet (note)",
         "opencode.json:3:81: mcp.a.oauth: is understood, but nothing acts on it yet (note)",
         &replaced.replace(&format!("{}/", work.display()), ""),
         "opencode.json:2:20: instructions: gone/*.md names no file here (note)",
@@ -255,4 +255,56 @@ async fn a_half_written_file_of_keys_is_told_with_a_place_that_there_is() {
         let told = format!("{}:{place}: is not a JSON object of credentials; it is ignored", file.display());
         assert_eq!(lines, [told]);
     }
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_an_agent_has_its_place_there() {
+    let web = Web::start().await;
+    let list = "{\"agents\": [\n  {\"name\": \"judge\",\n   \"systemPrompt\": \"Judge.\"},\n  {\"name\": \"poet\", \"file\": \"poet.md\"}\n]}";
+    web.page("/m/index.json", Page::new("application/json", list));
+    web.page("/m/poet.md", Page::new("text/markdown", "---\nmode: primary\n---\n\nRhyme.\n"));
+    let scratch = Scratch::new();
+    let url = web.url("/m");
+    scratch.write("opencode.json", json!({"windlass": {"agents": {"urls": [url]}}}).to_string());
+    let mut shell = Shell::new(&scratch);
+    shell.variables.push(("OPENCODE_PERMISSION".to_owned(), "{\n \"edit\": \"ask\"}".to_owned()));
+    let (printed, errors, code) = shell.run(&["config", "--sources", "--refresh"]).await;
+    assert_eq!((errors.as_str(), code), ("", Some(0)));
+    for said in [
+        format!("agent.judge.prompt = \"Judge.\"\n    {url}:3:4\n"),
+        format!("agent.poet.mode = \"primary\"\n    {url}, poet.md:2:1\n"),
+        format!("agent.poet.prompt = \"Rhyme.\"\n    {url}, poet.md:5:1\n"),
+        "permission.edit = \"ask\"\n    OPENCODE_PERMISSION:2:2\n".to_owned(),
+    ] {
+        assert!(printed.contains(&said), "{said}: {printed}");
+    }
+}
+
+/// The administrator's real directory, in a mount namespace of its own, so that no other process sees it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_administrators_file_is_read_from_etc() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", json!({"share": "auto", "permission": {"bash": "allow"}}).to_string());
+    let script = r#"mount -t tmpfs none /etc && mkdir /etc/opencode && cd "$2" || exit 77
+printf '{"share": "disabled",\n "permission": {"bash": "deny"}}' > /etc/opencode/opencode.json
+exec "$1" config --sources"#;
+    let mut command = tokio::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    command.arg(binary()).arg(&scratch.work).env_clear().env("HOME", &scratch.home).env("PATH", env!("PATH"));
+    let output = match command.output().await {
+        Ok(output) if output.status.success() => output,
+        // The system has no namespaces for us, and the directory belongs to the whole machine.
+        refused => return eprintln!("/etc/opencode cannot be tried here: {refused:?}"),
+    };
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let work = scratch.work.display();
+    let share = format!(
+        "share = \"disabled\"\n    /etc/opencode/opencode.json:1:2\n    over {work}/opencode.json:1:"
+    );
+    assert!(printed.contains(&share), "{printed}");
+    assert!(
+        printed.contains("permission.bash = \"deny\"\n    /etc/opencode/opencode.json:2:17\n"),
+        "{printed}"
+    );
 }

@@ -258,15 +258,16 @@ impl Checker<'_> {
                 self.permission(&[path, &["permission"]].concat(), permission);
             }
             self.model_below(path, agent);
-            for (key, expected, is_right) in AGENT_VALUES {
-                let wrong = agent.get(key).filter(|value| !value.is_null() && !is_right(value)).cloned();
+            agent.retain(|key, value| {
+                let wrong = AGENT_VALUES.iter().find(|(of, _, is_right)| of == key && !is_right(value));
                 // What is of another type is told by its decoding.
-                if let Some(value) = wrong.filter(|value| value.is_number() || value.is_string()) {
-                    let path = [path, &[key]].concat();
-                    self.warn(&path, format!("{} is ignored; expected {expected}", brief(&path, &value)));
-                    agent.shift_remove(key);
-                }
-            }
+                let Some((_, expected, _)) = wrong.filter(|_| value.is_number() || value.is_string()) else {
+                    return true;
+                };
+                let path = [path, &[key.as_str()]].concat();
+                self.warn(&path, format!("{} is ignored; expected {expected}", brief(&path, value)));
+                false
+            });
         }
         self.prune::<AgentConfig>(path, value)
     }

@@ -46,12 +46,12 @@ pub fn plugin_name(spec: &Value) -> &str {
 }
 
 fn merge_agents(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
-    for (name, agent) in upper {
+    for (name, agent) in upper.iter().filter(|(_, agent)| !agent.is_null()) {
         let (Some(Value::Object(lower_agent)), Value::Object(agent)) = (lower.get_mut(name), agent) else {
-            lower.insert(name.clone(), agent.clone());
+            lower.insert(name.clone(), without_nulls(agent));
             continue;
         };
-        for (key, value) in agent {
+        for (key, value) in agent.iter().filter(|(_, value)| !value.is_null()) {
             match key.as_str() {
                 "permission" => merge_permission(lower_agent, value),
                 _ => merge_key(lower_agent, key, value),
@@ -90,10 +90,21 @@ fn merge_key(lower: &mut Map<String, Value>, key: &str, value: &Value) {
                 merge_key(object, key, value);
             }
         }
-        (Some(place), value) => *place = value.clone(),
+        (Some(place), value) => *place = without_nulls(value),
         (None, value) => {
-            lower.insert(key.to_owned(), value.clone());
+            lower.insert(key.to_owned(), without_nulls(value));
         }
+    }
+}
+
+/// A value with nothing in its objects that says nothing.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let said = object.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(said.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => value.clone(),
     }
 }
 

@@ -18,7 +18,6 @@ use crate::{
     config::{
         market::{self, Kept, KeptAgent, Listed, Text},
         remote::is_trusted,
-        secrets,
     },
     provider::http,
 };
@@ -60,7 +59,7 @@ impl Engine {
         let first = first.filter(|_| before.is_none());
         let now = fetch(&self.0.http, url, before.as_ref()).await;
         for problem in &now.problems {
-            tracing::warn!("{}", secrets::text(&format!("windlass.agents.urls: {url}: {problem}")));
+            tracing::warn!("windlass.agents.urls: {url}: {problem}");
         }
         if before.as_ref() != Some(&now) {
             let (paths, kept) = (self.0.paths.clone(), now);

@@ -11,7 +11,6 @@ use crate::{
         Environment,
         paths::Paths,
         remote::{self, Document, Entry},
-        secrets,
     },
     provider::http,
 };
@@ -48,11 +47,10 @@ async fn one(client: &http::Client, environment: &Environment, paths: &Paths, en
         Err(reason) => Err(reason),
     };
     kept.unwrap_or_else(|reason| {
-        let said = format!(
+        tracing::warn!(
             "the configuration of {} was not fetched: {reason}; what was kept of it is used",
             entry.url
         );
-        tracing::warn!("{}", secrets::text(&said));
         false
     })
 }
