@@ -131,7 +131,7 @@ async fn what_is_only_worth_a_word_is_a_note_and_no_mistake() {
   "instructions": ["gone/*.md", "there.md", "https://a.example/x"],
   "mcp": {"a": {"type": "remote", "url": "https://a.example", "enabled": false, "oauth": {"clientId": "i"}},
           "b": {"type": "remote", "url": "https://a.example", "enabled": false, "oauth": false}},
-  "provider": {"anthropic": {"id": "q"}},
+  "provider": {"anthropic": {"id": "q", "options": {"apiKey": "k"}}},
   "experimental": {
     "hook": {"session_completed": [{"command": ["x"]}]},
     "chatMaxRetries": 3
@@ -198,7 +198,7 @@ async fn no_command_prints_a_secret() {
     // What is wrong is named where it stands all the same.
     let line = |text: &str| format!("{config:#}").lines().position(|line| line.contains(text)).unwrap() + 1;
     for (key, path) in [("\"KEY\"", "mcp.b.environment.KEY"), ("\"X\"", "mcp.c.headers.X")] {
-        let told = format!("opencode.json:{}:11: {path}: invalid type", line(key));
+        let told = format!("opencode.json:{}:9: {path}: invalid type", line(key));
         assert!(printed.contains(&told), "{told}: {printed}");
     }
     let (printed, _, _) = shell.run(&["config", "--show-secrets"]).await;

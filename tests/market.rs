@@ -191,8 +191,8 @@ async fn what_a_server_lists_and_may_not_is_told() {
         "`build` is built in, and only your own files change it",
         "the agent `lost` cannot be fetched: lost.md: the server answered 404",
         "the agent `broken` cannot be fetched: broken.md:3:1: is not valid YAML",
-        "http://agents.example/: its agents cannot be fetched: it is neither https nor this machine",
-        "ftp://x/: its agents cannot be fetched: it is neither https nor this machine",
+        "windlass.agents.urls.1: http://agents.example/ is neither https nor this machine; it is left out",
+        "windlass.agents.urls.2: ftp://x/ is neither https nor this machine; it is left out",
         "agent.wrong.temperature: invalid type: string \"hot\"",
     ] {
         agent.wait_stderr(told).await;

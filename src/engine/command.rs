@@ -1,6 +1,6 @@
 //! Slash commands: which one a prompt calls, and what it says to the model in the user's place (facts: OpenCode §6.9).
 
-use std::{collections::HashSet, path::Path};
+use std::path::Path;
 
 use serde_json::json;
 use windlass_protocol::opencode::{
@@ -181,9 +181,8 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         Body::Skill(_) => template::unfilled(text, &arguments),
         Body::Template(_) | Body::Compact | Body::Own(_) => {
             let pieces = template::expand(&text, &arguments);
-            let files = mentioned_files(cx, &pieces, &rules).await;
-            parts.extend(files.attached);
-            parts.extend(mentioned_agents(cx, &text, &others, &files.names));
+            parts = mentioned_files(cx, &pieces, &rules).await;
+            parts.extend(mentioned_agents(cx, &text, &others));
             pieces
         }
     };
@@ -248,18 +247,10 @@ async fn skill_text(command: &Command) -> Result<String, EngineError> {
     read.map_err(|reason: String| EngineError::new(EngineErrorKind::InvalidInput, reason))
 }
 
-/// The files that a command's text mentions by `@path`.
-#[derive(Default)]
-struct MentionedFiles {
-    attached: Vec<PromptPart>,
-    /// Of all that exist, attached or not.
-    names: HashSet<String>,
-}
-
-/// Finds the files that a command's text mentions. What is no file is words.
+/// The files that a command's text mentions by `@path`, as attachments. What is no file is words.
 ///
 /// So is a file that the rules would ask for or deny: the model may read it by `read`, which asks.
-async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], rules: &[Rule]) -> MentionedFiles {
+async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], rules: &[Rule]) -> Vec<PromptPart> {
     let texts = pieces.iter().filter_map(words_of);
     let config = &cx.loaded.config;
     let names = texts.flat_map(template::mentions).map(|name| match name.strip_prefix("~/") {
@@ -272,37 +263,33 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], rules: &[R
     let names: Vec<_> = names.collect();
     let (roots, rules) = (Roots::new(config), rules.to_vec());
     let found = tokio::task::spawn_blocking(move || {
-        let mut files = MentionedFiles::default();
-        for (name, paths) in names {
-            let found = paths.into_iter().find_map(|path| Some((path.clone(), path.metadata().ok()?)));
-            let Some((path, metadata)) = found else { continue };
-            files.names.insert(name.clone());
-            let url = reqwest::Url::from_file_path(&path)
-                .ok()
-                .filter(|_| read::is_free(&roots, &path, &rules, &[]));
-            let Some(url) = url else { continue };
+        let files = names.into_iter().filter_map(|(name, paths)| {
+            let (path, metadata) =
+                paths.into_iter().find_map(|path| Some((path.clone(), path.metadata().ok()?)))?;
+            if !read::is_free(&roots, &path, &rules, &[]) {
+                return None;
+            }
             let mime = match metadata.is_dir() {
                 true => "application/x-directory",
                 false => mime::of_path(&name).unwrap_or("text/plain"),
             };
-            let file =
-                FilePart { mime: mime.to_owned(), filename: Some(name), url: url.into(), source: None };
-            files.attached.push(PromptPart::File(file));
-        }
-        files
+            let url = reqwest::Url::from_file_path(&path).ok()?.to_string();
+            Some(PromptPart::File(FilePart {
+                mime: mime.to_owned(),
+                filename: Some(name),
+                url,
+                source: None,
+            }))
+        });
+        files.collect::<Vec<_>>()
     });
     found.await.unwrap_or_default()
 }
 
-/// The subagents that the template itself names by `@name`, where no file has the name.
+/// The subagents that the template itself names by `@name`.
 ///
 /// Those in the arguments are among the prompt's `others`: what was piped in or printed names nobody.
-fn mentioned_agents(
-    cx: &TurnCx<'_>,
-    template: &str,
-    others: &[PromptPart],
-    files: &HashSet<String>,
-) -> Vec<PromptPart> {
+fn mentioned_agents(cx: &TurnCx<'_>, template: &str, others: &[PromptPart]) -> Vec<PromptPart> {
     let name = |part: &PromptPart| match part {
         PromptPart::Agent { name } => Some(name.clone()),
         PromptPart::Text { .. } | PromptPart::File(_) | PromptPart::Document(_) => None,
@@ -311,7 +298,7 @@ fn mentioned_agents(
     let pieces = template::expand(template, "");
     let words: Vec<&str> = pieces.iter().filter_map(words_of).collect();
     let mut agents = cx.loaded.mentions(&words.join(" "));
-    agents.retain(|part| name(part).is_some_and(|name| !known.contains(&name) && !files.contains(&name)));
+    agents.retain(|part| name(part).is_some_and(|name| !known.contains(&name)));
     agents
 }
 
