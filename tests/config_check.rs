@@ -114,9 +114,9 @@ async fn what_decodes_and_cannot_work_is_told() {
         "opencode.json:30:5: windlass.agents.urls.0: http://user:********@agents.example/list is neither https nor this machine; it is left out",
         "opencode.json:31:5: windlass.agents.urls.1: https:// is not a URL with a host; it is left out",
         "opencode.json:25:7: skills.paths.0: nowhere is not a directory",
+        "opencode.json:17:5: command.empty: is left out: it has no `template`, which is what it says to the model",
         "opencode.json:8:7: agent.a.variant: mock/m has no variant `hihg`, so it is ignored; there is high",
         "opencode.json:19:30: command.bad.model: mock/n is not available, so the command cannot be called; did you mean mock/m?",
-        "opencode.json:17:5: command.empty: has no `template`, so it says nothing to the model",
         "opencode.json:18:31: command.lost.agent: there is no agent `nobody`, so the command cannot be called",
         "opencode.json:2:3: shell: there is no program /no/such/shell, so `bash` and shell commands of templates fail",
     ];

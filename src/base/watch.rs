@@ -7,11 +7,13 @@ mod inotify;
 #[cfg(not(target_os = "linux"))]
 mod none;
 mod plan;
+mod stamp;
 
 #[cfg(target_os = "linux")]
 pub use inotify::Watcher;
 #[cfg(not(target_os = "linux"))]
 pub use none::Watcher;
+pub use stamp::Stamp;
 
 /// What is followed, by absolute path. Neither has to exist.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

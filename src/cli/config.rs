@@ -21,7 +21,7 @@ pub struct ConfigArgs {
     /// Show keys, tokens, headers and environments instead of stars.
     #[arg(long)]
     show_secrets: bool,
-    /// Fetch an organisation's configuration and marketplaces' agents first.
+    /// Fetch an organisation's configuration, marketplaces' agents and, to check them, pages of instructions first.
     #[arg(long, global = true)]
     refresh: bool,
     /// The directory that is asked about; the working directory unless given.
@@ -52,7 +52,7 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
         if args.refresh {
             engine.fetch_all(&directory).await;
         }
-        let report = match engine.examine(&directory).await {
+        let report = match engine.examine(&directory, args.refresh).await {
             Ok(report) => report,
             Err(error) => return output::fail(&format!("{error}.")),
         };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::{
     config::{AgentConfig, CommandConfig, McpConfig, ProviderConfig, SkillsConfig},
     settings::Settings,
@@ -268,24 +268,13 @@ impl Checker<'_> {
                 self.warn(&path, format!("{} is ignored; expected {expected}", brief(&path, value)));
                 false
             });
-        }
-        self.prune::<AgentConfig>(path, value)
-    }
-
-    fn provider(&mut self, path: &[&str], value: &mut Value) -> bool {
-        let options = value.get_mut("options").and_then(Value::as_object_mut);
-        if let Some(options) = options {
-            let is_limit = |limit: &Value| limit.is_null() || limit.is_u64() || *limit == Value::Bool(false);
-            if let Some(limit) = options.get("timeout").filter(|limit| !is_limit(limit)).cloned() {
-                let path = [path, &["options", "timeout"]].concat();
-                self.warn(
-                    &path,
-                    format!("{} is ignored; expected milliseconds or false", brief(&path, &limit)),
-                );
-                options.shift_remove("timeout");
+            let is_empty = |prompt: &Value| prompt.as_str().is_some_and(|text| text.trim().is_empty());
+            if agent.get("prompt").is_some_and(is_empty) {
+                self.warn(&[path, &["prompt"]].concat(), "is empty and counts as not given".to_owned());
+                agent.shift_remove("prompt");
             }
         }
-        self.prune::<ProviderConfig>(path, value)
+        self.prune::<AgentConfig>(path, value)
     }
 
     fn command(&mut self, path: &[&str], value: &mut Value) -> bool {
@@ -332,10 +321,79 @@ impl Checker<'_> {
         }
     }
 
-    /// An entry without `type` changes an inherited one and is checked after merging.
+    /// A server field by field; what is missing from an entry without `type`, which changes an inherited one, is found
+    /// after merging. False when nothing usable is left.
     fn mcp(&mut self, path: &[&str], value: &mut Value) -> bool {
-        let is_whole = value.as_object().is_none_or(|entry| entry.contains_key("type"));
-        !is_whole || self.prune::<McpConfig>(path, value)
+        let Value::Object(entry) = value else { return self.prune::<McpConfig>(path, value) };
+        let whole = [json!({"type": "local", "command": []}), json!({"type": "remote", "url": ""})];
+        let kind = entry.get("type").filter(|kind| !kind.is_null()).cloned();
+        let of_kind = |it: &&Value| kind.as_ref().is_none_or(|kind| it.get("type") == Some(kind));
+        let whole: Vec<&Value> = whole.iter().filter(of_kind).collect();
+        if let (Some(kind), true) = (&kind, whole.is_empty()) {
+            let message = format!(
+                "{} is no kind of server; write \"local\" or \"remote\"; the server is left out",
+                brief(&[path, &["type"]].concat(), kind)
+            );
+            self.warn(&[path, &["type"]].concat(), message);
+            return false;
+        }
+        let mut is_usable = true;
+        entry.retain(|key, field| {
+            if field.is_null() {
+                return true;
+            }
+            let decodes = |field: &Value| {
+                let with_field = |whole: &&Value| {
+                    let mut server = (*whole).clone();
+                    server[key.as_str()] = field.clone();
+                    McpConfig::deserialize(server).map(drop).map_err(|err| err.to_string())
+                };
+                let tried: Vec<Result<(), String>> = whole.iter().map(with_field).collect();
+                if tried.iter().any(Result::is_ok) { Ok(()) } else { tried.into_iter().collect() }
+            };
+            let Err(message) = decodes(field) else { return true };
+            let culprit = culprit(field, &decodes);
+            let place = [path, &[key.as_str()]].concat();
+            let mut message = plain(&secrets::mask_message(&place, field, &message));
+            if matches!(key.as_str(), "command" | "url") && kind.is_some() {
+                is_usable = false;
+                message.push_str("; the server is left out");
+            }
+            if !culprit.is_empty() {
+                message.push_str(&format!("; all of `{key}` is ignored"));
+            }
+            let below = culprit.iter().map(String::as_str);
+            self.warn(&place.iter().copied().chain(below).collect::<Vec<_>>(), message);
+            false
+        });
+        let missing = match kind.as_ref().and_then(Value::as_str) {
+            Some("local") => Some("command"),
+            Some("remote") => Some("url"),
+            _ => None,
+        };
+        if let Some(missing) = missing.filter(|key| is_usable && entry.get(*key).is_none_or(Value::is_null)) {
+            self.warn(path, format!("has no `{missing}`; the server is left out"));
+            return false;
+        }
+        is_usable
+    }
+
+    fn provider(&mut self, path: &[&str], value: &mut Value) -> bool {
+        let url = value.get("options").and_then(|options| options.get("enterpriseUrl"));
+        if url.is_some_and(|url| !url.is_null()) {
+            let path = [path, &["options", "enterpriseUrl"]].concat();
+            self.note(&path, "is understood, but nothing acts on it yet");
+        }
+        if let Some(options) = value.get_mut("options").and_then(Value::as_object_mut) {
+            let is_limit = |limit: &Value| limit.is_null() || limit.is_u64() || *limit == Value::Bool(false);
+            if let Some(limit) = options.get("timeout").filter(|limit| !is_limit(limit)).cloned() {
+                let path = [path, &["options", "timeout"]].concat();
+                let message = format!("{} is ignored; expected milliseconds or false", brief(&path, &limit));
+                self.warn(&path, message);
+                options.shift_remove("timeout");
+            }
+        }
+        self.prune::<ProviderConfig>(path, value)
     }
 
     /// A key of [`Settings`].

@@ -65,7 +65,7 @@ async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
             return Vec::new();
         }
     }
-    if permission::evaluate("task", &name, &config.managed) == Action::Deny {
+    if permission::evaluate("task", &name, &config.managed.rules(&cx.agent.name)) == Action::Deny {
         return Vec::new();
     }
     let is_denied = permission::evaluate("task", &name, &cx.agent.permission) == Action::Deny;

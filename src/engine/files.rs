@@ -1,53 +1,34 @@
-//! Reads what configures a directory: for a session's services, for a look, and with what is fetched for it.
+//! Reads what the files of a directory say, and keeps to what was read while they are what they were.
 
 use std::{
     path::Path,
     sync::{Arc, atomic::Ordering},
 };
 
-use super::{Engine, EngineError, EngineErrorKind, Loaded, Workspace, remote_config, workspace::Moment};
+use super::{
+    Engine, EngineError, EngineErrorKind, Loaded, Workspace, remote_config,
+    workspace::{Moment, Reading},
+};
 use crate::{
-    base::lock::lock,
-    config::remote,
+    base::{lock::lock, watch::Stamp},
+    config::{Warning, remote},
     library::{self, Instructions},
 };
 
 impl Engine {
-    /// The services of a directory, with its files read afresh.
-    pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
-        let read_at = Moment::now();
-        let loaded = self.inspect_files(directory).await?;
-        let before = lock(&self.0.workspaces).get(&loaded.config.directory).map(|it| it.loaded());
-        log(&loaded, before.as_deref());
-        self.refresh_remote_config();
-        self.0.pages.prepare(&library::instruction_urls(&loaded.config));
-        self.refresh_agents(&loaded);
-        self.refresh_skills(&loaded);
-        let workspace = {
-            let mut workspaces = lock(&self.0.workspaces);
-            match workspaces.get(&loaded.config.directory) {
-                Some(workspace) => workspace.clone(),
-                None => {
-                    let storage = self.0.storage.clone();
-                    let workspace = Arc::new(Workspace::start(loaded, read_at, &self.0.bus, storage));
-                    workspaces.insert(workspace.directory().to_owned(), workspace.clone());
-                    return Ok(workspace);
-                }
-            }
-        };
-        self.exchange(&workspace, loaded, read_at);
-        Ok(workspace)
-    }
-
     /// What a directory's files say now, without starting its services. What is wrong in them is logged.
     pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
         let loaded = self.inspect_files(directory).await?;
-        log(&loaded, None);
+        loaded.log_problems(&[]);
         Ok(loaded)
     }
 
     /// Like [`Engine::read_files`], for those who tell what is wrong themselves.
     pub async fn inspect_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
+        Ok(self.read(directory).await?.loaded)
+    }
+
+    pub(super) async fn read(&self, directory: &Path) -> Result<Reading, EngineError> {
         let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
@@ -57,9 +38,57 @@ impl Engine {
                 let reason = format!("the directory {} does not exist", directory.display());
                 return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
             }
-            Ok(Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref()))
+            let read_at = Moment::now();
+            let loaded = Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref());
+            let stamp = Stamp::settled(&loaded.sources(), read_at.wall);
+            Ok(Reading { loaded, read_at, stamp, use_stored_keys })
         });
         read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
+    }
+
+    /// The services of a directory, with its files read afresh unless they are what they were.
+    pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
+        if let Some(workspace) = self.current_workspace(directory).await {
+            self.refresh(&workspace.loaded());
+            return Ok(workspace);
+        }
+        let reading = self.read(directory).await?;
+        let known = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
+        reading.loaded.log_problems(known.as_ref().map_or(&[], |known| known.warnings.as_slice()));
+        self.refresh(&reading.loaded);
+        let workspace = {
+            let mut workspaces = lock(&self.0.workspaces);
+            match workspaces.get(&reading.loaded.config.directory) {
+                Some(workspace) => workspace.clone(),
+                None => {
+                    let storage = self.0.storage.clone();
+                    let workspace = Arc::new(Workspace::start(reading, &self.0.bus, storage));
+                    workspaces.insert(workspace.directory().to_owned(), workspace.clone());
+                    return Ok(workspace);
+                }
+            }
+        };
+        self.exchange(&workspace, reading);
+        Ok(workspace)
+    }
+
+    /// The services of a directory whose files have not changed since they were read.
+    async fn current_workspace(&self, directory: &Path) -> Option<Arc<Workspace>> {
+        let workspace = lock(&self.0.workspaces).get(directory)?.clone();
+        let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
+        let paths = self.0.paths.clone();
+        let checked = tokio::task::spawn_blocking(move || {
+            workspace.is_current(&paths, use_stored_keys).then_some(workspace)
+        });
+        checked.await.ok()?
+    }
+
+    /// Has what lies behind URLs fetched in the background.
+    fn refresh(&self, loaded: &Loaded) {
+        self.refresh_remote_config();
+        self.0.pages.prepare(&library::instruction_urls(&loaded.config));
+        self.refresh_agents(loaded);
+        self.refresh_skills(loaded);
     }
 
     /// The instructions of a directory, its files read now and its pages fetched before where that is possible.
@@ -90,15 +119,14 @@ impl Engine {
             self.fetch_agents(directory, &asked).await;
         }
     }
-}
 
-/// Logs what is wrong and was not so before.
-pub(super) fn log(loaded: &Loaded, before: Option<&Loaded>) {
-    let is_known = |warning| before.is_some_and(|before| before.warnings.contains(warning));
-    for warning in loaded.warnings.iter().filter(|warning| !is_known(warning)) {
-        tracing::warn!("{warning}");
-    }
-    for note in loaded.config.notes.iter().chain(&loaded.notes).filter(|_| before.is_none()) {
-        tracing::debug!("{note}");
+    /// What of a directory's instructions would not reach a model; its pages are asked for only when they are wanted.
+    pub async fn instruction_problems(&self, loaded: &Arc<Loaded>, with_pages: bool) -> Vec<Warning> {
+        if with_pages {
+            return self.read_instructions(loaded).await.warnings;
+        }
+        let loaded = loaded.clone();
+        let read = tokio::task::spawn_blocking(move || library::instruction_problems(&loaded.config));
+        read.await.unwrap_or_default()
     }
 }

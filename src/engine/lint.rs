@@ -1,6 +1,6 @@
 //! What in a configuration that decodes cannot work: names of agents, models and variants that there are not, programs and files that are missing.
 
-use std::{collections::HashMap, path::Path};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use windlass_protocol::opencode::config::AgentMode;
 
@@ -23,19 +23,21 @@ pub struct Report {
 }
 
 impl Engine {
-    /// Looks at everything that configures a directory; slower than reading it for a session.
-    pub async fn examine(&self, directory: &Path) -> Result<Report, EngineError> {
-        let loaded = self.inspect_files(directory).await?;
+    /// Looks at everything that configures a directory, also at the pages behind URLs when they are wanted; slower than
+    /// reading it for a session.
+    pub async fn examine(&self, directory: &Path, with_pages: bool) -> Result<Report, EngineError> {
+        let loaded = Arc::new(self.inspect_files(directory).await?);
+        let instructions = self.instruction_problems(&loaded, with_pages).await;
         let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
         let directory = directory.to_owned();
         let examined = tokio::task::spawn_blocking(move || {
             let (config, leaves) = layers::explain(&environment, &paths, &directory);
             let unread = layers::unread(&environment, &paths, &directory);
             let missing = missing_instructions(&loaded.config, &leaves);
-            let Loaded { config: read, warnings, notes, .. } = loaded;
+            let Loaded { config: read, warnings, notes, .. } = loaded.as_ref();
             Report {
-                warnings: [warnings, unread.warnings].concat(),
-                notes: [read.notes, notes, unread.notes, missing].concat(),
+                warnings: [warnings.as_slice(), &unread.warnings, &instructions].concat(),
+                notes: [read.notes.as_slice(), notes, &unread.notes, &missing].concat(),
                 config,
                 leaves,
             }
@@ -53,9 +55,6 @@ pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
     for (name, command) in &config.commands {
         let mut warn =
             |key: &str, message: String| warnings.push(at(format!("command.{name}{key}"), message));
-        if command.template.trim().is_empty() {
-            warn("", "has no `template`, so it says nothing to the model".to_owned());
-        }
         match command.agent.as_deref().map(|agent| (agent, by_name.get(agent))) {
             Some((agent, None)) => {
                 warn(".agent", format!("there is no agent `{agent}`, so the command cannot be called"));

@@ -9,7 +9,7 @@ use std::{
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventPayload;
 
-use super::{Engine, EngineError, Loaded, Workspace, workspace::Moment};
+use super::{Engine, EngineError, Workspace, workspace::Reading};
 use crate::{
     base::{
         lock::lock,
@@ -39,16 +39,16 @@ impl Engine {
 
     /// Reads a workspace's files now. What is new holds from the next turn on.
     pub(super) async fn read_again(&self, workspace: &Workspace) -> Result<(), EngineError> {
-        let read_at = Moment::now();
-        let mut loaded = self.inspect_files(workspace.directory()).await?;
+        let mut reading = self.read(workspace.directory()).await?;
+        let loaded = &mut reading.loaded;
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
-        self.refresh_agents(&loaded);
-        self.refresh_skills(&loaded);
+        self.refresh_agents(loaded);
+        self.refresh_skills(loaded);
         let before = workspace.loaded();
         // A model that was chosen in one session meanwhile is not forced on the others.
         loaded.last_used.clone_from(&before.last_used);
-        super::files::log(&loaded, Some(&before));
-        self.exchange(workspace, loaded, read_at);
+        loaded.log_problems(&before.warnings);
+        self.exchange(workspace, reading);
         // A key that was added may be an organisation's.
         self.fetch_and_read_again(true);
         Ok(())
@@ -92,8 +92,8 @@ impl Engine {
     }
 
     /// Lets freshly read files hold, and says so when they are different.
-    pub(super) fn exchange(&self, workspace: &Workspace, loaded: Loaded, read_at: Moment) {
-        if workspace.replace(loaded, read_at) {
+    pub(super) fn exchange(&self, workspace: &Workspace, reading: Reading) {
+        if workspace.replace(reading) {
             let directory = workspace.directory().display().to_string();
             tracing::info!(directory, "the configuration has changed");
             self.bus().publish(EventPayload::ConfigUpdated { directory });

@@ -15,7 +15,10 @@ use windlass_protocol::opencode::{message::ModelRef, permission::Action};
 
 use super::{EngineError, EngineErrorKind, approvals::Approvals, lint, mention, session::PromptPart};
 use crate::{
-    base::{lock::lock, watch::Target},
+    base::{
+        lock::lock,
+        watch::{Stamp, Target},
+    },
     bus::Bus,
     config::{Config, Environment, Warning, layers, paths::Paths, sources},
     library::{
@@ -47,6 +50,19 @@ struct Current {
     loaded: Arc<Loaded>,
     /// When the reading began.
     read_at: Moment,
+    stamp: Option<Stamp>,
+    use_stored_keys: bool,
+}
+
+/// What was read of a directory's files.
+pub(super) struct Reading {
+    pub loaded: Loaded,
+    /// When it began.
+    pub read_at: Moment,
+    /// What it was read from; `None` when that has changed just now.
+    pub stamp: Option<Stamp>,
+    /// With the keys that the user has stored.
+    pub use_stored_keys: bool,
 }
 
 /// A moment by both clocks: one that never goes back, to tell which reading is newer, and the one of files.
@@ -92,6 +108,8 @@ pub struct Loaded {
     pub catalog: Catalog,
     /// The model used last in any session, if it still exists.
     pub last_used: Option<ModelRef>,
+    /// Directories of a marketplace's agents, there or not.
+    pub market: Vec<PathBuf>,
     /// What was ignored, for the user to see.
     pub warnings: Vec<Warning>,
     /// What holds but may have been meant otherwise, beside the configuration's own notes.
@@ -122,13 +140,14 @@ impl From<UnknownModel> for EngineError {
 
 impl Workspace {
     /// Starts the directory's services.
-    pub(super) fn start(loaded: Loaded, read_at: Moment, bus: &Bus, storage: Storage) -> Self {
+    pub(super) fn start(reading: Reading, bus: &Bus, storage: Storage) -> Self {
+        let Reading { loaded, read_at, stamp, use_stored_keys } = reading;
         let directory = loaded.config.directory.clone();
         let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
         Self {
             mcp: mcp::Servers::start(loaded.servers(), directory.clone(), bus.clone()),
             directory,
-            current: Mutex::new(Current { loaded: Arc::new(loaded), read_at }),
+            current: Mutex::new(Current { loaded: Arc::new(loaded), read_at, stamp, use_stored_keys }),
             reloading: Mutex::default(),
             is_blind: AtomicBool::new(false),
             approvals,
@@ -155,14 +174,32 @@ impl Workspace {
         lock(&self.current).read_at
     }
 
-    /// Puts files whose reading began at `read_at` in the place of the old. False when they say the same, or when
-    /// newer ones are there already.
-    pub(super) fn replace(&self, loaded: Loaded, read_at: Moment) -> bool {
+    /// Whether reading the files again would give what holds now. Does blocking reads of directories.
+    pub(super) fn is_current(&self, paths: &Paths, use_stored_keys: bool) -> bool {
+        let (loaded, read_at, stamp) = {
+            let current = lock(&self.current);
+            if current.use_stored_keys != use_stored_keys {
+                return false;
+            }
+            (current.loaded.clone(), current.read_at, current.stamp)
+        };
+        stamp.is_some()
+            && self.directory.is_dir()
+            && stamp == Stamp::settled(&loaded.sources(), read_at.wall)
+            && loaded.last_used == super::state_file::last_used_model(paths)
+    }
+
+    /// Puts freshly read files in the place of the old. False when they say the same, or when newer ones are there
+    /// already.
+    pub(super) fn replace(&self, reading: Reading) -> bool {
+        let Reading { loaded, read_at, stamp, use_stored_keys } = reading;
         let mut current = lock(&self.current);
         if read_at.order < current.read_at.order {
             return false;
         }
         current.read_at = read_at;
+        current.stamp = stamp;
+        current.use_stored_keys = use_stored_keys;
         let is_new = *current.loaded != loaded;
         if is_new {
             self.mcp.replace(loaded.servers());
@@ -203,20 +240,21 @@ impl Loaded {
             }
             false => auth::Credentials::default(),
         };
-        let (mut agents, more) = library::agents(&config);
-        warnings.extend(more);
         let (skills, found) = skills::scan(&config);
         warnings.extend(found.warnings);
         let mut notes = found.notes;
-        skills::allow_directories(&mut agents, &skills, &config);
-        let commands = library::commands::commands(&config, &skills);
+        let (agents, more) = library::agents(&config, &skills);
+        warnings.extend(more);
+        let (commands, more) = library::commands::commands(&config, &skills);
+        warnings.extend(more);
         let (catalog, more) = catalog::resolve(&config, &credentials);
         warnings.extend(more);
         warnings.extend(lint::warnings(&config, &agents, &catalog));
         sources::locate(&mut warnings, &layers);
         sources::locate(&mut notes, &layers);
+        let market = layers::market_directories(&config.environment, &layers);
         let last_used = super::state_file::last_used_model(paths);
-        Self { config, agents, skills, commands, catalog, last_used, warnings, notes }
+        Self { config, agents, skills, commands, catalog, last_used, market, warnings, notes }
     }
 
     /// The MCP servers that are switched on.
@@ -229,7 +267,18 @@ impl Loaded {
     pub(super) fn sources(&self) -> Vec<Target> {
         let keys = [self.config.paths.auth(), self.config.paths.opencode_auth()];
         let files = self.config.watched.iter().cloned().chain(keys).map(Target::File);
-        files.chain(library::sources(&self.config)).collect()
+        let market = self.market.iter().cloned().map(Target::Tree);
+        files.chain(library::sources(&self.config)).chain(market).collect()
+    }
+
+    /// Logs what is wrong and was not known before.
+    pub(super) fn log_problems(&self, known: &[Warning]) {
+        for warning in self.warnings.iter().filter(|it| !known.contains(it)) {
+            tracing::warn!("{warning}");
+        }
+        for note in self.config.notes.iter().chain(&self.notes) {
+            tracing::debug!("{note}");
+        }
     }
 
     /// An agent by name.

@@ -1,6 +1,6 @@
 //! The agents: seven built-in ones, those of the configuration over them, and which one a session begins with (facts: OpenCode §3).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Map;
 use windlass_protocol::opencode::{
@@ -8,7 +8,7 @@ use windlass_protocol::opencode::{
     permission::{Action, Rule},
 };
 
-use super::Agent;
+use super::{Agent, skills::Skill};
 use crate::config::{
     Config, Warning,
     decode::parse_model,
@@ -16,10 +16,11 @@ use crate::config::{
 };
 
 /// See [`super::agents`].
-pub(super) fn agents(config: &Config) -> (Vec<Agent>, Vec<Warning>) {
+pub(super) fn agents(config: &Config, skills: &[Skill]) -> (Vec<Agent>, Vec<Warning>) {
     let mut warnings = Vec::new();
+    let readable = readable(skills, config);
     let mut agents: BTreeMap<String, Agent> =
-        built_in(config).into_iter().map(|agent| (agent.name.clone(), agent)).collect();
+        built_in(config, &readable).into_iter().map(|agent| (agent.name.clone(), agent)).collect();
     for (name, agent_config) in &config.agents {
         if agent_config.disable == Some(true) {
             agents.remove(name);
@@ -27,8 +28,8 @@ pub(super) fn agents(config: &Config) -> (Vec<Agent>, Vec<Warning>) {
         }
         let agent = agents.entry(name.clone()).or_insert_with(|| {
             let permission = match config.fetched_rules.get(name) {
-                Some(fetched) => narrowed(fetched, config),
-                None => [defaults(&config.paths), config.permission.clone()].concat(),
+                Some(fetched) => narrowed(fetched, config, &readable),
+                None => [defaults(&config.paths).as_slice(), &readable, &config.permission].concat(),
             };
             Agent { native: false, ..blank(name, AgentMode::All, permission) }
         });
@@ -37,12 +38,14 @@ pub(super) fn agents(config: &Config) -> (Vec<Agent>, Vec<Warning>) {
     if !agents.values().any(Agent::is_primary) {
         let message = "every primary agent is disabled or hidden; `build` is used".to_owned();
         warnings.push(Warning { source: "agent".to_owned(), line: None, column: None, message });
-        agents.extend(built_in(config).into_iter().take(1).map(|build| (build.name.clone(), build)));
+        agents
+            .extend(built_in(config, &readable).into_iter().take(1).map(|build| (build.name.clone(), build)));
     }
     let mut agents: Vec<Agent> = agents.into_values().collect();
     for agent in &mut agents {
         keep_tool_output_readable(agent, config);
-        impose(&mut agent.permission, &config.managed);
+        impose(&mut agent.permission, &config.managed.rules(&agent.name));
+        agent.permission.shrink_to_fit();
     }
     let (default, warning) = default_agent(&agents, config);
     warnings.extend(warning);
@@ -79,8 +82,8 @@ pub(super) fn default_agent<'a>(
     (agent, Some(Warning { source: "default_agent".to_owned(), line: None, column: None, message }))
 }
 
-fn built_in(config: &Config) -> Vec<Agent> {
-    let base = defaults(&config.paths);
+fn built_in(config: &Config, readable: &[Rule]) -> Vec<Agent> {
+    let base = [defaults(&config.paths).as_slice(), readable].concat();
     let tool_output = format!("{}/*", config.paths.tool_output().display());
     let plans = config.paths.data.join("plans");
     let plan_files =
@@ -113,6 +116,7 @@ fn built_in(config: &Config) -> Vec<Agent> {
         rule("external_directory", "*", Action::Ask),
         rule("external_directory", &tool_output, Action::Allow),
     ]);
+    explore.extend(readable.iter().cloned());
     explore.extend(env_files.clone());
     let explore_floor: Vec<Rule> = std::iter::once(deny("edit")).chain(env_files).collect();
 
@@ -139,7 +143,7 @@ fn built_in(config: &Config) -> Vec<Agent> {
         ),
         described(
             prompted(
-                agent("general", AgentMode::Subagent, &[deny("todowrite")], &[]),
+                agent("general", AgentMode::Subagent, &[deny("todowrite"), deny("todoread")], &[]),
                 include_str!("prompts/general.txt"),
             ),
             "Carries out a research question or a task of several steps on its own. \
@@ -161,8 +165,8 @@ fn built_in(config: &Config) -> Vec<Agent> {
 
 /// The rules of an agent that came over the network: where the user says nothing they hold as far as they are not
 /// looser than the defaults, and what such an agent denies itself altogether stays denied.
-fn narrowed(fetched: &[Rule], config: &Config) -> Vec<Rule> {
-    let base = defaults(&config.paths);
+fn narrowed(fetched: &[Rule], config: &Config, readable: &[Rule]) -> Vec<Rule> {
+    let base = [defaults(&config.paths).as_slice(), readable].concat();
     let is_broad = |rule: &&Rule| rule.action == Action::Allow && rule.pattern == "*";
     let again = base.iter().filter(|rule| !is_broad(rule)).cloned();
     let is_whole = |idx: usize, held: &Rule| {
@@ -265,11 +269,21 @@ fn configure(agent: &mut Agent, agent_config: &AgentConfig, config: &Config) {
     agent.color = color.clone().or(agent.color.take());
     agent.steps = steps.or(agent.steps);
     agent.options.extend(options.clone());
-    let tools = tools.iter().flatten().map(|(tool, is_enabled)| (tool.as_str(), *is_enabled));
-    agent.permission.extend(rules_from_tools(tools));
+    let tools = tools.iter().flat_map(|switches| &switches.0);
+    agent.permission.extend(rules_from_tools(tools.map(|(tool, is_enabled)| (tool.as_str(), *is_enabled))));
     if let Some(permission) = permission {
         agent.permission.extend(read_rules(permission, &config.environment.home).0);
     }
+}
+
+/// Lets agents read what lies in skill directories outside the project, as far as no rule of the user says otherwise.
+fn readable(skills: &[Skill], config: &Config) -> Vec<Rule> {
+    let is_inside = |directory: &Path| {
+        let has_worktree = config.worktree != Path::new("/");
+        directory.starts_with(&config.directory) || (has_worktree && directory.starts_with(&config.worktree))
+    };
+    let outside = skills.iter().filter_map(Skill::directory).filter(|directory| !is_inside(directory));
+    outside.map(|it| rule("external_directory", &format!("{}/*", it.display()), Action::Allow)).collect()
 }
 
 /// Cut tool outputs stay readable under `external_directory: deny`, unless that very directory is denied.

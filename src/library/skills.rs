@@ -11,14 +11,9 @@ use std::{
 use serde_json::Value;
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use super::Agent;
 use crate::{
     base::text,
-    config::{
-        Config, Warning, frontmatter,
-        layer::Findings,
-        rules::{deciding, rule},
-    },
+    config::{Config, Warning, frontmatter, layer::Findings, rules::deciding},
 };
 
 pub mod urls;
@@ -133,27 +128,6 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Lets agents read what lies in skill directories outside the project, as far as no rule of the user says otherwise.
-pub fn allow_directories(agents: &mut [Agent], skills: &[Skill], config: &Config) {
-    let allowed = skills.iter().filter_map(Skill::directory);
-    let allowed = allowed.map(|it| rule("external_directory", &format!("{}/*", it.display()), Action::Allow));
-    let allowed: Vec<Rule> = allowed.collect();
-    // The rule about saved outputs marks where defaults stand; the one at the very end stands above the user's.
-    let marker = format!("{}/*", config.paths.tool_output().display());
-    let is_marker = |rule: &Rule| rule.permission == "external_directory" && rule.pattern == marker;
-    for agent in agents {
-        let last = agent.permission.len().saturating_sub(1);
-        let rules = std::mem::take(&mut agent.permission);
-        for (index, rule) in rules.into_iter().enumerate() {
-            let is_default = index < last && is_marker(&rule);
-            agent.permission.push(rule);
-            if is_default {
-                agent.permission.extend(allowed.iter().cloned());
-            }
-        }
-    }
-}
-
 /// Every skill by name. Blocking.
 ///
 /// A place that is searched later wins: the user's before the project's, outer directories before inner ones.
@@ -218,9 +192,9 @@ pub fn places(config: &Config) -> Vec<PathBuf> {
     }
     places.extend(names.iter().map(|name| environment.home.join(name)));
     if !environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
-        let ancestors = config.directory.ancestors().take_while(|it| it.starts_with(&config.worktree));
-        let from_root = ancestors.collect::<Vec<_>>().into_iter().rev();
-        places.extend(from_root.flat_map(|ancestor| names.iter().map(move |name| ancestor.join(name))));
+        for ancestor in config.upwards().iter().rev() {
+            places.extend(names.iter().map(|name| ancestor.join(name)));
+        }
     }
     for directory in &config.directories {
         places.extend(["skill", "skills"].map(|name| directory.join(name)));
@@ -307,19 +281,18 @@ fn read(location: &Path) -> Result<Skill, Box<Warning>> {
         }
     };
     let (name, description) = (field("name")?, field("description")?);
-    if !is_valid(&name) {
+    // Lists have a line for each.
+    if name.contains(char::is_control) || name.chars().count() > MAX_NAME_CHARS {
         let (line, column) = front.key_lines.get("/name").copied().unwrap_or((1, 1));
-        let message = format!(
-            "the skill is ignored: its name {name:?} must be one word of at most {MAX_NAME_CHARS} characters, \
-             without slashes"
-        );
+        let message =
+            format!("the skill is ignored: its name must be one line of at most {MAX_NAME_CHARS} characters");
         return Err(at(line, column, message));
     }
     Ok(Skill { name, description, location: Some(location.to_owned()) })
 }
 
-/// Names become permission patterns, slash commands and directories.
-pub fn is_valid(name: &str) -> bool {
+/// Whether a name that a server gives may be one of a directory.
+fn is_valid(name: &str) -> bool {
     let is_bad = |it: char| it.is_whitespace() || it.is_control() || matches!(it, '/' | '\\' | '*' | '?');
     !name.is_empty()
         && name.chars().count() <= MAX_NAME_CHARS

@@ -216,7 +216,7 @@ pub struct ExperimentalSettings {
     /// How often a failed request is sent again.
     #[serde(rename = "chatMaxRetries")]
     pub chat_max_retries: Option<u32>,
-    /// Accepted, without effect.
+    /// Whether models have the tool `batch`, which makes several calls at once.
     pub batch_tool: Option<bool>,
 }
 

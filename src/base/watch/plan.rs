@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     ffi::OsString,
-    fs,
+    fs::{self, Metadata},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -16,6 +16,12 @@ pub(super) const MAX_DIRECTORIES: usize = 1000;
 
 /// How far a file's time may lie behind the clock: file systems count in steps.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
+
+/// When a file's contents, name or mode last changed, since 1970.
+pub(super) fn changed_at(metadata: &Metadata) -> Duration {
+    let seconds = u64::try_from(metadata.ctime()).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(metadata.ctime_nsec()).unwrap_or_default())
+}
 
 /// Which entries of a watched directory matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,11 +40,7 @@ impl Wanted {
 
     /// Whether something that matters in `directory` may have changed since a moment, as far as its times tell.
     pub(super) fn may_have_changed(&self, directory: &Path, since: SystemTime) -> bool {
-        let is_newer = |metadata: fs::Metadata| {
-            let seconds = u64::try_from(metadata.ctime()).unwrap_or_default();
-            let nanoseconds = u32::try_from(metadata.ctime_nsec()).unwrap_or_default();
-            UNIX_EPOCH + Duration::new(seconds, nanoseconds) + CLOCK_STEP >= since
-        };
+        let is_newer = |metadata: Metadata| UNIX_EPOCH + changed_at(&metadata) + CLOCK_STEP >= since;
         let is_new = |path: PathBuf| fs::symlink_metadata(path).is_ok_and(is_newer);
         // What was removed or renamed left its mark on the directory.
         if fs::metadata(directory).is_ok_and(is_newer) {

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -10,7 +10,7 @@ use std::{
 use tempfile::TempDir;
 
 use super::{
-    Target, Watcher,
+    Stamp, Target, Watcher,
     plan::{Plan, Wanted},
 };
 
@@ -147,4 +147,53 @@ fn what_changed_before_it_was_watched_is_known_by_its_time() {
         assert!(may_have_changed(std::slice::from_ref(&target), SystemTime::now() - hour));
         assert!(!may_have_changed(&[target], SystemTime::now() + hour));
     }
+}
+
+/// A change of what is followed, and what it is called.
+type Change = (&'static str, fn(&Path));
+
+#[test]
+fn a_stamp_shows_every_change_that_records_show() {
+    let changes: [Change; 8] = [
+        ("nothing", |_| {}),
+        ("what nobody follows", |root| fs::write(root.join("here/other.json"), "").unwrap()),
+        ("another content of the same size and time", |root| {
+            let file = fs::File::options().write(true).open(root.join("here/agents/one.md")).unwrap();
+            let modified = file.metadata().unwrap().modified().unwrap();
+            fs::write(root.join("here/agents/one.md"), "ABC").unwrap();
+            file.set_modified(modified).unwrap();
+        }),
+        ("a new file", |root| fs::write(root.join("here/agents/deep/two.md"), "").unwrap()),
+        ("a file that goes", |root| fs::remove_file(root.join("here/agents/one.md")).unwrap()),
+        ("a file that was missing", |root| fs::write(root.join("here/one.json"), "{}").unwrap()),
+        ("a file behind a link", |root| fs::write(root.join("elsewhere/real.md"), "new").unwrap()),
+        ("a mode", |root| {
+            let file = root.join("here/agents/one.md");
+            fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
+        }),
+    ];
+    for (name, change) in changes {
+        let scratch = scratch();
+        let root = scratch.path().canonicalize().unwrap();
+        fs::write(root.join("here/agents/one.md"), "abc").unwrap();
+        symlink(root.join("elsewhere/real.md"), root.join("here/agents/link.md")).unwrap();
+        let targets = [Target::Tree(root.join("here/agents")), Target::File(root.join("here/one.json"))];
+        let later = SystemTime::now() + Duration::from_secs(60);
+        let before = Stamp::settled(&targets, later);
+        assert!(before.is_some(), "{name}");
+        change(&root);
+        let is_same = before == Stamp::settled(&targets, later);
+        assert_eq!(is_same, matches!(name, "nothing" | "what nobody follows"), "{name}");
+    }
+}
+
+#[test]
+fn what_changed_as_it_was_read_has_no_stamp() {
+    let scratch = scratch();
+    let root = scratch.path().canonicalize().unwrap();
+    let targets = [Target::File(root.join("elsewhere/real.md"))];
+    assert_eq!(Stamp::settled(&targets, UNIX_EPOCH), None);
+    let changed = fs::metadata(root.join("elsewhere/real.md")).unwrap().modified().unwrap();
+    assert_eq!(Stamp::settled(&targets, changed + Duration::from_millis(1)), None);
+    assert!(Stamp::settled(&targets, changed + Duration::from_secs(5)).is_some());
 }

@@ -74,7 +74,7 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     let (config, layers) = resolved(&files, Some(&hook));
     assert_eq!(config.model.clone().map(|model| model.to_string()).as_deref(), Some("a/hooked"));
     assert_eq!((&config.raw["share"], &config.raw["username"]), (&json!("disabled"), &json!("own")));
-    assert_eq!(rules(&config), ["bash * Allow", "edit * Allow", "bash * Deny"]);
+    assert_eq!(rules(&config), ["edit * Allow", "bash * Deny"]);
     assert_eq!(config.agents["planner"].prompt.as_deref(), Some("Plan."));
     let patterns: Vec<&str> = config.instructions.iter().map(|it| it.pattern.as_str()).collect();
     assert_eq!(patterns, ["a.md", "b.md"]);

@@ -12,6 +12,8 @@ use crate::config::{
     sources::{leaves, render},
 };
 
+use super::{merge, yield_rules};
+
 /// A rule, layers from the weakest on, what they come to, and each value with the layers that say it, strongest first.
 struct Row {
     rule: &'static str,
@@ -174,13 +176,13 @@ fn rows() -> Vec<Row> {
             "provider.p.options.apiKey=\"k\"<0\nprovider.p.options.baseURL=\"u\"<1\nprovider.p.models.m.name=\"M\"<0\nprovider.p.models.m.id=\"i\"<1\nprovider.p.models.n={}<1\nprovider.p.whitelist=[\"n\"]<1<0",
         ),
         row(
-            "a permission that is set again counts as the last",
+            "a permission that is set again keeps its place",
             &[
                 json!({"permission": {"bash": "allow", "edit": "ask"}}),
                 json!({"permission": {"bash": "deny"}}),
             ],
-            json!({"permission": {"edit": "ask", "bash": "deny"}}),
-            "permission.edit=\"ask\"<0\npermission.bash=\"deny\"<1<0",
+            json!({"permission": {"bash": "deny", "edit": "ask"}}),
+            "permission.bash=\"deny\"<1<0\npermission.edit=\"ask\"<0",
         ),
         row(
             "and so does a pattern of one",
@@ -188,8 +190,8 @@ fn rows() -> Vec<Row> {
                 json!({"permission": {"bash": {"git *": "allow", "rm *": "ask"}, "edit": "ask"}}),
                 json!({"permission": {"bash": {"git *": "deny"}}}),
             ],
-            json!({"permission": {"edit": "ask", "bash": {"rm *": "ask", "git *": "deny"}}}),
-            "permission.edit=\"ask\"<0\npermission.bash.rm *=\"ask\"<0\npermission.bash.git *=\"deny\"<1<0",
+            json!({"permission": {"bash": {"git *": "deny", "rm *": "ask"}, "edit": "ask"}}),
+            "permission.bash.git *=\"deny\"<1<0\npermission.bash.rm *=\"ask\"<0\npermission.edit=\"ask\"<0",
         ),
         row(
             "an action for everything is a rule for `*`",
@@ -212,8 +214,8 @@ fn rows() -> Vec<Row> {
                 json!({"agent": {"a": {"permission": {"read": "ask", "edit": "ask"}}}}),
                 json!({"agent": {"a": {"permission": {"read": "deny"}}}}),
             ],
-            json!({"agent": {"a": {"permission": {"edit": "ask", "read": "deny"}}}}),
-            "agent.a.permission.edit=\"ask\"<0\nagent.a.permission.read=\"deny\"<1<0",
+            json!({"agent": {"a": {"permission": {"read": "deny", "edit": "ask"}}}}),
+            "agent.a.permission.read=\"deny\"<1<0\nagent.a.permission.edit=\"ask\"<0",
         ),
         row(
             "three layers lie over each other in order",
@@ -239,4 +241,24 @@ fn only_the_lists_at_the_top_are_joined() {
     let layers = [json!({"x": {"instructions": [1]}}), json!({"x": {"instructions": [2]}})]
         .map(|value| Layer::new(Kind::File, "f", Path::new("/"), value.as_object().unwrap().clone()));
     assert_eq!(Value::Object(merged(&layers)), json!({"x": {"instructions": [2]}}));
+}
+
+#[test]
+fn what_the_administrator_says_stands_behind_the_rest() {
+    let mut lower = json!({
+        "permission": {"bash": {"rm *": "allow", "*": "allow"}, "edit": "allow", "*": "ask"},
+        "agent": {"a": {"permission": {"x": "allow", "*": "ask"}}},
+    });
+    let managed = json!({
+        "permission": {"bash": {"rm *": "deny"}, "edit": "deny"},
+        "agent": {"a": {"permission": {"x": "deny"}}, "b": {"permission": "deny"}},
+    });
+    let (Value::Object(lower), Value::Object(managed)) = (&mut lower, &managed) else { panic!("objects") };
+    yield_rules(lower, managed);
+    merge(lower, managed);
+    let expected = json!({
+        "permission": {"bash": {"*": "allow", "rm *": "deny"}, "*": "ask", "edit": "deny"},
+        "agent": {"a": {"permission": {"*": "ask", "x": "deny"}}, "b": {"permission": "deny"}},
+    });
+    assert_eq!(json!(lower).to_string(), expected.to_string());
 }

@@ -32,7 +32,7 @@ impl Scene {
     fn new(history: Vec<MessageWithParts>) -> Self {
         let environment = Environment { home: "/nowhere".into(), ..Environment::default() };
         let config = load(&environment, &Paths::new(&environment), Path::new("/nowhere/project"));
-        let (agents, _) = library::agents(&config);
+        let (agents, _) = library::agents(&config, &[]);
         let (catalog, _) = catalog::resolve(&config, &Credentials::default());
         let info = json!({
             "id": "ses_1", "slug": "s", "projectID": "global", "directory": "/nowhere/project", "title": "t",
@@ -57,6 +57,7 @@ impl Scene {
                 commands: Default::default(),
                 catalog,
                 last_used: None,
+                market: Vec::new(),
                 warnings: Vec::new(),
                 notes: Vec::new(),
             },

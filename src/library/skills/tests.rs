@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::symlink;
 
+use windlass_protocol::opencode::permission::Rule;
+
 use super::*;
-use crate::tool::fake::Project;
+use crate::{config::rules::rule, tool::fake::Project};
 
 /// A project whose home lies beside it.
 fn project() -> Project {
@@ -206,19 +208,23 @@ fn rules_keep_skills_from_the_model() {
 
 #[test]
 fn skill_directories_may_be_read_unless_the_user_says_otherwise() {
-    let verdict = |permission: Vec<Rule>| {
+    let verdict = |permission: Vec<Rule>, managed: Vec<Rule>| {
         let mut project = project();
+        project.config.managed.general = managed;
         write(&project, "../home/.claude/skills/x", "x", "text");
         project.config.permission = permission;
         let (skills, _) = scan(&project.config);
-        let (mut agents, _) = crate::library::agents(&project.config);
-        allow_directories(&mut agents, &skills, &project.config);
+        let (agents, _) = crate::library::agents(&project.config, &skills);
         let pattern = format!("{}/*", project.path("../home/.claude/skills/x").display());
         ["build", "explore"].map(|name| {
             let agent = agents.iter().find(|agent| agent.name == name).unwrap();
             deciding("external_directory", &pattern, agent.permission.iter()).unwrap().action
         })
     };
-    assert_eq!(verdict(Vec::new()), [Action::Allow; 2]);
-    assert_eq!(verdict(vec![rule("external_directory", "*", Action::Deny)]), [Action::Deny; 2]);
+    let denied = || vec![rule("external_directory", "*", Action::Deny)];
+    let elsewhere = || vec![rule("bash", "rm *", Action::Deny)];
+    assert_eq!(verdict(Vec::new(), Vec::new()), [Action::Allow; 2]);
+    assert_eq!(verdict(denied(), Vec::new()), [Action::Deny; 2]);
+    assert_eq!(verdict(denied(), elsewhere()), [Action::Deny; 2]);
+    assert_eq!(verdict(Vec::new(), denied()), [Action::Deny; 2]);
 }

@@ -1,0 +1,76 @@
+//! Whether what is followed is still what it was when it was read, as far as the file system's records tell.
+
+use std::{
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    os::unix::fs::MetadataExt,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    Target,
+    plan::{Plan, Wanted, changed_at},
+};
+
+/// How coarse a file system's times are that counts in parts of a second: two ticks of a slow kernel.
+const FINE_STEP: Duration = Duration::from_millis(20);
+/// And of one that counts in seconds.
+const COARSE_STEP: Duration = Duration::from_secs(2);
+
+/// What followed files and directories were at one time: identities, sizes and times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    /// What `targets` are now, or `None` when that would not show a change that follows: when some of them changed
+    /// after `since`, or so shortly before that the next change could bear the same time, or when there are too
+    /// many. Does blocking reads of directories.
+    pub fn settled(targets: &[Target], since: SystemTime) -> Option<Self> {
+        let plan = Plan::new(targets);
+        if !plan.overfull.is_empty() {
+            return None;
+        }
+        let mut sum = Sum { hasher: DefaultHasher::new(), latest: Duration::ZERO, has_fractions: false };
+        for (directory, wanted) in &plan.directories {
+            match wanted {
+                Wanted::Everything => {
+                    let mut names: Vec<_> =
+                        fs::read_dir(directory).ok()?.flatten().map(|entry| entry.path()).collect();
+                    names.sort();
+                    names.iter().for_each(|path| sum.add(path));
+                }
+                Wanted::Names(names) => {
+                    let mut names: Vec<_> = names.iter().map(|name| directory.join(name)).collect();
+                    names.sort();
+                    names.iter().for_each(|path| sum.add(path));
+                }
+            }
+        }
+        let step = if sum.has_fractions { FINE_STEP } else { COARSE_STEP };
+        let since = since.duration_since(UNIX_EPOCH).ok()?;
+        (sum.latest + step < since).then(|| Self(sum.hasher.finish()))
+    }
+}
+
+struct Sum {
+    hasher: DefaultHasher,
+    /// The latest change, since 1970.
+    latest: Duration,
+    /// Some time is not a whole second, so the file system counts finer than that.
+    has_fractions: bool,
+}
+
+impl Sum {
+    fn add(&mut self, path: &Path) {
+        path.hash(&mut self.hasher);
+        let metadata = fs::symlink_metadata(path).ok();
+        metadata.is_some().hash(&mut self.hasher);
+        let Some(metadata) = metadata else { return };
+        let changed = changed_at(&metadata);
+        let identity = (metadata.dev(), metadata.ino(), metadata.mode());
+        (identity, metadata.size(), metadata.mtime(), metadata.mtime_nsec(), changed).hash(&mut self.hasher);
+        self.latest = self.latest.max(changed);
+        self.has_fractions = self.has_fractions || changed.subsec_nanos() != 0;
+    }
+}
