@@ -41,7 +41,7 @@ fn a_wrong_field_of_a_server_is_named_and_the_rest_holds() {
             "4:1: mcp.c: has no `url`; the server is left out",
             "5:7: mcp.d.type: \"lokal\" is no kind of server; write \"local\" or \"remote\"; the server is left out",
             "6:7: mcp.e.enabled: invalid type: string \"no\", expected a boolean",
-            "7:53: mcp.f.headers: invalid type: integer `1`, expected a string",
+            "7:65: mcp.f.headers.A: invalid type: integer `********`, expected a string; all of `headers` is ignored",
             "6:1: mcp.e: MCP server `e` is left out: missing field `type`",
         ]
     );
@@ -56,7 +56,7 @@ fn a_limit_that_is_no_number_is_told() {
     );
     assert_eq!(
         warnings(&config),
-        ["1:33: provider.x.options.timeout: \"5\" is neither milliseconds nor false"]
+        ["1:33: provider.x.options.timeout: \"5\" is ignored; expected milliseconds or false"]
     );
     let timeouts: Vec<Option<String>> =
         config.providers.values().map(|it| it.options.timeout.as_ref().map(ToString::to_string)).collect();
