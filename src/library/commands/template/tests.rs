@@ -116,6 +116,7 @@ fn a_hint_tells_the_places() {
         ("$1", Some("<1>")),
         ("$3 $1", Some("<1> <2> <3>")),
         ("$ARGUMENTS", Some("arguments")),
+        (" \n", Some("message")),
     ];
     for (template, wanted) in cases {
         assert_eq!(hint(template).as_deref(), wanted, "{template}");
