@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{Error, MapAccess, Visitor},
+    de::{MapAccess, Visitor},
 };
 use serde_json::{Map, Value};
 
@@ -235,7 +235,6 @@ pub struct ProviderOptions {
     pub base_url: Option<String>,
     pub headers: BTreeMap<String, String>,
     /// Whole-request limit in milliseconds, or `false` for none.
-    #[serde(deserialize_with = "limit")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Limit>"))]
     pub timeout: Option<Value>,
     /// Milliseconds until the response headers.
@@ -246,16 +245,6 @@ pub struct ProviderOptions {
     pub set_cache_key: Option<bool>,
     /// Address of a self-hosted installation of the provider.
     pub enterprise_url: Option<String>,
-}
-
-/// Milliseconds, or `false` for none.
-fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    let value = Option::<Value>::deserialize(deserializer)?;
-    match value {
-        None | Some(Value::Bool(false)) => Ok(value),
-        Some(Value::Number(ref number)) if number.is_u64() => Ok(value),
-        Some(other) => Err(D::Error::custom(format!("{other} is neither milliseconds nor false"))),
-    }
 }
 
 /// A number, or `false` for none.

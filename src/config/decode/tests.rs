@@ -5,12 +5,12 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::parse_model;
-use crate::config::{Config, Environment, Hook, layer::Layer, layers, load, paths::Paths};
+use crate::config::{Config, Environment, Hook, layer::Layer, layers::load, paths::Paths};
 
 fn config(text: &str) -> Config {
     let variables = [("OPENCODE_CONFIG_CONTENT".to_owned(), text.to_owned())].into();
     let environment = Environment { variables, home: "/nowhere".into() };
-    load(&environment, &Paths::new(&environment), Path::new("/nowhere/project"))
+    load(&environment, &Paths::new(&environment), Path::new("/nowhere/project"), None, None).0
 }
 
 fn warnings(config: &Config) -> Vec<String> {
@@ -85,7 +85,7 @@ fn resolved(files: &[(&str, Value)], hook: Option<Hook<'_>>) -> (Config, Vec<Lay
     }
     let environment = Environment { home: home.to_owned(), ..Environment::default() };
     let paths = Paths { managed: vec![home.join("managed")], ..Paths::new(&environment) };
-    layers::load(&environment, &paths, home, hook, None)
+    load(&environment, &paths, home, hook, None)
 }
 
 fn rules(config: &Config) -> Vec<String> {
