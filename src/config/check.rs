@@ -384,6 +384,15 @@ impl Checker<'_> {
             let path = [path, &["options", "enterpriseUrl"]].concat();
             self.note(&path, "is understood, but nothing acts on it yet");
         }
+        if let Some(options) = value.get_mut("options").and_then(Value::as_object_mut) {
+            let is_limit = |limit: &Value| limit.is_null() || limit.is_u64() || *limit == Value::Bool(false);
+            if let Some(limit) = options.get("timeout").filter(|limit| !is_limit(limit)).cloned() {
+                let path = [path, &["options", "timeout"]].concat();
+                let message = format!("{} is ignored; expected milliseconds or false", brief(&path, &limit));
+                self.warn(&path, message);
+                options.shift_remove("timeout");
+            }
+        }
         self.prune::<ProviderConfig>(path, value)
     }
 
