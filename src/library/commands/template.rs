@@ -20,9 +20,17 @@ pub fn expand_words(text: &str, arguments: &str) -> Vec<Piece> {
     let highest = placeholders(text).max();
     let filled = match highest.is_some() || text.contains(ALL) {
         true => fill(text, arguments, &words(arguments), highest),
-        false => format!("{text}\n\n{arguments}"),
+        false => return append(text, arguments),
     };
     vec![Piece::Text(filled)]
+}
+
+/// A text that only speaks of placeholders, and the arguments behind it.
+pub fn append(text: &str, arguments: &str) -> Vec<Piece> {
+    vec![Piece::Text(match arguments.trim().is_empty() {
+        true => text.to_owned(),
+        false => format!("{text}\n\n{arguments}"),
+    })]
 }
 
 /// Fills the arguments in.
