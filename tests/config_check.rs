@@ -223,7 +223,7 @@ async fn dead_servers_are_asked_at_once_and_named() {
     assert!(begun.elapsed().as_secs() < 8, "{:?}", begun.elapsed());
     assert_eq!(code, Some(0));
     let corp = format!(
-        "the configuration of {} was not fetched: {} does not answer within 3 s",
+        "the configuration of {} was not fetched: {}: 127.0.0.1 does not answer within 3 s",
         web.url(""),
         web.url("/.well-known/opencode")
     );
