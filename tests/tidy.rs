@@ -374,3 +374,78 @@ fn every_test_file_is_part_of_the_binary() {
     }
     report(problems);
 }
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let documents: Vec<(PathBuf, String)> = ["README.md", "ARCHITECTURE.md", "docs/configuration.md"]
+        .map(|name| (PathBuf::from(name), std::fs::read_to_string(root().join(name)).unwrap()))
+        .into();
+    // As code hosts name headings.
+    let anchors = |text: &str| -> Vec<String> {
+        let plain = |heading: &str| {
+            let heading = heading.trim_start_matches('#').trim().to_lowercase();
+            let kept = heading.chars().filter(|char| char.is_alphanumeric() || " -_".contains(*char));
+            kept.collect::<String>().replace(' ', "-")
+        };
+        let mut is_code = false;
+        let headings = text.lines().filter(move |line| {
+            is_code ^= line.starts_with("```");
+            !is_code && line.starts_with('#')
+        });
+        headings.map(plain).collect()
+    };
+    let mut problems = Vec::new();
+    for (path, text) in &documents {
+        let links = text.match_indices("](").filter_map(|(at, _)| text[at + 2..].split_once(')'));
+        for (link, _) in links {
+            if link.contains("://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => root().join(path),
+                file => root().join(path.parent().unwrap()).join(file),
+            };
+            let is_there = match std::fs::read_to_string(&target) {
+                Ok(text) => anchor.is_empty() || anchors(&text).iter().any(|found| found == anchor),
+                Err(_) => target.exists() && anchor.is_empty(),
+            };
+            if !is_there {
+                problems.push(format!("{}: {link} leads nowhere", path.display()));
+            }
+        }
+    }
+    report(problems);
+}
+
+#[test]
+fn the_documents_name_every_key_and_every_variable() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    let (readme, page) = (read("README.md"), read("docs/configuration.md"));
+    let mut problems = Vec::new();
+    let schema = windlass::config::schema::schema();
+    for key in schema["properties"].as_object().unwrap().keys() {
+        let is_named = [format!("`{key}`"), format!("`{key}."), format!("`{key}\": "), format!("\"{key}\"")];
+        if !is_named.iter().any(|name| page.contains(name.as_str())) {
+            problems.push(format!("docs/configuration.md does not name the key `{key}`"));
+        }
+    }
+    let is_letter = |char: char| char.is_ascii_uppercase() || char.is_ascii_digit() || char == '_';
+    for (path, text) in files("src", "rs") {
+        for start in ["\"OPENCODE_", "\"WINDLASS_"] {
+            for (at, _) in text.match_indices(start) {
+                let rest = &text[at + 1..];
+                let variable = &rest[..rest.find(|char| !is_letter(char)).unwrap_or(rest.len())];
+                let is_whole = rest[variable.len()..].starts_with('"');
+                let is_known = readme.contains(variable) || page.contains(variable);
+                let is_test = path.to_string_lossy().contains("tests");
+                if is_whole && !is_known && !is_test {
+                    problems.push(format!("{}: no document names {variable}", path.display()));
+                }
+            }
+        }
+    }
+    problems.sort();
+    problems.dedup();
+    report(problems);
+}

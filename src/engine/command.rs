@@ -189,8 +189,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
     let mut parts = Vec::new();
     let pieces = match &command.body {
         // A skill is read, not carried out: whoever wrote it is not who wrote the project's commands.
-        Body::Skill(skill) if skill.location.is_none() => template::append(&text, &arguments),
-        Body::Skill(_) => template::expand_words(&text, &arguments),
+        Body::Skill(skill) => template::expand_words(&text, &arguments, skill.location.is_some()),
         Body::Template(_) | Body::Compact | Body::Own(_) => {
             let pieces = template::expand(&text, &arguments);
             parts = mentioned_files(cx, &pieces, &rules).await;

@@ -12,25 +12,19 @@ pub enum Piece {
 
 /// Fills the arguments in and runs nothing: what looks like a shell command stays words.
 ///
-/// Without arguments `$1` stays as it is, because a text that is no template may mean a shell's or awk's.
-pub fn expand_words(text: &str, arguments: &str) -> Vec<Piece> {
+/// Without arguments `$1` stays as it is, because a text that is no template may mean a shell's or awk's. A manual has no
+/// places at all: what looks like one is explained there.
+pub fn expand_words(text: &str, arguments: &str, has_places: bool) -> Vec<Piece> {
     if arguments.trim().is_empty() {
-        return vec![Piece::Text(text.replace(ALL, ""))];
+        let text = if has_places { text.replace(ALL, "") } else { text.to_owned() };
+        return vec![Piece::Text(text)];
     }
     let highest = placeholders(text).max();
-    let filled = match highest.is_some() || text.contains(ALL) {
+    let filled = match has_places && (highest.is_some() || text.contains(ALL)) {
         true => fill(text, arguments, &words(arguments), highest),
-        false => return append(text, arguments),
+        false => format!("{text}\n\n{arguments}"),
     };
     vec![Piece::Text(filled)]
-}
-
-/// A text that only speaks of placeholders, and the arguments behind it.
-pub fn append(text: &str, arguments: &str) -> Vec<Piece> {
-    vec![Piece::Text(match arguments.trim().is_empty() {
-        true => text.to_owned(),
-        false => format!("{text}\n\n{arguments}"),
-    })]
 }
 
 /// Fills the arguments in.

@@ -102,9 +102,16 @@ fn words_alone_are_filled_and_shell_stays_words() {
     ];
     for (text, arguments, wanted) in cases {
         assert_eq!(
-            expand_words(text, arguments),
+            expand_words(text, arguments, true),
             [Piece::Text(wanted.to_owned())],
             "{text} with {arguments}"
+        );
+    }
+    for (arguments, wanted) in [("", "Write $ARGUMENTS"), ("a", "Write $ARGUMENTS\n\na")] {
+        assert_eq!(
+            expand_words("Write $ARGUMENTS", arguments, false),
+            [Piece::Text(wanted.to_owned())],
+            "a manual has no places"
         );
     }
 }
