@@ -136,7 +136,7 @@ fn split(directory: &Path, parts: &[PromptPart]) -> (String, Vec<PromptPart>) {
                 }
                 others.push(part.clone());
             }
-            PromptPart::Text { .. } | PromptPart::Document(_) | PromptPart::Agent { .. } => {
+            PromptPart::Text { .. } | PromptPart::Document { .. } | PromptPart::Agent { .. } => {
                 others.push(part.clone())
             }
         }
@@ -227,6 +227,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
     for kind in kinds {
         state.push_part(kind, &mut journal);
     }
+    journal.noted_files(&state.info, &noted_files);
     commit(cx, &mut journal).await?;
     Ok(Begun::Prompt)
 }
@@ -293,7 +294,7 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], rules: &[R
 fn mentioned_agents(cx: &TurnCx<'_>, template: &str, others: &[PromptPart]) -> Vec<PromptPart> {
     let name = |part: &PromptPart| match part {
         PromptPart::Agent { name } => Some(name.clone()),
-        PromptPart::Text { .. } | PromptPart::File(_) | PromptPart::Document(_) => None,
+        PromptPart::Text { .. } | PromptPart::File(_) | PromptPart::Document { .. } => None,
     };
     let known: Vec<String> = others.iter().filter_map(name).collect();
     let pieces = template::expand(template, "");

@@ -78,8 +78,12 @@ impl Host for FakeHost {
         self.ask(ask)
     }
 
-    fn rules(&self) -> (Vec<Rule>, Vec<Rule>) {
-        (self.rules.clone(), Vec::new())
+    fn rules(&self) -> Vec<Rule> {
+        self.rules.clone()
+    }
+
+    fn answers(&self) -> BoxFuture<'_, Vec<Rule>> {
+        Box::pin(async { Vec::new() })
     }
 
     fn progress(&self, _title: Option<String>, metadata: Map<String, Value>) {

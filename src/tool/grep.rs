@@ -79,7 +79,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let stop = StopOnDrop::default();
     let stopped = stop.flag();
     let roots = Roots::new(cx.config);
-    let (rules, answers) = cx.host.rules();
+    let (rules, answers) = (cx.host.rules(), cx.host.answers().await);
     let searching = blocking(move || {
         let guard = Guard::new(&target, &roots, rules, answers);
         search(&target, &args, &guard, &stopped)

@@ -54,9 +54,21 @@ pub(crate) async fn judged(cx: &ToolCx<'_>, path: &Path) -> Result<Target, ToolE
     blocking(move || Ok(judge(&roots, path))).await
 }
 
+/// Refuses what [`unmoved`] refuses, of several paths.
+pub(crate) async fn all_unmoved(config: &Config, targets: Vec<Target>) -> Result<(), ToolError> {
+    let roots = Roots::new(config);
+    blocking(move || {
+        targets.iter().try_for_each(|target| compare(target, &judge(&roots, target.path.clone())))
+    })
+    .await
+}
+
 /// Refuses a path that leads elsewhere than when it was judged: links may be changed while the user is asked.
 pub(crate) async fn unmoved(cx: &ToolCx<'_>, target: &Target) -> Result<(), ToolError> {
-    let now = judged(cx, &target.path).await?;
+    compare(target, &judged(cx, &target.path).await?)
+}
+
+fn compare(target: &Target, now: &Target) -> Result<(), ToolError> {
     let is_same = now.real == target.real && now.patterns.iter().all(|name| target.patterns.contains(name));
     match is_same {
         true => Ok(()),

@@ -73,15 +73,14 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let stop = StopOnDrop::default();
     let stopped = stop.flag();
     let real = target.real.clone();
-    let (nested, roots, rules) = (Nested::new(cx.config), Roots::new(cx.config), cx.host.rules());
+    let nested = Nested::new(cx.config);
     let reading = blocking(move || {
         // Taken before the text, so that a change in between is noticed later.
         let stamp =
             fs::metadata(&target.real).ok().filter(fs::Metadata::is_file).map(|it| FileStamp::of(&it));
         let tool_output = read(&target, window, &stopped)?;
         let is_text = stamp.is_some() && tool_output.attachments.is_empty();
-        let mut files = if is_text { nested.files(&target.path) } else { Vec::new() };
-        files.retain(|file| is_free(&roots, file, &rules.0, &rules.1));
+        let files = if is_text { nested.files(&target.path) } else { Vec::new() };
         Ok((tool_output, stamp, files))
     });
     let (mut tool_output, stamp, files) = tokio::select! {
@@ -108,6 +107,15 @@ async fn remind(
     tool_output: &mut ToolOutput,
     mut files: Vec<PathBuf>,
 ) -> Result<(), ToolError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let (roots, rules, answers) = (Roots::new(cx.config), cx.host.rules(), cx.host.answers().await);
+    let free = blocking(move || {
+        files.retain(|file| is_free(&roots, file, &rules, &answers));
+        Ok(files)
+    });
+    let mut files = free.await?;
     files.retain(|file| cx.host.claim_instructions(file));
     if files.is_empty() {
         return Ok(());

@@ -68,8 +68,7 @@ pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Resul
 }
 
 fn is_task_allowed(cx: &ToolCx<'_>) -> bool {
-    let (rules, _) = cx.host.rules();
-    !permission::is_tool_hidden("task", &rules)
+    !permission::is_tool_hidden("task", &cx.host.rules())
 }
 
 /// Removes the outputs that nobody wrote to for [`KEPT`]. Blocks.

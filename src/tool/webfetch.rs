@@ -72,7 +72,7 @@ enum Hop {
 
 async fn fetch(cx: &ToolCx<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
     let mut url = parse(&args.url)?;
-    let rules = permission::about("webfetch", &cx.host.rules().0);
+    let rules = permission::about("webfetch", &cx.host.rules());
     ask(cx, args, &args.url, &url).await?;
     let mut left = match args.timeout {
         Some(seconds) if seconds > 0.0 => Duration::try_from_secs_f64(seconds).unwrap_or(MAX_TIMEOUT),

@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use windlass_protocol::opencode::part::{MAX_LIVE_CHARS, PRINTED};
 
-use super::{GRACE, is_plain_cd, n_complete, outside_directories, shell};
+use super::{GRACE, is_plain_cd, n_complete, needs, shell};
 use crate::tool::{
     ToolError,
     fake::{Project, one},
@@ -370,10 +370,12 @@ async fn paths_outside_are_found_through_links_and_dots() {
         ("~/x", Some(project.config.environment.home.clone())),
         ("/etc/passwd", Some(PathBuf::from("/etc"))),
     ] {
-        let found = outside_directories(&project.config, &project.config.directory, &[named.to_owned()])
-            .await
-            .expect("judged");
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), Vec::from_iter(expected), "{named}");
+        let command = format!("cat {named}");
+        let needs = needs(&project.config, &command, &project.config.directory).await.expect("judged");
+        let asks = needs.asks.into_iter().map(|(ask, _)| ask);
+        let found = asks.filter(|ask| ask.permission == "external_directory").flat_map(|ask| ask.patterns);
+        let expected = expected.map(|directory| crate::tool::path::display(&directory.join("*")));
+        assert_eq!(found.collect::<Vec<_>>(), Vec::from_iter(expected), "{named}");
     }
 }
 

@@ -131,6 +131,9 @@ async fn a_link_put_in_its_place_while_the_user_is_asked_is_not_followed() {
         ("write", json!({ "filePath": "door/new", "content": "evil" })),
         ("apply_patch", json!({ "patchText": patch })),
         ("bash", json!({ "command": "touch new", "workdir": "door" })),
+        ("bash", json!({ "command": "cat door/a" })),
+        ("bash", json!({ "command": "echo evil > door/new" })),
+        ("bash", json!({ "command": "cd door && touch new" })),
     ] {
         let mut project = Project::new();
         project.write("door/a", "open\n");
