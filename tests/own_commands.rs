@@ -65,7 +65,8 @@ async fn remembered_answers_are_among_the_permissions() {
 
 #[tokio::test]
 async fn undo_takes_prompts_out_and_redo_puts_them_back() {
-    let agent = Agent::start().await;
+    let config = json!({"windlass": {"file_time": false}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
     let session = agent.new_session().await;
     assert_eq!(own(&agent, &session, "/undo").await, "There is nothing to undo.");
     assert_eq!(own(&agent, &session, "/redo").await, "There is nothing to redo.");
