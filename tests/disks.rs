@@ -226,3 +226,39 @@ async fn a_file_that_nobody_may_change_is_named() {
     assert_eq!(scratch.read("a.txt"), "one\ntwo\nthree\n");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn what_may_not_be_looked_at_is_told() {
+    // Without a mapping nobody is root, whoever runs the tests.
+    if !Command::new("unshare").args(["-U", "true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("NOT TESTED: this machine gives users no namespaces");
+        return;
+    }
+    let agent = Agent::builder().started_by(&["unshare", "-U"]).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.scratch.write("closed/kept.txt", "two\n");
+    agent.scratch.write("secret.txt", "two\n");
+    let (closed, secret) = (agent.scratch.path("closed"), agent.scratch.path("secret.txt"));
+    let set_mode = |path: &str, mode: &str| {
+        assert!(Command::new("chmod").args([mode, path]).status().unwrap().success());
+    };
+    set_mode(&closed, "000");
+    set_mode(&secret, "000");
+    for (tool, input, note) in [
+        ("grep", json!({"pattern": "two"}), format!("not searched: {closed}, {secret})")),
+        ("glob", json!({"pattern": "*.txt"}), format!("not searched: {closed})")),
+        ("list", json!({}), format!("not searched: {closed})")),
+        ("list", json!({"path": closed}), format!("not searched: {closed})")),
+        (
+            "grep",
+            json!({"pattern": "two", "path": secret}),
+            format!("Cannot read {secret}: Permission denied (os error 13)"),
+        ),
+    ] {
+        let answer = told(&agent, &session, tool, input).await;
+        assert!(answer.ends_with(&note), "{tool}: {answer}");
+    }
+    set_mode(&closed, "755");
+    set_mode(&secret, "644");
+    agent.finish().await;
+}

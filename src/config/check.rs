@@ -18,7 +18,7 @@ use super::{
 use crate::base::text::{distance, head};
 
 /// Keys that are understood and not acted on yet.
-const WITHOUT_EFFECT: [&[&str]; 18] = [
+const WITHOUT_EFFECT: [&[&str]; 17] = [
     &["logLevel"],
     &["server"],
     &["plugin"],
@@ -34,7 +34,6 @@ const WITHOUT_EFFECT: [&[&str]; 18] = [
     &["compaction", "prune"],
     &["enterprise"],
     &["experimental", "openTelemetry"],
-    &["experimental", "primary_tools"],
     &["experimental", "mcp_timeout"],
     &["experimental", "policies"],
 ];

@@ -24,10 +24,11 @@ use super::{
 };
 use crate::{
     base::{clock, ids},
+    config::{Config, rules::rule},
     library::Agent,
     mcp, permission,
     storage::{StorageError, Write},
-    tool::{Subtask, ToolError, ToolOutput},
+    tool::{Subtask, ToolError, ToolOutput, permission_name},
 };
 
 /// How deep subagents may start subagents, unless `subagent_depth` says otherwise.
@@ -206,7 +207,7 @@ async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Sessi
     let (info, event): (Session, fn(SessionInfo) -> EventPayload) = match earlier {
         Some(mut session) => {
             // What the parent may not do today counts, not what it might not when the task began.
-            session.permission = Some(inherited(&parent.rules, agent));
+            session.permission = Some(inherited(&parent.rules, agent, &parent.loaded.config));
             engine.storage().apply(vec![Write::Session(Box::new(session.clone()))]).await.map_err(stored)?;
             (session, EventPayload::SessionUpdated)
         }
@@ -241,26 +242,31 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
         cost: 0.0,
         tokens: Tokens::default(),
         summary: None,
-        permission: Some(inherited(&parent.rules, agent)),
+        permission: Some(inherited(&parent.rules, agent, &parent.loaded.config)),
         revert: None,
         time: SessionTime { created: now, updated: now, compacting: None, archived: None },
         ..parent.info.clone()
     }
 }
 
-/// What the parent may not do, its child may not either; lists and further subagents only where its agent says so.
-pub fn inherited(parent: &[Rule], agent: &Agent) -> Vec<Rule> {
+/// What the parent may not do, its child may not either; lists and further subagents only where its agent says so, and
+/// never what the configuration keeps for the user's own agents.
+pub fn inherited(parent: &[Rule], agent: &Agent, config: &Config) -> Vec<Rule> {
     let holds = |rule: &Rule| permission::evaluate(&rule.permission, &rule.pattern, parent) == rule.action;
     let limits = parent.iter().filter(|rule| {
         let is_deny = rule.action == Action::Deny && rule.permission != "*";
         (is_deny || rule.permission == "external_directory") && holds(rule)
     });
     let mut rules: Vec<Rule> = limits.cloned().collect();
-    for name in ["todowrite", "task"] {
+    let deny = |name: &str| rule(name, "*", Action::Deny);
+    for name in ["todowrite", "todoread", "task"] {
         if !agent.permission.iter().any(|rule| rule.permission == name) {
-            rules.push(Rule { permission: name.to_owned(), pattern: "*".to_owned(), action: Action::Deny });
+            rules.push(deny(name));
         }
     }
+    let primary = config.raw.get("experimental").and_then(|it| it.get("primary_tools"));
+    let primary = primary.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    rules.extend(primary.map(|tool| deny(permission_name(tool))));
     rules
 }
 

@@ -29,7 +29,10 @@ use super::{
     path::{self, Roots, Target, display},
 };
 use crate::{
-    base::process::{Child, Spawn, spawn},
+    base::{
+        home,
+        process::{Child, Spawn, spawn},
+    },
     config::Config,
     permission::{
         Ask,
@@ -57,8 +60,8 @@ pub struct Args {
     /// The command line, run by a shell.
     pub command: String,
     /// Milliseconds after which the command is ended (default 120000).
-    #[schemars(extend("exclusiveMinimum" = 0))]
-    pub timeout: Option<i64>,
+    #[schemars(extend("minimum" = 0))]
+    pub timeout: Option<f64>,
     /// The directory to run in; use this instead of `cd`. Leave it out for the working directory.
     pub workdir: Option<String>,
     /// What the command does, in five to ten words.
@@ -69,20 +72,19 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let args: Args = arguments("bash", input)?;
     let timeout_ms = match args.timeout {
         None => default_timeout_ms(cx.config),
-        Some(given) => match u64::try_from(given) {
-            Ok(given) if given > 0 => given,
-            Ok(_) | Err(_) => {
-                return Err(ToolError::Model(format!(
-                    "Invalid timeout value: {given}. Timeout must be a positive number."
-                )));
-            }
-        },
+        // Parts of a millisecond are nothing to wait for; what is beyond every clock is cut by the cast.
+        Some(given) if given >= 0.0 => given.ceil() as u64,
+        Some(given) => {
+            return Err(ToolError::Model(format!(
+                "Invalid timeout value: {given}. Timeout must be a positive number."
+            )));
+        }
     };
     if args.command.trim().is_empty() {
         return Err(ToolError::Model("command is required".to_owned()));
     }
     let workdir = args.workdir.as_deref().filter(|it| !it.is_empty()).unwrap_or(".");
-    let workdir = path::absolute(cx.directory(), &path::expand_home(&cx.config.environment.home, workdir));
+    let workdir = path::absolute(cx.directory(), &home::expand(&cx.config.environment.home, workdir));
     let Needs { asks, targets } = needs(cx.config, &args.command, &workdir).await?;
     for (ask, is_any) in asks {
         match is_any {
@@ -130,7 +132,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let (exit, status) = match ending {
         Ending::Exited(status) => (status.and_then(|it| it.code()), status),
         Ending::TimedOut(status) => (None, status),
-        Ending::Aborted => return Err(ToolError::Cancelled { partial: Some(text) }),
+        Ending::Aborted => (None, None),
     };
     let mut metadata =
         object(json!({ "output": metadata_output, "exit": exit, "truncated": finished.is_truncated }));
@@ -139,6 +141,11 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     if let Some(path) = finished.saved {
         metadata.insert("outputPath".to_owned(), Value::String(display(&path)));
+    }
+    if matches!(ending, Ending::Aborted) {
+        // Shown as a call that failed, with all that is known of one that ended (facts: OpenCode §5.1).
+        cx.host.progress(None, metadata);
+        return Err(ToolError::Cancelled { partial: Some(text) });
     }
     Ok(ToolOutput { title: args.command, output: text, metadata, attachments: Vec::new() })
 }
@@ -150,7 +157,7 @@ fn signal_name(number: i32) -> String {
 /// The configured shell, else the user's own unless its language is another, else bash, else `/bin/sh`.
 pub fn shell(config: &Config) -> OsString {
     if let Some(shell) = config.shell.as_deref().filter(|it| !it.is_empty()) {
-        return path::expand_home(&config.environment.home, shell).into();
+        return home::expand(&config.environment.home, shell).into();
     }
     let own = config.environment.get("SHELL").map(Path::new);
     let is_other = |shell: &Path| shell.file_name().is_none_or(|name| name == "fish" || name == "nu");
@@ -239,7 +246,7 @@ async fn judge_named(config: &Config, workdir: &Path, named: &[String]) -> Resul
     let mut paths = vec![workdir.to_owned()];
     let mut homes = Vec::new();
     for text in named.iter().filter(|text| !is_pseudo_file(text)) {
-        let expanded = path::expand_home(&config.environment.home, text);
+        let expanded = home::expand(&config.environment.home, text);
         match expanded.strip_prefix('~') {
             // Another user's home, or what else the shell makes of `~x`.
             Some(_) => homes.extend(text.split('/').next().map(PathBuf::from)),

@@ -238,15 +238,6 @@ pub(crate) fn real(path: &Path) -> PathBuf {
     done
 }
 
-/// A leading `~` is the user's home, as in a shell.
-pub(crate) fn expand_home(home: &Path, text: &str) -> String {
-    match text.strip_prefix('~') {
-        Some("") => display(home),
-        Some(rest) if rest.starts_with('/') => display(&home.join(rest.trim_start_matches('/'))),
-        Some(_) | None => text.to_owned(),
-    }
-}
-
 /// A path as one line of a list: what would break the line or is no text stands quoted, as bash reads it.
 pub(crate) fn one_line(path: &Path) -> String {
     if let Some(text) = path.to_str().filter(|text| !text.contains(char::is_control)) {

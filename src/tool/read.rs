@@ -224,7 +224,13 @@ fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)
     }
     names.sort();
     let n_total = names.len();
-    let shown: Vec<String> = names.into_iter().skip(window.offset - 1).take(window.limit).collect();
+    let mut n_bytes = 0;
+    let fits = |name: &String| {
+        n_bytes += name.len() + 1;
+        n_bytes <= MAX_BYTES
+    };
+    let shown = names.into_iter().skip(window.offset - 1).take(window.limit).take_while(fits);
+    let shown: Vec<String> = shown.collect();
     let n_before = window.offset - 1;
     let is_truncated = n_before + shown.len() < n_total;
     let note = match is_truncated {
@@ -352,6 +358,10 @@ fn read_lines(file: impl Read, window: Window, is_counted: bool, stopped: &Atomi
         }
         let text = shorten(&line, n_lines == 1);
         n_bytes += text.len() + usize::from(!lines.shown.is_empty());
+        if lines.shown.len() >= DEFAULT_LIMIT {
+            // As in OpenCode the numbers of a usual window do not count; many more of them would be most of the text.
+            n_bytes += number(n_lines).len();
+        }
         if n_bytes > MAX_BYTES {
             lines.is_capped = true;
             lines.has_more = true;
@@ -359,6 +369,11 @@ fn read_lines(file: impl Read, window: Window, is_counted: bool, stopped: &Atomi
         }
         lines.shown.push(text);
     }
+}
+
+/// What stands before a line.
+fn number(line: usize) -> String {
+    format!("{line}: ")
 }
 
 /// Reads one line without its end and keeps its first `keep` bytes; false at the end of the file.
@@ -421,7 +436,8 @@ fn show_lines(path: &Path, window: Window, lines: &Lines) -> Result<(String, Val
         if idx > 0 {
             output.push('\n');
         }
-        output.push_str(&format!("{}: {line}", first + idx));
+        output.push_str(&number(first + idx));
+        output.push_str(line);
     }
     output.push_str("\n\n");
     output.push_str(&footer);

@@ -9,8 +9,11 @@ use std::{
 
 use serde_json::json;
 
-use super::{Roots, absolute, expand_home, judge, one_line, real};
-use crate::tool::{ToolError, fake::Project};
+use super::{Roots, absolute, judge, one_line, real};
+use crate::{
+    base::home,
+    tool::{ToolError, fake::Project},
+};
 
 fn check(project: &Project, name: &str, is_inside: bool, patterns: &[&str]) {
     let target = judge(&Roots::new(&project.config), absolute(&project.config.directory, name));
@@ -74,7 +77,7 @@ fn links_are_followed_where_nothing_exists() {
 
 #[test]
 fn home_is_expanded_as_a_shell_does() {
-    let expanded = ["~", "~/x", "~x", "a/~"].map(|text| expand_home(Path::new("/home/u"), text));
+    let expanded = ["~", "~/x", "~x", "a/~"].map(|text| home::expand(Path::new("/home/u"), text));
     assert_eq!(expanded, ["/home/u", "/home/u/x", "~x", "a/~"]);
 }
 
