@@ -62,11 +62,10 @@ pub struct Config {
     pub model: Option<ModelRef>,
     pub small_model: Option<ModelRef>,
     pub default_agent: Option<String>,
-    /// Rules of the user's `permission` (files, then `OPENCODE_PERMISSION`).
+    /// The rules of the merged `tools` and `permission`.
     pub permission: Vec<Rule>,
-    /// The administrator's rules, which are the last of `permission` as well: what they deny, no agent's own rules
-    /// allow again.
-    pub managed: Vec<Rule>,
+    /// The administrator's rules, which are in `permission` as well: nobody's rules are looser.
+    pub managed: Managed,
     pub agents: BTreeMap<String, AgentConfig>,
     /// Rules of agents that came over the network, which stand below the user's.
     pub fetched_rules: BTreeMap<String, Vec<Rule>>,
@@ -96,6 +95,22 @@ pub struct Config {
     pub warnings: Vec<Warning>,
     /// What holds but could be said better, for `windlass config check`.
     pub notes: Vec<Warning>,
+}
+
+/// The administrator's rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Managed {
+    pub general: Vec<Rule>,
+    /// Rules under the names of agents.
+    pub agents: BTreeMap<String, Vec<Rule>>,
+}
+
+impl Managed {
+    /// What the administrator says of an agent.
+    pub fn rules(&self, agent: &str) -> Vec<Rule> {
+        let own = self.agents.get(agent).map(Vec::as_slice).unwrap_or_default();
+        [self.general.as_slice(), own].concat()
+    }
 }
 
 /// What a plugin does to the configuration: it gets everything that was read but the administrator's part, and may
@@ -145,6 +160,18 @@ impl std::fmt::Display for Warning {
             write!(f, ":{column}")?;
         }
         write!(f, ": {}", self.message)
+    }
+}
+
+impl Config {
+    /// The directory that `OPENCODE_CONFIG_DIR` names, from the session's directory.
+    pub fn named_directory(&self) -> Option<PathBuf> {
+        self.environment.get("OPENCODE_CONFIG_DIR").map(|named| self.directory.join(named))
+    }
+
+    /// The session's directory, its parent, and so on up to the worktree's root.
+    pub fn upwards(&self) -> Vec<PathBuf> {
+        layers::upwards(&self.directory, &self.worktree)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::{
     bus::Bus,
     config::{Environment, paths::Paths, remote},
     mcp,
-    provider::{auth, http},
+    provider::http,
     storage::{SessionQuery, Storage},
     tool::{self, truncate},
 };
@@ -358,21 +358,22 @@ impl Engine {
         lock(&self.0.sessions).insert(id.clone(), open);
     }
 
-    /// Opens a subagent's session with what its parent uses. False when it is open already.
+    /// Opens a subagent's session with what its parent uses, unless it is open already.
     fn register_child(
         &self,
         id: &SessionId,
         workspace: Arc<Workspace>,
         mcp: Option<Arc<mcp::Servers>>,
         limits: Limits,
-    ) -> bool {
+    ) -> Result<(), InUse> {
         let open =
             OpenSession { workspace, mcp, is_mcp_lent: true, limits, tickets: Arc::default(), task: None };
         match lock(&self.0.sessions).entry(id.clone()) {
-            Entry::Occupied(_) => false,
+            Entry::Occupied(other) if other.get().tickets.is_empty() => Err(InUse::Opened),
+            Entry::Occupied(_) => Err(InUse::Works),
             Entry::Vacant(place) => {
                 place.insert(open);
-                true
+                Ok(())
             }
         }
     }
@@ -606,39 +607,6 @@ impl Engine {
         self.0.questions.of_session(id)
     }
 
-    /// Uses stored keys again, as they are now.
-    pub async fn log_in(&self) -> Result<(), EngineError> {
-        self.0.use_stored_keys.store(true, Ordering::Relaxed);
-        self.reload_workspaces().await
-    }
-
-    /// Forgets the keys that `windlass auth login` stored, and uses no stored key until [`Engine::log_in`].
-    pub async fn log_out(&self) -> Result<(), EngineError> {
-        self.0.use_stored_keys.store(false, Ordering::Relaxed);
-        let paths = self.0.paths.clone();
-        let cleared = tokio::task::spawn_blocking(move || auth::clear(&paths)).await;
-        match cleared {
-            Ok(Ok(())) => self.reload_workspaces().await,
-            Ok(Err(error)) => Err(EngineError::new(EngineErrorKind::Internal, error.to_string())),
-            Err(error) => Err(EngineError::new(EngineErrorKind::Internal, error.to_string())),
-        }
-    }
-
-    /// Whether the user has logged out and not in again.
-    pub fn is_logged_out(&self) -> bool {
-        !self.0.use_stored_keys.load(Ordering::Relaxed)
-    }
-
-    async fn reload_workspaces(&self) -> Result<(), EngineError> {
-        let directories: Vec<PathBuf> = lock(&self.0.workspaces).keys().cloned().collect();
-        for directory in directories {
-            if let Err(error) = self.workspace(&directory).await {
-                tracing::warn!(%error, "the configuration of a directory was not read again");
-            }
-        }
-        Ok(())
-    }
-
     /// Ends the engine: running and waiting turns finish first, then everything that was started is ended.
     pub async fn finish(&self) {
         self.0.is_finishing.store(true, Ordering::Relaxed);
@@ -669,6 +637,15 @@ impl Engine {
         let workspaces = std::mem::take(&mut *lock(&self.0.workspaces));
         futures_util::future::join_all(workspaces.values().map(|workspace| workspace.close())).await;
     }
+}
+
+/// Why a session cannot be given a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InUse {
+    /// It is at work on something.
+    Works,
+    /// A client has it open.
+    Opened,
 }
 
 /// Waits for a session's task and ends its servers.
@@ -709,6 +686,7 @@ fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session {
         tokens: Default::default(),
         summary: None,
         permission: None,
+        limits: Vec::new(),
         revert: None,
         time: SessionTime { created: now, updated: now, compacting: None, archived: None },
     }

@@ -38,7 +38,7 @@ pub struct Agent {
     pub mode: AgentMode,
     /// Built in.
     pub native: bool,
-    /// Not offered to the user.
+    /// Not shown to people.
     pub hidden: bool,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
@@ -58,6 +58,16 @@ impl Agent {
     /// Whether a user may choose it to answer: no subagent, not hidden.
     pub fn is_primary(&self) -> bool {
         !self.hidden && self.mode != AgentMode::Subagent
+    }
+
+    /// Whether it may be given work, by the model and by `@name`: hidden ones are only not shown to people.
+    pub fn is_subagent(&self) -> bool {
+        self.mode != AgentMode::Primary && !self.is_internal()
+    }
+
+    /// Whether it is one that windlass uses itself, whatever the configuration makes of it.
+    pub fn is_internal(&self) -> bool {
+        self.native && matches!(self.name.as_str(), "title" | "summary" | "compaction")
     }
 }
 
@@ -100,6 +110,12 @@ pub struct Instructions {
 /// `instructions` names, in its order. Does blocking reads.
 pub fn instructions(config: &Config, pages: &Pages) -> Instructions {
     instructions::read(config, pages)
+}
+
+/// What is wrong with the instruction files, pages apart. Does blocking reads.
+pub fn instruction_problems(config: &Config) -> Vec<Warning> {
+    let read = instructions::read(config, &Pages::new());
+    read.warnings.into_iter().filter(|warning| !instructions::is_url(&warning.source)).collect()
 }
 
 /// Where agents, commands and skills are read from, beside the configuration's own files.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use crate::config::rules::{deciding, wildcard};
+use crate::config::rules::{covers, deciding, wildcard};
 
 pub mod bash;
 
@@ -83,12 +83,6 @@ pub fn is_restricted(permission: &str, rules: &[Rule]) -> bool {
     true
 }
 
-/// Whether every text that matches `pattern` matches `wider` too. False when in doubt.
-fn covers(wider: &str, pattern: &str) -> bool {
-    let matches = |text: &str| !wider.contains('?') && wildcard(wider, text);
-    wider == pattern || (matches(pattern) && pattern.strip_suffix(" *").is_none_or(matches))
-}
-
 /// What the model is told when a rule forbids the call.
 pub fn denied_message(rules: &[Rule]) -> String {
     let rules = serde_json::to_string(rules).unwrap_or_default();
@@ -98,10 +92,12 @@ pub fn denied_message(rules: &[Rule]) -> String {
     )
 }
 
-/// Whether tools of this permission are kept from the model: the last rule about it denies everything.
+/// Whether tools of this permission are kept from the model: a rule about it denies everything, and none behind it
+/// does anything else.
 pub fn is_tool_hidden(permission: &str, rules: &[Rule]) -> bool {
-    let last = rules.iter().rev().find(|rule| wildcard(&rule.permission, permission));
-    last.is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
+    let about = rules.iter().rev().filter(|rule| wildcard(&rule.permission, permission));
+    let mut denials = about.take_while(|rule| rule.action == Action::Deny);
+    denials.any(|rule| rule.pattern == "*")
 }
 
 /// The rules that speak of this permission, the general ones too, in order.

@@ -20,7 +20,12 @@ use windlass_protocol::opencode::{
     session::Todo,
 };
 
-use crate::{base::clock, config::Config, library::skills::Skill, permission::Ask};
+use crate::{
+    base::{clock, hash},
+    config::Config,
+    library::skills::Skill,
+    permission::Ask,
+};
 
 pub mod apply_patch;
 pub mod arguments;
@@ -335,20 +340,52 @@ pub struct NestedCall {
 pub struct FileStamp {
     /// Nanoseconds since the epoch.
     pub modified_ns: i128,
+    /// The same of the last change to anything about the file, which no program can set back.
+    pub changed_ns: i128,
+    /// Which file it is, whatever its name.
+    pub device: u64,
+    pub inode: u64,
     pub n_bytes: u64,
+    /// A hash of everything in it, when it was small enough to be looked at.
+    ///
+    /// Not stored: the hash is of one process. What a session knew before a restart is told apart by all the rest.
+    #[serde(skip)]
+    pub content: Option<u64>,
     /// When the session learnt it, in milliseconds since the epoch.
     pub noted_ms: i64,
 }
 
 impl FileStamp {
     pub fn of(metadata: &fs::Metadata) -> Self {
-        let modified_ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
-        Self { modified_ns, n_bytes: metadata.len(), noted_ms: clock::now_ms() }
+        let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Self {
+            modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            n_bytes: metadata.len(),
+            content: None,
+            noted_ms: clock::now_ms(),
+        }
     }
 
-    /// Whether both are of one state of the file.
+    /// The same with what the file holds, unless that is too long to be worth it.
+    pub fn with_content(self, content: &[u8]) -> Self {
+        let hash = (content.len() <= Self::MAX_HASHED).then(|| hash::content(content));
+        Self { content: hash, ..self }
+    }
+
+    /// Bytes up to which content is compared, rather than times.
+    pub const MAX_HASHED: usize = 4 << 20;
+
+    /// Whether both are of one state of the file: what it holds counts, and its times where that is not known.
     pub fn is_same(&self, other: &Self) -> bool {
-        (self.modified_ns, self.n_bytes) == (other.modified_ns, other.n_bytes)
+        if self.content.is_some() && other.content.is_some() {
+            return self.content == other.content;
+        }
+        let identity = |stamp: &Self| (stamp.device, stamp.inode, stamp.n_bytes);
+        let times = |stamp: &Self| (stamp.modified_ns, stamp.changed_ns);
+        identity(self) == identity(other) && times(self) == times(other)
     }
 }
 

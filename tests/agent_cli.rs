@@ -1,10 +1,16 @@
 //! `windlass agent` and `windlass debug agent`: agents listed, shown and made from the command line.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::{
     cli::Machine,
-    support::llm::{Gate, Reply},
+    mcp::until_offered,
+    support::{
+        agent::{Agent, Answer},
+        llm::{Gate, Reply},
+    },
 };
 
 fn agents() -> Value {
@@ -141,9 +147,9 @@ async fn an_agent_is_made_from_flags_alone() {
         (Some(0), machine.scratch.path(".opencode/agent/log-reader.md").as_str())
     );
     let text = machine.scratch.read(".opencode/agent/log-reader.md");
-    let start = "---\ndescription: \"Use this agent when \\\"logs\\\" are long.\"\nmode: subagent\npermission:\n  bash: deny\n";
+    let start = "---\ndescription: \"Use this agent when \\\"logs\\\" are long.\"\nmode: subagent\npermission:\n  \"*\": deny\n";
     assert!(text.starts_with(start), "{text}");
-    assert!(text.contains("\n  edit: deny\n") && !text.contains("\n  read: deny"), "{text}");
+    assert!(text.contains("\n  grep: allow\n") && text.contains("\n    \"*.env\": ask\n"), "{text}");
     assert!(text.ends_with("\n---\n\nYou read logs.\n\nBe brief.\n"), "{text}");
     let request = &machine.llm.title_requests()[0];
     assert_eq!(request.body["model"], "other");
@@ -235,5 +241,113 @@ async fn a_signal_ends_the_making_and_leaves_no_file() {
     let ended = machine.interrupt(child).await;
     assert_eq!(ended.code, Some(130), "{ended:?}");
     assert!(!machine.scratch.exists(".opencode"));
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn an_agent_has_the_tools_that_were_chosen_and_no_server_adds_to_them() {
+    let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
+    let server =
+        json!({"type": "local", "command": ["python3", server, "good"], "environment": {"SHOP": "open"}});
+    let config = json!({"mcp": {"shop": server}, "permission": {"bash": {"*": "ask", "rm *": "deny"}}});
+    let machine = Machine::new().await.with("permission", config["permission"].clone());
+    for (name, tools) in [("reader", "read"), ("runner", "read,bash"), ("talker", "none")] {
+        machine.llm.title(Reply::text(&written(name)));
+        let flags = ["agent", "create", "--description", "x", "--path", ".opencode", "--mode", "all"];
+        let made = machine.run(&[&flags[..], &["--name", name, "--tools", tools]].concat()).await;
+        assert_eq!(made.code, Some(0), "{made:?}");
+    }
+    let builder = Agent::builder().scratch(&machine.scratch).llm(&machine.llm).config(config);
+    let agent = builder.answering(Answer::RejectOnce).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    until_offered(&agent, &session, "shop_price").await;
+    let mode = async |name: &str| {
+        agent.request("session/set_mode", json!({"sessionId": session, "modeId": name})).await.unwrap();
+    };
+    for (name, wanted) in [("reader", &["read"][..]), ("runner", &["bash", "read"]), ("talker", &[])] {
+        mode(name).await;
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        assert_eq!(agent.llm.last_request().tools(), wanted, "{name}");
+    }
+    // What the user is asked for otherwise is asked for here.
+    machine.scratch.write(".env", "KEY=1");
+    let outside = machine.scratch.home.join("x");
+    let calls = [
+        ("reader", "read", json!({"filePath": machine.scratch.path(".env")})),
+        ("reader", "read", json!({"filePath": outside})),
+        ("runner", "bash", json!({"command": "touch made"})),
+    ];
+    for (n_before, (name, tool, arguments)) in calls.into_iter().enumerate() {
+        mode(name).await;
+        agent.llm.reply(Reply::call("call_1", tool, arguments));
+        agent.prompt(&session, "go").await;
+        assert_eq!(agent.n_asked(), n_before + 1, "{name} {tool}");
+    }
+    agent.finish().await;
+    machine.finish().await;
+}
+
+/// The names of tools that `debug agent` shows.
+async fn shown_tools(machine: &Machine, name: &str) -> Vec<String> {
+    let shown = machine.run(&["debug", "agent", name, "--json"]).await;
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let view: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let tools = view["tools"].as_array().unwrap().iter();
+    tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn debug_shows_the_tools_and_prompt_that_each_built_in_agent_is_sent_in_an_editor() {
+    let machine = Machine::new().await;
+    machine.scratch.write(".opencode/skills/tea/SKILL.md", "---\nname: tea\ndescription: Tea.\n---\nDo it.");
+    let builder = Agent::builder().scratch(&machine.scratch).llm(&machine.llm);
+    let agent = builder.spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    for (name, own) in [("build", "plan_enter"), ("plan", "plan_exit")] {
+        agent.request("session/set_mode", json!({"sessionId": session, "modeId": name})).await.unwrap();
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        let sent = agent.llm.last_request().tools();
+        assert_eq!(shown_tools(&machine, name).await, sent, "{name}");
+        for tool in ["question", "skill", "task", own] {
+            assert!(sent.contains(&tool.to_owned()), "{tool} is not among {sent:?}");
+        }
+    }
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "build"})).await.unwrap();
+    for name in ["general", "explore"] {
+        let task = json!({"description": "look", "prompt": format!("CHILD {name}"), "subagent_type": name});
+        agent.llm.reply(Reply::call("call_1", "task", task));
+        agent.llm.reply_to(&format!("CHILD {name}"), Reply::text("found"));
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "go").await;
+        let requests = agent.llm.requests();
+        let child = requests.iter().rfind(|it| it.last_user().contains(&format!("CHILD {name}"))).unwrap();
+        assert_eq!(shown_tools(&machine, name).await, child.tools(), "{name}");
+    }
+    agent.llm.reply(Reply::text("the summary"));
+    agent.prompt(&session, "/compact").await;
+    let title = agent.llm.title_requests().remove(0);
+    for (name, sent) in [("title", title), ("compaction", agent.llm.last_request())] {
+        let shown = machine.run(&["debug", "agent", name, "--json"]).await;
+        let view: Value = serde_json::from_str(&shown.stdout).unwrap();
+        assert_eq!((&view["tools"], sent.tools().len()), (&json!([]), 0), "{name}");
+        assert_eq!(view["system"], json!([sent.system()]), "{name}");
+    }
+    assert_eq!(shown_tools(&machine, "summary").await, Vec::<String>::new());
+
+    // Who has no user to ask goes without what asks, and is told so.
+    let text = machine.run(&["debug", "agent", "build"]).await.stdout;
+    let marked =
+        text.lines().filter(|line| line.ends_with("(not in `windlass run`, which has no user to ask)"));
+    let marked: Vec<&str> = marked.map(|line| line.trim().split(':').next().unwrap()).collect();
+    assert_eq!(marked, ["plan_enter", "question"]);
+    machine.llm.reply(Reply::text("ok"));
+    machine.run(&["run", "go"]).await;
+    let sent = machine.llm.last_request().tools();
+    let without: Vec<String> = shown_tools(&machine, "build").await;
+    let without: Vec<String> = without.into_iter().filter(|it| !marked.contains(&it.as_str())).collect();
+    assert_eq!(sent, without);
+    agent.finish().await;
     machine.finish().await;
 }

@@ -28,7 +28,7 @@ const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 pub struct Machine {
     pub scratch: Arc<Scratch>,
     pub llm: Llm,
-    config: Value,
+    pub config: Value,
 }
 
 /// How a command ended.

@@ -278,7 +278,7 @@ async fn a_subtask_that_fails_is_told_to_the_agent_and_the_session_goes_on() {
 async fn always_for_a_shell_command_holds_for_the_next_and_a_command_that_hides_one_is_asked_for() {
     let commands = json!({
         "one": {"template": "!`git status`"},
-        "two": {"template": "!`git status --short`"},
+        "two": {"template": "See !`git status --short`"},
         "sly": {"template": "!`sudo git push`"},
     });
     let rules = json!({"permission": {"bash": {"*": "allow", "git *": "ask"}}});

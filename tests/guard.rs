@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{
     agent::{Agent, Answer},
     llm::Reply,
+    message::content_text,
 };
 
 async fn asking() -> Agent {
@@ -208,6 +209,176 @@ async fn a_resumed_task_may_what_its_parent_may_today_and_no_more() {
         agent.llm.reply_to(&now, Reply::text("done"));
         assert_eq!(agent.prompt(&session, &now).await.text(), "done");
         assert_eq!(agent.scratch.exists(name), mode == "build", "{mode}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_task_whose_session_the_user_has_opened_is_refused_at_once() {
+    let agent = asking().await;
+    let session = agent.new_session().await;
+    let child = gave_task(&agent, &session).await;
+    agent.load(&child).await;
+    let mut more = task("MORE", "general");
+    more["task_id"] = json!(child);
+    agent.llm.reply_to("again", Reply::call("call_2", "task", more.clone()));
+    agent.llm.reply_to("again", Reply::text("understood"));
+    assert_eq!(agent.prompt(&session, "again").await.text(), "understood");
+    let told = agent.llm.last_request().tool_result("call_2");
+    assert!(told.starts_with(&format!("The user has opened the session of the task {child}")), "{told}");
+    // What the user does there goes on as before, and once they close it the task can be given more.
+    agent.llm.reply_to("mine", Reply::text("still here"));
+    assert_eq!(agent.prompt(&child, "mine").await.text(), "still here");
+    agent.request("session/close", json!({"sessionId": child})).await.unwrap();
+    agent.llm.reply_to("once more", Reply::call("call_3", "task", more));
+    agent.llm.reply_to("MORE", Reply::text("did more"));
+    agent.llm.reply_to("once more", Reply::text("done"));
+    assert_eq!(agent.prompt(&session, "once more").await.text(), "done");
+    assert!(agent.llm.last_request().tool_result("call_3").contains("did more"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_copy_of_a_subagents_session_keeps_the_limits_from_above() {
+    let config = json!({"agent": {"reader": {
+        "mode": "primary", "permission": {"*": "deny", "read": "allow", "task": "allow"},
+    }}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "reader"})).await.unwrap();
+    let child = gave_task(&agent, &session).await;
+    agent.load(&child).await;
+    let fork = |said: String| said.split('`').nth(1).unwrap().to_owned();
+    let first = fork(agent.prompt(&child, "/fork").await.text());
+    agent.load(&first).await;
+    // A copy of the copy as well.
+    let second = fork(agent.prompt(&first, "/fork").await.text());
+    agent.load(&second).await;
+    for copy in [first, second] {
+        agent.llm.reply(Reply::call("call_2", "bash", json!({"command": "touch made"})));
+        agent.llm.reply(Reply::text("could not"));
+        assert_eq!(agent.prompt(&copy, "make it").await.text(), "could not");
+        let tools = agent.llm.last_request().tools();
+        assert!(tools.contains(&"read".to_owned()) && !tools.contains(&"write".to_owned()), "{tools:?}");
+        // What it starts is limited too.
+        agent.llm.reply_to("delegate", Reply::call("call_3", "task", task("BELOW", "general")));
+        agent.llm.reply_to("BELOW", Reply::call("call_4", "bash", json!({"command": "touch made"})));
+        agent.llm.reply_to("BELOW", Reply::text("could not either"));
+        agent.llm.reply_to("delegate", Reply::text("done"));
+        assert_eq!(agent.prompt(&copy, "delegate").await.text(), "done");
+        assert!(!agent.scratch.exists("made"));
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_the_administrator_denies_no_remembered_answer_allows() {
+    let first = asking().await;
+    let session = first.new_session().await;
+    first.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch one"})));
+    first.llm.reply(Reply::text("done"));
+    let prompt = first.send_prompt(&session, "go");
+    let ask = first.permission().await;
+    first.answer(&ask, Answer::AllowAlways);
+    prompt.turn().await;
+    let (scratch, llm) = (first.scratch.clone(), first.llm.clone());
+    first.finish().await;
+
+    let managed = scratch.root().join("managed");
+    std::fs::create_dir(&managed).unwrap();
+    for (rules, is_allowed) in [("{}", true), (r#"{"permission": {"bash": {"touch *": "deny"}}}"#, false)] {
+        std::fs::write(managed.join("opencode.json"), rules).unwrap();
+        let second = Agent::builder()
+            .config(json!({"permission": {"bash": "ask"}}))
+            .scratch(&scratch)
+            .llm(&llm)
+            .env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap())
+            .spawn()
+            .await
+            .initialized()
+            .await;
+        let session = second.new_session().await;
+        second.llm.reply(Reply::call("call_2", "bash", json!({"command": "touch two"})));
+        second.llm.reply(Reply::text("done"));
+        let turn = second.prompt(&session, "go").await;
+        let status = if is_allowed { "completed" } else { "failed" };
+        assert_eq!((&turn.tool("call_2")["status"], second.n_asked()), (&json!(status), 0));
+        assert_eq!(scratch.exists("two"), is_allowed);
+        if is_allowed {
+            std::fs::remove_file(scratch.path("two")).unwrap();
+        } else {
+            let told = second.llm.last_request().tool_result("call_2");
+            assert!(told.contains("The user has specified a rule which prevents you"), "{told}");
+        }
+        second.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_hidden_stands_in_what_the_user_is_asked() {
+    let agent =
+        Agent::builder().config(json!({"permission": {"*": "ask"}})).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let hidden = "a\u{202e}b\u{200b}*";
+    agent.llm.reply(Reply::call("call_1", "glob", json!({"pattern": hidden})));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    assert_eq!(ask.call()["title"], "a\\u{202e}b\\u{200b}*");
+    assert_eq!(ask.call()["rawInput"]["pattern"], hidden);
+    assert_eq!(ask.call()["locations"], json!([{"path": agent.scratch.cwd()}]));
+    agent.answer(&ask, Answer::RejectOnce);
+    let call = prompt.turn().await.tool("call_1");
+    assert_eq!((&call["title"], &call["rawInput"]["pattern"]), (&ask.call()["title"], &json!(hidden)));
+    // A command with such characters is refused before anyone has to read it.
+    agent.llm.reply(Reply::call("call_2", "bash", json!({"command": "echo \u{202e}x"})));
+    agent.llm.reply(Reply::text("understood"));
+    let call = agent.prompt(&session, "again").await.tool("call_2");
+    assert_eq!((&call["title"], &call["status"]), (&json!("echo \\u{202e}x"), &json!("failed")));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_approved_before_is_said_beside_what_is_asked() {
+    let agent = Agent::builder().config(json!({"permission": {"bash": "ask"}})).spawn().await;
+    agent.initialize_with(json!({"_meta": {"windlass/events": ["permission.asked"]}})).await;
+    let session = agent.new_session().await;
+    for (command, answer) in
+        [("touch one", Answer::AllowAlways), ("touch two && mkdir three", Answer::AllowOnce)]
+    {
+        agent.llm.reply(Reply::call("call_1", "bash", json!({"command": command})));
+        agent.llm.reply(Reply::text("done"));
+        let prompt = agent.send_prompt(&session, "go");
+        let ask = agent.permission().await;
+        let is_asked = |message: &Value| {
+            let event = &message["params"]["event"];
+            event["type"] == "permission.asked" && event["properties"]["metadata"]["command"] == command
+        };
+        let event = agent.wait_for("permission.asked", is_asked).await;
+        let properties = &event["params"]["event"]["properties"];
+        match answer {
+            Answer::AllowAlways => assert_eq!(properties.get("approved"), None),
+            _later => {
+                assert_eq!(properties["approved"], json!(["touch two"]));
+                assert_eq!(properties["always"], json!(["touch *", "mkdir *"]));
+                assert_eq!(properties["metadata"], json!({"command": command}));
+                assert_eq!(ask.call()["rawInput"]["approved"], json!(["touch two"]));
+            }
+        }
+        agent.answer(&ask, answer);
+        prompt.turn().await;
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_fails_silently_shows_its_exit_code() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "exit 3"})));
+    agent.llm.reply(Reply::text("done"));
+    let turn = agent.prompt(&session, "go").await;
+    for text in [content_text(&turn.tool("call_1")), agent.llm.last_request().tool_result("call_1")] {
+        assert!(text.contains("(no output)") && text.contains("exit code 3"), "{text}");
     }
     agent.finish().await;
 }

@@ -1,17 +1,22 @@
 //! Instruction files and pages: what of them reaches the model, what a user is told when something does not.
 
 use std::{
+    os::unix::fs::PermissionsExt,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use serde_json::json;
 
-use crate::support::{
-    agent::Agent,
-    llm::Reply,
-    scratch::Scratch,
-    web::{Page, Web},
+use crate::{
+    cli::Machine,
+    support::{
+        agent::Agent,
+        llm::Reply,
+        message::tag,
+        scratch::Scratch,
+        web::{Page, Web},
+    },
 };
 
 /// How long a turn waits for a page that was never seen.
@@ -176,5 +181,94 @@ async fn files_are_read_for_each_turn_and_named_by_their_paths() {
     scratch.write("sub/AGENTS.md", "Changed rule.");
     let (system, _) = turn(&agent, &session).await;
     assert!(system.contains("Changed rule.") && !system.contains("Inner rule."));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_has_the_name_of_an_instruction_file_and_is_none_is_told_and_hides_no_other() {
+    let scratch = Scratch::new();
+    let global = scratch.home.join(".config/opencode");
+    std::fs::create_dir_all(&global).unwrap();
+    scratch.write("AGENTS.md/README.md", "A directory.");
+    scratch.write("CLAUDE.md", "Prefer tabs.");
+    scratch.write("docs/picture.md", b"\x89PNG\0");
+    let pipes = [global.join("AGENTS.md"), scratch.work.join("docs/pipe.md")];
+    for pipe in &pipes {
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    }
+    scratch.write("opencode.json", json!({"instructions": ["docs/pipe.md", "docs/p*.md"]}).to_string());
+    let told = [
+        format!("{}: is left out of the instructions: it is not a regular file", pipes[0].display()),
+        format!("{}: is left out of the instructions: it is not a regular file", scratch.path("AGENTS.md")),
+        format!("{}: is left out of the instructions: it is not a regular file", pipes[1].display()),
+        format!("{}: is left out of the instructions: it is not a text", scratch.path("docs/picture.md")),
+    ];
+    let agent = Agent::builder().scratch(&scratch).spawn().await;
+    agent.initialize_with(json!({"session": {"notices": {}}})).await;
+    let session = agent.new_session().await;
+    let (system, _) = turn(&agent, &session).await;
+    assert!(system.contains("Prefer tabs.") && !system.contains("A directory."), "{system}");
+    let updates = agent.updates(&session);
+    let notices = updates.iter().filter(|update| tag(update) == "notice");
+    let notices: Vec<&str> = notices.map(|notice| notice["description"].as_str().unwrap()).collect();
+    assert_eq!(notices, told);
+    for told in &told {
+        agent.wait_stderr(told).await;
+    }
+    agent.finish().await;
+
+    let machine = Machine { scratch, ..Machine::new().await };
+    let checked = machine.run(&["config", "check"]).await;
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    assert_eq!(checked.stdout.lines().collect::<Vec<_>>(), told);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_be_read_is_told() {
+    let scratch = Scratch::new();
+    scratch.write("AGENTS.md", "Prefer tabs.");
+    let file = scratch.work.join("AGENTS.md");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).unwrap();
+    // Root may read everything.
+    let reason = match std::fs::read(&file) {
+        Ok(_) => None,
+        Err(_) => Some("AGENTS.md: is left out of the instructions: Permission denied"),
+    };
+    let agent = start(&scratch, &[]).await;
+    let session = agent.new_session().await;
+    let (system, thoughts) = turn(&agent, &session).await;
+    assert_eq!(system.contains("Prefer tabs."), reason.is_none());
+    assert!(thoughts.contains(reason.unwrap_or_default()), "{thoughts}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn files_and_pages_are_bounded_together_and_the_model_sees_where_they_are_cut() {
+    let web = Web::start().await;
+    web.page("/long", Page::new("text/plain", vec![b'p'; 300 << 10]));
+    let scratch = Scratch::new();
+    for name in ["1", "2", "3"] {
+        scratch.write(&format!("docs/{name}.md"), vec![b'f'; 200 << 10]);
+    }
+    let url = web.url("/long");
+    scratch.write("opencode.json", json!({"instructions": [url, "docs/*.md"]}).to_string());
+    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let (system, thoughts) = turn(&agent, &session).await;
+    for (source, n_kept, n_bytes) in
+        [(url.clone(), 256 << 10, 300 << 10), (scratch.path("docs/2.md"), 56 << 10, 200 << 10)]
+    {
+        let told = format!("{source}: is cut: {n_kept} of {n_bytes} bytes are among the instructions");
+        assert!(thoughts.contains(&told), "no `{told}` in {thoughts}");
+        assert!(system.contains(&format!("Instructions from: {source}\n")));
+        assert!(system.contains(&format!("[The file is cut here: {n_kept} of {n_bytes} bytes are shown.]")));
+    }
+    assert!(
+        thoughts.contains("docs/3.md: is left out of the instructions: those before it fill the 512 KiB")
+    );
+    assert!(system.len() < 560 << 10, "{} bytes", system.len());
+    let (_, thoughts) = turn(&agent, &session).await;
+    assert_eq!(thoughts, "");
     agent.finish().await;
 }

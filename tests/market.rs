@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::support::{
-    agent::{Agent, Answer, Builder},
-    llm::Reply,
-    scratch::Scratch,
-    web::{Page, Web},
+use crate::{
+    cli::Machine,
+    support::{
+        agent::{Agent, Answer, Builder},
+        llm::Reply,
+        scratch::Scratch,
+        web::{Page, Web},
+    },
 };
 
 const READ_AGAIN: &str = "changed and were read again";
@@ -229,5 +232,91 @@ async fn a_directory_of_agents_is_the_weakest_source() {
     assert!(request.system().contains("Speak in prose.") && !request.system().contains("rhyme"));
     assert_eq!(request.body["temperature"], 0.5);
     agent.wait_stderr("opencode.json:1:45: windlass.agents.paths.1: nowhere is not a directory").await;
+    agent.finish().await;
+}
+
+/// A machine whose configuration names this server's agents and that has asked for none of them yet.
+async fn shopping(web: &Web) -> Machine {
+    Machine::new().await.with("windlass", json!({"agents": {"urls": [web.url("/m")]}}))
+}
+
+#[tokio::test]
+async fn a_run_names_an_agent_that_was_never_fetched_before() {
+    let web = server().await;
+    let machine = shopping(&web).await;
+    machine.llm.reply(Reply::text("a rhyme"));
+    let run = machine.run(&["run", "--agent", "team/poet", "go"]).await;
+    assert_eq!((run.code, run.stdout.trim()), (Some(0), "a rhyme"), "{run:?}");
+    let request = machine.llm.last_request();
+    assert!(request.system().contains("Speak in rhyme") && request.body["model"] == "other");
+    // The second time nothing has to be waited for.
+    web.page("/m/index.json", Page::hanging());
+    machine.llm.reply(Reply::text("another"));
+    let run = machine.run(&["run", "--agent", "team/poet", "go"]).await;
+    assert_eq!((run.code, run.stdout.trim()), (Some(0), "another"), "{run:?}");
+    let run = machine.run(&["run", "--agent", "team/nobody", "go"]).await;
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stderr.contains("team/nobody") && run.stderr.contains("team/poet"), "{}", run.stderr);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_refresh_fetches_before_it_shows_and_checks() {
+    let web = Web::start().await;
+    web.page("/m/index.json", listing("1"));
+    web.page("/m/index.json", listing("2"));
+    web.page("/m/index.json", Page::status(500));
+    web.page("/m/team/poet.md", poet(0.5));
+    web.page("/m/team/poet.md", poet(0.75));
+    web.page("/m/scribe.md", Page::new("text/markdown", "Write it down."));
+    let machine = shopping(&web).await;
+    let shown = async |arguments: &[&str]| {
+        let shown = machine.run(arguments).await;
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        serde_json::from_str::<Value>(&shown.stdout).unwrap()["agent"]["team/poet"]["temperature"].clone()
+    };
+    assert_eq!(shown(&["config"]).await, Value::Null);
+    assert_eq!(web.asked().len(), 0, "nobody is asked unless it is wanted");
+    assert_eq!(shown(&["config", "--refresh"]).await, 0.5);
+    assert_eq!(shown(&["config"]).await, 0.5);
+    assert_eq!(shown(&["config", "--refresh"]).await, 0.75);
+    let list = machine.run(&["agent", "list"]).await;
+    assert!(list.stdout.contains("\nteam/poet (primary)\n"), "{}", list.stdout);
+    let checked = machine.run(&["config", "check", "--refresh"]).await;
+    let told = "its agents cannot be fetched: the server answered 500; what was kept of it is used";
+    assert_eq!(checked.code, Some(1));
+    assert!(checked.stdout.contains(told), "{}", checked.stdout);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn an_agent_of_a_server_is_given_work_by_its_nested_name() {
+    let web = Web::start().await;
+    let judge =
+        |name: &str| json!({"name": name, "description": "Judges", "mode": "subagent", "prompt": "Judge."});
+    web.page("/m/index.json", page(json!([judge("team/court/judge"), judge("team/high judge")])));
+    let scratch = Scratch::new();
+    let denied = json!({"permission": {"task": "deny"}});
+    let agent = from(&scratch, &[web.url("/m")]).config(denied).spawn().await.initialized().await;
+    opened(&agent).await;
+    agent.wait_stderr(READ_AGAIN).await;
+    let (session, _) = opened(&agent).await;
+    for (typed, name) in
+        [("ask @team/court/judge, please", "team/court/judge"), ("ask @team/high judge.", "team/high judge")]
+    {
+        let arguments =
+            json!({"description": "judge", "prompt": format!("CHILD of {name}"), "subagent_type": name});
+        agent.llm.reply(Reply::call("call_1", "task", arguments));
+        agent.llm.reply_to("CHILD", Reply::text("fine"));
+        agent.llm.reply(Reply::text("done"));
+        assert_eq!(agent.prompt(&session, typed).await.text(), "done", "{typed}");
+        let requests = agent.llm.requests();
+        let child = requests.iter().rfind(|request| request.last_user().contains("CHILD")).unwrap();
+        assert!(child.system().contains("Judge.") && child.last_user().contains(name), "{typed}");
+    }
+    // Without the name the rule holds.
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "ask team/court/judge").await;
+    assert!(!agent.llm.last_request().tools().contains(&"task".to_owned()));
     agent.finish().await;
 }

@@ -84,7 +84,7 @@ async fn a_hanging_server_holds_up_nothing() {
     let session = session_with(&agent, json!([server("hang")])).await;
     agent.llm.reply(Reply::text("first word"));
     agent.prompt(&session, "go").await;
-    assert!(start.elapsed() < std::time::Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
     agent.finish().await;
 }
 

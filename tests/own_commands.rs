@@ -379,3 +379,84 @@ async fn what_was_undone_stays_out_after_a_compaction_and_a_fork() {
     assert_eq!(own(&agent, &session, "/redo").await, "There is nothing to redo.");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn help_leaves_out_what_is_denied_and_tells_what_undo_does_not() {
+    let config = json!({"permission": {"skill": {"secret": "deny"}}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    for name in ["secret", "open"] {
+        let text = format!("---\nname: {name}\ndescription: Does {name} things.\n---\nDo it.\n");
+        agent.scratch.write(&format!(".opencode/skills/{name}/SKILL.md"), text);
+    }
+    let session = agent.new_session().await;
+    let help = own(&agent, &session, "/help").await;
+    assert!(help.contains("`/open` (skill) Does open things.") && !help.contains("secret"), "{help}");
+    assert!(help.contains("files stay as they are"), "{help}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn undo_names_every_file_that_the_undone_turns_changed_and_redo_leaves_them_too() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let path = |name: &str| agent.scratch.path(name);
+    let edit = json!({"filePath": path("a.txt"), "oldString": "two", "newString": "zwei"});
+    agent.llm.reply(Reply::call("call_1", "edit", edit).and_call(
+        "call_2",
+        "write",
+        json!({"filePath": path("made/new.txt"), "content": "new"}),
+    ));
+    agent.llm.reply(Reply::call(
+        "call_3",
+        "edit",
+        json!({"filePath": path("a.txt"), "oldString": "missing", "newString": "x"}),
+    ));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "change it").await;
+    let undone = own(&agent, &session, "/undo").await;
+    let files: Vec<&str> = undone.lines().filter(|line| line.starts_with("- `")).collect();
+    assert_eq!(
+        files,
+        [format!("- `{}`", path("a.txt")), format!("- `{}`", path("made/new.txt"))],
+        "{undone}"
+    );
+    assert!(undone.contains("Files are not restored."), "{undone}");
+    assert!(agent.scratch.read("a.txt").contains("zwei") && agent.scratch.exists("made/new.txt"));
+    assert_eq!(own(&agent, &session, "/redo").await, "Put back: \"change it\" with its answers.");
+    assert!(agent.scratch.read("a.txt").contains("zwei"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_init_has_written_is_in_the_next_turn() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let file = agent.scratch.path("AGENTS.md");
+    agent.llm.reply(Reply::call("call_1", "write", json!({"filePath": file, "content": "Prefer tabs."})));
+    agent.llm.reply(Reply::text("written"));
+    let turn = agent.prompt(&session, "/init").await;
+    assert_eq!((turn.text().as_str(), turn.stop.as_str()), ("written", "end_turn"));
+    assert_eq!(turn.tool("call_1")["status"], "completed");
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let system = agent.llm.last_request().system();
+    assert!(system.contains(&format!("Instructions from: {file}\nPrefer tabs.")), "{system}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_review_reads_and_answers_in_a_session_of_its_own_and_the_agent_goes_on() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "git diff --stat"})));
+    agent.llm.reply(Reply::text("two findings"));
+    agent.llm.reply(Reply::text("I fix the first."));
+    let turn = agent.prompt(&session, "/review").await;
+    assert_eq!((turn.text().as_str(), turn.stop.as_str()), ("I fix the first.", "end_turn"));
+    let requests = agent.llm.requests();
+    assert!(!requests[0].tools().contains(&"task".to_owned()), "a reviewer starts nobody");
+    assert!(requests[2].body["messages"].to_string().contains("two findings"));
+    // What the user typed is what a load shows.
+    assert_eq!(text(&agent.load(&session).await, "user_message_chunk"), "/review");
+    agent.finish().await;
+}

@@ -132,6 +132,28 @@ async fn always_covers_the_same_command_with_other_arguments_only() {
 }
 
 #[tokio::test]
+async fn what_was_allowed_for_ever_still_asks_before_it_leaves_the_project() {
+    let agent = asking().await;
+    let outside = agent.scratch.root().join("log.txt");
+    let session = agent.new_session().await;
+    let commands = ["git log -1".to_owned(), format!("git log --output={}", outside.display())];
+    for (idx, command) in commands.iter().enumerate() {
+        agent.llm.reply(Reply::call(&format!("call_{idx}"), "bash", json!({"command": command})));
+    }
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.answer(&ask, Answer::AllowAlways);
+    let ask = agent.permission().await;
+    let directory = agent.scratch.root().canonicalize().unwrap();
+    assert!(ask.params.to_string().contains(&format!("{}/*", directory.display())), "{}", ask.params);
+    agent.answer(&ask, Answer::RejectOnce);
+    let turn = prompt.turn().await;
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    assert!(!outside.exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_refusal_ends_the_turn_and_nothing_runs() {
     let agent = asking().await;
     let session = agent.new_session().await;
@@ -520,8 +542,8 @@ async fn the_third_identical_call_waits_for_an_answer() {
     let prompt = agent.send_prompt(&session, "go");
     let ask = agent.permission().await;
     assert_eq!(ask.call()["toolCallId"], "call_3");
-    assert_eq!(ask.call()["title"], "repeat bash, the third time with the same input: echo x >> made");
-    let input = json!({"tool": "bash", "input": {"command": "echo x >> made"}});
+    assert_eq!(ask.call()["title"], "repeat bash, the 3rd time with the same input: echo x >> made");
+    let input = json!({"tool": "bash", "input": {"command": "echo x >> made"}, "times": 3});
     assert_eq!(ask.call()["rawInput"], input);
     assert_eq!(agent.scratch.read("made"), "x\nx\n");
     agent.answer(&ask, Answer::RejectOnce);
@@ -529,8 +551,8 @@ async fn the_third_identical_call_waits_for_an_answer() {
     assert_eq!((turn.stop.as_str(), &turn.tool("call_3")["status"]), ("end_turn", &json!("failed")));
     assert_eq!(agent.scratch.read("made"), "x\nx\n");
 
-    // A turn of its own begins anew; once allowed, the third call runs.
-    for id in ["call_4", "call_5", "call_6"] {
+    // A turn of its own begins anew; once allowed, the third call runs, and the next one is asked about again.
+    for id in ["call_4", "call_5", "call_6", "call_7"] {
         agent.llm.reply(Reply::call(id, "bash", json!({"command": "echo x >> made"})));
     }
     agent.llm.reply(Reply::text("done"));
@@ -538,8 +560,11 @@ async fn the_third_identical_call_waits_for_an_answer() {
     let ask = agent.permission().await;
     assert_eq!(ask.call()["toolCallId"], "call_6");
     agent.answer(&ask, Answer::AllowOnce);
+    let ask = agent.permission().await;
+    assert_eq!(ask.call()["title"], "repeat bash, the 4th time with the same input: echo x >> made");
+    agent.answer(&ask, Answer::AllowOnce);
     prompt.turn().await;
-    assert_eq!(agent.scratch.read("made").lines().count(), 5);
+    assert_eq!(agent.scratch.read("made").lines().count(), 6);
     agent.finish().await;
 }
 

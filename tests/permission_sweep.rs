@@ -1,4 +1,5 @@
 //! Every tool under every answer: nothing happens unless it is allowed, and everybody is told what the answer was.
+//! Those that never ask for a permission are in `questions::tools_that_never_ask_for_a_permission`.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -556,6 +557,23 @@ async fn websearch_and_codesearch() {
 }
 
 #[tokio::test]
+async fn skill() {
+    sweep(Case {
+        config: |stage| {
+            let bees = "---\nname: bees\ndescription: Keeping bees\n---\nUse smoke.\n";
+            stage.scratch.write(".opencode/skill/bees/SKILL.md", bees);
+            json!({})
+        },
+        title: |_, _| "bees".to_owned(),
+        patterns: |_, _| vec!["bees".to_owned()],
+        always: |_| "bees".to_owned(),
+        // What is no argument of it keeps the calls apart.
+        ..Case::new("skill", |_, n| json!({"name": "bees", "n": n}), "Use smoke.")
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_tool_of_an_mcp_server() {
     let shop = |_: &Stage| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
@@ -577,7 +595,7 @@ async fn a_tool_of_an_mcp_server() {
 async fn the_third_identical_call() {
     sweep(Case {
         permission: "doom_loop",
-        title: |_, n| format!("repeat bash, the third time with the same input: {}", print(n)),
+        title: |_, n| format!("repeat bash, the 3rd time with the same input: {}", print(n)),
         patterns: |_, _| vec!["bash".to_owned()],
         always: |_| "bash".to_owned(),
         n_done: Some(|stage| n_plus(stage, "made.txt")),

@@ -364,3 +364,75 @@ async fn who_may_not_ask_is_not_offered_the_tool() {
         agent.finish().await;
     }
 }
+
+/// `question`, `plan_enter` and `plan_exit` are questions already, `batch` does nothing but call others, and `invalid`
+/// only says what was wrong: none of them asks for a permission of its own, whatever a rule says.
+#[tokio::test]
+async fn tools_that_never_ask_for_a_permission() {
+    let asked = json!({"questions": [{"question": "Tea?", "header": "Tea", "options": [
+        {"label": "Yes", "description": ""}, {"label": "No", "description": ""},
+    ]}]});
+    let config = json!({
+        "permission": {"question": "ask", "plan_enter": "ask", "plan_exit": "ask", "batch": "ask", "invalid": "ask",
+                       "read": "allow"},
+        "experimental": {"batch_tool": true},
+    });
+    // What is asked by each, with the answer that lets it succeed.
+    for (mode, tool, input, answer) in [
+        ("build", "question", asked, Some("Yes")),
+        ("build", "plan_enter", json!({}), Some("Yes")),
+        ("plan", "plan_exit", json!({}), Some("Yes")),
+        (
+            "build",
+            "batch",
+            json!({"tool_calls": [{"tool": "read", "parameters": {"filePath": "a.txt"}}]}),
+            None,
+        ),
+        ("build", "invalid", json!({"tool": "x", "error": "y"}), None),
+    ] {
+        let agent = Agent::builder().config(config.clone()).spawn().await;
+        agent
+            .initialize_with(json!({"_meta": {"windlass/events": ["permission.asked", "question.asked"]}}))
+            .await;
+        let session = agent.new_session().await;
+        agent.request("session/set_mode", json!({"sessionId": session, "modeId": mode})).await.unwrap();
+        agent.llm.reply(Reply::call("call_1", tool, input.clone()));
+        agent.llm.reply(Reply::text("done"));
+        let prompt = agent.send_prompt(&session, "go");
+        if let Some(answer) = answer {
+            let ask = agent.permission().await;
+            agent.choose(&ask, answer);
+        }
+        let turn = prompt.turn().await;
+        assert_eq!(
+            (turn.text().as_str(), &turn.tool("call_1")["status"]),
+            ("done", &json!("completed")),
+            "{tool}"
+        );
+        assert_eq!(agent.n_asked(), usize::from(answer.is_some()), "{tool}");
+        // Refused and cancelled, for those that ask something.
+        let endings = [("call_2", false), ("call_3", true)];
+        for (call_id, is_cancelled) in endings.into_iter().filter(|_| answer.is_some()) {
+            agent.request("session/set_mode", json!({"sessionId": session, "modeId": mode})).await.unwrap();
+            agent.llm.reply(Reply::call(call_id, tool, input.clone()));
+            let prompt = agent.send_prompt(&session, "again");
+            let ask = agent.permission().await;
+            match is_cancelled {
+                true => {
+                    agent.cancel(&session);
+                    agent.withdrawn(&ask).await;
+                }
+                false => agent.answer(&ask, Answer::RejectOnce),
+            }
+            let turn = prompt.turn().await;
+            assert_eq!(turn.stop, if is_cancelled { "cancelled" } else { "end_turn" }, "{tool}");
+            assert_eq!(turn.tool(call_id)["status"], "failed", "{tool}");
+        }
+        let is_permission = |line: &Value| line["params"]["event"]["type"] == "permission.asked";
+        assert!(
+            !agent.lines().iter().any(|line| is_permission(&line.message)),
+            "{tool} asked for a permission"
+        );
+        agent.finish().await;
+    }
+}

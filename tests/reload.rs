@@ -13,12 +13,12 @@ use crate::support::{
 };
 
 /// Without a model of its own, so that files may name one; `mock/other` answers when none does.
-fn builder(scratch: &Arc<Scratch>) -> Builder {
+pub fn builder(scratch: &Arc<Scratch>) -> Builder {
     Agent::builder().scratch(scratch).config(json!({"model": null}))
 }
 
 /// Initialized as a client that is told of each reading that brought something new, and shows notices.
-async fn watching(builder: Builder) -> Agent {
+pub async fn watching(builder: Builder) -> Agent {
     let agent = builder.spawn().await;
     let capabilities = json!({"session": {"notices": {}}, "_meta": {"windlass/events": ["config.updated", "mcp.tools.changed"]}});
     agent.initialize_with(capabilities).await;
@@ -26,7 +26,7 @@ async fn watching(builder: Builder) -> Agent {
 }
 
 /// Ends when the agent has read something new.
-async fn read_again(agent: &Agent) {
+pub async fn read_again(agent: &Agent) {
     event(agent, "config.updated").await;
 }
 
@@ -39,7 +39,7 @@ async fn event(agent: &Agent, name: &str) {
 }
 
 /// The values of an option, and the current one, as the session's next update of the options says.
-async fn options(agent: &Agent, option: &str) -> (Vec<String>, String) {
+pub async fn options(agent: &Agent, option: &str) -> (Vec<String>, String) {
     let update = agent.wait_update("config_option_update").await;
     let options = update["configOptions"].as_array().unwrap();
     let option = options.iter().find(|it| it["id"] == option).unwrap();
@@ -49,21 +49,43 @@ async fn options(agent: &Agent, option: &str) -> (Vec<String>, String) {
 }
 
 /// The model that is asked next.
-async fn asked_model(agent: &Agent, session: &str) -> String {
+pub async fn asked_model(agent: &Agent, session: &str) -> String {
     agent.llm.reply(Reply::text("ok"));
     agent.prompt(session, "go").await;
     agent.llm.last_request().body["model"].as_str().unwrap().to_owned()
 }
 
-fn with_model(model: &str) -> String {
+pub fn with_model(model: &str) -> String {
     json!({"model": format!("mock/{model}")}).to_string()
 }
 
 /// As editors save: written beside, then put in the place of the old.
-fn replace(path: &Path, text: &str) {
+pub fn replace(path: &Path, text: &str) {
     let beside = path.with_extension("new");
     fs::write(&beside, text).unwrap();
     fs::rename(beside, path).unwrap();
+}
+
+/// Ends when the client is told of commands that are what is wanted.
+pub async fn told_commands(agent: &Agent, is_wanted: impl Fn(&[String]) -> bool) {
+    loop {
+        let update = agent.wait_update("available_commands_update").await;
+        let commands = update["availableCommands"].as_array().unwrap().iter();
+        let names: Vec<String> =
+            commands.map(|command| command["name"].as_str().unwrap().to_owned()).collect();
+        if is_wanted(&names) {
+            return;
+        }
+    }
+}
+
+pub async fn told_command(agent: &Agent, name: &str) {
+    told_commands(agent, |names| names.iter().any(|it| it == name)).await;
+}
+
+pub fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
 }
 
 #[tokio::test]
@@ -381,203 +403,6 @@ async fn a_running_turn_keeps_its_mcp_servers() {
 }
 
 #[tokio::test]
-async fn a_changed_instruction_file_holds_in_the_next_turn() {
-    let scratch = Scratch::new();
-    scratch.write("AGENTS.md", "Prefer tabs.");
-    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
-    let session = agent.new_session().await;
-    for rule in ["Prefer tabs.", "Prefer spaces."] {
-        scratch.write("AGENTS.md", rule);
-        agent.llm.reply(Reply::text("ok"));
-        agent.prompt(&session, "go").await;
-        assert!(agent.llm.last_request().system().contains(rule));
-    }
-    agent.finish().await;
-}
-
-/// Ends when the client is told of commands that are what is wanted.
-async fn told_commands(agent: &Agent, is_wanted: impl Fn(&[String]) -> bool) {
-    loop {
-        let update = agent.wait_update("available_commands_update").await;
-        let commands = update["availableCommands"].as_array().unwrap().iter();
-        let names: Vec<String> =
-            commands.map(|command| command["name"].as_str().unwrap().to_owned()).collect();
-        if is_wanted(&names) {
-            return;
-        }
-    }
-}
-
-async fn told_command(agent: &Agent, name: &str) {
-    told_commands(agent, |names| names.iter().any(|it| it == name)).await;
-}
-
-fn write(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
-#[tokio::test]
-async fn every_layer_is_followed_from_before_it_exists() {
-    let scratch = Scratch::new();
-    let (root, home, work) = (scratch.root().to_owned(), scratch.home.clone(), scratch.work.clone());
-    let cwd = work.join("packages/one");
-    fs::create_dir_all(&cwd).unwrap();
-    let (named, directory, managed) =
-        (root.join("named/it.json"), root.join("own/dir"), root.join("managed"));
-    let agent = builder(&scratch)
-        .env("OPENCODE_CONFIG", named.to_str().unwrap())
-        .env("OPENCODE_CONFIG_DIR", directory.to_str().unwrap())
-        .env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap())
-        .spawn()
-        .await
-        .initialized()
-        .await;
-    let params = json!({"cwd": cwd, "mcpServers": []});
-    agent.request("session/new", params).await.unwrap();
-    let files = [
-        home.join(".config/opencode/config.json"),
-        home.join(".config/opencode/opencode.json"),
-        home.join(".config/opencode/opencode.jsonc"),
-        home.join(".opencode/opencode.json"),
-        named,
-        work.join("opencode.json"),
-        work.join("packages/opencode.jsonc"),
-        cwd.join("opencode.json"),
-        work.join(".opencode/opencode.json"),
-        work.join("packages/.opencode/opencode.jsonc"),
-        cwd.join(".opencode/opencode.json"),
-        directory.join("opencode.json"),
-        managed.join("opencode.json"),
-    ];
-    for (idx, file) in files.iter().enumerate() {
-        let name = format!("from-{idx}");
-        write(file, &json!({"command": {(name.clone()): {"template": "Do it."}}}).to_string());
-        told_command(&agent, &name).await;
-    }
-    let directories = [
-        home.join(".config/opencode"),
-        home.join(".opencode"),
-        work.join(".opencode"),
-        work.join("packages/.opencode"),
-        cwd.join(".opencode"),
-        directory,
-        managed,
-    ];
-    for (idx, directory) in directories.iter().enumerate() {
-        for (plural, name) in [("commands", format!("md-{idx}")), ("command", format!("deep/md-{idx}"))] {
-            let file = directory.join(format!("{plural}/{name}.md"));
-            write(&file, "Do it.");
-            told_command(&agent, &name).await;
-            fs::remove_dir_all(directory.join(plural)).unwrap();
-            told_commands(&agent, |names| !names.contains(&name)).await;
-        }
-    }
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn a_command_says_what_its_file_says_now() {
-    let scratch = Scratch::new();
-    let file = scratch.work.join(".opencode/commands/greet.md");
-    let agent = watching(builder(&scratch)).await;
-    let session = agent.new_session().await;
-    write(&file, "Greet $1 in Latin.");
-    told_command(&agent, "greet").await;
-    read_again(&agent).await;
-    agent.llm.reply(Reply::text("ok"));
-    agent.prompt(&session, "/greet Bob").await;
-    assert_eq!(agent.llm.last_request().last_user(), "Greet Bob in Latin.");
-    // Nothing of it that the client shows has changed.
-    replace(&file, "Greet $1 in Greek.");
-    read_again(&agent).await;
-    agent.llm.reply(Reply::text("ok"));
-    agent.prompt(&session, "/greet Bob").await;
-    assert_eq!(agent.llm.last_request().last_user(), "Greet Bob in Greek.");
-    fs::remove_file(&file).unwrap();
-    told_commands(&agent, |names| !names.contains(&"greet".to_owned())).await;
-    // Without the command the words are words.
-    agent.llm.reply(Reply::text("ok"));
-    agent.prompt(&session, "/greet Bob").await;
-    assert_eq!(agent.llm.last_request().last_user(), "/greet Bob");
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn skills_are_followed_wherever_they_may_be() {
-    let scratch = Scratch::new();
-    let (home, work) = (scratch.home.clone(), scratch.work.clone());
-    let further = scratch.root().join("further/skills");
-    scratch.write("opencode.json", json!({"skills": {"paths": [further]}}).to_string());
-    let agent = watching(builder(&scratch)).await;
-    let session = agent.new_session().await;
-    let skill = |name: &str, about: &str| format!("---\nname: {name}\ndescription: {about}\n---\nDo it.\n");
-    let places = [
-        home.join(".claude/skills"),
-        home.join(".agents/skills"),
-        work.join(".claude/skills"),
-        work.join(".agents/skills"),
-        home.join(".config/opencode/skills"),
-        work.join(".opencode/skill"),
-        further,
-    ];
-    for (idx, place) in places.iter().enumerate() {
-        let name = format!("skill-{idx}");
-        let file = place.join(&name).join("SKILL.md");
-        for about in ["Makes tea.", "Makes coffee."] {
-            write(&file, &skill(&name, about));
-            read_again(&agent).await;
-            agent.llm.reply(Reply::text("ok"));
-            agent.prompt(&session, "go").await;
-            let system = agent.llm.last_request().system();
-            assert!(system.contains(&name) && system.contains(about), "{name}: {system}");
-        }
-        fs::remove_dir_all(place.join(&name)).unwrap();
-        read_again(&agent).await;
-        agent.llm.reply(Reply::text("ok"));
-        agent.prompt(&session, "go").await;
-        assert!(!agent.llm.last_request().system().contains(&name), "{name}");
-    }
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn an_agents_file_that_breaks_leaves_the_agent_as_it_was() {
-    let scratch = Scratch::new();
-    let file = scratch.work.join(".opencode/agents/poet.md");
-    let poet = |prompt: &str| format!("---\nmode: primary\npermission:\n  bash: deny\n---\n{prompt}\n");
-    let agent = watching(builder(&scratch)).await;
-    let session = agent.new_session().await;
-    write(&file, &poet("Speak in rhyme."));
-    assert!(options(&agent, "mode").await.0.contains(&"poet".to_owned()));
-    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "poet"})).await.unwrap();
-    assert_eq!(agent.wait_update("current_mode_update").await["currentModeId"], "poet");
-
-    replace(&file, "---\nmode: [primary\n---\nSpeak in prose.\n");
-    let notice = agent.wait_update("notice").await;
-    let told = notice["description"].as_str().unwrap();
-    assert!(told.contains("poet.md:") && told.ends_with("what it said before still holds"), "{told}");
-    agent.llm.reply(Reply::text("ok"));
-    agent.prompt(&session, "go").await;
-    let request = agent.llm.last_request();
-    assert!(request.system().contains("Speak in rhyme."));
-    assert!(!request.tools().contains(&"bash".to_owned()));
-
-    replace(&file, &poet("Speak in prose."));
-    assert_eq!(agent.wait_update("notice").await["severity"], "info");
-    agent.llm.reply(Reply::text("ok"));
-    agent.prompt(&session, "go").await;
-    assert!(agent.llm.last_request().system().contains("Speak in prose."));
-    let updates = agent.updates(&session);
-    let modes: Vec<&Value> = updates.iter().filter(|update| tag(update) == "current_mode_update").collect();
-    assert_eq!(modes.len(), 1, "{modes:?}");
-
-    fs::remove_dir_all(scratch.work.join(".opencode")).unwrap();
-    assert_eq!(agent.wait_update("current_mode_update").await["currentModeId"], "build");
-    agent.finish().await;
-}
-
-#[tokio::test]
 async fn a_file_that_breaks_says_what_it_said_before() {
     let scratch = Scratch::new();
     let rules = json!({"permission": {"bash": "deny"}}).to_string();
@@ -698,4 +523,18 @@ fn n_watchers(agent: &Agent) -> usize {
     let descriptors = fs::read_dir(format!("/proc/{}/fd", agent.pid)).unwrap();
     let targets = descriptors.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
     targets.filter(|target| target.as_os_str() == "anon_inode:inotify").count()
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_logged_once_however_many_sessions_begin() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", json!({"model": 7}).to_string());
+    let agent = builder(&scratch).spawn().await.initialized().await;
+    agent.new_session().await;
+    // Another reading, with nothing new in it that is wrong.
+    scratch.write(".opencode/opencode.json", with_model("mock"));
+    agent.new_session().await;
+    agent.wait_stderr("opencode.json:1:").await;
+    assert_eq!(agent.stderr().matches("opencode.json:1:").count(), 1, "{}", agent.stderr());
+    agent.finish().await;
 }

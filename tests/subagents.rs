@@ -284,6 +284,47 @@ async fn a_question_two_levels_down_reaches_the_client_and_every_answer_reaches_
 }
 
 #[tokio::test]
+async fn a_refusal_ends_the_subagent_it_was_given_to_and_those_above_are_told_and_go_on() {
+    const REFUSED: &str = "The user rejected permission to use this specific tool call.";
+    for n_levels in [1, 2] {
+        let agent = deep(json!({"bash": "ask"})).await;
+        let session = agent.new_session().await;
+        match n_levels {
+            1 => {
+                agent.llm.reply_to("go", Reply::call("call_1", "task", task("DEEPER", "general")));
+                agent.llm.reply_to("DEEPER", Reply::call("call_3", "bash", json!({"command": "touch made"})));
+            }
+            _two => {
+                script_two_levels(&agent, "touch made");
+                agent.llm.reply_to("CHILD", Reply::text("my helper was refused"));
+            }
+        }
+        agent.llm.reply_to("go", Reply::text("went on"));
+        let prompt = agent.send_prompt(&session, "go");
+        let ask = agent.permission().await;
+        agent.answer(&ask, Answer::RejectOnce);
+        let turn = prompt.turn().await;
+        assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "went on"));
+        // The refused one was not asked again; whoever gave it the task reads why it failed.
+        let requests = agent.llm.requests();
+        let of =
+            |name: &str| requests.iter().filter(|it| it.last_user().starts_with(name)).collect::<Vec<_>>();
+        assert_eq!(of("DEEPER").len(), 1);
+        let told = match n_levels {
+            1 => of("go")[1].tool_result("call_1"),
+            _two => of("CHILD")[1].tool_result("call_2"),
+        };
+        assert!(told.starts_with("Subagent failed (task_id: ses_") && told.ends_with(REFUSED), "{told}");
+        if n_levels == 2 {
+            let told = of("go")[1].tool_result("call_1");
+            assert!(told.contains("state=\"completed\"") && told.contains("my helper was refused"), "{told}");
+        }
+        assert!(!agent.scratch.exists("made"));
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn always_given_two_levels_down_holds_at_the_top() {
     let agent = deep(json!({"bash": "ask"})).await;
     let session = agent.new_session().await;

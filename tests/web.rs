@@ -158,6 +158,25 @@ async fn a_redirect_to_a_private_address_is_refused() {
 }
 
 #[tokio::test]
+async fn a_denied_page_is_not_fetched_however_it_is_written() {
+    let web = Web::start().await;
+    web.page("/secret", Page::new("text/plain", "secret"));
+    web.page("/here", Page::redirect("/%73ecret"));
+    web.page("/open", Page::new("text/plain", "open"));
+    let permission = json!({"webfetch": {web.url("/*"): "allow", web.url("/secret*"): "deny"}});
+    let agent = with(&web, permission).spawn().await.initialized().await;
+    assert_eq!(fetch(&agent, &web.url("/open")).await, "open");
+    let shouted = web.url("/secret").replace("http", "HTTP");
+    let dotted = web.url("/secret").replace("127.0.0.1", "127.0.0.1.");
+    for url in [web.url("/%73ecret"), shouted, dotted, web.url("/a/../secret"), web.url("/here")] {
+        let told = fetch(&agent, &url).await;
+        assert!(told.contains("The user has specified a rule which prevents you"), "{url}: {told}");
+    }
+    assert!(!web.asked().iter().any(|asked| asked.line.contains("ecret")));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_fetch_is_asked_for_by_its_url() {
     let web = Web::start().await;
     web.page("/tea", Page::new("text/plain", "tea"));

@@ -98,14 +98,14 @@ impl Dialog {
             if question.takes_custom() && !question.options.is_empty() {
                 let title = match questions.len() {
                     1 => "Other answer".to_owned(),
-                    _ => format!("{}: other answer", header(question)),
+                    _ => to_proto::label(&format!("{}: other answer", header(question))),
                 };
                 let other = StringPropertySchema::new().title(title);
                 schema = schema.property(other_field(&name), other, false);
             }
         }
         let message = match questions.as_slice() {
-            [only] => only.question.clone(),
+            [only] => to_proto::label(&only.question),
             several => format!("{} questions", several.len()),
         };
         let scope = ElicitationSessionScope::new(root.shared()).tool_call_id(ToolCallId::new(call_id));
@@ -124,10 +124,11 @@ impl Dialog {
             1 => question.question.clone(),
             _ => format!("{} ({} of {n_questions})", question.question, self.answers.len() + 1),
         };
-        let mut lines = vec![question.question.clone(), String::new()];
-        lines.extend(question.options.iter().map(|it| format!("- **{}**: {}", it.label, it.description)));
+        let mut lines = vec![to_proto::label(&question.question), String::new()];
+        let options = question.options.iter();
+        lines.extend(options.map(|it| to_proto::label(&format!("- **{}**: {}", it.label, it.description))));
         let fields = ToolCallUpdateFields::new()
-            .title(title)
+            .title(to_proto::label(&title))
             .raw_input(json!(question))
             .content(vec![ContentBlock::Text(TextContent::new(lines.join("\n"))).into()]);
         let allow =
@@ -138,7 +139,7 @@ impl Dialog {
                 (true, false) => "☐ ",
                 (true, true) => "☑ ",
             };
-            allow(format!("{ANSWER}{}", idx + 1), format!("{mark}{}", option.label))
+            allow(format!("{ANSWER}{}", idx + 1), format!("{mark}{}", to_proto::label(&option.label)))
         });
         let done = match (question.is_multiple(), self.chosen.len()) {
             (true, 0) => Some("None of these".to_owned()),
@@ -243,12 +244,13 @@ fn other_field(name: &str) -> String {
 }
 
 fn property(question: &Question) -> ElicitationPropertySchema {
-    let (title, description) = (header(question).to_owned(), question.question.clone());
+    let (title, description) = (to_proto::label(header(question)), to_proto::label(&question.question));
     let options = question.options.iter();
     let options: Vec<EnumOption> = options
         .map(|option| {
-            let description = Some(option.description.clone()).filter(|it| !it.is_empty());
-            EnumOption::new(option.label.clone(), option.label.clone()).description(description)
+            let description = Some(to_proto::label(&option.description)).filter(|it| !it.is_empty());
+            // What comes back is the label as it is; what is shown of it hides nothing.
+            EnumOption::new(option.label.clone(), to_proto::label(&option.label)).description(description)
         })
         .collect();
     match (options.is_empty(), question.is_multiple()) {

@@ -22,18 +22,15 @@ use windlass_protocol::{
         id::{MessageId, PartId, SessionId},
         message::{Message, MessageWithParts, ModelRef},
         part::{Part, PartKind, ToolPart, ToolState},
-        permission::{PermissionRequest, Reply},
-        question::QuestionRequest,
         session::{SessionStatus, Todo},
     },
     rpc,
 };
 
 use super::{
-    elicitation::{self, Dialog},
     options,
     outbox::{Outgoing, Replay},
-    permissions::{Asked, AskedId, Permissions},
+    permissions::Permissions,
     session::FrontSessions,
     terminal::Outputs,
     to_proto,
@@ -42,6 +39,8 @@ use crate::{
     base::{clock, ids, lock::lock},
     engine::{Engine, Workspace},
 };
+
+mod asks;
 
 /// Sessions whose creation is remembered until the client knows them.
 const MAX_UNKNOWN: usize = 64;
@@ -228,7 +227,7 @@ impl Encoder {
         } else if self.sessions.contains_key(id) {
             self.update(id, &event.payload, false, out);
             self.raw_event(event, out);
-        } else if let Some(settled) = settled(&event.payload) {
+        } else if let Some(settled) = asks::settled(&event.payload) {
             // Also for a session that is closed by now: its question must not stay open.
             self.settle(&settled, out);
         } else {
@@ -263,7 +262,7 @@ impl Encoder {
             self.ask(root, request, out);
         } else if let EventPayload::QuestionAsked(request) = &event.payload {
             self.ask_question(root, request, out);
-        } else if let Some(settled) = settled(&event.payload) {
+        } else if let Some(settled) = asks::settled(&event.payload) {
             self.settle(&settled, out);
         } else if let EventPayload::SessionDeleted(info) = &event.payload {
             self.roots.remove(&info.session_id);
@@ -374,7 +373,7 @@ impl Encoder {
             EventPayload::PermissionReplied { .. }
             | EventPayload::QuestionReplied { .. }
             | EventPayload::QuestionRejected { .. } => {
-                if let Some(settled) = settled(payload) {
+                if let Some(settled) = asks::settled(payload) {
                     self.settle(&settled, out);
                 }
             }
@@ -576,30 +575,6 @@ impl Encoder {
         send(id, SessionUpdate::Plan(to_proto::plan(todos)), out);
     }
 
-    fn ask(&mut self, root: &SessionId, request: &PermissionRequest, out: &mut Vec<u8>) {
-        if self.permissions.is_unanswerable() {
-            tracing::warn!(
-                permission = %request.permission,
-                patterns = ?request.patterns,
-                "the client can no longer be asked, so the call is refused; allow it by configuration"
-            );
-            self.engine.reply_permission(&request.id, Reply::Reject, None);
-            return;
-        }
-        if self.permissions.ask(root, Asked::Permission(request.clone())) {
-            self.show_ask(root, out);
-        }
-    }
-
-    fn ask_question(&mut self, root: &SessionId, request: &QuestionRequest, out: &mut Vec<u8>) {
-        // Where the client is gone, the engine has refused the question already.
-        let can_be_shown = !self.permissions.is_unanswerable();
-        let dialog = Dialog::new(request.clone(), self.client.forms);
-        if can_be_shown && self.permissions.ask(root, Asked::Question(dialog)) {
-            self.show_ask(root, out);
-        }
-    }
-
     /// A tool had the user choose another agent: the client's mode follows. Prompts do already (see [`super::outbox`]).
     fn switched(&self, id: &SessionId, out: &mut Vec<u8>) {
         let fronts = lock(&self.fronts);
@@ -607,83 +582,6 @@ impl Encoder {
         for update in options::mode_updates(&front.workspace.loaded(), front) {
             send(id, update, out);
         }
-    }
-
-    /// Takes a settled question off the client's screen and shows the next one.
-    fn settle(&mut self, id: &AskedId, out: &mut Vec<u8>) {
-        let settled = self.permissions.settle(id);
-        if let Some(rpc_id) = settled.withdrawn {
-            withdraw(rpc_id, out);
-        }
-        if let Some(session_id) = settled.next {
-            self.show_ask(&session_id, out);
-        }
-    }
-
-    /// Puts the questions that wait before a client that opens the session (again): it may have forgotten them, or never
-    /// have seen them.
-    fn ask_again(&mut self, root: &SessionId, children: &[SessionId], out: &mut Vec<u8>) {
-        if self.permissions.is_unanswerable() {
-            return;
-        }
-        for id in std::iter::once(root).chain(children) {
-            let permissions = self.engine.pending_permissions(id).into_iter().map(Asked::Permission);
-            let questions = self.engine.pending_questions(id).into_iter();
-            let questions = questions.map(|it| Asked::Question(Dialog::new(it, self.client.forms)));
-            let waiting: Vec<Asked> = permissions.chain(questions).collect();
-            if !waiting.is_empty() && id != root {
-                self.roots.insert(id.clone(), root.clone());
-            }
-            for asked in waiting {
-                self.permissions.ask(root, asked);
-            }
-        }
-        if let Some(rpc_id) = self.permissions.unshow(root) {
-            withdraw(rpc_id, out);
-        }
-        self.show_ask(root, out);
-    }
-
-    fn show_ask(&self, root: &SessionId, out: &mut Vec<u8>) {
-        let Some(shown) = self.sessions.get(root) else { return };
-        let is_waiting = |asked: &AskedId| match asked {
-            AskedId::Permission(id) => self.engine.is_permission_waiting(id),
-            AskedId::Question(id) => self.engine.is_question_waiting(id),
-        };
-        let Some((rpc_id, asked)) = self.permissions.show(root, is_waiting) else { return };
-        let choice = match asked {
-            Asked::Permission(request) => to_proto::permission(root, &request, &shown.cwd),
-            Asked::Question(dialog) => match dialog.show(root) {
-                elicitation::Shown::Choice(choice) => choice,
-                elicitation::Shown::Form(form) => {
-                    return write(&rpc::request(&rpc_id, "elicitation/create", form), out);
-                }
-            },
-        };
-        write(&rpc::request(&rpc_id, "session/request_permission", choice), out);
-    }
-}
-
-/// Takes a request of ours off the client's screen.
-fn withdraw(rpc_id: rpc::Id, out: &mut Vec<u8>) {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Params {
-        request_id: rpc::Id,
-    }
-    write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out);
-}
-
-/// The question that an event says is settled.
-fn settled(payload: &EventPayload) -> Option<AskedId> {
-    if let EventPayload::PermissionReplied { request_id, .. } = payload {
-        Some(AskedId::Permission(request_id.clone()))
-    } else if let EventPayload::QuestionReplied { request_id, .. }
-    | EventPayload::QuestionRejected { request_id, .. } = payload
-    {
-        Some(AskedId::Question(request_id.clone()))
-    } else {
-        None
     }
 }
 

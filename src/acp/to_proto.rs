@@ -1,6 +1,9 @@
 //! OpenCode's shapes to ACP's: tool calls, permission questions, plans, sessions. Pure.
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Map, Value, json};
 use windlass_protocol::{
@@ -85,6 +88,11 @@ pub fn kind(tool: &str) -> ToolKind {
     }
 }
 
+/// A title, or the name of an option, as the user may trust it: nothing in it is hidden or turned around.
+pub fn label(text: &str) -> String {
+    text::visible(text).into_owned()
+}
+
 /// What a call does, in the words of its input: the exact command, path, pattern or URL.
 fn title(tool: &str, input: &Value) -> Option<String> {
     let key = match tool {
@@ -106,9 +114,18 @@ fn title(tool: &str, input: &Value) -> Option<String> {
 /// The files that a patch names, as soon as they are known.
 fn patched_files(input: &Value) -> Option<String> {
     let patch = input.get("patchText").or(input.get("patch")).or(input.get("input"))?.as_str()?;
-    let headers = patch.lines().filter(|line| line.starts_with("*** "));
-    let names = headers.filter_map(|line| line.split_once(" File: ")).map(|(_, name)| name.trim());
-    let names = names.collect::<Vec<&str>>().join(", ");
+    let mut names = String::new();
+    for header in patch.lines().filter_map(|line| line.strip_prefix("*** ")) {
+        let (separator, name) = match (header.split_once(" File: "), header.strip_prefix("Move to: ")) {
+            (Some((_, name)), _) => (", ", name),
+            (None, Some(name)) => (" → ", name),
+            (None, None) => continue,
+        };
+        if !names.is_empty() {
+            names.push_str(separator);
+        }
+        names.push_str(name.trim());
+    }
     (!names.is_empty()).then(|| text::head(&names, MAX_FILES_TITLE).to_owned())
 }
 
@@ -142,7 +159,7 @@ fn locations(
 ) -> Vec<ToolCallLocation> {
     let cwd = place.cwd;
     if let Some(files) = metadata.and_then(files) {
-        return files.iter().filter_map(|file| file_location(file, cwd)).collect();
+        return files.iter().flat_map(|file| file_locations(file, cwd)).collect();
     }
     let path = match tool {
         "read" | "edit" | "write" | "multiedit" => input.get("filePath"),
@@ -186,10 +203,14 @@ fn file_path(file: &Value) -> Option<&str> {
     file.get("movePath").or(file.get("filePath")).and_then(Value::as_str)
 }
 
-fn file_location(file: &Value, cwd: &Path) -> Option<ToolCallLocation> {
+/// Where a file of a patch is afterwards and, when it is moved, where it was.
+fn file_locations(file: &Value, cwd: &Path) -> Vec<ToolCallLocation> {
     let line = file.get("patch").and_then(Value::as_str).and_then(first_line_of);
     let line = line.and_then(|line| u32::try_from(line).ok());
-    Some(ToolCallLocation::new(cwd.join(file_path(file)?)).line(line))
+    let now = file_path(file).map(|path| ToolCallLocation::new(cwd.join(path)).line(line));
+    let before = file.get("movePath").and_then(|_| file.get("filePath")?.as_str());
+    let before = before.map(|path| ToolCallLocation::new(cwd.join(path)));
+    now.into_iter().chain(before).collect()
 }
 
 /// What the client sees of a call for the first time.
@@ -201,7 +222,7 @@ pub fn tool_call(part: &ToolPart, place: Place<'_>) -> ToolCall {
             title(&part.tool, input).unwrap_or_else(|| part.tool.clone())
         }
     };
-    ToolCall::new(part.call_id.clone(), title)
+    ToolCall::new(part.call_id.clone(), label(&title))
         .name(part.tool.clone())
         .kind(kind(&part.tool))
         .status(ToolCallStatus::Pending)
@@ -223,19 +244,19 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
                 output.filter(|it| !it.is_empty()).map(|it| vec![text_content(text::tail(it, LIVE_TAIL))]);
             fields
                 .status(ToolCallStatus::InProgress)
-                .title(title)
+                .title(label(&title))
                 .locations(locations(&part.tool, input, metadata.as_ref(), place))
                 .raw_input(input.clone())
                 .content(content)
         }
         ToolState::Completed { output, title: shown, metadata, attachments, .. } => {
             let title = final_title(&part.tool, input, shown);
-            let mut content = vec![text_content(shown_output(output, metadata))];
+            let mut content = vec![text_content(&shown_output(&part.tool, output, metadata))];
             content.extend(diffs(metadata, place.cwd).into_iter().map(ToolCallContent::Diff));
             content.extend(attachments.iter().flatten().filter_map(image));
             fields
                 .status(ToolCallStatus::Completed)
-                .title(title)
+                .title(label(&title))
                 .locations(locations(&part.tool, input, Some(metadata), place))
                 .content(content)
                 .raw_output(raw_output(output, metadata, attachments.as_deref()))
@@ -247,7 +268,7 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
             }
             fields
                 .status(ToolCallStatus::Failed)
-                .title(title(&part.tool, input).unwrap_or_else(|| part.tool.clone()))
+                .title(label(&title(&part.tool, input).unwrap_or_else(|| part.tool.clone())))
                 .raw_input(input.clone())
                 .content(vec![text_content(error)])
                 .raw_output(raw)
@@ -260,10 +281,21 @@ fn text_content(text: &str) -> ToolCallContent {
     ContentBlock::Text(TextContent::new(text)).into()
 }
 
-/// The bare text of a file that was read, else the output as the model sees it.
-fn shown_output<'a>(output: &'a str, metadata: &'a Map<String, Value>) -> &'a str {
-    let display = metadata.get("display").and_then(|it| it.get("text")).and_then(Value::as_str);
-    display.unwrap_or(output)
+/// The bare text of a file that was read, else the output as the model sees it, and how a command failed.
+fn shown_output<'a>(tool: &str, output: &'a str, metadata: &'a Map<String, Value>) -> Cow<'a, str> {
+    if let Some(text) = metadata.get("display").and_then(|it| it.get("text")).and_then(Value::as_str) {
+        return Cow::Borrowed(text);
+    }
+    let failure = match (metadata.get("exit").and_then(Value::as_i64), metadata.get("signal")) {
+        (Some(code), _) if code != 0 => format!("exit code {code}"),
+        (None, Some(Value::String(signal))) => format!("ended by {signal}"),
+        (Some(_) | None, _) => return Cow::Borrowed(output),
+    };
+    // Where there was no output the model was told in words of its own.
+    match tool == "bash" && !output.ends_with(&format!("{failure}\n</shell_metadata>")) {
+        true => Cow::Owned(format!("{}\n\n({failure})", output.trim_end())),
+        false => Cow::Borrowed(output),
+    }
 }
 
 /// The whole texts before and after a change: of the one in `filediff`, or of each of `files`.
@@ -348,13 +380,16 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
     let is_own = PERMISSIONS.contains(&request.permission.as_str());
     let field = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|_| is_own);
     let exact =
-        field("command").or(field("filepath")).or(field("url")).or(field("pattern")).or(field("query"));
+        field("command").or(field("filepath")).or(field("requested")).or(field("url")).or(field("pattern"));
+    let exact = exact.or(field("query"));
+    let own_number = |key: &str| metadata.get(key).and_then(Value::as_u64).filter(|_| is_own);
     let patterns = request.patterns.join(", ");
     let title = match (request.permission.as_str(), exact) {
         ("doom_loop", _) => {
             let input = metadata.get("input").unwrap_or(&Value::Null);
             let what = title(&patterns, input).map(|what| format!(": {what}")).unwrap_or_default();
-            format!("repeat {patterns}, the third time with the same input{what}")
+            let times = own_number("times").unwrap_or(3);
+            format!("repeat {patterns}, the {} time with the same input{what}", ordinal(times))
         }
         ("task", _) => match field("description") {
             Some(description) => match field("task_id") {
@@ -377,12 +412,15 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         Some(workdir) => format!("{title} (in {workdir})"),
         None => title,
     };
-    let path = field("filepath").or(field("workdir")).map(Path::new);
+    let path = match request.permission.as_str() {
+        "glob" | "grep" | "list" => Some(field("path").map_or_else(|| cwd.to_owned(), |path| cwd.join(path))),
+        _other => field("filepath").or(field("workdir")).map(|path| cwd.join(path)),
+    };
     let own = Some(metadata).filter(|_| is_own);
     let line = own.and_then(first_changed_line).and_then(|line| u32::try_from(line).ok());
     let locations: Vec<ToolCallLocation> = match own.and_then(files) {
-        Some(files) => files.iter().filter_map(|file| file_location(file, cwd)).collect(),
-        None => path.map(|path| ToolCallLocation::new(cwd.join(path)).line(line)).into_iter().collect(),
+        Some(files) => files.iter().flat_map(|file| file_locations(file, cwd)).collect(),
+        None => path.map(|path| ToolCallLocation::new(path).line(line)).into_iter().collect(),
     };
     let diffs = own.map(|metadata| diffs(metadata, cwd)).unwrap_or_default();
     let content: Vec<ToolCallContent> = diffs.into_iter().map(ToolCallContent::Diff).collect();
@@ -398,13 +436,16 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         raw_input.insert("permission".to_owned(), request.permission.clone().into());
         raw_input.insert("patterns".to_owned(), json!(request.patterns));
     }
+    if !request.approved.is_empty() {
+        raw_input.insert("approved".to_owned(), json!(request.approved));
+    }
     let call_id = match &request.tool {
         Some(tool) if request.session_id == *root => tool.call_id.clone(),
         Some(tool) => child_call_id(&request.session_id, &tool.call_id),
         None => request.id.to_string(),
     };
     let fields = ToolCallUpdateFields::new()
-        .title(title)
+        .title(label(&title))
         .kind(kind(&request.permission))
         .status(ToolCallStatus::Pending)
         .locations(locations)
@@ -413,12 +454,12 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
     let mut options = vec![PermissionOption::new("once", "Allow once", PermissionOptionKind::AllowOnce)];
     let remembered = remembered(request);
     if let Some(what) = &remembered {
-        let name = format!("Always allow {what}");
+        let name = label(&format!("Always allow {what}"));
         options.push(PermissionOption::new("always", name, PermissionOptionKind::AllowAlways));
     }
     options.push(PermissionOption::new("reject", "Reject", PermissionOptionKind::RejectOnce));
     if let Some(what) = &remembered {
-        let name = format!("Always reject {what}");
+        let name = label(&format!("Always reject {what}"));
         options.push(PermissionOption::new("reject_always", name, PermissionOptionKind::RejectAlways));
     }
     RequestPermissionRequest::new(root.shared(), ToolCallUpdate::new(call_id, fields), options)
@@ -430,6 +471,18 @@ fn todo_lines(metadata: &Map<String, Value>) -> Option<String> {
     let word = |todo: &Value, key: &str| todo.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let lines = todos.map(|it| format!("- [{}] {} ({})", word(it, "status"), word(it, "content"), word(it, "priority")));
     Some(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// `3rd`, `4th`, `21st`.
+fn ordinal(number: u64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
 }
 
 /// What an answer for ever is about, in a few words; nothing when there is nothing to remember.

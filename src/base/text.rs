@@ -1,4 +1,6 @@
-//! Cutting text without splitting a character, and how far two texts are apart.
+//! Cutting text without splitting a character, showing what is hidden in it, and how far two texts are apart.
+
+use std::borrow::Cow;
 
 /// The longest prefix of at most `max_bytes` bytes that ends on a character boundary.
 pub fn head(text: &str, max_bytes: usize) -> &str {
@@ -9,6 +11,39 @@ pub fn head(text: &str, max_bytes: usize) -> &str {
 pub fn tail(text: &str, max_bytes: usize) -> &str {
     let start = text.len().saturating_sub(max_bytes);
     &text[text.ceil_char_boundary(start)..]
+}
+
+/// The text with what cannot be seen, or makes the rest look other than it is, as `\u{202e}`. Lines and tabs stay.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let is_shown = |character: char| matches!(character, '\n' | '\t') || !is_hidden(character);
+    if text.chars().all(is_shown) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match is_shown(character) {
+            true => shown.push(character),
+            false => shown.extend(character.escape_unicode()),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Whether a character controls, turns the direction of what follows or takes no room.
+pub fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
 }
 
 /// How many letters have to be added, left out or replaced to make one text of the other (Levenshtein).
@@ -29,4 +64,24 @@ pub fn distance(one: &str, other: &str) -> usize {
         }
     }
     row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::visible;
+
+    #[test]
+    fn what_is_hidden_is_shown_and_the_rest_stays() {
+        for plain in ["ls -la", "grüße 你好 👩\u{fe0f}", "two\n\tlines", "‘quoted’ – dash…"] {
+            assert_eq!(visible(plain), plain);
+        }
+        for (text, shown) in [
+            ("rm x\u{202e}txt.a", "rm x\\u{202e}txt.a"),
+            ("a\u{200b}b\u{feff}c\u{2066}d\u{ad}", "a\\u{200b}b\\u{feff}c\\u{2066}d\\u{ad}"),
+            ("a\rb\u{1b}[2Jc\u{7f}\u{9b}", "a\\u{d}b\\u{1b}[2Jc\\u{7f}\\u{9b}"),
+            ("a\u{2028}b\u{e0041}", "a\\u{2028}b\\u{e0041}"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `windlass config`: shows the configuration, where each value is from, and what is wrong with it.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub struct ConfigArgs {
     /// Show keys, tokens, headers and environments instead of stars.
     #[arg(long)]
     show_secrets: bool,
-    /// Fetch an organisation's configuration and marketplaces' agents first.
+    /// Fetch an organisation's configuration, marketplaces' agents and, to check them, pages of instructions first.
     #[arg(long, global = true)]
     refresh: bool,
     /// The directory that is asked about; the working directory unless given.
@@ -57,12 +57,13 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
             None => show(&environment, &paths, &directory, &args),
             Some(ConfigCommand::Check | ConfigCommand::Schema) => {
                 let loaded = match engine.inspect_files(&directory).await {
-                    Ok(loaded) => loaded,
+                    Ok(loaded) => Arc::new(loaded),
                     Err(error) => return output::fail(&format!("{error}.")),
                 };
                 let unread = layers::unread(&environment, &paths, &directory);
-                let warnings = [loaded.warnings, unread.warnings].concat();
-                check(&warnings, &[loaded.config.notes, unread.notes].concat())
+                let instructions = engine.instruction_problems(&loaded, args.refresh).await;
+                let warnings = [loaded.warnings.clone(), unread.warnings, instructions].concat();
+                check(&warnings, &[loaded.config.notes.clone(), unread.notes].concat())
             }
         }
     })

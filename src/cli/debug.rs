@@ -20,7 +20,9 @@ pub struct DebugArgs {
 
 #[derive(Debug, Subcommand)]
 enum DebugCommand {
-    /// Show an agent's model, rules, tools and system prompt as a turn in this directory would send them.
+    /// Show an agent's model, rules, tools and system prompt as a turn in this directory would send them for an editor.
+    ///
+    /// An editor has a user who can be asked; `windlass run` goes without the tools that need one.
     Agent {
         name: String,
         /// Another model than the agent's, as `provider/model`.
@@ -37,6 +39,8 @@ pub fn run(environment: Environment, args: DebugArgs) -> ExitCode {
     runtime::block_on(async move {
         let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);
+        // As over ACP: what only a run in a shell goes without is marked.
+        engine.set_answerable(true);
         let viewed = tokio::select! {
             biased;
             signal = runtime::signalled() => {
@@ -66,7 +70,9 @@ async fn view(engine: &Engine, name: &str, model: Option<&str>) -> Result<AgentV
 fn as_json(view: &AgentView) -> Value {
     let instructions =
         view.instructions.iter().map(|(source, size)| json!({"source": source, "bytes": size}));
-    let tools = view.tools.iter().map(|(name, text)| json!({"name": name, "description": text}));
+    let tools = view.tools.iter().map(
+        |tool| json!({"name": tool.name, "description": tool.description, "needs_user": tool.needs_user}),
+    );
     json!({
         "agent": agent::to_json(&view.agent),
         "model": view.model.to_string(),
@@ -107,7 +113,10 @@ fn as_text(view: &AgentView) -> String {
         lines.push(format!("{:>4}  {}", idx + 1, agent::rule_line(rule)));
     }
     lines.push("\nTools:".to_owned());
-    lines.extend(view.tools.iter().map(|(name, text)| format!("  {name}: {}", output::plain(text))));
+    lines.extend(view.tools.iter().map(|tool| {
+        let note = if tool.needs_user { " (not in `windlass run`, which has no user to ask)" } else { "" };
+        format!("  {}: {}{note}", tool.name, output::plain(&tool.description))
+    }));
     lines.push("\nInstructions:".to_owned());
     lines.extend(view.instructions.iter().map(|(source, size)| format!("  {source} ({size} bytes)")));
     lines.extend(view.warnings.iter().map(|warning| format!("  {warning}")));

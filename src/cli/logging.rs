@@ -1,19 +1,23 @@
 //! The log: lines on standard error, never on standard output.
 
+use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
 use super::{Global, LogLevel};
 use crate::config::Environment;
 
-/// Sets the log up: `WINDLASS_LOG` (a filter), else `--log-level`, else warnings, or more with `--print-logs`.
+/// Sets the log up: `WINDLASS_LOG` (a filter), else `--log-level` or `OPENCODE_LOG_LEVEL`, else warnings, or more with
+/// `--print-logs` or `OPENCODE_PRINT_LOGS`.
 pub fn start(global: &Global, environment: &Environment) {
-    let level = match global.log_level {
+    let named = environment.get("OPENCODE_LOG_LEVEL");
+    let named = named.and_then(|name| LogLevel::from_str(name, true).ok());
+    let level = match global.log_level.or(named) {
         Some(LogLevel::Trace) => "trace",
         Some(LogLevel::Debug) => "debug",
         Some(LogLevel::Info) => "info",
         Some(LogLevel::Warn) => "warn",
         Some(LogLevel::Error) => "error",
-        None if global.print_logs => "info",
+        None if global.print_logs || environment.is_on("OPENCODE_PRINT_LOGS") => "info",
         None => "warn",
     };
     // What the libraries say below a warning names every message and every header.

@@ -9,6 +9,8 @@ use std::{
 use bytes::BytesMut;
 use tokio::io::{AsyncWriteExt, Stderr, Stdout};
 
+use crate::base::text;
+
 /// Says a whole answer on standard output.
 pub fn say(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
@@ -42,9 +44,9 @@ pub fn note(text: &str) {
 pub fn plain(text: &str) -> String {
     let mut lines = text.trim().lines();
     let first = lines.next().unwrap_or_default();
-    let shown = first.chars().map(|char| if char.is_control() { ' ' } else { char });
+    let shown = first.chars().map(|char| if char.is_control() { ' ' } else { char }).collect::<String>();
     let more = lines.next().map(|_| " …").unwrap_or_default();
-    shown.chain(more.chars()).collect()
+    text::visible(&shown).into_owned() + more
 }
 
 /// Where a text goes.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::{
     config::{AgentConfig, CommandConfig, McpConfig, ProviderConfig, SkillsConfig},
     settings::Settings,
@@ -57,8 +57,7 @@ pub fn check(layer: &mut Layer, findings: &mut Findings) {
             checker.permission(&[key], value);
             true
         }
-        "provider" => checker
-            .entries(key, value, |checker, path, provider| checker.prune::<ProviderConfig>(path, provider)),
+        "provider" => checker.entries(key, value, Checker::provider),
         "agent" => checker.entries(key, value, Checker::agent),
         "command" => checker.entries(key, value, Checker::command),
         "skills" => checker.prune::<SkillsConfig>(&[key], value),
@@ -218,6 +217,11 @@ impl Checker<'_> {
                 self.permission(&[path, &["permission"]].concat(), permission);
             }
             self.model_below(path, agent);
+            let is_empty = |prompt: &Value| prompt.as_str().is_some_and(|text| text.trim().is_empty());
+            if agent.get("prompt").is_some_and(is_empty) {
+                self.warn(&[path, &["prompt"]].concat(), "is empty and counts as not given".to_owned());
+                agent.shift_remove("prompt");
+            }
         }
         self.prune::<AgentConfig>(path, value)
     }
@@ -266,10 +270,63 @@ impl Checker<'_> {
         }
     }
 
-    /// An entry without `type` changes an inherited one and is checked after merging.
+    /// A server field by field; what is missing from an entry without `type`, which changes an inherited one, is found
+    /// after merging. False when nothing usable is left.
     fn mcp(&mut self, path: &[&str], value: &mut Value) -> bool {
-        let is_whole = value.as_object().is_none_or(|entry| entry.contains_key("type"));
-        !is_whole || self.prune::<McpConfig>(path, value)
+        let Value::Object(entry) = value else { return self.prune::<McpConfig>(path, value) };
+        let whole = [json!({"type": "local", "command": []}), json!({"type": "remote", "url": ""})];
+        let kind = entry.get("type").filter(|kind| !kind.is_null()).cloned();
+        let of_kind = |it: &&Value| kind.as_ref().is_none_or(|kind| it.get("type") == Some(kind));
+        let whole: Vec<&Value> = whole.iter().filter(of_kind).collect();
+        if let (Some(kind), true) = (&kind, whole.is_empty()) {
+            let message = format!(
+                "{} is no kind of server; write \"local\" or \"remote\"; the server is left out",
+                brief(kind)
+            );
+            self.warn(&[path, &["type"]].concat(), message);
+            return false;
+        }
+        let mut is_usable = true;
+        entry.retain(|key, field| {
+            if field.is_null() {
+                return true;
+            }
+            let with_field = |whole: &&Value| {
+                let mut server = (*whole).clone();
+                server[key.as_str()] = field.clone();
+                McpConfig::deserialize(server).map(drop).map_err(|err| plain(&err.to_string()))
+            };
+            let tried: Vec<Result<(), String>> = whole.iter().map(with_field).collect();
+            if tried.iter().any(Result::is_ok) {
+                return true;
+            }
+            let mut message = tried.into_iter().find_map(Result::err).unwrap_or_default();
+            if matches!(key.as_str(), "command" | "url") && kind.is_some() {
+                is_usable = false;
+                message.push_str("; the server is left out");
+            }
+            self.warn(&[path, &[key]].concat(), message);
+            false
+        });
+        let missing = match kind.as_ref().and_then(Value::as_str) {
+            Some("local") => Some("command"),
+            Some("remote") => Some("url"),
+            _ => None,
+        };
+        if let Some(missing) = missing.filter(|key| is_usable && entry.get(*key).is_none_or(Value::is_null)) {
+            self.warn(path, format!("has no `{missing}`; the server is left out"));
+            return false;
+        }
+        is_usable
+    }
+
+    fn provider(&mut self, path: &[&str], value: &mut Value) -> bool {
+        let url = value.get("options").and_then(|options| options.get("enterpriseUrl"));
+        if url.is_some_and(|url| !url.is_null()) {
+            let path = [path, &["options", "enterpriseUrl"]].concat();
+            self.note(&path, "is understood, but nothing acts on it yet");
+        }
+        self.prune::<ProviderConfig>(path, value)
     }
 
     /// A key of [`Settings`].

@@ -1,7 +1,8 @@
 //! From checked layers to one `Config`: merges them and decodes the result.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    borrow::Cow,
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
@@ -15,11 +16,11 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Config, Hook, Instruction, ToolOutputLimits, Warning,
+    Config, Hook, Instruction, Managed, ToolOutputLimits, Warning,
     check::check,
     layer::{Kind, Layer},
     layers::Sources,
-    merge::merge,
+    merge::{merge, yield_rules},
     paths::Paths,
     rules::{read_rules, rules_from_tools},
 };
@@ -69,7 +70,6 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hook: Option<Hook<'_>>) -> (
     let strings = |key: &str| decode_key::<Vec<String>>(&raw, key);
     let settings = settings(&raw);
     let default_limits = ToolOutputLimits::default();
-    let of_kind = |kind: Kind| layers.iter().filter(move |layer| layer.kind == kind);
     let config = Config {
         paths: place.paths.clone(),
         directory: place.directory.to_owned(),
@@ -77,8 +77,8 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hook: Option<Hook<'_>>) -> (
         model: model("model"),
         small_model: model("small_model"),
         default_agent: string("default_agent"),
-        permission: permission(&raw, &layers, home),
-        managed: rules_of(of_kind(Kind::Managed), home),
+        permission: rules_of(&raw, home),
+        managed: managed(&layers, home),
         agents: agents(&raw, &layers),
         fetched_rules: fetched_rules(&layers, home),
         commands: decode_key(&raw, "command").unwrap_or_default(),
@@ -107,9 +107,12 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hook: Option<Hook<'_>>) -> (
 }
 
 /// Everything the layers say, as one object.
-pub fn merged(layers: &[Layer]) -> Map<String, Value> {
+pub fn merged<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Map<String, Value> {
     let mut raw = Map::new();
     for layer in layers {
+        if layer.kind == Kind::Managed {
+            yield_rules(&mut raw, &layer.value);
+        }
         merge(&mut raw, &layer.value);
     }
     raw
@@ -162,33 +165,33 @@ pub fn parse_model(text: &str) -> Option<ModelRef> {
     Some(ModelRef { variant, ..model_ref })
 }
 
-/// Rules of the layers one after the other, over those of the deprecated `tools`.
-///
-/// Joined, not read from the merged object: there a key that a later layer sets again would carry the earlier
-/// layers' patterns to the end with it, past rules that were meant to stand over them.
-fn permission(raw: &Map<String, Value>, layers: &[Layer], home: &Path) -> Vec<Rule> {
-    let tools = raw.get("tools").and_then(Value::as_object).into_iter().flatten();
+/// The rules of the deprecated `tools`, and those of `permission` over them.
+fn rules_of(owner: &Map<String, Value>, home: &Path) -> Vec<Rule> {
+    let tools = owner.get("tools").and_then(Value::as_object).into_iter().flatten();
     let tools = tools.filter_map(|(tool, is_enabled)| Some((tool.as_str(), is_enabled.as_bool()?)));
     let mut rules = rules_from_tools(tools);
-    rules.extend(rules_of(layers.iter(), home));
+    rules.extend(owner.get("permission").into_iter().flat_map(|permission| read_rules(permission, home).0));
     rules
 }
 
-fn rules_of<'a>(layers: impl Iterator<Item = &'a Layer>, home: &Path) -> Vec<Rule> {
-    let values = layers.filter_map(|layer| layer.value.get("permission"));
-    values.flat_map(|value| read_rules(value, home).0).collect()
+/// What the administrator's own sources say together.
+fn managed(layers: &[Layer], home: &Path) -> Managed {
+    let mut raw = Map::new();
+    for layer in layers.iter().filter(|layer| layer.kind == Kind::Managed) {
+        merge(&mut raw, &layer.value);
+    }
+    let agents = raw.get("agent").and_then(Value::as_object).into_iter().flatten();
+    let agents = agents.filter_map(|(name, agent)| Some((name.clone(), rules_of(agent.as_object()?, home))));
+    Managed { general: rules_of(&raw, home), agents: agents.filter(|(_, rules)| !rules.is_empty()).collect() }
 }
 
 fn agents(raw: &Map<String, Value>, layers: &[Layer]) -> BTreeMap<String, AgentConfig> {
-    // See `permission` for why the merged object would not do.
-    let mut permissions: HashMap<&str, Vec<Value>> = HashMap::new();
-    for layer in layers.iter().filter(|layer| layer.kind != Kind::Market) {
-        for (name, agent) in layer.value.get("agent").and_then(Value::as_object).into_iter().flatten() {
-            if let Some(permission) = agent.get("permission").filter(|permission| !permission.is_null()) {
-                permissions.entry(name).or_default().push(permission.clone());
-            }
-        }
-    }
+    // What came over the network has rules of its own place, see `fetched_rules`.
+    let is_market = |layer: &&Layer| layer.kind == Kind::Market;
+    let own = match layers.iter().any(|layer| is_market(&layer)) {
+        true => Cow::Owned(merged(layers.iter().filter(|layer| !is_market(layer)))),
+        false => Cow::Borrowed(raw),
+    };
     let mut agents = BTreeMap::new();
     for (name, value) in raw.get("agent").and_then(Value::as_object).into_iter().flatten() {
         let Ok(mut agent) = AgentConfig::deserialize(value) else { continue };
@@ -197,8 +200,7 @@ fn agents(raw: &Map<String, Value>, layers: &[Layer]) -> BTreeMap<String, AgentC
                 agent.options.insert(key.clone(), option.clone());
             }
         }
-        let mut of_agent = permissions.remove(name.as_str()).unwrap_or_default();
-        agent.permission = if of_agent.len() > 1 { Some(Value::Array(of_agent)) } else { of_agent.pop() };
+        agent.permission = own.get("agent").and_then(|agents| agents.get(name)?.get("permission")).cloned();
         agents.insert(name.clone(), agent);
     }
     agents

@@ -103,7 +103,7 @@ pub fn unread(environment: &Environment, paths: &Paths, directory: &Path) -> Fin
         note(Path::new(&layer.source), &format!("is not read, because {SWITCH} is set"));
     }
     let project = project_directories(directory, &worktree);
-    let named = project.iter().map(|it| it.to_path_buf()).chain(all.directories.iter().cloned());
+    let named = project.into_iter().chain(all.directories.iter().cloned());
     for directory in named.collect::<BTreeSet<_>>() {
         for name in ["opencode.json5", "opencode.yaml", "opencode.yml", "opencode.toml", ".opencode.json"] {
             let file = directory.join(name);
@@ -124,8 +124,20 @@ pub fn unread(environment: &Environment, paths: &Paths, directory: &Path) -> Fin
 /// The repository around `directory`: the nearest ancestor with `.git`, a directory or (in a linked worktree) a
 /// file; `/` when there is none.
 pub fn worktree(directory: &Path) -> PathBuf {
-    let root = directory.ancestors().find(|ancestor| ancestor.join(".git").exists());
-    root.unwrap_or(Path::new("/")).to_owned()
+    let root = |directory: &Path| {
+        let root = directory.ancestors().find(|ancestor| ancestor.join(".git").exists());
+        root.map(Path::to_owned)
+    };
+    // A link into a repository stands elsewhere, and what counts is where it leads, as for git.
+    let real = || root(&directory.canonicalize().ok()?);
+    root(directory).or_else(real).unwrap_or(PathBuf::from("/"))
+}
+
+/// The directory, its parent, and so on up to the worktree's root; of what a link leads to where only that is within.
+pub fn upwards(directory: &Path, worktree: &Path) -> Vec<PathBuf> {
+    let real = || directory.canonicalize().unwrap_or(directory.to_owned());
+    let start = if directory.starts_with(worktree) { directory.to_owned() } else { real() };
+    start.ancestors().take_while(|it| it.starts_with(worktree)).map(Path::to_owned).collect()
 }
 
 /// Lets an agent or a command whose file broke be what it was.
@@ -202,9 +214,8 @@ fn read_again(
 }
 
 /// Ancestors of `directory` from the worktree's root down.
-fn project_directories<'a>(directory: &'a Path, worktree: &Path) -> Vec<&'a Path> {
-    let mut directories: Vec<&Path> =
-        directory.ancestors().take_while(|ancestor| ancestor.starts_with(worktree)).collect();
+fn project_directories(directory: &Path, worktree: &Path) -> Vec<PathBuf> {
+    let mut directories = upwards(directory, worktree);
     directories.reverse();
     directories
 }
@@ -388,11 +399,7 @@ impl Reader<'_> {
             }
             found.extend(market::layers(kept, self.directory));
         }
-        for (path, place, base) in market_entries(&self.sources.layers, "paths") {
-            let root = match path.strip_prefix("~/") {
-                Some(rest) => self.sources.environment.home.join(rest),
-                None => base.join(&path),
-            };
+        for (path, place, root) in market_paths(&self.sources.layers, &self.sources.environment.home) {
             if !root.is_dir() {
                 let message = format!("{}{path} is not a directory", place.message);
                 self.sources.findings.warnings.push(Warning { message, ..place });
@@ -423,6 +430,23 @@ impl Reader<'_> {
             layer.kind = Kind::Managed;
         }
     }
+}
+
+/// The directories that `windlass.agents.paths` names, whether they are there or not.
+pub fn market_directories(environment: &Environment, layers: &[Layer]) -> Vec<PathBuf> {
+    market_paths(layers, &environment.home).into_iter().map(|(_, _, root)| root).collect()
+}
+
+/// An element of `windlass.agents.paths`, where it is said, and the directory that it means.
+fn market_paths(layers: &[Layer], home: &Path) -> Vec<(String, Warning, PathBuf)> {
+    let entries = market_entries(layers, "paths").into_iter().map(|(path, place, base)| {
+        let root = match path.strip_prefix("~/") {
+            Some(rest) => home.join(rest),
+            None => base.join(&path),
+        };
+        (path, place, root)
+    });
+    entries.collect()
 }
 
 /// An element of a list in `windlass.agents`, and where the strongest source that has this list says it.

@@ -4,9 +4,10 @@ use serde_json::{Map, Value};
 
 /// Merges `upper` into `lower`: objects key by key, everything else replaced.
 ///
-/// `null` says nothing, so what lies below stays. Two exceptions. The lists `instructions` and `plugin` are joined
-/// without repeats, where a plugin is its package and the stronger version holds. In `permission` objects, where the
-/// last match wins, a key that `upper` sets again moves to the end; elsewhere it keeps its place.
+/// `null` says nothing, so what lies below stays. A key that `upper` sets again keeps its place, also in `permission`,
+/// where the last match wins: `*` in a stronger source does not lift what a weaker one says behind its own `*`. The
+/// lists `instructions` and `plugin` are joined without repeats, where a plugin is its package and the stronger version
+/// holds.
 pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
     for (key, value) in upper.iter().filter(|(_, value)| !value.is_null()) {
         match (key.as_str(), lower.get_mut(key), value) {
@@ -23,11 +24,36 @@ pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
                     list.push(element.clone());
                 }
             }
-            ("agent", Some(Value::Object(agents)), Value::Object(upper_agents)) => {
-                merge_agents(agents, upper_agents);
-            }
-            _ if key == "permission" => merge_permission(lower, value),
             _ => merge_key(lower, key, value),
+        }
+    }
+}
+
+/// Takes out of `lower` the rules that `managed` sets, so that merging puts them behind all others: nothing that
+/// somebody else says decides over them.
+pub fn yield_rules(lower: &mut Map<String, Value>, managed: &Map<String, Value>) {
+    if let (Some(lower), Some(managed)) = (lower.get_mut("permission"), managed.get("permission")) {
+        yield_to(lower, managed);
+    }
+    let agents = managed.get("agent").and_then(Value::as_object).into_iter().flatten();
+    for (name, agent) in agents {
+        let lower = lower.get_mut("agent").and_then(|agents| agents.get_mut(name)?.get_mut("permission"));
+        if let (Some(lower), Some(managed)) = (lower, agent.get("permission")) {
+            yield_to(lower, managed);
+        }
+    }
+}
+
+fn yield_to(lower: &mut Value, managed: &Value) {
+    let (Value::Object(lower), Value::Object(managed)) = (lower, managed) else { return };
+    for (permission, actions) in managed {
+        match (lower.get_mut(permission), actions) {
+            (Some(Value::Object(patterns)), Value::Object(managed)) => {
+                patterns.retain(|pattern, _| !managed.contains_key(pattern));
+            }
+            _ => {
+                lower.shift_remove(permission);
+            }
         }
     }
 }
@@ -42,44 +68,6 @@ pub fn plugin_name(spec: &Value) -> &str {
     match name.char_indices().skip(1).find(|&(_, letter)| letter == '@') {
         Some((end, _)) => &name[..end],
         None => name,
-    }
-}
-
-fn merge_agents(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
-    for (name, agent) in upper {
-        let (Some(Value::Object(lower_agent)), Value::Object(agent)) = (lower.get_mut(name), agent) else {
-            lower.insert(name.clone(), agent.clone());
-            continue;
-        };
-        for (key, value) in agent {
-            match key.as_str() {
-                "permission" => merge_permission(lower_agent, value),
-                _ => merge_key(lower_agent, key, value),
-            }
-        }
-    }
-}
-
-fn merge_permission(owner: &mut Map<String, Value>, upper: &Value) {
-    match (owner.get_mut("permission"), upper) {
-        (Some(Value::Object(lower)), Value::Object(upper)) => {
-            for (permission, actions) in upper {
-                let merged = match (lower.shift_remove(permission), actions) {
-                    (Some(Value::Object(mut patterns)), Value::Object(upper_patterns)) => {
-                        for (pattern, action) in upper_patterns {
-                            patterns.shift_remove(pattern);
-                            patterns.insert(pattern.clone(), action.clone());
-                        }
-                        Value::Object(patterns)
-                    }
-                    _ => actions.clone(),
-                };
-                lower.insert(permission.clone(), merged);
-            }
-        }
-        _ => {
-            owner.insert("permission".to_owned(), upper.clone());
-        }
     }
 }
 

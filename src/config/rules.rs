@@ -16,8 +16,6 @@ pub struct Problem {
 }
 
 /// The rules of a `permission` value: an action for everything, or `{tool: action | {pattern: action}}`.
-///
-/// A list stands for several configuration layers, the strongest last.
 pub fn rules_from_config(value: &Value, home: &Path) -> Result<Vec<Rule>, String> {
     let (rules, problems) = read_rules(value, home);
     match problems.first() {
@@ -33,13 +31,6 @@ pub fn read_rules(value: &Value, home: &Path) -> (Vec<Rule>, Vec<Problem>) {
     let mut rules = Vec::new();
     let mut problems = Vec::new();
     match value {
-        Value::Array(layers) => {
-            for layer in layers {
-                let (layer_rules, layer_problems) = read_rules(layer, home);
-                rules.extend(layer_rules);
-                problems.extend(layer_problems);
-            }
-        }
         Value::Object(permissions) => {
             for (permission, actions) in permissions {
                 let Value::Object(patterns) = actions else {
@@ -53,7 +44,7 @@ pub fn read_rules(value: &Value, home: &Path) -> (Vec<Rule>, Vec<Problem>) {
                 }
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             rules.push(rule("*", "*", action(value, &[], &mut problems)));
         }
     }
@@ -99,38 +90,114 @@ pub fn rule(permission: &str, pattern: &str, action: Action) -> Rule {
     Rule { permission: permission.to_owned(), pattern: pattern.to_owned(), action }
 }
 
-/// Appends what holds whatever stands before: where `managed` denies, nothing allows again.
+/// Appends what holds whatever stands before: where `managed` says something, nothing is looser than that.
 ///
-/// Rules decide by the last match and cannot say "as before", so an exception from a denial takes the stricter of
-/// what it says and what stood before, and what was stricter still for a part of it is said again.
+/// Rules decide by the last match and cannot say "the stricter of both". So behind each managed rule comes what stood
+/// before within its reach, made as strict; what is stricter for a part of its reach that no pattern can name is taken
+/// for all of it.
 pub fn impose(rules: &mut Vec<Rule>, managed: &[Rule]) {
     let before = rules.clone();
-    let Some(first) = managed.iter().position(|rule| rule.action == Action::Deny) else { return };
-    for held in managed.iter().skip(first) {
-        match held.action {
-            Action::Deny => rules.push(held.clone()),
-            Action::Ask | Action::Allow => {
-                let is_exception = |denied: &Rule| {
-                    denied.action == Action::Deny
-                        && wildcard(&denied.permission, &held.permission)
-                        && wildcard(&denied.pattern, &held.pattern)
-                };
-                if !managed.iter().skip(first).any(is_exception) {
-                    continue;
+    for (idx, held) in managed.iter().enumerate() {
+        let is_exception =
+            |earlier: &Rule| earlier.action != Action::Allow && narrowed(earlier, held).overlaps();
+        // What allows takes nothing back but what was managed itself.
+        if held.action == Action::Allow && !managed.iter().take(idx).any(is_exception) {
+            continue;
+        }
+        let mut least = held.action;
+        let mut block = vec![held.clone()];
+        for earlier in &before {
+            match narrowed(earlier, held) {
+                Narrowed::Apart => {}
+                Narrowed::Whole => {
+                    // It decides over everything that stands before it.
+                    least = held.action;
+                    block = vec![Rule { action: earlier.action, ..held.clone() }];
                 }
-                let present = deciding(&held.permission, &held.pattern, before.iter());
-                let action = present.map_or(held.action, |present| strictest(present.action, held.action));
-                rules.push(Rule { action, ..held.clone() });
-                let is_stricter = |rule: &&Rule| {
-                    rule.action != Action::Allow
-                        && rule.pattern != "*"
-                        && wildcard(&rule.permission, &held.permission)
-                        && wildcard(&held.pattern, &rule.pattern)
-                };
-                rules.extend(before.iter().filter(is_stricter).cloned());
+                Narrowed::Part(part) => block.push(part),
+                Narrowed::Unnameable => least = strictest(least, earlier.action),
             }
         }
+        rules.extend(block.into_iter().map(|it| Rule { action: strictest(it.action, least), ..it }));
     }
+}
+
+/// What of a rule's reach lies within another's.
+enum Narrowed {
+    /// Nothing.
+    Apart,
+    /// All that the other reaches.
+    Whole,
+    /// What this rule says.
+    Part(Rule),
+    /// Something that no single pattern describes.
+    Unnameable,
+}
+
+impl Narrowed {
+    fn overlaps(&self) -> bool {
+        !matches!(self, Narrowed::Apart)
+    }
+}
+
+fn narrowed(rule: &Rule, within: &Rule) -> Narrowed {
+    let permission = common(&rule.permission, &within.permission);
+    let pattern = common(&rule.pattern, &within.pattern);
+    match (permission, pattern) {
+        (Common::Nothing, _) | (_, Common::Nothing) => Narrowed::Apart,
+        (Common::Second, Common::Second) => Narrowed::Whole,
+        (Common::Unnameable, _) | (_, Common::Unnameable) => Narrowed::Unnameable,
+        (permission, pattern) => {
+            let chosen = |common: &Common, first: &str, second: &str| match common {
+                Common::First => first.to_owned(),
+                Common::Second | Common::Nothing | Common::Unnameable => second.to_owned(),
+            };
+            Narrowed::Part(Rule {
+                permission: chosen(&permission, &rule.permission, &within.permission),
+                pattern: chosen(&pattern, &rule.pattern, &within.pattern),
+                action: rule.action,
+            })
+        }
+    }
+}
+
+/// What two patterns match both.
+enum Common {
+    Nothing,
+    /// What the first matches.
+    First,
+    /// What the second matches.
+    Second,
+    /// Something, perhaps.
+    Unnameable,
+}
+
+fn common(first: &str, second: &str) -> Common {
+    if covers(first, second) {
+        return Common::Second;
+    }
+    if covers(second, first) {
+        return Common::First;
+    }
+    // A trailing ` *` may be absent, so it is no text that both must have.
+    let ends = |pattern: &str| {
+        let pattern = pattern.strip_suffix(" *").map_or(pattern.to_owned(), |command| format!("{command}*"));
+        let is_wild = |letter: char| matches!(letter, '*' | '?');
+        let slashed = pattern.replace('\\', "/");
+        let start = slashed.split(is_wild).next().unwrap_or_default().to_owned();
+        let end = slashed.rsplit(is_wild).next().unwrap_or_default().to_owned();
+        (start, end)
+    };
+    let ((start, end), (other_start, other_end)) = (ends(first), ends(second));
+    let may_start = start.starts_with(&other_start) || other_start.starts_with(&start);
+    let may_end = end.ends_with(&other_end) || other_end.ends_with(&end);
+    if may_start && may_end { Common::Unnameable } else { Common::Nothing }
+}
+
+/// Whether every text that matches `pattern` matches `wider` too. False when in doubt.
+pub fn covers(wider: &str, pattern: &str) -> bool {
+    let matches = |text: &str| !wider.contains('?') && wildcard(wider, text);
+    wider == pattern || (matches(pattern) && pattern.strip_suffix(" *").is_none_or(matches))
 }
 
 /// The action that allows less.

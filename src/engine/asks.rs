@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
@@ -56,7 +55,7 @@ impl Asks {
     ///
     /// What may turn out to be anything (`is_any`) is allowed by rule only where the rules allow everything, and by no
     /// answer given before.
-    pub async fn ask(&self, asker: Asker<'_>, mut ask: Ask, is_any: bool) -> Result<(), ToolError> {
+    pub async fn ask(&self, asker: Asker<'_>, ask: Ask, is_any: bool) -> Result<(), ToolError> {
         let is_any = is_any && permission::is_restricted(&ask.permission, asker.rules);
         match permission::evaluate_all(&ask, asker.rules, &[]) {
             Verdict::Allow if !is_any => return Ok(()),
@@ -72,11 +71,7 @@ impl Asks {
         }
         let is_approved =
             |pattern: &&String| permission::evaluate(&ask.permission, pattern, &answers) == Action::Allow;
-        let approved: Vec<Value> =
-            ask.patterns.iter().filter(is_approved).cloned().map(Value::String).collect();
-        if !approved.is_empty() {
-            ask.metadata.insert("approved".to_owned(), Value::Array(approved));
-        }
+        let approved = ask.patterns.iter().filter(is_approved).cloned().collect();
         let (answer, answered) = oneshot::channel();
         let request = PermissionRequest {
             id: ids::permission(),
@@ -85,6 +80,7 @@ impl Asks {
             patterns: ask.patterns,
             metadata: ask.metadata,
             always: ask.always,
+            approved,
             tool: Some(asker.tool),
         };
         let approvals = asker.approvals.clone();

@@ -73,7 +73,7 @@ async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
             return Vec::new();
         }
     }
-    if permission::evaluate("task", &name, &config.managed) == Action::Deny {
+    if permission::evaluate("task", &name, &config.managed.rules(&cx.agent.name)) == Action::Deny {
         return Vec::new();
     }
     let is_denied = permission::evaluate("task", &name, &cx.agent.permission) == Action::Deny;
@@ -115,8 +115,8 @@ async fn note_document(noted_files: &NotedFiles, path: PathBuf, text: &str) {
         let real = fs::canonicalize(path).ok()?;
         // Taken before the text, so that a change in between is noticed later.
         let metadata = fs::metadata(&real).ok().filter(|it| it.is_file() && it.len() == text.len() as u64)?;
-        let is_same = fs::read(&real).ok()? == text.as_bytes();
-        is_same.then(|| (real, FileStamp::of(&metadata)))
+        let content = fs::read(&real).ok()?;
+        (content == text.as_bytes()).then(|| (real, FileStamp::of(&metadata).with_content(&content)))
     };
     if let Ok(Some((real, stamp))) = tokio::task::spawn_blocking(compare).await {
         noted_files.insert(&real, stamp);

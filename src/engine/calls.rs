@@ -359,7 +359,8 @@ impl<'a> StepCalls<'a> {
         input: Value,
     ) -> BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)> {
         let cx = self.cx;
-        let repeated = is_repeated(state, part).then(|| doom_loop(&name, &input));
+        let n_same = n_same(state, part);
+        let repeated = (n_same >= DOOM_LOOP).then(|| doom_loop(&name, &input, n_same));
         let host = CallHost {
             engine: cx.session.engine.clone(),
             reports: self.reports.clone(),
@@ -472,31 +473,32 @@ async fn start_nested(
     journal.commit(session.engine.storage(), session.engine.bus()).await
 }
 
-/// Whether the newest message's part at this index is a tool call that the two calls before it in the turn were too.
+/// How many tool calls in a row, in this turn and up to the newest message's part at this index, are the same.
 ///
 /// Calls that a batch made are compared with their like, and so are those that made them.
-fn is_repeated(state: &SessionState, part: usize) -> bool {
+fn n_same(state: &SessionState, part: usize) -> usize {
     let answers = state.history.iter().rev().take_while(|it| matches!(it.info, Message::Assistant(_)));
     let parts = answers.enumerate().flat_map(|(n_later, message)| {
         let n_parts = if n_later == 0 { part + 1 } else { message.parts.len() };
         message.parts.iter().take(n_parts).rev()
     });
     let mut is_nested = None;
-    let calls = parts.filter_map(|part| match &part.kind {
+    let mut calls = parts.filter_map(|part| match &part.kind {
         PartKind::Tool(tool) => {
             let is_made = tool.metadata.as_ref().is_some_and(|it| it.contains_key(MADE_BY));
             (*is_nested.get_or_insert(is_made) == is_made).then(|| (&tool.tool, tool.state.input()))
         }
         _other => None,
     });
-    let last: Vec<(&String, &Value)> = calls.take(DOOM_LOOP).collect();
-    last.len() == DOOM_LOOP && last.windows(2).all(|pair| pair[0] == pair[1])
+    let Some(last) = calls.next() else { return 0 };
+    1 + calls.take_while(|call| *call == last).count()
 }
 
-fn doom_loop(tool: &str, input: &Value) -> Ask {
+fn doom_loop(tool: &str, input: &Value, times: usize) -> Ask {
     let mut metadata = Map::new();
     metadata.insert("tool".to_owned(), tool.into());
     metadata.insert("input".to_owned(), input.clone());
+    metadata.insert("times".to_owned(), times.into());
     let patterns = vec![tool.to_owned()];
     Ask { permission: "doom_loop".to_owned(), always: patterns.clone(), patterns, metadata }
 }

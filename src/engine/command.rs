@@ -79,18 +79,13 @@ pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Called>, 
         Invocation::None => return Ok(None),
         Invocation::Slash => {
             let (typed, others) = split(&loaded.config.directory, &input.parts);
-            let Some(rest) = typed.trim_start().strip_prefix('/') else { return Ok(None) };
-            let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-            if !loaded.commands.contains_key(name) {
-                return Ok(None);
-            }
-            (name.to_owned(), arguments.trim().to_owned(), typed, others)
+            let Some((name, arguments)) = called(loaded, &typed) else { return Ok(None) };
+            (name.to_owned(), arguments.to_owned(), typed, others)
         }
         Invocation::Named(name) => {
             let (words, others) = split(&loaded.config.directory, &input.parts);
-            let arguments = words.trim().to_owned();
-            let typed = format!("/{name} {arguments}");
-            (name, arguments, typed.trim_end().to_owned(), others)
+            let typed = format!("/{name} {words}").trim_end().to_owned();
+            (name, words, typed, others)
         }
     };
     let Some(command) = loaded.commands.get(&name).cloned() else {
@@ -111,6 +106,22 @@ pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Called>, 
         input.model = model.or(input.model.take());
     }
     Ok(Some(Called { command, arguments, typed, others, is_subtask }))
+}
+
+/// The command that words call and what stands behind its name: of several names that they begin with, the longest.
+fn called<'a>(loaded: &Loaded, words: &'a str) -> Option<(&'a str, &'a str)> {
+    let rest = words.trim_start().strip_prefix('/')?;
+    // A name may have spaces: a file's may.
+    let is_called = |name: &&String| {
+        rest.strip_prefix(name.as_str())
+            .is_some_and(|behind| behind.is_empty() || behind.starts_with(char::is_whitespace))
+    };
+    let n_bytes = loaded.commands.keys().filter(is_called).map(String::len).max()?;
+    let (name, arguments) = rest.split_at_checked(n_bytes)?;
+    let mut behind = arguments.chars();
+    // One space or line break parts them; all behind it is as it was typed.
+    behind.next();
+    Some((name, behind.as_str()))
 }
 
 fn model(loaded: &Loaded, command: &Command, text: &str) -> Result<ModelRef, EngineError> {
@@ -181,7 +192,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
     let mut parts = Vec::new();
     let pieces = match &command.body {
         // A skill is read, not carried out: whoever wrote it is not who wrote the project's commands.
-        Body::Skill(_) => template::unfilled(text, &arguments),
+        Body::Skill(_) => template::expand_words(&text, &arguments),
         Body::Template(_) | Body::Compact | Body::Own(_) => {
             let pieces = template::expand(&text, &arguments);
             parts = mentioned_files(cx, &pieces, &rules).await;
@@ -212,6 +223,15 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         }
     };
     parts.extend(others);
+    let is_file = |part: &PromptPart| matches!(part, PromptPart::File(_) | PromptPart::Document { .. });
+    if text.trim().is_empty() && !parts.iter().any(is_file) {
+        let text = format!(
+            "/{} comes to an empty message, so the model was not asked. Type behind it what it is to say.",
+            command.name
+        );
+        own::say(cx, state, text).await?;
+        return Ok(Begun::Ended(StopReason::EndTurn));
+    }
     if is_subtask {
         return subtask(cx, state, &command, text, parts).await;
     }

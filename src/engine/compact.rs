@@ -13,7 +13,7 @@ use windlass_protocol::opencode::{
 use super::{
     EngineError,
     command::own,
-    revert,
+    prompt, revert,
     session::StopReason,
     state::{Journal, SessionState},
     step,
@@ -31,8 +31,6 @@ const TAIL_TURNS: usize = 2;
 /// Between these is what is kept, in tokens, unless `compaction.preserve_recent_tokens` says otherwise.
 const MIN_TAIL: u64 = 2000;
 const MAX_TAIL: u64 = 15_000;
-/// Tokens of an answer when the model's own limit is larger or not known.
-const MAX_OUTPUT: u64 = 32_000;
 
 /// What the model reads of a conversation: from the last summary on, with what was kept beside it.
 pub fn visible(history: &[MessageWithParts]) -> Vec<&MessageWithParts> {
@@ -96,9 +94,11 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Resul
     let agent = cx.loaded.agent("compaction").unwrap_or(&cx.agent).clone();
     let model = agent.model.as_ref().and_then(|it| cx.loaded.catalog.find(it)).unwrap_or(&cx.model).clone();
     let n_before = state.history.len().saturating_sub(1);
+    let max_output = prompt::max_output(&cx.loaded.config);
     let Plan { text, tail_start } = {
         let before = visible(&state.history[..n_before]);
-        let settings = Settings::new(cx.loaded.config.raw.get("compaction"), &cx.model);
+        let configured = cx.loaded.config.raw.get("compaction");
+        let settings = Settings::new(configured, &cx.model, max_output);
         match plan(&before, &settings, wish) {
             Some(plan) => plan,
             None => {
@@ -121,7 +121,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Resul
         messages: vec![PromptMessage::User(vec![UserContent::Text(Cow::Owned(text))])],
         temperature: agent.temperature.filter(|_| model.takes_temperature),
         top_p: agent.top_p,
-        max_output_tokens: (model.limit.output > 0).then(|| model.limit.output.min(MAX_OUTPUT)),
+        max_output_tokens: (model.limit.output > 0).then(|| model.limit.output.min(max_output)),
         options: agent.options.clone(),
         ..Prompt::default()
     };
@@ -151,11 +151,11 @@ struct Settings {
 }
 
 impl Settings {
-    fn new(configured: Option<&Value>, model: &Model) -> Self {
+    fn new(configured: Option<&Value>, model: &Model, max_output: u64) -> Self {
         let number = |key: &str| configured.and_then(|it| it.get(key)).and_then(Value::as_u64);
         let output = match model.limit.output {
-            0 => MAX_OUTPUT,
-            limit => limit.min(MAX_OUTPUT),
+            0 => max_output,
+            limit => limit.min(max_output),
         };
         let usable = match model.limit.input {
             Some(input) => input.saturating_sub(number("reserved").unwrap_or(output.min(20_000))),

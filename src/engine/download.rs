@@ -87,15 +87,39 @@ pub async fn limited<T>(fetching: impl Future<Output = Result<T, String>>) -> Re
 
 /// The bytes behind a URL; else why there are none.
 pub async fn get(client: &http::Client, url: Url, max_bytes: usize) -> Result<Vec<u8>, String> {
+    fetch(client, url, None, max_bytes).await
+}
+
+/// Like [`get`], with headers. Redirects are not followed, as the headers may hold a key.
+pub async fn get_with(
+    client: &http::Client,
+    url: Url,
+    headers: &[(String, String)],
+    max_bytes: usize,
+) -> Result<Vec<u8>, String> {
+    fetch(client, url, Some(headers), max_bytes).await
+}
+
+async fn fetch(
+    client: &http::Client,
+    url: Url,
+    headers: Option<&[(String, String)]>,
+    max_bytes: usize,
+) -> Result<Vec<u8>, String> {
     // Reads the system's certificates when it is the first.
     let client = client.clone();
     let client = tokio::task::spawn_blocking(move || client.reqwest()).await;
     let client = client.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     let mut url = checked(url)?;
     for _ in 0..=MAX_REDIRECTS {
-        let mut response = client.get(url.clone()).send().await.map_err(http::causes)?;
+        let mut request = client.get(url.clone());
+        for (name, value) in headers.into_iter().flatten() {
+            request = request.header(name, value);
+        }
+        let mut response = request.send().await.map_err(http::causes)?;
         let status = response.status();
         if status.is_redirection()
+            && headers.is_none()
             && let Some(target) = response.headers().get(LOCATION).and_then(|it| it.to_str().ok())
         {
             let next = url.join(target).map_err(|error| format!("it redirects to no URL ({error})"))?;

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     base::{lock::lock, watch::Stamp},
+    config::Warning,
     library::{self, Instructions},
 };
 
@@ -18,7 +19,7 @@ impl Engine {
     /// What a directory's files say now, without starting its services. What is wrong in them is logged.
     pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
         let loaded = self.inspect_files(directory).await?;
-        loaded.log_problems();
+        loaded.log_problems(&[]);
         Ok(loaded)
     }
 
@@ -52,7 +53,8 @@ impl Engine {
             return Ok(workspace);
         }
         let reading = self.read(directory).await?;
-        reading.loaded.log_problems();
+        let known = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
+        reading.loaded.log_problems(known.as_ref().map_or(&[], |known| known.warnings.as_slice()));
         self.refresh(&reading.loaded);
         let workspace = {
             let mut workspaces = lock(&self.0.workspaces);
@@ -94,6 +96,16 @@ impl Engine {
         let pages = self.0.pages.get(&library::instruction_urls(&loaded.config)).await;
         let loaded = loaded.clone();
         let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config, &pages));
+        read.await.unwrap_or_default()
+    }
+
+    /// What of a directory's instructions would not reach a model; its pages are asked for only when they are wanted.
+    pub async fn instruction_problems(&self, loaded: &Arc<Loaded>, with_pages: bool) -> Vec<Warning> {
+        if with_pages {
+            return self.read_instructions(loaded).await.warnings;
+        }
+        let loaded = loaded.clone();
+        let read = tokio::task::spawn_blocking(move || library::instruction_problems(&loaded.config));
         read.await.unwrap_or_default()
     }
 }

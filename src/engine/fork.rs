@@ -10,17 +10,18 @@ use windlass_protocol::opencode::{
     session::{Session, SessionTime},
 };
 
-use super::{Engine, EngineError, EngineErrorKind, project, revert};
+use super::{Engine, EngineError, EngineErrorKind, limits::Limits, project, revert};
 use crate::{
     base::{clock, ids},
     storage::Write,
 };
 
 /// Makes a session that begins with everything said so far; what is undone stays behind, and so do the session's own
-/// rules, its list and its costs.
+/// rules, its list and its costs. What is above the session limits the copy too: as it is now, for ever.
 pub async fn fork(
     engine: &Engine,
     info: &Session,
+    limits: &Limits,
     history: &[MessageWithParts],
 ) -> Result<Session, EngineError> {
     let now = clock::now_ms();
@@ -36,6 +37,7 @@ pub async fn fork(
         tokens: Tokens::default(),
         summary: None,
         permission: None,
+        limits: limits.levels(),
         revert: None,
         time: SessionTime { created: now, updated: now, compacting: None, archived: None },
         ..info.clone()

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule};
 
 use super::{
-    Engine, EngineError, NewSession, project, prompt, session::SessionCx, state::SessionState, subtask,
-    toolbox::Toolbox, turn::TurnCx,
+    Engine, EngineError, NewSession, project, prompt, questions, session::SessionCx, state::SessionState,
+    subtask, toolbox::Toolbox, turn::TurnCx,
 };
 use crate::{
     base::ids,
@@ -32,8 +32,7 @@ pub struct AgentView {
     pub system: Vec<String>,
     /// Files and pages among the instructions, and the bytes each takes.
     pub instructions: Vec<(String, usize)>,
-    /// Names and first lines.
-    pub tools: Vec<(String, String)>,
+    pub tools: Vec<ToolView>,
     /// The agent's and, where it is a subagent, those of the session it would work in; the last match decides.
     pub rules: Vec<Rule>,
     pub temperature: Option<f64>,
@@ -42,6 +41,15 @@ pub struct AgentView {
     /// Over the model's own.
     pub options: Map<String, Value>,
     pub warnings: Vec<Warning>,
+}
+
+/// A tool that a model is offered.
+pub struct ToolView {
+    pub name: String,
+    /// The first line of what the model reads of it.
+    pub description: String,
+    /// Offered only where a front end has a user to ask, which `windlass run` has not.
+    pub needs_user: bool,
 }
 
 /// Works out what an agent would be sent in a directory, with its own model or another.
@@ -59,7 +67,12 @@ pub async fn inspect(
         Some(reference) => loaded.checked_model(reference)?.clone(),
         None => loaded.model_for(&agent, None).clone(),
     };
-    let Instructions { blocks, warnings } = engine.read_instructions(&loaded).await;
+    // Titles and summaries are asked for with the agent's prompt and nothing else.
+    let is_internal = agent.is_internal();
+    let Instructions { blocks, warnings } = match is_internal {
+        true => Instructions::default(),
+        false => engine.read_instructions(&loaded).await,
+    };
 
     let new = NewSession { directory: directory.to_owned(), ..NewSession::default() };
     let mut info = super::new_info(new, &loaded.config.worktree, project::GLOBAL.to_owned());
@@ -110,11 +123,18 @@ pub async fn inspect(
         is_last: false,
     });
     let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
-    let tools = prompt.tools.iter().map(|tool| (tool.name.to_string(), first_line(&tool.description)));
+    let tools = prompt.tools.iter().map(|tool| ToolView {
+        name: tool.name.to_string(),
+        description: first_line(&tool.description),
+        needs_user: questions::needs_user(&tool.name),
+    });
     let sizes = cx.instructions.iter().map(|block| (block.source.clone(), block.text.len()));
     Ok(AgentView {
         model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
-        system: prompt.system.iter().map(ToString::to_string).collect(),
+        system: match is_internal {
+            true => cx.agent.prompt.iter().cloned().collect(),
+            false => prompt.system.iter().map(ToString::to_string).collect(),
+        },
         instructions: sizes.collect(),
         tools: tools.collect(),
         rules: toolbox.rules().to_vec(),

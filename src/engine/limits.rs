@@ -20,22 +20,33 @@ const OWN: [&str; 2] = ["todowrite", "todoread"];
 pub struct Limits(Vec<Arc<[Rule]>>);
 
 impl Limits {
-    /// The limits of a subagent's session that the user opened by itself: those of the sessions above it, with the
-    /// agents they have now.
+    /// The limits of a subagent's session that the user opened by itself, or of a copy of one: those of the sessions
+    /// above it, with the agents they have now, and those that it was copied with.
     pub async fn of_stored(engine: &Engine, loaded: &Loaded, info: &Session) -> Result<Self, EngineError> {
-        let mut levels = Vec::new();
+        let copied = |session: &Session| -> Vec<Arc<[Rule]>> {
+            session.limits.iter().rev().map(|rules| Arc::from(rules.as_slice())).collect()
+        };
+        let mut levels = copied(info);
         let mut above = info.parent_id.clone();
         while let Some(id) = above.take().filter(|_| levels.len() < MAX_LEVELS) {
             let Some(session) = engine.storage().session(id).await? else { break };
+            let of_copy = copied(&session);
             let agent = session.agent.as_deref().and_then(|name| loaded.agent(name));
-            let mut rules = agent.unwrap_or_else(|| loaded.default_agent()).permission.clone();
+            let agent = agent.unwrap_or_else(|| loaded.default_agent());
+            let mut rules = agent.permission.clone();
             rules.extend(session.permission.into_iter().flatten());
-            impose(&mut rules, &loaded.config.managed);
+            impose(&mut rules, &loaded.config.managed.rules(&agent.name));
             levels.push(Arc::from(rules));
+            levels.extend(of_copy);
             above = session.parent_id;
         }
         levels.reverse();
         Ok(Self(levels))
+    }
+
+    /// The limits as a session keeps them.
+    pub fn levels(&self) -> Vec<Vec<Rule>> {
+        self.0.iter().map(|rules| rules.to_vec()).collect()
     }
 
     /// Whether nothing stands above.

@@ -1,8 +1,7 @@
 //! Agents that a user names by `@` in what they say (facts: OpenCode §6.1). Pure.
 
-use windlass_protocol::opencode::config::AgentMode;
-
 use super::workspace::Loaded;
+use crate::library::Agent;
 
 /// The subagents that a text names, each once, in its order.
 ///
@@ -19,7 +18,8 @@ pub fn subagents(text: &str, loaded: &Loaded) -> Vec<String> {
         // What ends a sentence is not part of a name, unless an agent is named so.
         let word = &rest[..end];
         let bare = word.trim_end_matches(|c: char| c.is_ascii_punctuation());
-        let name = [word, bare].into_iter().find(|name| is_subagent(name, loaded));
+        let name = with_spaces(rest, loaded).into_iter().chain([word, bare]);
+        let name = name.into_iter().find(|name| is_subagent(name, loaded));
         if let Some(name) = name.filter(|name| found.iter().all(|known| known != name)) {
             found.push(name.to_owned());
         }
@@ -27,6 +27,15 @@ pub fn subagents(text: &str, loaded: &Loaded) -> Vec<String> {
     found
 }
 
+/// The longest name of several words that a text begins with: a file's name may have spaces.
+fn with_spaces<'a>(text: &str, loaded: &'a Loaded) -> Option<&'a str> {
+    let begins = |name: &&str| {
+        text.strip_prefix(name).is_some_and(|behind| !behind.starts_with(|c: char| c.is_alphanumeric()))
+    };
+    let names = loaded.agents.iter().map(|agent| agent.name.as_str());
+    names.filter(|name| name.contains(char::is_whitespace)).filter(begins).max_by_key(|name| name.len())
+}
+
 fn is_subagent(name: &str, loaded: &Loaded) -> bool {
-    loaded.agent(name).is_some_and(|agent| agent.mode != AgentMode::Primary && !agent.hidden)
+    loaded.agent(name).is_some_and(Agent::is_subagent)
 }

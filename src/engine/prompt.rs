@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     base::clock,
+    config::Config,
     library::{self, Agent, InstructionBlock},
     provider::{AssistantContent, Media, Model, Prompt, PromptMessage, ToolResult, ToolSpec, UserContent},
 };
@@ -26,7 +27,7 @@ const CLAUDE: &str = include_str!("prompt/claude.txt");
 const GPT: &str = include_str!("prompt/gpt.txt");
 const GEMINI: &str = include_str!("prompt/gemini.txt");
 const LAST_STEP: &str = include_str!("prompt/last_step.txt");
-/// Tokens an answer may have when the model's own limit is larger (facts: OpenCode §6.3).
+/// What holds where the user says nothing (facts: OpenCode §6.3).
 const MAX_OUTPUT: u64 = 32_000;
 
 /// What a prompt is made of.
@@ -44,6 +45,12 @@ pub struct Inputs<'a> {
     pub is_last: bool,
 }
 
+/// Tokens that an answer may have when the model's own limit is larger or not known.
+pub fn max_output(config: &Config) -> u64 {
+    let named = config.environment.get("OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX");
+    named.and_then(|number| number.parse().ok()).filter(|number| *number > 0).unwrap_or(MAX_OUTPUT)
+}
+
 /// The request for the next step.
 pub fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
     let mut messages = history(inputs);
@@ -57,7 +64,7 @@ pub fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
         top_p: inputs.agent.top_p,
         max_output_tokens: match inputs.model.limit.output {
             0 => None,
-            limit => Some(limit.min(MAX_OUTPUT)),
+            limit => Some(limit.min(max_output(&inputs.loaded.config))),
         },
         options: options(inputs.agent, inputs.model, inputs.variant),
         cache_key: Some(inputs.state.info.id.as_str()),

@@ -50,6 +50,11 @@ pub fn is_offered(tool: &str, cx: &TurnCx<'_>, state: &SessionState) -> bool {
     }
 }
 
+/// Whether a tool is of use only where the user can be asked.
+pub fn needs_user(tool: &str) -> bool {
+    matches!(tool, "question" | "plan_enter" | "plan_exit")
+}
+
 /// See the module's comment. Cloning it shares it.
 #[derive(Clone)]
 pub struct Questions {

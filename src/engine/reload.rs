@@ -47,9 +47,7 @@ impl Engine {
         let before = workspace.loaded();
         // A model that was chosen in one session meanwhile is not forced on the others.
         loaded.last_used.clone_from(&before.last_used);
-        for warning in loaded.warnings.iter().filter(|it| !before.warnings.contains(it)) {
-            tracing::warn!("{warning}");
-        }
+        loaded.log_problems(&before.warnings);
         self.exchange(workspace, reading);
         // A key that was added may be an organisation's.
         self.fetch_and_read_again(true);

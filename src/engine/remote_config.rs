@@ -2,8 +2,10 @@
 
 use std::{path::Path, time::Duration};
 
+use reqwest::Url;
 use tokio::time::timeout;
 
+use super::download;
 use crate::{
     config::{
         Environment,
@@ -81,24 +83,8 @@ async fn get(client: &http::Client, url: &str, headers: &[(String, String)]) -> 
     if !remote::is_trusted(url) {
         return Err(format!("{url} is neither https nor this machine"));
     }
-    // Building the client reads the system's certificates.
-    let client = client.clone();
-    let client =
-        tokio::task::spawn_blocking(move || client.reqwest()).await.map_err(|error| error.to_string())?;
-    let mut request = client.map_err(|error| error.to_string())?.get(url);
-    for (name, value) in headers {
-        request = request.header(name, value);
-    }
-    let mut response = request.send().await.map_err(|error| format!("{url}: {error}"))?;
-    if !response.status().is_success() {
-        return Err(format!("{url} answered {}", response.status()));
-    }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| format!("{url}: {error}"))? {
-        body.extend_from_slice(&chunk);
-        if body.len() > MAX_BYTES {
-            return Err(format!("{url} is larger than 1 MiB"));
-        }
-    }
-    String::from_utf8(body).map_err(|_| format!("{url} is not text in UTF-8"))
+    let address = Url::parse(url).map_err(|error| format!("{url}: it is not a URL ({error})"))?;
+    let bytes = download::get_with(client, address, headers, MAX_BYTES).await;
+    let bytes = bytes.map_err(|reason| format!("{url}: {reason}"))?;
+    String::from_utf8(bytes).map_err(|_| format!("{url} is not text in UTF-8"))
 }

@@ -298,6 +298,10 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
     };
     let mut title = turn::TitleTask::default();
     loop {
+        // What the user chose since the last turn holds for the prompts that came before it and have not begun.
+        if !inbox.waiting.is_empty() {
+            inbox.apply_settings(&cx, &mut state, None).await;
+        }
         let command = tokio::select! {
             command = inbox.next() => command,
             () = tokio::time::sleep(IDLE) => {

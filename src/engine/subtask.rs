@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
-    config::AgentMode,
     event::{EventPayload, SessionInfo},
     id::SessionId,
     message::{Message, MessageWithParts, ModelRef, Tokens},
@@ -16,7 +15,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Engine, EngineError, PromptInput, PromptPart, StopReason, TurnOutcome,
+    Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome,
     limits::Limits,
     project,
     toolbox::TaskCall,
@@ -62,7 +61,7 @@ pub struct Ended {
 
 /// The subagents that a session's rules let it start, a line each; empty when there are none.
 pub fn offered(loaded: &Loaded, rules: &[Rule]) -> String {
-    let agents = loaded.agents.iter().filter(|agent| is_subagent(agent));
+    let agents = loaded.agents.iter().filter(|agent| agent.is_subagent());
     let agents = agents.filter(|agent| permission::evaluate("task", &agent.name, rules) != Action::Deny);
     let lines = agents.map(|agent| {
         let description = agent.description.as_deref().unwrap_or("Use it when the user names it.");
@@ -75,10 +74,6 @@ pub fn offered(loaded: &Loaded, rules: &[Rule]) -> String {
     }
 }
 
-fn is_subagent(agent: &Agent) -> bool {
-    agent.mode != AgentMode::Primary && !agent.hidden
-}
-
 /// Runs a task to its end. `show` is given the call's metadata as soon as the child session is known.
 ///
 /// Dropping the future cancels the subagent.
@@ -88,15 +83,14 @@ pub async fn run(
     show: impl Fn(Map<String, Value>),
 ) -> Result<Ended, ToolError> {
     let agent =
-        parent.loaded.agent(&request.agent).filter(|agent| is_subagent(agent) || parent.task.is_some());
+        parent.loaded.agent(&request.agent).filter(|agent| agent.is_subagent() || parent.task.is_some());
     let agent = agent.ok_or_else(|| {
         ToolError::Model(format!("Unknown agent type: {} is not a valid agent type", request.agent))
     })?;
     check_depth(parent).await?;
     let wanted = parent.task.as_ref().and_then(|task| task.model.clone());
     let model = wanted.or(agent.model.clone()).unwrap_or_else(|| parent.model.clone());
-    let child = open(parent, agent, &request).await?;
-    let cancel = CancelOnDrop { engine: parent.engine.clone(), id: child.id.clone() };
+    let (child, cancel) = open(parent, agent, &request).await?;
     let metadata = json!({
         "parentSessionId": parent.info.id, "sessionId": child.id,
         "model": { "modelID": model.model_id, "providerID": model.provider_id },
@@ -195,8 +189,12 @@ async fn check_depth(parent: &Parent) -> Result<(), ToolError> {
     }
 }
 
-/// The child session: the one of an earlier task of this parent, or a new one.
-async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Session, ToolError> {
+/// The child session, the one of an earlier task of this parent or a new one, and what closes it.
+async fn open(
+    parent: &Parent,
+    agent: &Agent,
+    request: &Subtask,
+) -> Result<(Session, CancelOnDrop), ToolError> {
     let engine = &parent.engine;
     let stored = |error: StorageError| internal(error.into());
     let earlier = match request.task_id.as_deref().and_then(|id| SessionId::parse(id).ok()) {
@@ -204,29 +202,38 @@ async fn open(parent: &Parent, agent: &Agent, request: &Subtask) -> Result<Sessi
         None => None,
     };
     let earlier = earlier.filter(|session| session.parent_id.as_ref() == Some(&parent.info.id));
-    let (info, event): (Session, fn(SessionInfo) -> EventPayload) = match earlier {
-        Some(mut session) => {
-            // What the parent may not do today counts, not what it might not when the task began.
-            session.permission = Some(inherited(&parent.rules, agent, &parent.loaded.config));
-            engine.storage().apply(vec![Write::Session(Box::new(session.clone()))]).await.map_err(stored)?;
-            (session, EventPayload::SessionUpdated)
-        }
-        None => {
-            let session = new_session(parent, agent, &request.description);
-            engine.storage().create_session(session.clone()).await.map_err(stored)?;
-            (session, EventPayload::SessionCreated)
-        }
-    };
+    let is_new = earlier.is_none();
+    let mut info = earlier.unwrap_or_else(|| new_session(parent, agent, &request.description));
     let limits = parent.limits.below(&parent.rules);
-    if !engine.register_child(&info.id, parent.workspace.clone(), parent.mcp.clone(), limits) {
-        return Err(ToolError::Model(format!(
-            "The task {} is still being worked on, or the user has opened it; wait for its result before you give \
-             it more to do, or begin another task.",
-            info.id
-        )));
-    }
+    engine
+        .register_child(&info.id, parent.workspace.clone(), parent.mcp.clone(), limits)
+        .map_err(|in_use| ToolError::Model(taken(&info.id, in_use)))?;
+    let cancel = CancelOnDrop { engine: engine.clone(), id: info.id.clone() };
+    let event: fn(SessionInfo) -> EventPayload = if is_new {
+        engine.storage().create_session(info.clone()).await.map_err(stored)?;
+        EventPayload::SessionCreated
+    } else {
+        // What the parent may not do today counts, not what it might not when the task began.
+        info.permission = Some(inherited(&parent.rules, agent, &parent.loaded.config));
+        engine.storage().apply(vec![Write::Session(Box::new(info.clone()))]).await.map_err(stored)?;
+        EventPayload::SessionUpdated
+    };
     engine.bus().publish(event(SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) }));
-    Ok(info)
+    Ok((info, cancel))
+}
+
+/// What the model reads when a task cannot be given more to do.
+fn taken(id: &SessionId, in_use: InUse) -> String {
+    match in_use {
+        InUse::Works => format!(
+            "The task {id} is still being worked on; wait for its result before you give it more to do, or begin \
+             another task."
+        ),
+        InUse::Opened => format!(
+            "The user has opened the session of the task {id} and goes on with it there, so it cannot be given more to \
+             do from here. Begin another task by leaving task_id out, or ask the user to close that session first."
+        ),
+    }
 }
 
 fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
@@ -243,6 +250,8 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
         tokens: Tokens::default(),
         summary: None,
         permission: Some(inherited(&parent.rules, agent, &parent.loaded.config)),
+        // Those of its parent are found there.
+        limits: Vec::new(),
         revert: None,
         time: SessionTime { created: now, updated: now, compacting: None, archived: None },
         ..parent.info.clone()

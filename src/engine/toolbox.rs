@@ -194,7 +194,7 @@ pub fn rules(cx: &TurnCx<'_>, state: &SessionState, granted: impl IntoIterator<I
     let mut rules = cx.agent.permission.clone();
     rules.extend(state.info.permission.iter().flatten().cloned());
     rules.extend(granted);
-    impose(&mut rules, &cx.loaded.config.managed);
+    impose(&mut rules, &cx.loaded.config.managed.rules(&cx.agent.name));
     rules
 }
 

@@ -130,7 +130,8 @@ async fn drive(
     let chosen = of_command.or(input.model.as_ref().and_then(|model| model.variant.as_deref()));
     let variant = loaded.variant_for(&agent, &model, chosen);
     // Who gives a task says what is above; who opens a subagent's session by itself does not.
-    let limits = match session.limits.is_empty() && state.info.parent_id.is_some() {
+    let is_limited = state.info.parent_id.is_some() || !state.info.limits.is_empty();
+    let limits = match session.limits.is_empty() && is_limited {
         true => Limits::of_stored(&session.engine, &loaded, &state.info).await?,
         false => session.limits.clone(),
     };

@@ -108,6 +108,8 @@ pub struct Loaded {
     pub catalog: Catalog,
     /// The model used last in any session, if it still exists.
     pub last_used: Option<ModelRef>,
+    /// Directories of a marketplace's agents, there or not.
+    pub market: Vec<PathBuf>,
     /// What was ignored, for the user to see.
     pub warnings: Vec<Warning>,
 }
@@ -240,13 +242,15 @@ impl Loaded {
         warnings.extend(more);
         let (agents, more) = library::agents(&config, &skills);
         warnings.extend(more);
-        let commands = library::commands::commands(&config, &skills);
+        let (commands, more) = library::commands::commands(&config, &skills);
+        warnings.extend(more);
         let (catalog, more) = catalog::resolve(&config, &credentials);
         warnings.extend(more);
         warnings.extend(agents.iter().filter_map(|agent| missing_model(agent, &catalog)));
         sources::locate(&mut warnings, &layers);
+        let market = layers::market_directories(&config.environment, &layers);
         let last_used = super::state_file::last_used_model(paths);
-        Self { config, agents, skills, commands, catalog, last_used, warnings }
+        Self { config, agents, skills, commands, catalog, last_used, market, warnings }
     }
 
     /// The MCP servers that are switched on.
@@ -259,11 +263,13 @@ impl Loaded {
     pub(super) fn sources(&self) -> Vec<Target> {
         let keys = [self.config.paths.auth(), self.config.paths.opencode_auth()];
         let files = self.config.watched.iter().cloned().chain(keys).map(Target::File);
-        files.chain(library::sources(&self.config)).collect()
+        let market = self.market.iter().cloned().map(Target::Tree);
+        files.chain(library::sources(&self.config)).chain(market).collect()
     }
 
-    pub(super) fn log_problems(&self) {
-        for warning in &self.warnings {
+    /// Logs what is wrong and was not known before.
+    pub(super) fn log_problems(&self, known: &[Warning]) {
+        for warning in self.warnings.iter().filter(|it| !known.contains(it)) {
             tracing::warn!("{warning}");
         }
         for note in &self.config.notes {

@@ -44,7 +44,7 @@ pub(super) fn agents(config: &Config, skills: &[Skill]) -> (Vec<Agent>, Vec<Warn
     let mut agents: Vec<Agent> = agents.into_values().collect();
     for agent in &mut agents {
         keep_tool_output_readable(agent, config);
-        impose(&mut agent.permission, &config.managed);
+        impose(&mut agent.permission, &config.managed.rules(&agent.name));
         agent.permission.shrink_to_fit();
     }
     let (default, warning) = default_agent(&agents, config);
@@ -143,7 +143,7 @@ fn built_in(config: &Config, readable: &[Rule]) -> Vec<Agent> {
         ),
         described(
             prompted(
-                agent("general", AgentMode::Subagent, &[deny("todowrite")], &[]),
+                agent("general", AgentMode::Subagent, &[deny("todowrite"), deny("todoread")], &[]),
                 include_str!("prompts/general.txt"),
             ),
             "Carries out a research question or a task of several steps on its own. \
@@ -269,8 +269,8 @@ fn configure(agent: &mut Agent, agent_config: &AgentConfig, config: &Config) {
     agent.color = color.clone().or(agent.color.take());
     agent.steps = steps.or(agent.steps);
     agent.options.extend(options.clone());
-    let tools = tools.iter().flatten().map(|(tool, is_enabled)| (tool.as_str(), *is_enabled));
-    agent.permission.extend(rules_from_tools(tools));
+    let tools = tools.iter().flat_map(|switches| &switches.0);
+    agent.permission.extend(rules_from_tools(tools.map(|(tool, is_enabled)| (tool.as_str(), *is_enabled))));
     if let Some(permission) = permission {
         agent.permission.extend(read_rules(permission, &config.environment.home).0);
     }

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use crate::config::Config;
+use windlass_protocol::opencode::config::CommandConfig;
+
+use crate::config::{Config, Warning, check::name_problem};
 
 use super::skills::Skill;
 
@@ -73,32 +75,64 @@ impl Command {
     }
 }
 
-/// Every command by name. A command of the configuration takes the place of a built-in one; a skill takes nobody's.
-pub fn commands(config: &Config, skills: &[Skill]) -> BTreeMap<String, Command> {
+/// Every command by name, and what is wrong with those of the configuration.
+///
+/// A command of the configuration takes the place of a built-in one; without a template it says how the built-in prompt
+/// is carried out. A skill takes nobody's.
+pub fn commands(config: &Config, skills: &[Skill]) -> (BTreeMap<String, Command>, Vec<Warning>) {
+    let mut warnings = Vec::new();
     let mut commands: BTreeMap<String, Command> =
         built_in().into_iter().map(|command| (command.name.clone(), command)).collect();
     for (name, command_config) in &config.commands {
-        let command = Command {
-            name: name.clone(),
-            description: command_config.description.clone().unwrap_or_default(),
-            source: Source::Config,
-            body: Body::Template(command_config.template.clone()),
-            agent: command_config.agent.clone(),
-            model: command_config.model.clone(),
-            variant: command_config.variant.clone(),
-            subtask: command_config.subtask,
-        };
-        commands.insert(name.clone(), command);
+        if let Some(template) = &command_config.template {
+            let body = Body::Template(template.clone());
+            let command = Command { source: Source::Config, ..command(name, "", body) };
+            commands.insert(name.clone(), configured(command, command_config));
+            continue;
+        }
+        match commands.remove(name) {
+            Some(built_in @ Command { body: Body::Template(_), .. }) => {
+                commands.insert(name.clone(), configured(built_in, command_config));
+            }
+            other => {
+                let rest = if other.is_some() { "; the built-in command stays" } else { "" };
+                commands.extend(other.map(|command| (name.clone(), command)));
+                warnings.push(Warning {
+                    source: format!("command.{name}"),
+                    line: None,
+                    column: None,
+                    message: format!(
+                        "is left out: it has no `template`, which is what it says to the model{rest}"
+                    ),
+                });
+            }
+        }
     }
     for skill in skills {
         // The built-in skill is a manual, full of what a template means something by.
         let Some(location) = &skill.location else { continue };
+        // Any text may name a skill, but not everything can be typed behind a slash.
+        if name_problem(&skill.name).is_some() {
+            continue;
+        }
         commands.entry(skill.name.clone()).or_insert_with(|| {
             let body = Body::Skill(location.clone());
             Command { source: Source::Skill, ..command(&skill.name, &skill.description, body) }
         });
     }
-    commands
+    (commands, warnings)
+}
+
+/// A command with what the configuration says of it beside its template.
+fn configured(command: Command, config: &CommandConfig) -> Command {
+    Command {
+        description: config.description.clone().unwrap_or(command.description),
+        agent: config.agent.clone().or(command.agent),
+        model: config.model.clone().or(command.model),
+        variant: config.variant.clone().or(command.variant),
+        subtask: config.subtask.or(command.subtask),
+        ..command
+    }
 }
 
 fn built_in() -> Vec<Command> {
@@ -118,7 +152,11 @@ fn built_in() -> Vec<Command> {
         },
         command("compact", "Summarise the conversation and go on from the summary", Body::Compact),
         own("help", "List the commands", Own::Help),
-        own("undo", "Take the last prompt and its answers out of the conversation", Own::Undo),
+        own(
+            "undo",
+            "Take the last prompt and its answers out of the conversation; files stay as they are",
+            Own::Undo,
+        ),
         own("redo", "Put back what undo took out", Own::Redo),
         own("fork", "Copy the conversation so far into a new session", Own::Fork),
         own("status", "Show the session, its model and agent, what it cost, and MCP servers", Own::Status),

@@ -25,20 +25,23 @@ const MAX_TOTAL_BYTES: usize = 512 * 1024;
 /// Files and pages in all.
 const MAX_FILES: usize = 100;
 
+/// Why a directory or a pipe is no instruction file.
+const NOT_A_FILE: &str = "it is not a regular file";
+
 /// Directory entries one pattern may look at.
 const MAX_ENTRIES: usize = 20_000;
 
 /// See [`super::instructions`].
 pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
-    let files = global(config).into_iter().chain(project(config)).map(Source::File);
-    let mut sources: Vec<Source> = files.collect();
+    let mut acc = Instructions::default();
+    let files: Vec<PathBuf> = global(config, &mut acc).into_iter().chain(project(config, &mut acc)).collect();
+    let mut sources: Vec<Source> = files.into_iter().map(Source::File).collect();
     for instruction in &config.instructions {
         match is_url(&instruction.pattern) {
             true => sources.push(Source::Page(instruction.pattern.clone())),
             false => sources.extend(named(config, instruction).into_iter().map(Source::File)),
         }
     }
-    let mut acc = Instructions::default();
     let mut left = MAX_TOTAL_BYTES;
     let mut seen = HashSet::new();
     for source in sources.into_iter().filter(|source| seen.insert(source.clone())) {
@@ -50,7 +53,7 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
             Ok(Some(text)) => text,
             Ok(None) => continue,
             Err(reason) => {
-                acc.warn(&name, format!("is left out of the instructions: {reason}"));
+                acc.leave_out(&name, &reason);
                 continue;
             }
         };
@@ -59,7 +62,7 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
                 0 => format!("those before it fill the {} KiB there are", MAX_TOTAL_BYTES / 1024),
                 _ => format!("there are more than {MAX_FILES}"),
             };
-            acc.warn(&name, format!("is left out of the instructions: {reason}"));
+            acc.leave_out(&name, &reason);
             continue;
         }
         let kept = text::head(&kept, left);
@@ -73,6 +76,19 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
 }
 
 impl Instructions {
+    fn leave_out(&mut self, source: &str, reason: &str) {
+        self.warn(source, format!("is left out of the instructions: {reason}"));
+    }
+
+    /// Whether this is a file to read; something else of its name is told, and does not stand in another's way.
+    fn takes(&mut self, file: &Path) -> bool {
+        let kind = kind(file);
+        if kind == Kind::Other {
+            self.leave_out(&file.display().to_string(), NOT_A_FILE);
+        }
+        kind == Kind::File
+    }
+
     fn warn(&mut self, source: &str, message: String) {
         self.warnings.push(Warning { source: source.to_owned(), line: None, column: None, message });
     }
@@ -116,7 +132,7 @@ fn text_of(file: &Path) -> Result<Option<Text>, String> {
         // Opening a pipe would block, reading a device might never end.
         let metadata = fs::metadata(file)?;
         if !metadata.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
+            return Err(io::Error::other(NOT_A_FILE));
         }
         let mut bytes = Vec::new();
         fs::File::open(file)?.take(MAX_BYTES as u64 + 4).read_to_end(&mut bytes)?;
@@ -148,11 +164,11 @@ fn cut(content: &str, n_bytes: usize) -> Option<Text> {
     (!is_empty).then(|| Text { kept: text::head(content, MAX_BYTES).to_owned(), n_bytes })
 }
 
-fn global(config: &Config) -> Option<PathBuf> {
-    let own_directory = config.environment.get("OPENCODE_CONFIG_DIR").map(PathBuf::from);
+fn global(config: &Config, acc: &mut Instructions) -> Option<PathBuf> {
     let claude = reads_claude_files(config).then(|| config.environment.home.join(".claude/CLAUDE.md"));
-    let agents = own_directory.into_iter().chain([config.paths.opencode_config.clone()]);
-    agents.map(|directory| directory.join("AGENTS.md")).chain(claude).find(|file| is_there(file))
+    let home = config.environment.home.join(".opencode");
+    let agents = config.named_directory().into_iter().chain([config.paths.opencode_config.clone(), home]);
+    agents.map(|directory| directory.join("AGENTS.md")).chain(claude).find(|file| acc.takes(file))
 }
 
 /// Names of a project's instruction files in the order they are tried; none when they are switched off.
@@ -165,23 +181,34 @@ pub(super) fn project_names(config: &Config) -> Vec<&'static str> {
 }
 
 /// Every file of the first name that is found anywhere on the way from the directory up to the worktree.
-fn project(config: &Config) -> Vec<PathBuf> {
-    let mut upwards: Vec<&Path> = upwards(config).collect();
+fn project(config: &Config, acc: &mut Instructions) -> Vec<PathBuf> {
+    let mut upwards = config.upwards();
     upwards.reverse();
     project_names(config)
         .into_iter()
         .map(|name| {
-            upwards.iter().map(|directory| directory.join(name)).filter(|file| is_there(file)).collect()
+            upwards.iter().map(|directory| directory.join(name)).filter(|file| acc.takes(file)).collect()
         })
         .find(|files: &Vec<PathBuf>| !files.is_empty())
         .unwrap_or_default()
 }
 
-/// Whether something of a file's kind has this name; a link that leads nowhere is worth a warning.
-fn is_there(file: &Path) -> bool {
+/// What has a file's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Also what cannot be reached, such as a link that leads nowhere: reading it says why.
+    File,
+    Other,
+    Missing,
+}
+
+fn kind(file: &Path) -> Kind {
     match fs::metadata(file) {
-        Ok(metadata) => metadata.is_file(),
-        Err(_) => file.symlink_metadata().is_ok(),
+        Ok(metadata) if metadata.is_file() => Kind::File,
+        Ok(_) => Kind::Other,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Kind::File,
+        Err(_) if file.symlink_metadata().is_ok() => Kind::File,
+        Err(_) => Kind::Missing,
     }
 }
 
@@ -195,14 +222,14 @@ fn named(config: &Config, instruction: &Instruction) -> Vec<PathBuf> {
         return expand(Path::new("/"), rest);
     }
     if config.environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
-        let own_directory = config.environment.get("OPENCODE_CONFIG_DIR").map(PathBuf::from);
+        let own_directory = config.named_directory();
         return expand(own_directory.as_ref().unwrap_or(&config.paths.opencode_config), pattern);
     }
     // Outside a repository "up to the worktree" is the whole disk: too much to walk for a glob.
     let is_whole_disk = config.worktree == Path::new("/") && is_glob(pattern);
     let n_levels = if is_whole_disk { 1 } else { usize::MAX };
     let found: Vec<PathBuf> =
-        upwards(config).take(n_levels).flat_map(|directory| expand(directory, pattern)).collect();
+        config.upwards().iter().take(n_levels).flat_map(|directory| expand(directory, pattern)).collect();
     if found.is_empty() { expand(&instruction.base, pattern) } else { found }
 }
 
@@ -214,7 +241,7 @@ fn expand(directory: &Path, pattern: &str) -> Vec<PathBuf> {
     let n_fixed = parts.iter().take_while(|part| !is_glob(part)).count();
     let root = parts.iter().take(n_fixed).fold(directory.to_owned(), |root, part| root.join(part));
     let Some(searched) = parts.get(n_fixed..).filter(|searched| !searched.is_empty()) else {
-        return if is_there(&root) { vec![root] } else { Vec::new() };
+        return if kind(&root) == Kind::Missing { Vec::new() } else { vec![root] };
     };
     let Ok(glob) = GlobBuilder::new(&searched.join("/")).literal_separator(true).build() else {
         return Vec::new();
@@ -244,11 +271,6 @@ fn reads_claude_files(config: &Config) -> bool {
     !["OPENCODE_DISABLE_CLAUDE_CODE", "OPENCODE_DISABLE_CLAUDE_CODE_PROMPT"]
         .iter()
         .any(|variable| config.environment.is_on(variable))
-}
-
-/// The directory, its parent, and so on up to the worktree.
-fn upwards(config: &Config) -> impl Iterator<Item = &Path> {
-    config.directory.ancestors().take_while(|ancestor| ancestor.starts_with(&config.worktree))
 }
 
 #[cfg(test)]

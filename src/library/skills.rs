@@ -192,9 +192,9 @@ pub fn places(config: &Config) -> Vec<PathBuf> {
     }
     places.extend(names.iter().map(|name| environment.home.join(name)));
     if !environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
-        let ancestors = config.directory.ancestors().take_while(|it| it.starts_with(&config.worktree));
-        let from_root = ancestors.collect::<Vec<_>>().into_iter().rev();
-        places.extend(from_root.flat_map(|ancestor| names.iter().map(move |name| ancestor.join(name))));
+        for ancestor in config.upwards().iter().rev() {
+            places.extend(names.iter().map(|name| ancestor.join(name)));
+        }
     }
     for directory in &config.directories {
         places.extend(["skill", "skills"].map(|name| directory.join(name)));
@@ -280,19 +280,18 @@ fn read(location: &Path) -> Result<Skill, Box<Warning>> {
         }
     };
     let (name, description) = (field("name")?, field("description")?);
-    if !is_valid(&name) {
+    // Lists have a line for each.
+    if name.contains(char::is_control) || name.chars().count() > MAX_NAME_CHARS {
         let (line, column) = front.key_lines.get("/name").copied().unwrap_or((1, 1));
-        let message = format!(
-            "the skill is ignored: its name {name:?} must be one word of at most {MAX_NAME_CHARS} characters, \
-             without slashes"
-        );
+        let message =
+            format!("the skill is ignored: its name must be one line of at most {MAX_NAME_CHARS} characters");
         return Err(at(line, column, message));
     }
     Ok(Skill { name, description, location: Some(location.to_owned()) })
 }
 
-/// Names become permission patterns, slash commands and directories.
-pub fn is_valid(name: &str) -> bool {
+/// Whether a name that a server gives may be one of a directory.
+fn is_valid(name: &str) -> bool {
     let is_bad = |it: char| it.is_whitespace() || it.is_control() || matches!(it, '/' | '\\' | '*' | '?');
     !name.is_empty()
         && name.chars().count() <= MAX_NAME_CHARS

@@ -7,16 +7,23 @@ use std::{
 
 use tree_sitter::{Node, ParseOptions, Parser, Tree};
 
+mod arithmetic;
 mod arity;
 mod command;
+mod feed;
+mod files;
 mod git;
 mod program;
+mod scan;
 mod sed;
+mod values;
 mod variables;
 mod word;
 mod wrapper;
+mod written;
 
-use word::base_name;
+use scan::{Found, HereDocument};
+use word::{Word, base_name};
 
 /// Longer commands are one pattern.
 const MAX_BYTES: usize = 64 * 1024;
@@ -26,6 +33,8 @@ const MAX_PROGRESS_REPORTS: usize = 10_000;
 const MAX_DEPTH: usize = 200;
 /// Shell texts in a line (`bash -c "bash -c …"`).
 const MAX_TEXTS: usize = 64;
+/// Expansions in here-documents that may run something.
+const MAX_EXPANSIONS: usize = 256;
 /// Directories a command may run in, as `cd` and its failure leave it open.
 const MAX_DIRECTORIES: usize = 8;
 
@@ -98,9 +107,9 @@ pub fn refusal(command: &str) -> Option<String> {
 /// that a rule that forbids one of them still meets it.
 pub fn analyse(command: &str) -> Analysis {
     let whole = command.trim();
-    let mut walk =
-        Walk { acc: Analysis::default(), moves: false, defined: HashSet::new(), n_texts: 0, n_nested: 0 };
+    let mut walk = Walk::default();
     walk.text(whole, &vec![String::new()]);
+    walk.acc.is_unknowable |= walk.values.evaluates_input() || walk.files.runs_what_it_writes();
     let mut analysis = walk.acc;
     if analysis.is_unknowable {
         analysis.always.clear();
@@ -176,6 +185,7 @@ struct Source<'a> {
     text: &'a str,
     /// By command: its redirections that stand outside its node.
     redirects: HashMap<usize, Vec<Node<'a>>>,
+    documents: Vec<HereDocument>,
 }
 
 impl<'a> Source<'a> {
@@ -184,12 +194,20 @@ impl<'a> Source<'a> {
     }
 }
 
+#[derive(Default)]
 struct Walk {
     acc: Analysis,
     moves: bool,
+    /// Arrays whose subscripts are texts.
+    associative: HashSet<String>,
     /// Aliases and functions that the line defines.
     defined: HashSet<String>,
+    values: values::Values,
+    files: written::Files,
+    /// What comes down the pipe to what is being read.
+    piped: Option<feed::Piped>,
     n_texts: usize,
+    n_expansions: usize,
     /// Commands around the one that is being noted.
     n_nested: usize,
 }
@@ -215,13 +233,14 @@ impl Walk {
             self.unknowable(text);
             return;
         };
-        let mut source = Source { text, redirects: HashMap::new() };
+        let found = scan::scan(text);
+        let mut source = Source { text, redirects: HashMap::new(), documents: found.documents.clone() };
         if tree.root_node().has_error() {
             self.unknowable(text);
         }
         self.definitions(&source, tree.root_node());
-        self.backquotes(&source, tree.root_node(), directories);
         self.visit(&mut source, tree.root_node(), directories, 0);
+        self.lost(&found, &source, tree.root_node(), directories);
     }
 
     fn unknowable(&mut self, text: &str) {
@@ -232,6 +251,9 @@ impl Walk {
     /// Collects what the text defines: it may be used before it is defined, in a loop.
     fn definitions(&mut self, source: &Source<'_>, root: Node<'_>) {
         each_below(root, |node| match node.kind() {
+            "variable_assignment" => self.held(source, node),
+            "for_statement" => self.looped(source, node),
+            "declaration_command" => self.declared(source, node),
             "function_definition" => {
                 if let Some(name) = node.child_by_field_name("name") {
                     self.defined.insert(source.of(name).to_owned());
@@ -248,25 +270,67 @@ impl Walk {
             }
             _other => {}
         });
-    }
-
-    /// Reads the backquoted commands that the grammar takes for text, in here-documents and expansions.
-    fn backquotes(&mut self, source: &Source<'_>, root: Node<'_>, directories: &Directories) {
-        let mut texts = Vec::new();
         each_below(root, |node| {
-            let is_text = node.child_count() == 0
-                && !matches!(node.kind(), "raw_string" | "ansi_c_string" | "comment" | "`");
-            if is_text && source.of(node).contains('`') && !is_in_quoted_heredoc(source, node) {
-                texts.push(source.of(node));
+            if node.kind() == "command"
+                && name_of(source, node).is_some_and(|name| self.defined.contains(&name))
+            {
+                let mut cursor = node.walk();
+                let parameters = node.children_by_field_name("argument", &mut cursor);
+                let parameters: Vec<Word> = parameters.map(|it| Word::new(source.of(it))).collect();
+                self.positional(&parameters);
             }
         });
-        for text in texts {
-            let pieces = unescaped_pieces(text);
-            self.acc.is_unknowable |= pieces.len().is_multiple_of(2);
-            for inner in pieces.iter().skip(1).step_by(2) {
-                self.text(inner, directories);
+    }
+
+    /// Reads what the grammar takes for text or loses: backquotes within others, here-documents.
+    fn lost(&mut self, found: &Found, source: &Source<'_>, root: Node<'_>, directories: &Directories) {
+        self.acc.is_unknowable |= found.is_open;
+        let mut seen = HashSet::new();
+        each_below(root, |node| {
+            if node.kind() == "command_substitution" {
+                seen.insert(source.of(node).trim_matches('`'));
+            }
+        });
+        for inner in found.backquoted.iter().filter(|inner| !seen.contains(inner.as_str())) {
+            self.text(inner, directories);
+        }
+        for document in found.documents.iter().filter(|document| !document.is_quoted) {
+            for expansion in scan::expansions(&document.body) {
+                self.expansion(expansion, directories);
             }
         }
+    }
+
+    /// Reads an expansion that stands in no command of its own.
+    fn expansion(&mut self, text: &str, directories: &Directories) {
+        if text.starts_with('`') {
+            scan::scan(text).backquoted.iter().for_each(|inner| self.text(inner, directories));
+            return;
+        }
+        if text.starts_with("${") && !text.contains(['(', '`', '@', '!', '[', ':']) {
+            return;
+        }
+        self.n_expansions += 1;
+        let command = format!(": \"{text}\"");
+        let Some(tree) = parse(&command).filter(|_| self.n_expansions <= MAX_EXPANSIONS) else {
+            self.unknowable(text);
+            return;
+        };
+        let root = tree.root_node();
+        self.acc.is_unknowable |= root.has_error();
+        let found = scan::scan(&command);
+        let mut source =
+            Source { text: &command, redirects: HashMap::new(), documents: found.documents.clone() };
+        self.definitions(&source, root);
+        let mut cursor = root.walk();
+        let commands: Vec<Node<'_>> = root.named_children(&mut cursor).collect();
+        for argument in commands {
+            match argument.child_by_field_name("argument") {
+                Some(argument) => drop(self.visit(&mut source, argument, directories, 0)),
+                None => self.acc.is_unknowable = true,
+            }
+        }
+        self.lost(&found, &source, root, directories);
     }
 
     fn visit<'t>(&mut self, source: &mut Source<'t>, node: Node<'t>, at: &Directories, depth: usize) -> Flow {
@@ -279,6 +343,7 @@ impl Walk {
             });
             return Flow::stay(at);
         }
+        self.arithmetic(source, node);
         match node.kind() {
             "command" => {
                 let flow = self.command(source, node, at);
@@ -300,10 +365,15 @@ impl Walk {
             "pipeline" => {
                 let mut any = at.clone();
                 let mut cursor = node.walk();
+                let outer = self.piped.clone();
                 for child in node.named_children(&mut cursor) {
                     // zsh runs the last one itself.
                     merge(&mut any, self.visit(source, child, at, depth + 1).any);
+                    let written = source.text.get(node.start_byte()..child.end_byte()).unwrap_or_default();
+                    let output = self.output_of(source, child);
+                    self.piped = Some(feed::Piped { output, written: written.to_owned() });
                 }
+                self.piped = outer;
                 Flow { success: any.clone(), any }
             }
             "variable_assignment" => {
@@ -396,7 +466,9 @@ impl Walk {
         depth: usize,
     ) -> Flow {
         let mut cursor = node.walk();
-        let redirects: Vec<Node<'t>> = node.children_by_field_name("redirect", &mut cursor).collect();
+        // Here-strings behind a block have no field.
+        let redirects: Vec<Node<'t>> =
+            node.named_children(&mut cursor).filter(|child| child.kind().ends_with("_redirect")).collect();
         let body = node.child_by_field_name("body");
         let mut owner = body;
         while let Some(list) = owner.filter(|body| matches!(body.kind(), "pipeline" | "list")) {
@@ -415,10 +487,20 @@ impl Walk {
                 }
             }
         }
+        let outer = self.piped.clone();
+        let mut feeds = redirects.iter().filter_map(|redirect| self.fed_by(source, *redirect));
+        if let Some(feed) = feeds.next_back().filter(|_| body.is_some_and(|body| body.kind() != "pipeline")) {
+            let output = match feed {
+                feed::Feed::Known(text) => Some(text),
+                feed::Feed::File(_) | feed::Feed::Computed => None,
+            };
+            self.piped = Some(feed::Piped { output, written: String::new() });
+        }
         let flow = match body {
             Some(body) => self.visit(source, body, at, depth + 1),
             None => Flow::stay(at),
         };
+        self.piped = outer;
         let is_list = body.is_some_and(|body| body.kind() == "list");
         for redirect in redirects {
             self.visit(source, redirect, if is_list { &flow.any } else { at }, depth + 1);
@@ -431,29 +513,38 @@ impl Walk {
             return;
         }
         let mut cursor = node.walk();
-        let destinations: Vec<&str> = node
+        let destinations = node
             .children_by_field_name("destination", &mut cursor)
-            .filter(|destination| destination.kind() != "process_substitution")
-            .map(|destination| source.of(destination))
-            .collect();
+            .filter(|destination| destination.kind() != "process_substitution");
+        let destinations = spans(destinations);
+        let destinations = destinations.iter().filter_map(|(start, end)| source.text.get(*start..*end));
         // The grammar counts the arguments behind a redirection to it.
-        if let Some(destination) = destinations.first() {
+        if let Some(destination) = destinations.into_iter().next() {
             self.path(destination, at);
             if source.of(node).contains('>') {
                 self.written(destination, at);
+                let text = destination.to_owned();
+                self.writes(&written::Destination { text, is_tree: false }, at);
             }
         }
     }
 
     fn assignment(&mut self, source: &Source<'_>, node: Node<'_>) {
         let text = source.of(node);
-        let Some((name, value)) = text.split_once('=') else { return };
-        self.assign(name, word::literal(value).as_deref());
-        // `x='$(rm y)'; echo $((x))` runs what is quoted.
-        if value.starts_with(['\'', '$']) && value.contains('\'') && value.contains(['`', '$']) {
-            self.acc.is_unknowable |=
-                word::literal(value).is_none_or(|it| it.contains("$(") || it.contains('`'));
+        let name = text.split('=').next().unwrap_or_default();
+        // `IFS=, read a b` says how that line is split and nothing else.
+        let reads = |command: Node<'_>| name_of(source, command).as_deref() == Some("read");
+        if name == "IFS" && node.parent().filter(|it| it.kind() == "command").is_some_and(reads) {
+            return;
         }
+        self.assignment_of(text);
+    }
+
+    /// `name=value`, as written.
+    fn assignment_of(&mut self, text: &str) {
+        let Some((name, value)) = text.split_once('=') else { return };
+        self.values.hold(name.split(['+', '[']).next().unwrap_or_default(), command::held(value));
+        self.assign(name, word::literal(value).as_deref());
     }
 
     fn assign(&mut self, name: &str, value: Option<&str>) {
@@ -470,39 +561,16 @@ impl Walk {
     }
 }
 
-fn is_in_quoted_heredoc(source: &Source<'_>, node: Node<'_>) -> bool {
-    let mut body = Some(node);
-    while let Some(it) = body.filter(|it| it.kind() != "heredoc_body") {
-        body = it.parent();
-    }
-    let Some(redirect) = body.and_then(|body| body.parent()) else { return false };
-    let mut cursor = redirect.walk();
-    let mut starts = redirect.named_children(&mut cursor).filter(|it| it.kind() == "heredoc_start");
-    starts.any(|start| source.of(start).contains(['\'', '"', '\\']))
-}
-
-/// What stands between backquotes that are not escaped: text and commands in turn.
-fn unescaped_pieces(text: &str) -> Vec<String> {
-    let mut pieces = vec![String::new()];
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        let next = match c {
-            '`' => {
-                pieces.push(String::new());
-                continue;
-            }
-            '\\' => chars.next(),
-            _other => None,
-        };
-        if let Some(piece) = pieces.last_mut() {
-            // Within backquotes an escaped one begins another command.
-            if next != Some('`') {
-                piece.push(c);
-            }
-            piece.extend(next);
+/// Where words stand. Those that touch are one word, which the grammar has split (`$a/$b/c`).
+fn spans<'t>(nodes: impl IntoIterator<Item = Node<'t>>) -> Vec<(usize, usize)> {
+    let mut spans: Vec<(usize, usize)> = Vec::new();
+    for node in nodes {
+        match spans.last_mut().filter(|(_, end)| *end == node.start_byte()) {
+            Some((_, end)) => *end = node.end_byte(),
+            None => spans.push((node.start_byte(), node.end_byte())),
         }
     }
-    pieces
+    spans
 }
 
 fn name_of(source: &Source<'_>, command: Node<'_>) -> Option<String> {

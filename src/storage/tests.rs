@@ -26,6 +26,7 @@ fn session(directory: &str, updated: i64) -> Session {
         tokens: Default::default(),
         summary: None,
         permission: None,
+        limits: Vec::new(),
         revert: None,
         time: SessionTime { created: updated, updated, compacting: None, archived: None },
     }

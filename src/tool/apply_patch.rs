@@ -2,6 +2,8 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -78,8 +80,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         return Err(unverified("the patch changes nothing"));
     }
     let shown: Vec<Value> = plan.changes.iter().map(Change::shown).collect();
-    let relative: Vec<&str> = plan.changes.iter().map(|change| change.to.relative.as_str()).collect();
-    let paths = relative.join(", ");
+    let names: Vec<String> = plan.changes.iter().map(Change::name).collect();
+    let paths = names.join(", ");
     let diff: String = plan.changes.iter().map(|change| change.unified.patch.as_str()).collect();
     let mut patterns: Vec<String> = Vec::new();
     for target in plan.changes.iter().flat_map(|change| [&change.from, &change.to]) {
@@ -156,6 +158,10 @@ struct State {
     now: Option<Vec<u8>>,
     /// The file whose content was moved here.
     moved_from: Option<PathBuf>,
+    /// A section of the patch was about it.
+    is_touched: bool,
+    /// Which file it is, whatever its name.
+    inode: Option<(u64, u64)>,
 }
 
 impl Plan {
@@ -166,10 +172,18 @@ impl Plan {
             match hunk {
                 Hunk::Add { path, content } => {
                     let idx = open(&mut states, &files, path)?;
-                    states[idx].now = Some(content.clone().into_bytes());
+                    let state = &mut states[idx];
+                    // What another section of this patch put there must not vanish unseen.
+                    if state.is_touched && state.now.is_some() {
+                        let path = state.target.path.display();
+                        return Err(unverified(&format!("Cannot add {path}: the patch changes it already")));
+                    }
+                    state.now = Some(content.clone().into_bytes());
+                    state.is_touched = true;
                 }
                 Hunk::Delete { path } => {
                     let idx = open(&mut states, &files, path)?;
+                    states[idx].is_touched = true;
                     if states[idx].now.take().is_none() {
                         let path = states[idx].target.path.display();
                         return Err(unverified(&format!("Failed to read file to delete: {path}")));
@@ -196,12 +210,15 @@ impl Plan {
                             return Err(unverified(&format!("Cannot move {path} to {to}: it exists")));
                         }
                         states[from].now = None;
+                        states[from].is_touched = true;
                         states[to].moved_from = Some(states[from].target.real.clone());
                     }
                     states[to].now = Some(after);
+                    states[to].is_touched = true;
                 }
             }
         }
+        check_places(&states)?;
         Ok(Self::of(states))
     }
 
@@ -250,12 +267,34 @@ fn open(
     let Some((gate, target)) = files.get(name) else {
         return Err(ToolError::Internal(format!("{name} was not resolved")));
     };
-    if let Some(known) = states.iter().position(|state| state.target.real == target.real) {
-        return Ok(known);
+    let inode = fs::metadata(&target.path).ok().map(|it| (it.dev(), it.ino()));
+    for (idx, state) in states.iter().enumerate() {
+        let is_same = state.target.real == target.real || (inode.is_some() && state.inode == inode);
+        if is_same && state.target.path == target.path {
+            return Ok(idx);
+        }
+        if is_same {
+            let (path, other) = (target.path.display(), state.target.path.display());
+            return Err(unverified(&format!("{path} and {other} are the same file; name it in one way")));
+        }
     }
     let before = gate.load(&target.path)?;
-    states.push(State { target: target.clone(), now: before.clone(), before, moved_from: None });
+    let (target, now) = (target.clone(), before.clone());
+    states.push(State { target, now, before, moved_from: None, is_touched: false, inode });
     Ok(states.len() - 1)
+}
+
+/// Refuses a file where another one needs a directory, before or after the patch.
+fn check_places(states: &[State]) -> Result<(), ToolError> {
+    for (file, below) in states.iter().flat_map(|file| states.iter().map(move |below| (file, below))) {
+        let is_below =
+            file.target.real != below.target.real && below.target.real.starts_with(&file.target.real);
+        if is_below && below.now.is_some() && (file.now.is_some() || file.before.is_some()) {
+            let (file, below) = (file.target.path.display(), below.target.path.display());
+            return Err(unverified(&format!("{file} is a file, so {below} cannot be below it")));
+        }
+    }
+    Ok(())
 }
 
 fn updated(path: &Path, bytes: &[u8], chunks: &[patch_text::Chunk]) -> Result<Vec<u8>, ToolError> {
@@ -324,6 +363,14 @@ impl Change {
             shown["after"] = after;
         }
         shown
+    }
+
+    /// As the user is shown it: a file that is moved with the place it comes from.
+    fn name(&self) -> String {
+        match self.kind {
+            Kind::Move => format!("{} → {}", self.from.relative, self.to.relative),
+            Kind::Add | Kind::Update | Kind::Delete => self.to.relative.clone(),
+        }
     }
 
     fn line(&self) -> String {

@@ -116,10 +116,13 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let metadata_output = output.live().to_owned();
     let finished = output.finish().await;
     let mut text = finished.text;
-    if text.is_empty() {
+    let is_silent = text.is_empty();
+    if is_silent {
         text.push_str("(no output)");
     }
     let note = match ending {
+        // Nothing else tells that it failed.
+        Ending::Exited(status) if is_silent => status.and_then(failure),
         Ending::Exited(_) => None,
         Ending::TimedOut(_) => Some(format!(
             "shell tool terminated command after exceeding timeout {timeout_ms} ms. If this command is expected to take longer and is not waiting for interactive input, retry with a larger timeout value in milliseconds."
@@ -148,6 +151,15 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         return Err(ToolError::Cancelled { partial: Some(text) });
     }
     Ok(ToolOutput { title: args.command, output: text, metadata, attachments: Vec::new() })
+}
+
+/// How a command failed, if it did.
+fn failure(status: ExitStatus) -> Option<String> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) | (None, None) => None,
+        (Some(code), _) => Some(format!("exit code {code}")),
+        (None, Some(signal)) => Some(format!("ended by {}", signal_name(signal))),
+    }
 }
 
 fn signal_name(number: i32) -> String {

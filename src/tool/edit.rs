@@ -10,7 +10,7 @@ use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     edit_match,
-    file::{self, BOM, Change, ReadGate},
+    file::{self, BOM, Change, LineEnds, ReadGate},
     object, path,
 };
 
@@ -81,12 +81,18 @@ pub(super) fn edited(
         Some(body) => (BOM, body),
         None => ("", text),
     };
-    let is_crlf = body.contains("\r\n");
-    let with_line_ends = |given: &str| {
-        let given = given.strip_prefix(BOM).unwrap_or(given).replace("\r\n", "\n");
-        if is_crlf { given.replace('\n', "\r\n") } else { given }
+    let without_bom = |given: &str| given.strip_prefix(BOM).unwrap_or(given).to_owned();
+    let with = |ends: LineEnds| (ends.of(without_bom(old)), ends.of(without_bom(new)));
+    let (old, new) = match file::line_ends(body.as_bytes()) {
+        Some(ends) => with(ends),
+        None => {
+            // Where lines end in both ways, those that are meant decide about those that take their place.
+            let (lf, crlf) = (with(LineEnds::Lf), with(LineEnds::CrLf));
+            let is_lf =
+                !body.contains("\r\n") || (lf != crlf && body.contains(&lf.0) && !body.contains(&crlf.0));
+            if is_lf { lf } else { crlf }
+        }
     };
-    let (old, new) = (with_line_ends(old), with_line_ends(new));
     let mut edited = edit_match::replace(body, &old, &new, is_all)?;
     // A large text is copied only where it has to be.
     if !bom.is_empty() {

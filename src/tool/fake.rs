@@ -176,7 +176,7 @@ impl Project {
             small_model: None,
             default_agent: None,
             permission: Vec::new(),
-            managed: Vec::new(),
+            managed: Default::default(),
             agents: BTreeMap::new(),
             fetched_rules: BTreeMap::new(),
             commands: BTreeMap::new(),

@@ -23,6 +23,7 @@ use crate::{
     permission::Ask,
 };
 
+mod keep;
 mod swap;
 
 pub(crate) use swap::Swap;
@@ -165,6 +166,36 @@ fn size(path: &Path) -> Result<Option<u64>, ToolError> {
     Ok(Some(metadata.len()))
 }
 
+/// How every line of a file ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LineEnds {
+    Lf,
+    CrLf,
+}
+
+/// How the lines of a file end, when all of them end in the same way.
+pub(crate) fn line_ends(bytes: &[u8]) -> Option<LineEnds> {
+    let n_lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+    let n_crlf = bytes.windows(2).filter(|pair| pair == b"\r\n").count();
+    match (n_lines, n_crlf) {
+        (0, _) => None,
+        (_, 0) => Some(LineEnds::Lf),
+        _ if n_lines == n_crlf => Some(LineEnds::CrLf),
+        _mixed => None,
+    }
+}
+
+impl LineEnds {
+    /// The text with these line ends.
+    pub(crate) fn of(self, text: String) -> String {
+        let text = if text.contains("\r\n") { text.replace("\r\n", "\n") } else { text };
+        match self {
+            Self::Lf => text,
+            Self::CrLf => text.replace('\n', "\r\n"),
+        }
+    }
+}
+
 /// Whether a file may be changed: the model must have seen what it is about to overwrite (facts: seed 002, FileTime).
 pub(crate) enum ReadGate {
     /// Switched off by the configuration.
@@ -178,13 +209,13 @@ impl ReadGate {
         if cx.config.file_time { Self::Noted(cx.host.noted(&target.real)) } else { Self::Open }
     }
 
-    /// Checks a file that exists. Blocks.
-    fn check(&self, path: &Path) -> Result<(), ToolError> {
+    /// Checks a file that exists and holds this. Blocks.
+    fn check(&self, path: &Path, content: &[u8]) -> Result<(), ToolError> {
         let noted = match self {
             Self::Open => return Ok(()),
             Self::Noted(noted) => noted,
         };
-        let now = fs::metadata(path).map(|metadata| FileStamp::of(&metadata));
+        let now = fs::metadata(path).map(|metadata| FileStamp::of(&metadata).with_content(content));
         let path = path.display();
         let Some(noted) = noted else {
             return Err(ToolError::Model(format!(
@@ -205,8 +236,8 @@ impl ReadGate {
     /// The bytes of a file that may be changed; none when it does not exist. Blocks.
     pub(crate) fn load(&self, path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
         let before = load(path)?;
-        if before.is_some() {
-            self.check(path)?;
+        if let Some(content) = &before {
+            self.check(path, content)?;
         }
         Ok(before)
     }

@@ -79,6 +79,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         let stamp =
             fs::metadata(&target.real).ok().filter(fs::Metadata::is_file).map(|it| FileStamp::of(&it));
         let tool_output = read(&target, window, &stopped)?;
+        let stamp = stamp.map(|stamp| with_content(stamp, &target.real));
         let is_text = stamp.is_some() && tool_output.attachments.is_empty();
         let files = if is_text { nested.files(&target.path) } else { Vec::new() };
         Ok((tool_output, stamp, files))
@@ -92,6 +93,16 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         cx.host.note(&real, stamp);
     }
     Ok(tool_output)
+}
+
+/// The stamp with what the file holds, if it still is the file it was.
+fn with_content(stamp: FileStamp, real: &Path) -> FileStamp {
+    if stamp.n_bytes > FileStamp::MAX_HASHED as u64 {
+        return stamp;
+    }
+    let Ok(content) = fs::read(real) else { return stamp };
+    let is_same = fs::metadata(real).is_ok_and(|now| FileStamp::of(&now).is_same(&stamp));
+    if is_same { stamp.with_content(&content) } else { stamp }
 }
 
 /// Whether a file may be shown unasked: a link must not make one of what is none.

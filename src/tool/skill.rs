@@ -26,8 +26,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         )));
     };
     let patterns = vec![skill.name.clone()];
-    let ask =
-        Ask { permission: "skill".to_owned(), always: patterns.clone(), patterns, metadata: Map::new() };
+    // As a pattern such a name would mean other skills as well.
+    let is_pattern = skill.name.contains(['*', '?']);
+    let always = if is_pattern { Vec::new() } else { patterns.clone() };
+    let ask = Ask { permission: "skill".to_owned(), always, patterns, metadata: Map::new() };
     cx.host.ask(ask).await?;
 
     let loading = skill.clone();

@@ -1,6 +1,9 @@
 //! Fetches a page or a file from the web.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use reqwest::{
     Response, Url,
@@ -15,6 +18,7 @@ use windlass_protocol::opencode::permission::{Action, Rule};
 
 use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, blocking, object};
 use crate::{
+    config,
     permission::{self, Ask},
     provider::http,
 };
@@ -73,33 +77,63 @@ enum Hop {
 async fn fetch(cx: &ToolCx<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
     let mut url = parse(&args.url)?;
     let rules = permission::about("webfetch", &cx.host.rules());
-    ask(cx, args, &args.url, &url).await?;
+    let mut judged = forms(&args.url, &url);
+    address::judge_literal(&url, &rules).map_err(failed)?;
+    ask(cx, args, &args.url, judged.clone(), &url).await?;
     let mut left = match args.timeout {
         Some(seconds) if seconds > 0.0 => Duration::try_from_secs_f64(seconds).unwrap_or(MAX_TIMEOUT),
         Some(_) | None => DEFAULT_TIMEOUT,
     }
     .min(MAX_TIMEOUT);
     let mut user_agent = BROWSER;
+    let mut addresses = within(&mut left, judge(&url, &rules)).await?.map_err(failed)?;
     for _ in 0..=MAX_REDIRECTS {
-        let start = Instant::now();
-        let hop = tokio::time::timeout(left, request(&url, args.format, &rules, &mut user_agent)).await;
-        left = left.saturating_sub(start.elapsed());
-        let target = match hop.unwrap_or_else(|_| Err(failed("Request timed out")))? {
+        let hop = within(&mut left, request(&url, &addresses, args.format, &mut user_agent)).await?;
+        let target = match hop? {
             Hop::Redirect(target) => target,
             Hop::Document { content_type, body } => return output(args, &url, content_type, body).await,
         };
         let next = url.join(&target).map_err(|error| {
             failed(format!("Cannot fetch {url}: it redirects to {target}, which is no URL ({error})."))
         })?;
-        let next = check(next)?;
-        // The user agreed to the first host; what a rule denies is refused on every host.
-        let is_denied = permission::evaluate("webfetch", next.as_str(), &rules) == Action::Deny;
-        if is_denied || (next.host_str(), next.port()) != (url.host_str(), url.port()) {
-            ask(cx, args, next.as_str(), &next).await?;
+        let written = next.to_string();
+        let next = address::normal(check(next)?);
+        // Before anyone is asked: nobody should have to tell a harmless address from one of their own network.
+        addresses = within(&mut left, judge(&next, &rules))
+            .await?
+            .map_err(|reason| failed(format!("{url} redirects to {next}. {reason}")))?;
+        let next_judged = forms(&written, &next);
+        if is_new_question(&rules, &judged, &next_judged) || host(&next) != host(&url) {
+            ask(cx, args, &written, next_judged.clone(), &next).await?;
+            judged = next_judged;
         }
         url = next;
     }
     Err(failed(format!("Cannot fetch {}: more than {MAX_REDIRECTS} redirects.", args.url)))
+}
+
+fn host(url: &Url) -> (Option<&str>, Option<u16>) {
+    (url.host_str(), url.port())
+}
+
+/// Whether rules say something else about a page of the same host than about what was agreed to.
+fn is_new_question(rules: &[Rule], agreed: &[String], next: &[String]) -> bool {
+    let deciding = |form: &String| config::rules::deciding("webfetch", form, rules.iter());
+    let known: Vec<Option<&Rule>> = agreed.iter().map(deciding).collect();
+    let mut deciding = next.iter().map(deciding);
+    deciding.any(|rule| rule.is_none_or(|rule| rule.action != Action::Allow) && !known.contains(&rule))
+}
+
+/// The result of some work, as far as there is time for it.
+async fn within<T>(left: &mut Duration, work: impl Future<Output = T>) -> Result<T, ToolError> {
+    let start = Instant::now();
+    let result = tokio::time::timeout(*left, work).await;
+    *left = left.saturating_sub(start.elapsed());
+    result.map_err(|_| failed("Request timed out"))
+}
+
+async fn judge(url: &Url, rules: &[Rule]) -> Result<Vec<SocketAddr>, String> {
+    address::judge(url, rules, address::system_lookup).await
 }
 
 fn failed(text: impl Into<String>) -> ToolError {
@@ -111,7 +145,8 @@ fn parse(text: &str) -> Result<Url, ToolError> {
     if !is_web("http://") && !is_web("https://") {
         return Err(failed("URL must start with http:// or https://"));
     }
-    check(Url::parse(text).map_err(|error| failed(format!("Invalid URL {text}: {error}")))?)
+    let url = Url::parse(text).map_err(|error| failed(format!("Invalid URL {text}: {error}")))?;
+    check(url).map(address::normal)
 }
 
 fn check(url: Url) -> Result<Url, ToolError> {
@@ -125,15 +160,30 @@ fn check(url: Url) -> Result<Url, ToolError> {
     Ok(url)
 }
 
-/// Asks for the URL as it was written and, where reading it changed more than a slash, as it will be requested.
-async fn ask(cx: &ToolCx<'_>, args: &Args, written: &str, url: &Url) -> Result<(), ToolError> {
-    let mut patterns = vec![written.to_owned()];
-    if written.trim_end_matches('/') != url.as_str().trim_end_matches('/') {
-        patterns.push(url.as_str().to_owned());
+/// A URL in every form that a rule may mean: as it was written, as it is requested, and with its letters readable.
+fn forms(written: &str, url: &Url) -> Vec<String> {
+    let mut forms = vec![written.to_owned()];
+    for form in [url.as_str().to_owned(), address::readable(url)] {
+        if !forms.iter().any(|known| known.trim_end_matches('/') == form.trim_end_matches('/')) {
+            forms.push(form);
+        }
     }
-    let metadata = json!({ "url": written, "format": args.format, "timeout": args.timeout });
-    let mut metadata = object(metadata);
+    forms
+}
+
+/// Asks for a URL in all its forms, and shows what will be requested.
+async fn ask(
+    cx: &ToolCx<'_>,
+    args: &Args,
+    written: &str,
+    patterns: Vec<String>,
+    url: &Url,
+) -> Result<(), ToolError> {
+    let mut metadata = object(json!({ "url": written, "format": args.format, "timeout": args.timeout }));
     metadata.retain(|_, value| !value.is_null());
+    if patterns.len() > 1 {
+        metadata.insert("requested".to_owned(), url.as_str().into());
+    }
     cx.host
         .ask(Ask { permission: "webfetch".to_owned(), patterns, always: vec!["*".to_owned()], metadata })
         .await
@@ -142,11 +192,11 @@ async fn ask(cx: &ToolCx<'_>, args: &Args, written: &str, url: &Url) -> Result<(
 /// One request, made to the very addresses that were judged.
 async fn request(
     url: &Url,
+    addresses: &[SocketAddr],
     format: Format,
-    rules: &[Rule],
     user_agent: &mut &'static str,
 ) -> Result<Hop, ToolError> {
-    let addresses = address::judge(url, rules, address::system_lookup).await.map_err(failed)?;
+    let addresses = addresses.to_vec();
     let client =
         blocking(move || http::pinned(&addresses).map_err(|error| failed(error.to_string()))).await?;
     let cannot = |error: reqwest::Error| failed(format!("Cannot fetch {url}: {}", http::causes(error)));

@@ -45,6 +45,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
 fn plan(path: &Path, gate: &ReadGate, content: String) -> Result<Change, ToolError> {
     let before = gate.load(path)?;
     let had_bom = before.as_deref().is_some_and(|bytes| bytes.starts_with(BOM.as_bytes()));
+    let content = match before.as_deref().and_then(file::line_ends) {
+        Some(line_ends) => line_ends.of(content),
+        None => content,
+    };
     let after = match had_bom && !content.starts_with(BOM) {
         true => format!("{BOM}{content}"),
         false => content,

@@ -1,8 +1,11 @@
 //! The shapes of `opencode.json` entries that are decoded into types (facts: OpenCode §2.3).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, MapAccess, Visitor},
+};
 use serde_json::{Map, Value};
 
 use super::settings::Settings;
@@ -108,7 +111,40 @@ pub struct AgentConfig {
     pub permission: Option<Value>,
     pub options: Map<String, Value>,
     /// Deprecated `{tool: bool}`.
-    pub tools: Option<BTreeMap<String, bool>>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<BTreeMap<String, bool>>"))]
+    pub tools: Option<ToolSwitches>,
+}
+
+/// Tools switched on and off, in the order they are written: of several about one permission the last decides.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolSwitches(pub Vec<(String, bool)>);
+
+impl Serialize for ToolSwitches {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(tool, is_enabled)| (tool, is_enabled)))
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolSwitches {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = ToolSwitches;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ToolSwitches, A::Error> {
+                let mut switches = Vec::new();
+                while let Some(switch) = entries.next_entry()? {
+                    switches.push(switch);
+                }
+                Ok(ToolSwitches(switches))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
 }
 
 /// Where an agent may be used.
@@ -127,7 +163,7 @@ pub enum AgentMode {
 #[serde(default)]
 pub struct CommandConfig {
     /// The prompt, with `$1`, `$ARGUMENTS`, `` !`cmd` `` and `@file` in it.
-    pub template: String,
+    pub template: Option<String>,
     pub description: Option<String>,
     pub agent: Option<String>,
     pub model: Option<String>,
@@ -173,6 +209,7 @@ pub struct ProviderOptions {
     pub base_url: Option<String>,
     pub headers: BTreeMap<String, String>,
     /// Whole-request limit in milliseconds, or `false` for none.
+    #[serde(deserialize_with = "limit")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Limit>"))]
     pub timeout: Option<Value>,
     /// Milliseconds until the response headers.
@@ -183,6 +220,16 @@ pub struct ProviderOptions {
     pub set_cache_key: Option<bool>,
     /// Address of a self-hosted installation of the provider.
     pub enterprise_url: Option<String>,
+}
+
+/// Milliseconds, or `false` for none.
+fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    let value = Option::<Value>::deserialize(deserializer)?;
+    match value {
+        None | Some(Value::Bool(false)) => Ok(value),
+        Some(Value::Number(ref number)) if number.is_u64() => Ok(value),
+        Some(other) => Err(D::Error::custom(format!("{other} is neither milliseconds nor false"))),
+    }
 }
 
 /// A number, or `false` for none.

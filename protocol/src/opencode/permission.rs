@@ -49,6 +49,9 @@ pub struct PermissionRequest {
     pub metadata: Map<String, Value>,
     /// Patterns that are allowed from now on when the answer is `always`.
     pub always: Vec<String>,
+    /// Ours: those of the patterns that were allowed for ever before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approved: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
 }

@@ -49,6 +49,9 @@ pub struct Session {
     /// Rules that hold for this session only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Vec<Rule>>,
+    /// Ours: the rules of the sessions above the subagent's that this one was copied from, a list for each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Vec<Rule>>,
     /// A pending undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revert: Option<Revert>,

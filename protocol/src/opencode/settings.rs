@@ -210,7 +210,7 @@ pub struct ExperimentalSettings {
     /// Milliseconds.
     pub mcp_timeout: Option<u64>,
     pub policies: Option<Value>,
-    /// Accepted, without effect.
+    /// Whether models have the tool `batch`, which makes several calls at once.
     pub batch_tool: Option<bool>,
 }
 

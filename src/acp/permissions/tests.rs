@@ -27,6 +27,7 @@ fn ask(permissions: &Permissions, session_id: &str, name: &str) -> Option<Permis
         patterns: vec!["ls".to_owned()],
         metadata: Map::new(),
         always: Vec::new(),
+        approved: Vec::new(),
         tool: None,
     };
     permissions.ask(&session(session_id), Asked::Permission(request)).then(|| id(name))

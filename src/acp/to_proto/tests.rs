@@ -187,10 +187,11 @@ fn a_patch_shows_every_file_once() {
     ]);
     let places = json!([
         {"path": "/work/new.rs", "line": 1}, {"path": "/work/old.rs", "line": 1},
-        {"path": "/work/to.rs", "line": 2},
+        {"path": "/work/to.rs", "line": 2}, {"path": "/work/from.rs"},
     ]);
-    let input = json!({"patchText": "*** Begin Patch\n*** Add File: new.rs\n+n\n*** Delete File: old.rs\n"});
-    assert_eq!(first_seen("apply_patch", input.clone())["title"], "new.rs, old.rs");
+    let patch = "*** Begin Patch\n*** Add File: new.rs\n+n\n*** Update File: from.rs\n*** Move to: to.rs\n*** Delete File: old.rs\n";
+    let input = json!({"patchText": patch});
+    assert_eq!(first_seen("apply_patch", input.clone())["title"], "new.rs, from.rs → to.rs, old.rs");
     let without_nulls = |mut content: Value| {
         for item in content.as_array_mut().unwrap() {
             item.as_object_mut().unwrap().retain(|_, value| !value.is_null());
@@ -382,6 +383,93 @@ fn a_command_is_asked_for_in_its_own_words() {
         question("bash", &["git log", "ls"], metadata.clone(), &["git log *", "ls *"]),
         json!({"title": "git log && ls", "kind": "execute", "rawInput": metadata}),
     );
+}
+
+#[test]
+fn nothing_hidden_stands_in_a_title_or_an_option() {
+    let hidden = "a\u{202e}sr.exe\u{200b}\r\u{1b}[2J";
+    let shown = "a\\u{202e}sr.exe\\u{200b}\\u{d}\\u{1b}[2J";
+    for (tool, key) in [("bash", "command"), ("read", "filePath"), ("edit", "filePath"), ("webfetch", "url")]
+    {
+        let input = json!({ key: hidden });
+        let call = first_seen(tool, input.clone());
+        assert_eq!((&call["title"], &call["rawInput"]), (&json!(shown), &input), "{tool}");
+        let failed =
+            json!({"status": "error", "input": input, "error": "no", "time": {"start": 1, "end": 2}});
+        let running = json!({"status": "running", "input": input, "time": {"start": 1}});
+        for state in [failed, running] {
+            assert_eq!(update(tool, state)["title"], shown, "{tool}");
+        }
+    }
+    for (permission, key) in
+        [("bash", "command"), ("read", "filepath"), ("edit", "filepath"), ("glob", "pattern")]
+    {
+        let metadata = json!({ key: hidden });
+        let asked = asked(&question(permission, &[hidden], metadata.clone(), &[hidden]));
+        let call = &asked["toolCall"];
+        assert_eq!((&call["title"], &call["rawInput"]), (&json!(shown), &metadata), "{permission}");
+        assert_eq!(asked["options"][1]["name"], format!("Always allow {permission}: {shown}"));
+        assert_eq!(asked["options"][3]["name"], format!("Always reject {permission}: {shown}"));
+    }
+    // Lines of a command are lines.
+    assert_eq!(first_seen("bash", json!({"command": "a\n\tb"}))["title"], "a\n\tb");
+}
+
+#[test]
+fn a_search_is_asked_for_with_its_place() {
+    for permission in ["glob", "grep", "list"] {
+        for (metadata, place) in [
+            (json!({"pattern": "x", "path": "src"}), "/work/src"),
+            (json!({"pattern": "x", "path": "/elsewhere"}), "/elsewhere"),
+            (json!({"pattern": "x"}), "/work"),
+        ] {
+            let asked = asked(&question(permission, &["x"], metadata, &["*"]));
+            assert_eq!(asked["toolCall"]["locations"], json!([{"path": place}]), "{permission}");
+        }
+    }
+}
+
+#[test]
+fn a_repeated_call_says_how_often() {
+    for (times, word) in
+        [(3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st"), (22, "22nd"), (113, "113th")]
+    {
+        let metadata = json!({"tool": "bash", "input": {"command": "ls"}, "times": times});
+        let asked = asked(&question("doom_loop", &["bash"], metadata, &["bash"]));
+        assert_eq!(
+            asked["toolCall"]["title"],
+            format!("repeat bash, the {word} time with the same input: ls")
+        );
+    }
+}
+
+#[test]
+fn a_page_is_asked_for_by_the_address_that_is_requested() {
+    let metadata = json!({"url": "https://HOST/%73", "requested": "https://host/s"});
+    let asked = asked(&question("webfetch", &["https://HOST/%73", "https://host/s"], metadata, &["*"]));
+    assert_eq!(asked["toolCall"]["title"], "https://host/s");
+}
+
+#[test]
+fn what_was_approved_before_is_in_the_input() {
+    let mut request = question("bash", &["git log", "ls"], json!({"command": "git log; ls"}), &[]);
+    request.approved = vec!["git log".to_owned()];
+    let expected = json!({"command": "git log; ls", "approved": ["git log"]});
+    assert_eq!(asked(&request)["toolCall"]["rawInput"], expected);
+    assert_eq!(serde_json::to_value(&request).unwrap()["approved"], json!(["git log"]));
+}
+
+#[test]
+fn a_command_that_failed_shows_how() {
+    let shown = |output: &str, metadata: Value| {
+        let shown = completed("bash", json!({"command": "x"}), output, metadata, Value::Null);
+        shown["content"][0]["content"]["text"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(shown("out\n", json!({"exit": 3})), "out\n\n(exit code 3)");
+    assert_eq!(shown("out\n", json!({"exit": null, "signal": "SIGKILL"})), "out\n\n(ended by SIGKILL)");
+    assert_eq!(shown("out\n", json!({"exit": 0})), "out\n");
+    let told = "(no output)\n\n<shell_metadata>\nexit code 3\n</shell_metadata>";
+    assert_eq!(shown(told, json!({"exit": 3})), told);
 }
 
 #[test]

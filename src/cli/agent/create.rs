@@ -8,13 +8,16 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use serde_json::Value;
-use windlass_protocol::opencode::message::ModelRef;
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::{
+    message::ModelRef,
+    permission::{Action, Rule},
+};
 
 use crate::{
     cli::{output, runtime},
-    config::{self, Environment, paths::Paths},
-    engine::{self, Engine, GeneratedAgent},
+    config::{self, Config, Environment, paths::Paths, rules},
+    engine::{self, Engine, EngineError, GeneratedAgent},
 };
 
 #[derive(Debug, Args)]
@@ -31,7 +34,8 @@ pub struct CreateArgs {
     /// Whether users choose it, other agents start it, or both.
     #[arg(long, value_enum)]
     mode: Option<Mode>,
-    /// Permissions that the agent has, separated by commas; the others are denied. All of them unless given.
+    /// Permissions that the agent has, separated by commas; whatever else there is or will be is denied, tools of MCP
+    /// servers too. Unless given, the agent has what your configuration allows.
     #[arg(long, visible_aliases = ["permissions", "permission"], value_delimiter = ',', value_name = "LIST")]
     tools: Option<Vec<String>>,
     /// Model that writes the agent, as `provider/model`.
@@ -66,8 +70,8 @@ struct Wanted {
     directory: PathBuf,
     description: String,
     mode: Mode,
-    /// Permissions that are denied.
-    denied: Vec<&'static str>,
+    /// The permissions it has; none stands for whatever the configuration allows.
+    allowed: Option<Vec<&'static str>>,
 }
 
 pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
@@ -108,17 +112,23 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
     }
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
+        let generating = async {
+            let loaded = engine.read_files(&directory).await?;
+            let agent = engine.generate_agent(&directory, &wanted.description, model.as_ref()).await?;
+            Ok::<_, EngineError>((loaded, agent))
+        };
         let generated = tokio::select! {
             biased;
             signal = runtime::signalled() => return ExitCode::from(128 + signal),
-            generated = engine.generate_agent(&directory, &wanted.description, model.as_ref()) => generated,
+            generated = generating => generated,
         };
-        let agent = match generated {
-            Ok(agent) => agent,
+        let (loaded, agent) = match generated {
+            Ok(generated) => generated,
             Err(error) => return output::fail(&format!("The agent was not made: {error}")),
         };
+        let permission = wanted.allowed.as_deref().map(|allowed| permission(allowed, &loaded.config));
         let name = name.unwrap_or_else(|| agent.name.clone());
-        match write(&wanted, &name, &agent) {
+        match write(&wanted, &name, &agent, permission.as_ref()) {
             Ok(file) if is_terminal => output::say(&format!("The agent `{name}` is in {}", file.display())),
             // For scripts: the path and nothing else.
             Ok(file) => output::say(&file.display().to_string()),
@@ -194,7 +204,7 @@ fn wanted(
             answer.split([',', ' ']).map(str::to_owned).collect()
         }
     };
-    let denied = denied(&tools, &all)?;
+    let allowed = allowed(&tools, &all)?;
     let mode = match args.mode {
         Some(mode) => mode,
         None => {
@@ -205,24 +215,65 @@ fn wanted(
             })?
         }
     };
-    Ok(Wanted { directory: place, description, mode, denied })
+    Ok(Wanted { directory: place, description, mode, allowed })
 }
 
-/// The permissions that a list of allowed ones leaves out.
-fn denied(allowed: &[String], all: &[&'static str]) -> Result<Vec<&'static str>, String> {
-    let allowed: Vec<&str> = allowed.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
-    if allowed == ["all"] || allowed == ["*"] {
-        return Ok(Vec::new());
+/// The permissions that a list names; none when it names all of them.
+fn allowed(listed: &[String], all: &[&'static str]) -> Result<Option<Vec<&'static str>>, String> {
+    let listed: Vec<&str> = listed.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+    if listed == ["all"] || listed == ["*"] {
+        return Ok(None);
     }
     // Both tools that write are one permission.
-    let allowed: Vec<&str> = allowed
+    let listed: Vec<&str> = listed
         .into_iter()
         .map(|name| if matches!(name, "write" | "patch") { "edit" } else { name })
         .collect();
-    if let Some(unknown) = allowed.iter().find(|name| !all.contains(*name) && **name != "none") {
+    if let Some(unknown) = listed.iter().find(|name| !all.contains(*name) && **name != "none") {
         return Err(format!("There is no permission `{unknown}`; there are {}, or `none`.", all.join(", ")));
     }
-    Ok(all.iter().copied().filter(|name| !allowed.contains(name)).collect())
+    Ok(Some(all.iter().copied().filter(|name| listed.contains(name)).collect()))
+}
+
+/// A `permission` that denies everything, then says again of the allowed ones what holds of them without it.
+///
+/// An agent's own rules come behind the user's, so a plain `bash: allow` would lift the user's `bash: ask`, and
+/// `read: allow` the question before `.env` files.
+fn permission(allowed: &[&str], config: &Config) -> Map<String, Value> {
+    let mut permission = Map::from_iter([("*".to_owned(), Value::from("deny"))]);
+    let always: &[&str] = if allowed.is_empty() { &[] } else { &["doom_loop", "external_directory"] };
+    let base = rules::defaults(&config.paths);
+    for name in always.iter().chain(allowed) {
+        let matching = |rule: &&Rule| rules::wildcard(&rule.permission, name);
+        let is_denied =
+            rules::deciding(name, "*", base.iter()).is_some_and(|rule| rule.action == Action::Deny);
+        // What windlass denies unless an agent says otherwise is what was asked for here; our directories stay
+        // readable anyway, and their paths would mean nothing on another machine.
+        let is_said = |rule: &&Rule| !is_denied && !Path::new(&rule.pattern).is_absolute();
+        let chosen = is_denied.then(|| rules::rule(name, "*", Action::Allow));
+        let said = base.iter().filter(matching).filter(is_said).cloned();
+        let said: Vec<Rule> =
+            said.chain(chosen).chain(config.permission.iter().filter(matching).cloned()).collect();
+        permission.insert((*name).to_owned(), patterns(&said, &config.environment.home));
+    }
+    permission
+}
+
+/// Rules of one permission as the configuration says them, without those that never decide.
+fn patterns(rules: &[Rule], home: &Path) -> Value {
+    let first = rules.iter().rposition(|rule| rule.pattern == "*").unwrap_or_default();
+    let mut patterns = Map::new();
+    for Rule { pattern, action, .. } in rules.iter().skip(first) {
+        let below_home = Path::new(pattern).strip_prefix(home).ok();
+        let pattern = below_home.map_or_else(|| pattern.clone(), |rest| format!("~/{}", rest.display()));
+        // Said again, it counts at its last place.
+        patterns.shift_remove(&pattern);
+        patterns.insert(pattern, Value::from(action.name()));
+    }
+    match patterns.get("*") {
+        Some(action) if patterns.len() == 1 => action.clone(),
+        Some(_) | None => Value::Object(patterns),
+    }
 }
 
 /// A name of the user's as a path below the agents' directory.
@@ -241,7 +292,12 @@ fn exists(file: &Path) -> String {
     format!("{} is there already and stays as it is. Choose another name by --name.", file.display())
 }
 
-fn write(wanted: &Wanted, name: &str, agent: &GeneratedAgent) -> Result<PathBuf, String> {
+fn write(
+    wanted: &Wanted,
+    name: &str,
+    agent: &GeneratedAgent,
+    permission: Option<&Map<String, Value>>,
+) -> Result<PathBuf, String> {
     if let Some(file) = taken(&wanted.directory, name) {
         return Err(exists(&file));
     }
@@ -252,18 +308,28 @@ fn write(wanted: &Wanted, name: &str, agent: &GeneratedAgent) -> Result<PathBuf,
     }
     // Another process may have made it in the meantime.
     let mut created = fs::File::create_new(&file).map_err(failed)?;
-    created.write_all(markdown(wanted, agent).as_bytes()).map_err(failed)?;
+    created.write_all(markdown(wanted.mode, agent, permission).as_bytes()).map_err(failed)?;
     Ok(file)
 }
 
-fn markdown(wanted: &Wanted, agent: &GeneratedAgent) -> String {
+fn markdown(mode: Mode, agent: &GeneratedAgent, permission: Option<&Map<String, Value>>) -> String {
     // A JSON string is a YAML one as well, whatever is in it.
-    let description = Value::from(agent.description.as_str());
-    let mut text = format!("---\ndescription: {description}\nmode: {}\n", wanted.mode.name());
-    if !wanted.denied.is_empty() {
+    let quoted = |text: &str| Value::from(text).to_string();
+    let mut text = format!("---\ndescription: {}\nmode: {}\n", quoted(&agent.description), mode.name());
+    if let Some(permission) = permission {
         text.push_str("permission:\n");
-        for name in &wanted.denied {
-            text.push_str(&format!("  {name}: deny\n"));
+        for (name, actions) in permission {
+            let name = if name == "*" { quoted(name) } else { name.clone() };
+            match actions {
+                Value::Object(patterns) => {
+                    text.push_str(&format!("  {name}:\n"));
+                    for (pattern, action) in patterns {
+                        let action = action.as_str().unwrap_or_default();
+                        text.push_str(&format!("    {}: {action}\n", quoted(pattern)));
+                    }
+                }
+                action => text.push_str(&format!("  {name}: {}\n", action.as_str().unwrap_or_default())),
+            }
         }
     }
     text.push_str(&format!("---\n\n{}\n", agent.prompt));

@@ -87,7 +87,7 @@ fn summary(config: &Config, root: &Path) -> Value {
         "tool_output": [config.tool_output.max_lines, config.tool_output.max_bytes],
         "commands": config.commands,
         "skills": config.skills,
-        "managed": config.managed.iter().map(rule).collect::<Vec<_>>(),
+        "managed": config.managed.general.iter().map(rule).collect::<Vec<_>>(),
         "directories": config.directories.iter().filter(|it| it.starts_with(root)).collect::<Vec<_>>(),
         "settings": without_defaults(serde_json::to_value(&config.settings).unwrap()),
         "raw_permission": config.raw.get("permission"),

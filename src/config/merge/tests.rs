@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::merge;
+use super::{merge, yield_rules};
 
 /// Compares as text, because order matters.
 #[track_caller]
@@ -46,20 +46,45 @@ fn instructions_and_plugins_are_joined_without_repeats() {
 }
 
 #[test]
-fn a_permission_set_again_moves_to_the_end() {
+fn rules_are_merged_like_everything_else_and_keep_their_places() {
     check(
         json!({"permission": {"bash": "allow", "*": "ask"}}),
         json!({"permission": {"bash": "deny"}}),
-        json!({"permission": {"*": "ask", "bash": "deny"}}),
+        json!({"permission": {"bash": "deny", "*": "ask"}}),
     );
     check(
-        json!({"permission": {"bash": {"git *": "allow", "*": "ask"}, "edit": "ask"}}),
-        json!({"permission": {"bash": {"git *": "deny"}}}),
-        json!({"permission": {"edit": "ask", "bash": {"*": "ask", "git *": "deny"}}}),
+        json!({"permission": {"bash": {"*": "ask", "rm *": "deny"}, "edit": "ask"}}),
+        json!({"permission": {"bash": {"*": "allow", "ls": "ask"}}}),
+        json!({"permission": {"bash": {"*": "allow", "rm *": "deny", "ls": "ask"}, "edit": "ask"}}),
+    );
+    check(
+        json!({"permission": {"bash": "ask", "edit": "ask"}}),
+        json!({"permission": {"bash": {"git *": "allow"}}}),
+        json!({"permission": {"bash": {"git *": "allow"}, "edit": "ask"}}),
     );
     check(
         json!({"agent": {"a": {"permission": {"x": "ask", "y": "ask"}, "prompt": "1"}}}),
         json!({"agent": {"a": {"permission": {"x": "deny"}, "prompt": "2"}, "b": {}}}),
-        json!({"agent": {"a": {"permission": {"y": "ask", "x": "deny"}, "prompt": "2"}, "b": {}}}),
+        json!({"agent": {"a": {"permission": {"x": "deny", "y": "ask"}, "prompt": "2"}, "b": {}}}),
     );
+}
+
+#[test]
+fn what_the_administrator_says_stands_behind_the_rest() {
+    let mut lower = json!({
+        "permission": {"bash": {"rm *": "allow", "*": "allow"}, "edit": "allow", "*": "ask"},
+        "agent": {"a": {"permission": {"x": "allow", "*": "ask"}}},
+    });
+    let managed = json!({
+        "permission": {"bash": {"rm *": "deny"}, "edit": "deny"},
+        "agent": {"a": {"permission": {"x": "deny"}}, "b": {"permission": "deny"}},
+    });
+    let (Value::Object(lower), Value::Object(managed)) = (&mut lower, &managed) else { panic!("objects") };
+    yield_rules(lower, managed);
+    merge(lower, managed);
+    let expected = json!({
+        "permission": {"bash": {"*": "allow", "rm *": "deny"}, "*": "ask", "edit": "deny"},
+        "agent": {"a": {"permission": {"*": "ask", "x": "deny"}}, "b": {"permission": "deny"}},
+    });
+    assert_eq!(json!(lower).to_string(), expected.to_string());
 }

@@ -135,6 +135,7 @@ async fn a_question_says_everything_and_waits() {
         patterns: vec!["git log".to_owned()],
         metadata: Map::new(),
         always: vec!["git *".to_owned()],
+        approved: Vec::new(),
         tool: Some(tool_ref()),
     };
     assert_eq!(pending, std::slice::from_ref(&expected));

@@ -30,7 +30,7 @@ pub async fn run(
         Own::Undo => undo(state),
         Own::Redo => redo(state),
         Own::Fork => {
-            let forked = fork::fork(&cx.session.engine, &state.info, &state.history).await?;
+            let forked = fork::fork(&cx.session.engine, &state.info, &cx.limits, &state.history).await?;
             format!(
                 "The conversation so far is copied into the session `{}` ({}). Open it with your editor's list of \
                  sessions (`session/load`), or go on with `windlass run --session {}`. This session stays as it is.",
@@ -67,7 +67,8 @@ pub async fn say(cx: &TurnCx<'_>, state: &mut SessionState, text: String) -> Res
 
 fn help(cx: &TurnCx<'_>) -> String {
     let mut text = "Commands:\n".to_owned();
-    for command in cx.loaded.commands.values() {
+    let offered = cx.loaded.command_choices();
+    for command in offered.iter().filter_map(|choice| cx.loaded.commands.get(&choice.name)) {
         let hint = command.hint().map(|hint| format!(" {hint}")).unwrap_or_default();
         let source = match command.source {
             Source::Builtin => "",

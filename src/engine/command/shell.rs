@@ -75,7 +75,7 @@ pub async fn fill(
     let limits = match subagent {
         Some(agent) => {
             let mut rules = agent.permission.clone();
-            impose(&mut rules, &cx.loaded.config.managed);
+            impose(&mut rules, &cx.loaded.config.managed.rules(&agent.name));
             cx.limits.below(&Arc::from(rules))
         }
         None => cx.limits.clone(),

@@ -57,6 +57,7 @@ impl Scene {
                 commands: Default::default(),
                 catalog,
                 last_used: None,
+                market: Vec::new(),
                 warnings: Vec::new(),
             },
         }

@@ -188,6 +188,74 @@ fn rules_of_the_agent_itself_come_last() {
 }
 
 #[test]
+fn of_switched_tools_the_last_decides() {
+    let own = |tools: Value| json!({"agent": {"build": {"tools": tools}}});
+    check_rules(own(json!({"write": true, "edit": false})), "build", &[("edit", "a", Deny)]);
+    check_rules(own(json!({"write": false, "edit": true})), "build", &[("edit", "a", Allow)]);
+    check_rules(
+        own(json!({"read": true, "*": false})),
+        "build",
+        &[("read", "a", Deny), ("bash", "ls", Deny)],
+    );
+    check_rules(
+        own(json!({"*": false, "read": true})),
+        "build",
+        &[("read", "a", Allow), ("bash", "ls", Deny)],
+    );
+    let front_matter = tempfile::tempdir().unwrap();
+    let file = front_matter.path().join(".opencode/agent/careful.md");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "---\ntools:\n  write: true\n  edit: false\n---\nCareful.\n").unwrap();
+    let (agents, _) = agents(&config_in(Path::new("/nowhere"), front_matter.path(), &[]), &[]);
+    let careful = agents.iter().find(|agent| agent.name == "careful").unwrap();
+    let edits = deciding("edit", "a", careful.permission.iter()).unwrap();
+    assert_eq!(edits.action, Deny);
+}
+
+/// Rules of `build` under what an administrator says.
+#[track_caller]
+fn check_managed(own: Value, managed: Value, expected: &[(&str, &str, Action)]) {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("opencode.json"), managed.to_string()).unwrap();
+    let directory = root.path().display().to_string();
+    let text = own.to_string();
+    let variables = [("OPENCODE_CONFIG_CONTENT", text.as_str()), ("WINDLASS_MANAGED_CONFIG", &directory)];
+    let config = config_in(Path::new("/nowhere"), Path::new("/nowhere/project"), &variables);
+    let (agents, _) = agents(&config, &[]);
+    let build = agents.iter().find(|agent| agent.name == "build").unwrap();
+    for &(permission, pattern, action) in expected {
+        let deciding = deciding(permission, pattern, build.permission.iter()).unwrap();
+        assert_eq!(deciding.action, action, "{permission} {pattern}: {own} under {managed}");
+    }
+}
+
+#[test]
+fn nothing_is_looser_than_what_the_administrator_says() {
+    let of_build = |permission: Value| json!({"agent": {"build": {"permission": permission}}});
+    let asks = || json!({"permission": {"bash": "ask"}});
+    check_managed(json!({"permission": {"bash": "allow"}}), asks(), &[("bash", "ls", Ask)]);
+    check_managed(of_build(json!({"bash": "allow"})), asks(), &[("bash", "ls", Ask), ("edit", "a", Allow)]);
+    check_managed(
+        of_build(json!({"bash": {"*": "allow", "rm *": "deny"}})),
+        asks(),
+        &[("bash", "ls", Ask), ("bash", "rm x", Deny)],
+    );
+    let no_writing = || json!({"tools": {"write": false}});
+    check_managed(json!({"permission": {"edit": "allow"}}), no_writing(), &[("edit", "a", Deny)]);
+    check_managed(of_build(json!({"edit": {"docs/*": "allow"}})), no_writing(), &[("edit", "docs/a", Deny)]);
+    // What is said of an agent stands over what is said of all, for the administrator too.
+    let mut both = asks();
+    both["agent"]["build"]["permission"] = json!({"bash": {"rm *": "deny", "ls": "allow"}});
+    check_managed(
+        of_build(json!({"bash": {"*": "allow", "rm x": "allow", "ls -a": "ask"}})),
+        both,
+        &[("bash", "rm x", Deny), ("bash", "ls", Allow), ("bash", "pwd", Ask)],
+    );
+    let of_agent = json!({"agent": {"build": {"tools": {"bash": false}}}});
+    check_managed(of_build(json!({"bash": {"ls": "allow"}})), of_agent, &[("bash", "ls", Deny)]);
+}
+
+#[test]
 fn the_configuration_adds_changes_and_removes_agents() {
     let text = json!({
         "default_agent": "review",

@@ -10,12 +10,19 @@ pub enum Piece {
     Unfillable(String),
 }
 
-/// A text that nothing is filled into, with the arguments behind it.
-pub fn unfilled(text: String, arguments: &str) -> Vec<Piece> {
-    match arguments.trim().is_empty() {
-        true => vec![Piece::Text(text)],
-        false => vec![Piece::Text(format!("{text}\n\n{arguments}"))],
+/// Fills the arguments in and runs nothing: what looks like a shell command stays words.
+///
+/// Without arguments `$1` stays as it is, because a text that is no template may mean a shell's or awk's.
+pub fn expand_words(text: &str, arguments: &str) -> Vec<Piece> {
+    if arguments.trim().is_empty() {
+        return vec![Piece::Text(text.replace(ALL, ""))];
     }
+    let highest = placeholders(text).max();
+    let filled = match highest.is_some() || text.contains(ALL) {
+        true => fill(text, arguments, &words(arguments), highest),
+        false => format!("{text}\n\n{arguments}"),
+    };
+    vec![Piece::Text(filled)]
 }
 
 /// Fills the arguments in.
@@ -38,7 +45,8 @@ pub fn expand(template: &str, arguments: &str) -> Vec<Piece> {
     }
     push_text(&mut pieces, fill(rest));
     if !takes_arguments && !arguments.trim().is_empty() {
-        push_text(&mut pieces, format!("\n\n{arguments}"));
+        let gap = if pieces.is_empty() { "" } else { "\n\n" };
+        push_text(&mut pieces, format!("{gap}{arguments}"));
     }
     pieces
 }

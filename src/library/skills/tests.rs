@@ -206,7 +206,7 @@ fn rules_keep_skills_from_the_model() {
 fn skill_directories_may_be_read_unless_the_user_says_otherwise() {
     let verdict = |permission: Vec<Rule>, managed: Vec<Rule>| {
         let mut project = project();
-        project.config.managed = managed;
+        project.config.managed.general = managed;
         write(&project, "../home/.claude/skills/x", "x", "text");
         project.config.permission = permission;
         let (skills, _) = scan(&project.config);

@@ -3,22 +3,23 @@
 use tree_sitter::Node;
 
 use super::{
-    Directories, Flow, PathArgument, Source, Walk, arity, git, merge, program, push_new, sed,
+    Directories, Flow, PathArgument, Source, Walk, arity,
+    feed::{Fed, Feed},
+    files, git, merge, program, push_new, spans,
+    values::{Held, is_number},
     variables::is_steering,
     word::{self, Word, base_name},
     wrapper::{self, Inner},
+    written,
 };
 
 /// Commands that only move the shell: a path, but nothing to run.
 const MOVES: [&str; 4] = ["cd", "chdir", "pushd", "popd"];
 
-/// Commands whose arguments are files.
-const FILE_COMMANDS: [&str; 20] = [
-    "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown", "cat", "chgrp", "dd", "head", "install", "ln",
-    "rmdir", "shred", "tail", "tee", "truncate", "unlink", "rsync",
-];
+/// Values of variables that a command is read with.
+const MAX_READINGS: usize = 8;
 
-/// Those of them, and others, that write what they name.
+/// Commands that write what they name.
 const WRITERS: [&str; 9] = ["cp", "mv", "dd", "install", "ln", "tee", "truncate", "rsync", "touch"];
 
 /// Commands that take variables among their arguments.
@@ -44,11 +45,39 @@ impl Walk {
         let mut redirects: Vec<Node<'t>> = node.children_by_field_name("redirect", &mut cursor).collect();
         redirects.extend(outer);
         for redirect in redirects.iter().filter(|it| it.kind() == "file_redirect") {
-            nodes.extend(redirect.children_by_field_name("destination", &mut cursor).skip(1));
+            let destinations = redirect.children_by_field_name("destination", &mut cursor);
+            let destinations: Vec<Node<'t>> = destinations.collect();
+            let behind = destinations.windows(2).filter(|pair| pair[0].end_byte() != pair[1].start_byte());
+            nodes.extend(behind.map(|pair| pair[1]));
         }
+        for redirect in redirects.iter().filter(|it| it.kind() == "heredoc_redirect") {
+            // Arguments behind a here-document are the command's; further lines are the document's.
+            let line_end = source.text[redirect.start_byte()..].find('\n').unwrap_or(source.text.len());
+            let line_end = redirect.start_byte() + line_end;
+            let arguments = redirect.children_by_field_name("argument", &mut cursor);
+            nodes.extend(arguments.filter(|argument| argument.end_byte() <= line_end));
+        }
+        // `0<file`: the grammar takes the descriptor for an argument.
+        let is_descriptor = |node: &Node<'_>| {
+            let behind = source.text.get(node.end_byte()..).unwrap_or_default();
+            behind.starts_with(['<', '>']) && source.of(*node).chars().all(|c| c.is_ascii_digit())
+        };
+        nodes.retain(|node| !is_descriptor(node));
         nodes.sort_by_key(Node::start_byte);
         nodes.insert(0, name);
-        let words: Vec<Word> = nodes.iter().map(|node| Word::new(source.of(*node))).collect();
+        let mut spans = spans(nodes);
+        if let Some(assignment) = split_assignment(name) {
+            // `x=$a/$b/c`: the grammar ends the word in the middle.
+            let (_, end) = spans.remove(0);
+            self.assignment_of(source.text.get(assignment.start_byte()..end).unwrap_or_default());
+            if spans.is_empty() {
+                return Flow::stay(at);
+            }
+        }
+        let words: Vec<Word> = spans
+            .iter()
+            .map(|(start, end)| Word::new(source.text.get(*start..*end).unwrap_or_default()))
+            .collect();
         let own_name = base_name(words[0].value()).to_owned();
         if MOVES.contains(&own_name.as_str())
             && words[0].literal.is_some()
@@ -64,11 +93,11 @@ impl Walk {
         }
         // The prefix as written, up to the word with this index.
         let until = |idx: usize| {
-            let end = nodes.get(idx).map_or(node.end_byte(), Node::end_byte);
+            let end = spans.get(idx).map_or(node.end_byte(), |(_, end)| *end);
             source.text.get(node.start_byte()..end).unwrap_or_default().trim()
         };
-        let fed =
-            Fed { texts: redirects.iter().filter_map(|redirect| fed_text(source, *redirect)).collect() };
+        let redirected = redirects.iter().filter_map(|redirect| self.fed_by(source, *redirect)).collect();
+        let fed = Fed { redirected, piped: self.piped.clone() };
         let prefixes = self.words(&words, Some(written), at, &fed);
         for prefix in prefixes {
             self.always(until(prefix));
@@ -89,6 +118,7 @@ impl Walk {
         push_new(&mut self.acc.patterns, written.clone());
         let Some(full_name) = first.literal.as_deref().filter(|name| !name.is_empty()) else {
             self.acc.is_unknowable = true;
+            self.resolved(words, at, fed);
             return Vec::new();
         };
         // `time { …`: the grammar took a construct for words.
@@ -96,8 +126,8 @@ impl Walk {
             self.acc.is_unknowable = true;
             return Vec::new();
         }
-        let name = if has_own_place(full_name, self.moves) { full_name } else { base_name(full_name) };
-        let plain_name = base_name(full_name);
+        let plain_name = wrapper::unprefixed(base_name(full_name));
+        let name = if has_own_place(full_name, self.moves) { full_name } else { plain_name };
         self.acc.is_unknowable |= self.defined.contains(name) || self.defined.contains(plain_name);
         let named = |words: &[Word]| {
             let rest: Vec<&str> = words[1..].iter().map(Word::plain).collect();
@@ -111,7 +141,11 @@ impl Walk {
         if !is_normal {
             push_new(&mut self.acc.patterns, normal.clone());
         }
-        self.effects(plain_name, words, at);
+        match full_name.contains('/') {
+            true => self.runs(&first.text, at),
+            false => self.runs_program(full_name),
+        }
+        self.effects(plain_name, words, at, fed);
         if plain_name == "git" {
             let besides = git::besides(words);
             self.acc.is_unknowable |= besides.is_unknowable;
@@ -128,7 +162,10 @@ impl Walk {
         // Prefixes by the index of their last word; the inner command's decide.
         let mut prefixes = Vec::new();
         match wrapper::inner(plain_name, words) {
-            Inner::None => {
+            inner @ (Inner::None | Inner::Script(_)) => {
+                if let Inner::Script(script) = inner {
+                    self.runs(&words[script].text, at);
+                }
                 if wrapper::is_wrapper(plain_name) && arity::arity(plain_name, None) == 1 {
                     self.exactly(&written, &normal, is_normal);
                 } else {
@@ -136,7 +173,10 @@ impl Walk {
                     prefixes.push(arity.min(words.len()) - 1);
                 }
             }
-            Inner::Unknowable => self.acc.is_unknowable = true,
+            Inner::Unknowable => {
+                self.acc.is_unknowable = true;
+                self.resolved(words, at, fed);
+            }
             Inner::Words(ranges) if plain_name == "git" => {
                 for (from, to) in ranges {
                     let is_git = words[from - 1].value() != "run";
@@ -155,6 +195,9 @@ impl Walk {
                 for (from, to) in ranges {
                     let inner = self.words(&words[from..to], None, at, fed);
                     prefixes.extend(inner.into_iter().map(|prefix| from + prefix));
+                    if plain_name == "xargs" {
+                        self.with_input(words, &words[from..to], at, fed);
+                    }
                 }
                 if prefixes.is_empty() {
                     self.exactly(&written, &normal, is_normal);
@@ -162,6 +205,7 @@ impl Walk {
             }
             Inner::Texts(texts) => {
                 for text in texts {
+                    self.parameters(&text, words);
                     self.text(&text, at);
                 }
                 self.exactly(&written, &normal, is_normal);
@@ -174,15 +218,11 @@ impl Walk {
                 self.exactly(&written, &normal, is_normal);
             }
             Inner::Stdin => {
-                match fed.texts.as_slice() {
-                    [] => self.acc.is_unknowable = true,
-                    texts => {
-                        for text in texts {
-                            match text {
-                                Some(text) => self.text(text, at),
-                                None => self.acc.is_unknowable = true,
-                            }
-                        }
+                self.acc.is_unknowable |= fed.redirected.is_empty();
+                for feed in &fed.redirected {
+                    match feed {
+                        Feed::Known(text) => self.text(text, at),
+                        Feed::File(_) | Feed::Computed => self.acc.is_unknowable = true,
                     }
                 }
                 self.exactly(&written, &normal, is_normal);
@@ -199,65 +239,205 @@ impl Walk {
         prefixes
     }
 
-    /// What a command does to files and variables.
-    fn effects(&mut self, name: &str, words: &[Word], at: &Directories) {
-        let arguments = &words[1..];
-        if FILE_COMMANDS.contains(&name) {
-            let mut is_operand = false;
-            for argument in arguments {
-                match argument.text.as_str() {
-                    "--" => is_operand = true,
-                    text if text.starts_with('(') => {}
-                    text if !is_operand && text.starts_with('-') => {
-                        // `--target-directory=/x`, `-t/x`.
-                        let value = text.split_once('=').map(|it| it.1).or(text.get(2..));
-                        if let Some(value) = value.filter(|it| it.starts_with(['/', '~', '.'])) {
-                            self.path(value, at);
-                        }
-                    }
-                    text if name == "dd" => {
-                        let value = text.strip_prefix("of=").or(text.strip_prefix("if="));
-                        value.into_iter().for_each(|value| self.path(value, at));
-                    }
-                    text => self.path(text, at),
-                }
+    /// Reads a command with what its variables are known to hold: it stays unknowable, but what it is likely to run
+    /// meets its rules, and its files are asked for.
+    fn resolved(&mut self, words: &[Word], at: &Directories, fed: &Fed) {
+        let readings: Vec<Vec<String>> = words.iter().map(|word| self.values.known(&word.text)).collect();
+        let n_readings = readings.iter().map(Vec::len).max().unwrap_or_default().min(MAX_READINGS);
+        let mut commands: Vec<Vec<Word>> = (0..n_readings)
+            .map(|reading| {
+                let of = |readings: &Vec<String>| readings.get(reading).or(readings.first()).cloned();
+                readings.iter().filter_map(of).map(|text| Word::new(&text)).collect()
+            })
+            .collect();
+        if n_readings > 1 {
+            // The readings of one word may as well be words that stand in it.
+            commands.push(readings.iter().flatten().take(64).map(|text| Word::new(text)).collect());
+        }
+        for resolved in commands {
+            let is_known = resolved.first().is_some_and(|name| name.literal.is_some());
+            if is_known && resolved != words && self.n_nested < wrapper::MAX_NESTED {
+                self.n_nested += 1;
+                self.words(&resolved, None, at, fed);
+                self.n_nested -= 1;
             }
         }
-        for path in program::path_options(name, words) {
+    }
+
+    /// What `xargs` runs once it has read what the line gives it.
+    fn with_input(&mut self, words: &[Word], inner: &[Word], at: &Directories, fed: &Fed) {
+        let option = words.iter().position(|word| word.text.starts_with("-I") || word.text.starts_with("-i"));
+        let replaced = option.map(|idx| match words[idx].value().get(2..).filter(|rest| !rest.is_empty()) {
+            Some(attached) => attached.to_owned(),
+            None => words.get(idx + 1).map_or("{}", Word::value).to_owned(),
+        });
+        let Some(text) = fed.known() else {
+            let name = inner.first().map(|word| base_name(word.value())).unwrap_or_default();
+            if let (Inner::Script(script), Some(replaced)) = (wrapper::inner(name, inner), replaced)
+                && inner[script].text.contains(&replaced)
+            {
+                self.runs("{}", at);
+            }
+            return;
+        };
+        let given: Vec<&str> =
+            text.split([' ', '\t', '\n', '\0']).filter(|it| !it.is_empty()).take(64).collect();
+        match replaced.filter(|it| !it.is_empty()) {
+            Some(replaced) => {
+                for given in given {
+                    let inner: Vec<Word> =
+                        inner.iter().map(|word| Word::new(&word.text.replace(&replaced, given))).collect();
+                    self.words(&inner, None, at, &Fed::default());
+                }
+            }
+            None => {
+                let mut inner = inner.to_vec();
+                inner.extend(given.into_iter().map(Word::new));
+                self.words(&inner, None, at, &Fed::default());
+            }
+        }
+    }
+
+    /// What `bash -c text name parameters…` gives to the text.
+    fn parameters(&mut self, text: &str, words: &[Word]) {
+        let behind = words.iter().position(|word| word.literal.as_deref() == Some(text));
+        let parameters = behind.and_then(|idx| words.get(idx + 2..)).unwrap_or_default();
+        self.positional(parameters);
+        if wrapper::is_fed_by_files(words) {
+            ["@", "1", "2"].iter().for_each(|name| self.values.hold(name, Held::Input));
+        }
+    }
+
+    pub(super) fn positional(&mut self, words: &[Word]) {
+        for (idx, word) in words.iter().enumerate() {
+            for name in ["@".to_owned(), (idx + 1).to_string()] {
+                self.values.hold(&name, held(&word.text));
+            }
+        }
+    }
+
+    /// What a command does to files and variables.
+    fn effects(&mut self, name: &str, words: &[Word], at: &Directories, fed: &Fed) {
+        let arguments = &words[1..];
+        for path in files::named(name, words) {
             self.path(&path, at);
         }
-        if matches!(name, "sed" | "gsed")
-            && let Some(script) = sed::script(words)
-        {
-            script.paths.iter().for_each(|path| self.path(path, at));
+        for destination in written::destinations(name, words) {
+            self.writes(&destination, at);
         }
+        let (scripts, anywhere) = written::code(name, words);
+        scripts.iter().for_each(|script| self.runs(script, at));
+        anywhere.iter().for_each(|name| self.runs_anywhere(name));
         if WRITERS.contains(&name) || (name == "sed" && arguments.iter().any(|it| it.text.starts_with("-i")))
         {
             for argument in arguments.iter().filter(|it| !it.text.starts_with('-')) {
                 self.written(argument.text.strip_prefix("of=").unwrap_or(&argument.text), at);
             }
         }
+        self.obeys(name, fed, at);
+        self.variables(name, arguments, fed);
+    }
+
+    /// Programs that run commands which they find in their input.
+    fn obeys(&mut self, name: &str, fed: &Fed, at: &Directories) {
+        if !program::OBEDIENT.contains(&name) {
+            return;
+        }
+        for feed in &fed.redirected {
+            match feed {
+                Feed::Known(text) => self.acc.is_unknowable |= program::is_obeyed(name, text),
+                Feed::File(file) => self.runs(file, at),
+                Feed::Computed => self.acc.is_unknowable = true,
+            }
+        }
+        if let Some(piped) = &fed.piped {
+            let text = piped.output.as_ref().unwrap_or(&piped.written);
+            self.acc.is_unknowable |= program::is_obeyed(name, text);
+        }
+    }
+
+    /// What a command does to variables.
+    fn variables(&mut self, name: &str, arguments: &[Word], fed: &Fed) {
+        // A name that is computed may have a subscript, which is evaluated.
+        let is_computed = |word: &&Word| word.literal.is_none() && word.text.contains('$');
         match name {
             "printf" => {
-                let names = arguments.iter().zip(arguments.iter().skip(1));
-                let mut names =
-                    names.filter(|(option, _)| option.value() == "-v").map(|(_, name)| name.value());
-                self.acc.is_unknowable |=
-                    names.any(|name| is_steering(name) || name.contains("$(") || name.contains('`'));
-            }
-            "read" | "getopts" => {
-                self.acc.is_unknowable |= arguments.iter().any(|word| is_steering(word.value()));
-            }
-            _other => {
-                for argument in arguments {
-                    if let Some((variable, _)) =
-                        argument.text.split_once('=').filter(|_| TAKES_VARIABLES.contains(&name))
-                    {
-                        let value =
-                            argument.literal.as_deref().and_then(|it| it.split_once('=')).map(|it| it.1);
-                        self.assign(variable, value);
-                    }
+                for (idx, _) in arguments.iter().enumerate().filter(|(_, option)| option.value() == "-v") {
+                    let Some(variable) = arguments.get(idx + 1) else { continue };
+                    let name = variable.value();
+                    self.acc.is_unknowable |= is_steering(name) || name.contains("$(") || name.contains('`');
+                    self.values.evaluate_names(&variable.text);
+                    let format = arguments.get(idx + 2).map(Word::value).unwrap_or_default();
+                    let is_number = format
+                        .strip_prefix('%')
+                        .and_then(|it| it.strip_suffix(['d', 'i', 'u']))
+                        .is_some_and(|it| it.chars().all(|c| c.is_ascii_digit()));
+                    self.values.hold(name, if is_number { Held::Number } else { Held::Input });
+                    let values = arguments.get(idx + 2..).unwrap_or_default();
+                    values.iter().for_each(|value| self.values.hold(name, held(&value.text)));
                 }
+            }
+            "getopts" => {
+                let values = arguments.get(2..).unwrap_or_default();
+                values.iter().for_each(|value| self.values.hold("OPTARG", held(&value.text)));
+                let variable = arguments.get(1).map(Word::value).unwrap_or_default();
+                self.acc.is_unknowable |= is_steering(variable);
+                [variable, "OPTARG"].iter().for_each(|name| self.values.hold(name, Held::Input));
+            }
+            "read" | "mapfile" | "readarray" => {
+                self.acc.is_unknowable |= arguments.iter().any(|word| is_steering(word.value()));
+                let is_name = |word: &&Word| {
+                    word.literal.is_none() || (word.value().contains('[') && !word.value().contains(' '))
+                };
+                arguments.iter().filter(is_name).for_each(|word| self.values.evaluate_names(&word.text));
+                let held: Vec<Held> = match fed.known() {
+                    Some(text) if is_number(text.trim()) => vec![Held::Number],
+                    Some(text) => {
+                        let words = text.split_whitespace().take(16);
+                        let words = words.map(|it| Held::Written(format!("'{}'", it.replace('\'', ""))));
+                        words.chain([Held::Input]).collect()
+                    }
+                    None => vec![Held::Input],
+                };
+                let names =
+                    arguments.iter().map(Word::value).filter(|it| !it.is_empty() && !it.starts_with('-'));
+                for name in names.chain(["REPLY", "MAPFILE", "OPTARG"]) {
+                    held.iter().for_each(|held| self.values.hold(name, held.clone()));
+                }
+            }
+            "set" => {
+                let is_option = |word: &&Word| {
+                    word.text.len() > 1 && word.text.starts_with(['-', '+']) && word.text != "--"
+                };
+                let parameters = match arguments.iter().position(|word| word.text == "--") {
+                    Some(at) => &arguments[at + 1..],
+                    None if arguments.first().filter(is_option).is_some() => &[],
+                    None => arguments,
+                };
+                self.positional(parameters);
+            }
+            "let" => arguments.iter().for_each(|word| self.values.evaluate(&word.text)),
+            "test" | "[" => {
+                let tested = arguments.iter().zip(arguments.iter().skip(1));
+                for (_, variable) in tested.filter(|(option, _)| option.text == "-v") {
+                    self.values.evaluate_names(&variable.text);
+                }
+            }
+            "unset" | "declare" | "typeset" | "local" | "readonly" | "export" | "wait" => {
+                arguments.iter().filter(is_computed).for_each(|word| self.values.evaluate_names(&word.text));
+                self.assignments(arguments);
+            }
+            _other if TAKES_VARIABLES.contains(&name) => self.assignments(arguments),
+            _other => {}
+        }
+    }
+
+    fn assignments(&mut self, arguments: &[Word]) {
+        for argument in arguments {
+            if let Some((variable, written)) = argument.text.split_once('=') {
+                let value = argument.literal.as_deref().and_then(|it| it.split_once('=')).map(|it| it.1);
+                self.assign(variable, value);
+                self.values.hold(variable.trim_end_matches('+'), held(written));
             }
         }
     }
@@ -273,9 +453,9 @@ impl Walk {
 
     /// A file that is written. Where git looks for programs, that decides what runs later.
     pub(super) fn written(&mut self, written: &str, at: &Directories) {
-        let Some(text) = path_of(written) else { return };
-        for base in at {
-            let path = below(base, &text).replace("/./", "/").replace("//", "/").to_lowercase();
+        let texts: Vec<String> = self.values.known(written).iter().filter_map(|it| path_of(it)).collect();
+        for (base, text) in at.iter().flat_map(|base| texts.iter().map(move |text| (base, text))) {
+            let path = below(base, text).replace("/./", "/").replace("//", "/").to_lowercase();
             let path = format!("/{path}");
             let is_trigger =
                 path.contains("/.git/hooks") || path.ends_with("/.git/config") || path.ends_with("/.git");
@@ -294,7 +474,14 @@ impl Walk {
             if argument.text != "-" {
                 self.path(&argument.text, at);
             }
-            target = path_of(&argument.text).filter(|target| target != "-");
+            let places = self.values.known("$CDPATH");
+            for place in
+                places.iter().filter(|it| *it != "$CDPATH" && !argument.text.starts_with(['/', '.', '~']))
+            {
+                place.split(':').for_each(|place| self.path(&format!("{place}/{}", argument.text), at));
+            }
+            let known = self.values.known(&argument.text);
+            target = known.first().and_then(|it| path_of(it)).filter(|target| target != "-");
         }
         let target = match (n_targets, words[0].value()) {
             (0, "cd" | "chdir") => Some("~".to_owned()),
@@ -310,7 +497,18 @@ impl Walk {
     }
 
     pub(super) fn path(&mut self, written: &str, at: &Directories) {
+        for written in self.values.known(written) {
+            for written in word::braces(&written).iter().flat_map(|it| word::braces(it)) {
+                self.known_path(&written, at);
+            }
+        }
+    }
+
+    fn known_path(&mut self, written: &str, at: &Directories) {
         let Some(text) = path_of(written).or_else(|| known_directory(written)) else { return };
+        if wrapper::is_stdin(&text) {
+            return;
+        }
         let text = match text.find(['?', '*', '[']) {
             // Behind a `..` the rest matters more than what the glob may match.
             Some(glob) if !text[glob..].contains("..") => &text[..glob],
@@ -351,41 +549,15 @@ impl Walk {
     }
 }
 
-/// What a command gets on its standard input by the text of the line.
-#[derive(Default)]
-struct Fed {
-    /// `None` for one that is computed.
-    texts: Vec<Option<String>>,
+/// The assignment of which a command's name is the rest.
+fn split_assignment(name: Node<'_>) -> Option<Node<'_>> {
+    name.prev_sibling()
+        .filter(|before| before.kind() == "variable_assignment" && before.end_byte() == name.start_byte())
 }
 
-/// The here-document or here-string of a redirection; nothing for one of a file.
-fn fed_text(source: &Source<'_>, redirect: Node<'_>) -> Option<Option<String>> {
-    let mut cursor = redirect.walk();
-    match redirect.kind() {
-        "herestring_redirect" => {
-            let value = redirect.named_children(&mut cursor).last()?;
-            Some(word::literal(source.of(value)))
-        }
-        "heredoc_redirect" => {
-            let mut start = "";
-            let mut body = "";
-            for child in redirect.named_children(&mut cursor) {
-                match child.kind() {
-                    "heredoc_start" => start = source.of(child),
-                    "heredoc_body" => body = source.of(child),
-                    _other => {}
-                }
-            }
-            let is_quoted = start.contains(['\'', '"', '\\']);
-            Some((is_quoted || !body.contains(['$', '`', '\\'])).then(|| body.to_owned()))
-        }
-        "file_redirect"
-            if source.of(redirect).trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('<') =>
-        {
-            Some(None)
-        }
-        _other => None,
-    }
+/// What a variable holds that this is assigned to.
+pub(super) fn held(written: &str) -> Held {
+    if is_number(written) { Held::Number } else { Held::Written(written.to_owned()) }
 }
 
 /// Whether a name with a path is a program of its own: below the working directory, where only the project can be.
@@ -397,7 +569,7 @@ fn has_own_place(name: &str, has_moved: bool) -> bool {
 }
 
 /// A written path without quotes; `None` when it has expansions other than the home and working directories.
-fn path_of(written: &str) -> Option<String> {
+pub(super) fn path_of(written: &str) -> Option<String> {
     let unquoted = written.strip_prefix('"').unwrap_or(written);
     let places = [
         ("$HOME", "~"),
@@ -427,7 +599,7 @@ fn known_directory(written: &str) -> Option<String> {
     Some(format!("{directory}/"))
 }
 
-fn below(base: &str, path: &str) -> String {
+pub(super) fn below(base: &str, path: &str) -> String {
     match base.is_empty() || path.starts_with(['/', '~']) {
         true => path.to_owned(),
         false => format!("{}/{path}", base.trim_end_matches('/')),

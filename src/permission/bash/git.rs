@@ -192,7 +192,7 @@ impl Besides {
     fn add(&mut self, inner: Inner) {
         match inner {
             Inner::Texts(texts) => self.texts.extend(texts),
-            Inner::None => {}
+            Inner::None | Inner::Script(_) => {}
             Inner::Unknowable | Inner::Words(_) | Inner::Elsewhere(_) | Inner::Stdin => {
                 self.is_unknowable = true;
             }

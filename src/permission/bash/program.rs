@@ -34,6 +34,9 @@ const INTERPRETERS: &[(&str, &[&str])] = &[
     ("pwsh", &["-c", "-Command", "-EncodedCommand", "-e", "-ec"]),
     ("powershell", &["-c", "-Command", "-EncodedCommand", "-e", "-ec"]),
     ("dc", &["-e", "--expression"]),
+    ("ipython", &["-c"]),
+    ("irb", &["-e"]),
+    ("pry", &["-e"]),
 ];
 
 /// Options of interpreters whose value is the next word, and which are followed by others.
@@ -57,6 +60,7 @@ const VALUED: &[(&str, &[&str], &[&str])] = &[
     ("bat", &[], &["--pager"]),
     ("delta", &[], &["--pager"]),
     ("emulate", &["-c"], &[]),
+    ("fzf", &[], &["--preview", "--bind", "--reload"]),
     ("go", &[], &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool"]),
     ("iptables", &[], &["--modprobe"]),
     ("man", &["-P", "-H"], &["--pager", "--html"]),
@@ -85,7 +89,6 @@ const RUNNERS: &[(&str, &str)] = &[
     ("chamber", "exec"),
     ("conda", "run"),
     ("doppler", "run"),
-    ("dotenv", "run"),
     ("mise", "exec"),
     ("mise", "x"),
     ("nodenv", "exec"),
@@ -105,9 +108,45 @@ const RUNNERS: &[(&str, &str)] = &[
     ("rbenv", "exec"),
     ("rye", "run"),
     ("uv", "run"),
+    ("cabal", "exec"),
+    ("fnm", "exec"),
+    ("foreman", "run"),
+    ("hatch", "run"),
+    ("honcho", "run"),
+    ("infisical", "run"),
+    ("mamba", "run"),
+    ("micromamba", "run"),
+    ("nvm", "exec"),
+    ("opam", "exec"),
+    ("pixi", "run"),
+    ("stack", "exec"),
+    ("teller", "run"),
+    ("tox", "exec"),
+    ("volta", "run"),
     ("yarn", "dlx"),
     ("yarn", "exec"),
 ];
+
+/// Programs that take commands from standard input, some of which run others.
+pub const OBEDIENT: [&str; 15] = [
+    "sqlite3", "psql", "mysql", "mariadb", "ftp", "lftp", "m4", "gdb", "lldb", "gnuplot", "ex", "vi", "vim",
+    "nvim", "view",
+];
+
+/// Whether a program that takes commands runs something for this text.
+pub fn is_obeyed(name: &str, text: &str) -> bool {
+    let lower = text.to_lowercase();
+    let marks: &[&str] = match name {
+        "sqlite3" => &[".sh", ".sy", "edit(", "load_extension", ".load", "|", ".read"],
+        "psql" => &["\\!", "program", "\\o", "\\g", "\\w", "`"],
+        "mysql" | "mariadb" => &["\\!", "system", "source", "\\.", "pager", "edit"],
+        "ftp" | "lftp" => &["!", "shell"],
+        "m4" => &["sys"],
+        "gnuplot" => &["system", "!", "`", "<", "|"],
+        _debugger => &[""],
+    };
+    marks.iter().any(|mark| lower.contains(mark))
+}
 
 /// What runs besides the program itself; `None` when this module knows nothing of it.
 pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
@@ -149,7 +188,7 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
         // Each operand is a command line.
-        "hyperfine" | "concurrently" => {
+        "hyperfine" | "concurrently" | "pee" | "mispipe" => {
             let operands = words[1..].iter().filter(|word| !word.text.starts_with('-'));
             match operands.map(|word| word.literal.clone()).collect::<Option<Vec<String>>>() {
                 Some(texts) if texts.is_empty() => Inner::None,
@@ -157,7 +196,9 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
                 None => Inner::Unknowable,
             }
         }
-        "direnv" if words.get(1).is_some_and(|it| it.value() == "exec") && words.len() > 3 => {
+        "direnv" | "rustup"
+            if words.get(1).is_some_and(|it| matches!(it.value(), "exec" | "run")) && words.len() > 3 =>
+        {
             Inner::Words(vec![(3, words.len())])
         }
         "cargo" => {
@@ -188,7 +229,9 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
         "vim" | "vi" | "nvim" | "view" | "ex" | "vimdiff" | "less" | "more" => {
             let runs = |it: &str| {
                 matches!(it, "-c" | "--cmd" | "-S" | "-s" | "-es" | "-l")
-                    || it.strip_prefix('+').is_some_and(|line| line.parse::<u64>().is_err())
+                    || it.strip_prefix('+').is_some_and(|line| {
+                        !matches!(line, "" | "G" | "F" | "g") && line.parse::<u64>().is_err()
+                    })
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
@@ -201,6 +244,10 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             true => Inner::Unknowable,
             false => Inner::None,
         },
+        "gdb" | "lldb" if words.iter().any(|word| matches!(word.value(), "--args" | "-args")) => {
+            let at = words.iter().position(|word| matches!(word.value(), "--args" | "-args"));
+            Inner::Words(at.map(|at| (at + 1, words.len())).into_iter().collect())
+        }
         "gdb" | "lldb" => {
             let runs = |it: &str| {
                 it.starts_with("-ex") || it.starts_with("--ex") || it.starts_with("--eval") || it == "-o"
@@ -213,16 +260,49 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
         "make" | "gmake" => {
+            let is_known = |word: Option<&Word>| {
+                word.is_none_or(|it| it.literal.as_deref().is_some_and(|it| !super::wrapper::is_stdin(it)))
+            };
+            let mut files =
+                words.iter().enumerate().filter(|(_, word)| matches!(word.value(), "-f" | "--file"));
+            if !files.all(|(idx, _)| is_known(words.get(idx + 1))) {
+                return Some(Inner::Unknowable);
+            }
             let runs = |it: &str| {
                 it.starts_with("--eval")
                     || it.starts_with("-E")
                     || it.starts_with("SHELL=")
-                    || it == "-"
+                    || matches!(it, "-" | "-f-" | "--file=-" | "--makefile=-")
                     || it.contains("$(shell")
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
-        "tmux" | "screen" => {
+        "screen" => screen(words),
+        "ansible" => {
+            let module = words.iter().position(|word| matches!(word.value(), "-m" | "--module-name"));
+            let module = module.and_then(|at| words.get(at + 1)).map(Word::value);
+            match module {
+                None | Some("" | "shell" | "command" | "raw" | "script" | "expect") => {
+                    valued(words, &["-a"], &["--args"])
+                }
+                Some(_other) => Inner::None,
+            }
+        }
+        "dotenv" => {
+            let mut idx = 1;
+            while words.get(idx).is_some_and(|word| word.text.starts_with('-') && word.text != "--") {
+                idx += 1 + usize::from(matches!(words[idx].value(), "-e" | "-f" | "-q" | "-p" | "--file"));
+            }
+            match words.get(idx).map(Word::value) {
+                None | Some("list" | "get" | "set" | "unset") => Inner::None,
+                Some("--" | "run") => {
+                    let is_dashed = words.get(idx + 1).is_some_and(|word| word.text == "--");
+                    Inner::Words(vec![(idx + 1 + usize::from(is_dashed), words.len())])
+                }
+                Some(_command) => Inner::Words(vec![(idx, words.len())]),
+            }
+        }
+        "tmux" => {
             let runs = |it: &str| {
                 it.starts_with("new")
                     || it.ends_with("-window")
@@ -305,6 +385,9 @@ fn interpreter(words: &[Word], options: &[&str], values: &[&str]) -> Inner {
                     .is_some_and(|letter| letter.is_alphabetic() && literal.contains(letter));
             literal == *option || literal.starts_with(&format!("{option}=")) || is_cluster
         });
+        if literal == "-v" && words.len() == 2 {
+            return Inner::None;
+        }
         if is_code || literal == "-" {
             return Inner::Unknowable;
         }
@@ -316,11 +399,31 @@ fn interpreter(words: &[Word], options: &[&str], values: &[&str]) -> Inner {
             return Inner::None;
         }
         if !literal.starts_with('-') {
-            return if super::wrapper::is_stdin(literal) { Inner::Unknowable } else { Inner::None };
+            return if super::wrapper::is_stdin(literal) {
+                Inner::Unknowable
+            } else {
+                Inner::Script(idx - 1)
+            };
         }
     }
     // Code from standard input.
     Inner::Unknowable
+}
+
+fn screen(words: &[Word]) -> Inner {
+    let mut idx = 1;
+    while let Some(word) = words.get(idx) {
+        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
+        match literal.strip_prefix('-') {
+            Some("ls" | "list" | "wipe" | "v" | "r" | "x" | "R" | "RR") => return Inner::None,
+            // Commands of its own, a file of them, another shell.
+            Some("X" | "c" | "s") => return Inner::Unknowable,
+            Some(options) if options.ends_with(['S', 't', 'p', 'e', 'h', 'T']) => idx += 2,
+            Some(_options) => idx += 1,
+            None => return Inner::Words(vec![(idx, words.len())]),
+        }
+    }
+    Inner::None
 }
 
 fn runner(words: &[Word]) -> Inner {
@@ -464,96 +567,4 @@ fn awk(words: &[Word]) -> Inner {
         Some(program) if is_plain(program) => Inner::None,
         Some(_) | None => Inner::Unknowable,
     }
-}
-
-/// Options whose value is a file or directory, by program.
-const PATH_OPTIONS: &[(&str, &[&str])] = &[
-    (
-        "curl",
-        &[
-            "-o",
-            "--output",
-            "--output-dir",
-            "-D",
-            "--dump-header",
-            "-c",
-            "--cookie-jar",
-            "-K",
-            "--config",
-            "-T",
-            "--upload-file",
-        ],
-    ),
-    (
-        "wget",
-        &[
-            "-O",
-            "--output-document",
-            "-P",
-            "--directory-prefix",
-            "-o",
-            "--output-file",
-            "-a",
-            "--append-output",
-            "-i",
-            "--input-file",
-            "--post-file",
-        ],
-    ),
-    ("git", &["-C", "--git-dir", "--work-tree", "--output", "--template", "--separate-git-dir"]),
-    ("sort", &["-o", "--output"]),
-    ("tar", &["-C", "--directory", "-f", "--file"]),
-    ("unzip", &["-d"]),
-    ("find", &["-fprintf", "-fprint", "-fprint0", "-fls"]),
-    ("patch", &["-d", "--directory", "-o", "--output", "-i", "--input"]),
-    ("openssl", &["-out", "-in", "-keyout"]),
-    ("ssh-keygen", &["-f"]),
-    ("gcc", &["-o"]),
-    ("cc", &["-o"]),
-    ("clang", &["-o"]),
-    ("make", &["-C", "--directory", "-f", "--file"]),
-    ("script", &["-O", "--log-out", "-B", "--log-io"]),
-    ("strace", &["-o", "--output"]),
-    ("time", &["-o", "--output"]),
-];
-
-/// Files that a program reads or writes by its options, as written.
-pub fn path_options(name: &str, words: &[Word]) -> Vec<String> {
-    let Some((_, options)) = PATH_OPTIONS.iter().find(|(known, _)| *known == name) else { return Vec::new() };
-    let mut paths = Vec::new();
-    let mut idx = 1;
-    while let Some(word) = words.get(idx) {
-        idx += 1;
-        let text = &word.text;
-        for option in *options {
-            let is_long = option.len() > 2;
-            // `-xzf FILE`: the last of a cluster.
-            let in_cluster = !is_long
-                && text.len() > 2
-                && text.starts_with('-')
-                && !text.starts_with("--")
-                && text.ends_with(&option[1..]);
-            if text == option || in_cluster {
-                paths.extend(words.get(idx).map(|next| next.text.clone()));
-                break;
-            }
-            let rest = text.strip_prefix(option).unwrap_or_default();
-            let value = if is_long { rest.strip_prefix('=') } else { Some(rest) };
-            if let Some(value) = value.filter(|value| !value.is_empty()) {
-                paths.push(value.to_owned());
-                break;
-            }
-        }
-    }
-    // Where `find` begins matters once it does more than look.
-    let changes = |word: &Word| {
-        ["-delete", "-exec", "-ok", "-fprint", "-fls"].iter().any(|action| word.text.starts_with(action))
-    };
-    if name == "find" && words.iter().any(changes) {
-        let starts = words[1..].iter().take_while(|word| !word.text.starts_with(['-', '(', '!', '\\']));
-        paths.extend(starts.map(|word| word.text.clone()));
-    }
-    // `-` is standard output.
-    paths.retain(|path| path != "-" && path != ".");
-    paths
 }

@@ -27,7 +27,10 @@ pub fn script(words: &[Word]) -> Option<Script> {
             }
             Some("-f" | "--file") => {
                 has_option = true;
-                paths.push(words.get(idx)?.text.clone());
+                let file = words.get(idx)?;
+                // Lines that are computed or read may run anything.
+                file.literal.as_deref().filter(|it| *it != "-" && !super::wrapper::is_stdin(it))?;
+                paths.push(file.text.clone());
                 idx += 1;
             }
             Some("-l" | "--line-length") => idx += 1,

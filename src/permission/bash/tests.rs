@@ -49,12 +49,12 @@ fn lists_pipes_and_control_flow_are_taken_apart() {
     check("a || b & c", "a ¦ b ¦ c", "a * ¦ b * ¦ c *", "");
     check("cat x | grep y | wc -l", "cat x ¦ grep y ¦ wc -l", "cat * ¦ grep * ¦ wc *", "x");
     check("( ( ls ) )", "ls", "ls *", "");
-    check("! grep a b", "grep a b", "grep *", "");
+    check("! grep a b", "grep a b", "grep *", "b");
     check("ls # comment", "ls", "ls *", "");
     check("echo $(id -u)", "echo $(id -u) ¦ id -u", "echo * ¦ id *", "");
     check("echo `id`", "echo `id` ¦ id", "echo * ¦ id *", "");
     check("echo \"a $(rm b) c\"", "echo \"a $(rm b) c\" ¦ rm b", "echo * ¦ rm *", "b");
-    check("diff <(ls a) <(ls b)", "diff <(ls a) <(ls b) ¦ ls a ¦ ls b", "diff * ¦ ls *", "");
+    check("diff <(ls a) <(ls b)", "diff <(ls a) <(ls b) ¦ ls a ¦ ls b", "diff * ¦ ls *", "a ¦ b");
     check("X=$(curl u)", "curl u", "curl *", "");
     check("export A=$(id) && make all", "id ¦ make all", "id * ¦ make all *", "");
     check("cat <<< $(id)", "cat <<< $(id) ¦ id", "cat * ¦ id *", "");
@@ -164,7 +164,7 @@ fn names_that_are_computed_count_as_any_command() {
     any("r$@m x", "r$@m x", "", "");
     any("rm$IFS-rf$IFSx", "rm$IFS-rf$IFSx", "", "");
     any("IFS=,; x=rm,-rf,x; $x", "IFS=,; x=rm,-rf,x; $x ¦ $x", "", "");
-    any("IFS=, read a b", "IFS=, read a b ¦ read a b", "", "");
+    check("IFS=, read a b", "IFS=, read a b ¦ read a b", "read * ¦ IFS=, read *", "");
     any("{rm,-rf,x}", "{rm,-rf,x}", "", "");
     any("{r,}m x", "{r,}m x ¦ r,}m x", "", "");
     check("echo {a,b}", "echo {a,b}", "echo *", "");
@@ -232,7 +232,7 @@ fn text_fed_to_a_shell_is_read_where_it_is_literal() {
     check("bash --version", "bash --version", "bash --version *", "");
     any("bash -c", "bash -c", "", "");
     check("cd /tmp && bash -c 'rm x'", "bash -c 'rm x' ¦ rm x", "rm * ¦ bash -c 'rm x'", "/tmp ¦ /tmp/x");
-    check("source x.sh", "source x.sh", "source x.sh", "");
+    check("source x.sh", "source x.sh", "source x.sh", "x.sh");
     any(". <(curl u)", ". <(curl u) ¦ curl u", "", "");
     any("source /dev/stdin", "source /dev/stdin", "", "");
     check("trap 'rm x' EXIT", "trap 'rm x' EXIT ¦ rm x", "rm * ¦ trap 'rm x' EXIT", "x");
@@ -431,7 +431,7 @@ fn what_only_looks_like_a_command_raises_nothing() {
     check("# rm x", "", "", "");
     check("ls # rm x", "ls", "ls *", "");
     check("git commit -m \"rm -rf /\"", "git commit -m \"rm -rf /\"", "git commit *", "");
-    check("grep rm x", "grep rm x", "grep *", "");
+    check("grep rm x", "grep rm x", "grep *", "x");
     check("printf '%s' 'a; rm b'", "printf '%s' 'a; rm b' ¦ printf %s 'a; rm b'", "printf *", "");
 }
 
@@ -494,7 +494,7 @@ fn substitutions_in_any_word_are_found() {
         "",
         "",
     );
-    check("for i in a; do sudo rm $i; done", "sudo rm $i ¦ rm $i", "rm * ¦ sudo rm *", "");
+    check("for i in a; do sudo rm $i; done", "sudo rm $i ¦ rm $i", "rm * ¦ sudo rm *", "a");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Variables that decide what runs.
 
 /// Variables whose value decides which programs later commands are, or how words are split.
-const STEERING: [&str; 33] = [
+const STEERING: [&str; 37] = [
     "PATH",
     "IFS",
     "ENV",
@@ -9,6 +9,9 @@ const STEERING: [&str; 33] = [
     "ZDOTDIR",
     "SHELLOPTS",
     "BASHOPTS",
+    "PS0",
+    "PS1",
+    "PS2",
     "PS4",
     "PROMPT_COMMAND",
     "CDPATH",
@@ -26,6 +29,7 @@ const STEERING: [&str; 33] = [
     "PERL5OPT",
     "PERL5DB",
     "BASH_ALIASES",
+    "BASH_CMDS",
     "BASH_LOADABLES_PATH",
     "HOME",
     "XDG_CONFIG_HOME",

@@ -55,6 +55,18 @@ pub fn literal(text: &str) -> Option<String> {
     })
 }
 
+/// The words that the first list in braces makes of a text.
+pub fn braces(text: &str) -> Vec<String> {
+    let list = text.find('{').and_then(|open| Some((open, open + text[open..].find('}')?)));
+    match list {
+        Some((open, end)) if text[open..end].contains(',') && !text[..open].contains(['\'', '"', '$']) => {
+            let alternatives = text[open + 1..end].split(',');
+            alternatives.map(|it| format!("{}{it}{}", &text[..open], &text[end + 1..])).collect()
+        }
+        Some(_) | None => vec![text.to_owned()],
+    }
+}
+
 /// The word without its quotes, globs and braces left as they are; `None` when it has expansions.
 pub fn path_text(text: &str) -> Option<String> {
     unquote(text, |_, _| true)

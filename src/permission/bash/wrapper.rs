@@ -23,6 +23,8 @@ pub enum Inner {
     Elsewhere(String),
     /// A shell that reads its commands from standard input.
     Stdin,
+    /// The word with this index is a file of code.
+    Script(usize),
 }
 
 /// A command that is followed by options and then by the command it runs.
@@ -62,7 +64,13 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "ccache", ..PLAIN },
     Wrapper { name: "chpst", short_values: "uUben/lLmdopfcrt", ..PLAIN },
     Wrapper { name: "cross-env", has_assignments: true, ..PLAIN },
+    Wrapper { name: "choom", short_values: "np", long_values: &["--adjust", "--pid"], ..PLAIN },
     Wrapper { name: "dbus-launch", ..PLAIN },
+    Wrapper { name: "i486", ..PLAIN },
+    Wrapper { name: "i586", ..PLAIN },
+    Wrapper { name: "i686", ..PLAIN },
+    Wrapper { name: "logsave", n_positional: 1, ..PLAIN },
+    Wrapper { name: "x86_64", ..PLAIN },
     Wrapper { name: "distcc", ..PLAIN },
     Wrapper { name: "dumb-init", ..PLAIN },
     Wrapper { name: "eatmydata", ..PLAIN },
@@ -107,11 +115,28 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "proxychains", short_values: "f", ..PLAIN },
     Wrapper { name: "proxychains4", short_values: "f", ..PLAIN },
     Wrapper { name: "rlwrap", ..PLAIN },
-    Wrapper { name: "setarch", n_positional: 1, ..PLAIN },
     Wrapper { name: "systemd-run", short_values: "pEuGHMS", long_values: &["--property", "--setenv", "--unit", "--uid", "--gid", "--nice", "--working-directory", "--slice", "--description"], ..PLAIN },
     Wrapper { name: "torsocks", ..PLAIN },
     Wrapper { name: "unbuffer", ..PLAIN },
     Wrapper { name: "unshare", ..PLAIN },
+    Wrapper { name: "gamemoderun", ..PLAIN },
+    Wrapper { name: "mangohud", ..PLAIN },
+    Wrapper { name: "nocache", ..PLAIN },
+    Wrapper { name: "optirun", ..PLAIN },
+    Wrapper { name: "pasuspender", ..PLAIN },
+    Wrapper { name: "pgrphack", ..PLAIN },
+    Wrapper { name: "prime-run", ..PLAIN },
+    Wrapper { name: "primusrun", ..PLAIN },
+    Wrapper { name: "qemu-aarch64", ..PLAIN },
+    Wrapper { name: "qemu-x86_64", ..PLAIN },
+    Wrapper { name: "run-one", ..PLAIN },
+    Wrapper { name: "run-this-one", ..PLAIN },
+    Wrapper { name: "setlock", n_positional: 1, ..PLAIN },
+    Wrapper { name: "softlimit", short_values: "acdflmoprst", ..PLAIN },
+    Wrapper { name: "systemd-cat", short_values: "tp", long_values: &["--identifier", "--priority"], ..PLAIN },
+    Wrapper { name: "systemd-inhibit", long_values: &["--what", "--who", "--why", "--mode"], ..PLAIN },
+    Wrapper { name: "vglrun", short_values: "dc", ..PLAIN },
+    Wrapper { name: "xcrun", long_values: &["--sdk", "--toolchain"], ..PLAIN },
     Wrapper { name: "xvfb-run", short_values: "efnpsw", ..PLAIN },
     Wrapper { name: "caffeinate", short_values: "tw", ..PLAIN },
     Wrapper { name: "chroot", long_values: &["--userspec", "--groups"], n_positional: 1, ..PLAIN },
@@ -168,12 +193,19 @@ pub fn directory<'a>(name: &str, words: &'a [Word]) -> Option<&'a str> {
 }
 
 /// The name without the `g` that GNU's programs have where they are guests.
-fn unprefixed(name: &str) -> &str {
-    const GUESTS: [&str; 9] =
-        ["gchroot", "genv", "gfind", "gnice", "gnohup", "gstdbuf", "gtime", "gtimeout", "gxargs"];
-    match GUESTS.contains(&name) {
-        true => &name[1..],
-        false => name,
+pub fn unprefixed(name: &str) -> &str {
+    #[rustfmt::skip]
+    const GUESTS: [&str; 76] = [
+        "awk", "base32", "base64", "basename", "cat", "chgrp", "chmod", "chown", "chroot", "cksum", "comm", "cp",
+        "csplit", "cut", "date", "dd", "df", "dirname", "du", "echo", "egrep", "env", "expand", "expr", "fgrep",
+        "find", "fmt", "fold", "grep", "head", "install", "join", "kill", "link", "ln", "ls", "make", "md5sum",
+        "mkdir", "mkfifo", "mknod", "mktemp", "mv", "nice", "nl", "nohup", "od", "paste", "pr", "printf", "readlink",
+        "realpath", "rm", "rmdir", "sed", "seq", "sha256sum", "shred", "shuf", "sort", "split", "stat", "stdbuf",
+        "tac", "tail", "tar", "tee", "time", "timeout", "touch", "tr", "truncate", "uniq", "unlink", "wc", "xargs",
+    ];
+    match name.strip_prefix('g') {
+        Some(rest) if GUESTS.contains(&rest) => rest,
+        Some(_) | None => name,
     }
 }
 
@@ -187,12 +219,18 @@ fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
         "eval" => joined(&words[1..]),
         "source" | "." => match words.get(1) {
             Some(script) if script.literal.is_none() || is_stdin(script.value()) => Inner::Unknowable,
-            Some(_) | None => Inner::None,
+            Some(_script) => Inner::Script(1),
+            None => Inner::None,
         },
         "trap" if words.get(1).is_some_and(|word| word.value() == "--") => trap(words.get(2)),
         "trap" => match words.get(1).map(|word| (word.value(), word.literal.is_some())) {
             Some(("-l" | "-p", true)) => Inner::None,
             Some(_) | None => trap(words.get(1)),
+        },
+        "setarch" => architecture(words),
+        "jobs" => match words.iter().position(|word| word.text.starts_with('-') && word.text.contains('x')) {
+            Some(at) => Inner::Words(vec![(at + 1, words.len())]),
+            None => Inner::None,
         },
         "find" => find(words, depth),
         "fd" | "fdfind" => fd(words, depth),
@@ -231,6 +269,11 @@ fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
             None => program::inner(name, words).unwrap_or(Inner::None),
         },
     }
+}
+
+/// Whether parameters of a command come from outside of the line: names of found files.
+pub fn is_fed_by_files(words: &[Word]) -> bool {
+    words.iter().any(|word| word.value() == "{}")
 }
 
 /// Whether `always` must not take this command's name alone: it would allow whatever it runs.
@@ -376,9 +419,26 @@ fn is_fed(words: &[Word], replaced: Option<&str>, depth: usize) -> bool {
         Inner::Texts(texts) => name == "eval" || texts.iter().any(|text| has_replaced(text)),
         Inner::Elsewhere(text) => has_replaced(&text),
         Inner::Unknowable | Inner::Stdin => true,
-        // `xargs sudo`: the command comes from the input.
-        Inner::None => is_wrapper(name) && words.len() == 1,
+        // `xargs sudo`, `xargs env A=1`: the command comes from the input.
+        Inner::Script(_) => false,
+        Inner::None => (is_wrapper(name) && words.len() == 1) || WRAPPERS.iter().any(|it| it.name == name),
     }
+}
+
+/// `setarch [architecture] [options] command`: an unknown first word may be either.
+fn architecture(words: &[Word]) -> Inner {
+    let skip_options =
+        |from: usize| (from..words.len()).find(|at| !words[*at].text.starts_with('-')).unwrap_or(words.len());
+    let first = skip_options(1);
+    let Some(word) = words.get(first) else { return Inner::None };
+    let is_known = matches!(word.value(), "x86_64" | "amd64" | "aarch64" | "arm64" | "linux32" | "linux64")
+        || matches!(word.value(), "uname26" | "i386" | "i486" | "i586" | "i686" | "athlon");
+    let mut ranges = vec![(skip_options(first + 1), words.len())];
+    if !is_known {
+        ranges.push((first, words.len()));
+    }
+    ranges.retain(|(from, to)| from < to);
+    if ranges.is_empty() { Inner::None } else { Inner::Words(ranges) }
 }
 
 /// The dynamic linker runs the program that it is given.
@@ -428,7 +488,7 @@ fn shell(words: &[Word]) -> Inner {
         None if has_text => Inner::Unknowable,
         _ if reads_stdin => Inner::Stdin,
         Some(script) if script.literal.is_none() || is_stdin(script.value()) => Inner::Unknowable,
-        Some(_script) => Inner::None,
+        Some(_script) => Inner::Script(idx),
         None => Inner::Stdin,
     }
 }
@@ -506,7 +566,9 @@ fn watch(words: &[Word]) -> Inner {
 }
 
 pub fn is_stdin(path: &str) -> bool {
-    path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")
+    matches!(path, "/dev/stdin" | "/dev/stdout" | "/dev/stderr")
+        || path.starts_with("/dev/fd/")
+        || path.starts_with("/proc/self/fd/")
 }
 
 /// `NAME=value`.

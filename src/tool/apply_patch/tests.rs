@@ -37,13 +37,13 @@ async fn all_files_are_changed_after_one_question() {
         let project = project();
         let output = project.output(tool, patch(ALL)).await;
         assert_eq!(output.output, "Success. Updated the following files:\nA x/new\nM a\nD b\nM d");
-        assert_eq!(output.title, "x/new, a, b, d");
+        assert_eq!(output.title, "x/new, a, b, c → d");
         assert_eq!(names(&project), ["a", "d", "x"]);
         assert_eq!(["x/new", "a", "d"].map(|name| project.content(name)), ["n\n", "A\n", "C\n"]);
         let asked: Vec<String> = ["x/new", "a", "b", "c", "d"].map(str::to_owned).into();
         assert_eq!(project.asked(), [("edit".to_owned(), asked)]);
         let metadata = project.last_ask().metadata;
-        assert_eq!(metadata["filepath"], "x/new, a, b, d");
+        assert_eq!(metadata["filepath"], "x/new, a, b, c → d");
         assert_eq!(
             (&metadata["files"], &metadata["diff"]),
             (&output.metadata["files"], &output.metadata["diff"])
@@ -79,6 +79,8 @@ async fn what_does_not_fit_is_refused_before_anyone_is_asked() {
     let project = project();
     project.write("latin", b"caf\xe9\n");
     fs::create_dir(project.path("directory")).expect("created");
+    fs::hard_link(project.path("a"), project.path("hard")).expect("linked");
+    symlink("b", project.path("soft")).expect("linked");
     let failed = |reason: String| format!("apply_patch verification failed: {reason}");
     let text = |name: &str| project.text(name);
     for (input, expected) in [
@@ -104,6 +106,50 @@ async fn what_does_not_fit_is_refused_before_anyone_is_asked() {
             patch("*** Update File: a\n*** Move to: b"),
             failed(format!("Cannot move {} to {}: it exists", text("a"), text("b"))),
         ),
+        (
+            patch("*** Add File: k\n+1\n*** Add File: k/x\n+2"),
+            failed(format!("{} is a file, so {} cannot be below it", text("k"), text("k/x"))),
+        ),
+        (
+            patch("*** Add File: k/x/y\n+1\n*** Update File: a\n*** Move to: k"),
+            failed(format!("{} is a file, so {} cannot be below it", text("k"), text("k/x/y"))),
+        ),
+        (
+            patch("*** Add File: k\n+1\n*** Add File: ./k\n+2"),
+            failed(format!("Cannot add {}: the patch changes it already", text("k"))),
+        ),
+        (
+            patch("*** Update File: a\n*** Move to: k\n*** Add File: k\n+2"),
+            failed(format!("Cannot add {}: the patch changes it already", text("k"))),
+        ),
+        (
+            patch("*** Add File: k\n+1\n*** Update File: a\n*** Move to: k"),
+            failed(format!("Cannot move {} to {}: it exists", text("a"), text("k"))),
+        ),
+        (
+            patch("*** Update File: a\n@@\n-a\n+1\n*** Add File: a\n+2"),
+            failed(format!("Cannot add {}: the patch changes it already", text("a"))),
+        ),
+        (
+            patch("*** Delete File: a\n*** Delete File: a"),
+            failed(format!("Failed to read file to delete: {}", text("a"))),
+        ),
+        (
+            patch("*** Delete File: a\n*** Update File: a\n@@\n-a\n+1"),
+            failed(format!("Failed to read file to update: {}", text("a"))),
+        ),
+        (
+            patch("*** Update File: hard\n@@\n-a\n+1\n*** Update File: a\n@@\n-a\n+2"),
+            failed(format!("{} and {} are the same file; name it in one way", text("a"), text("hard"))),
+        ),
+        (
+            patch("*** Delete File: soft\n*** Update File: b\n@@\n-b\n+2"),
+            failed(format!("{} and {} are the same file; name it in one way", text("b"), text("soft"))),
+        ),
+        (
+            patch("*** Delete File: b\n*** Add File: b/x\n+1"),
+            format!("Cannot read {}: Not a directory (os error 20)", text("b/x")),
+        ),
         (patch("*** Update File: a\n@@\n-a\n+a"), failed("the patch changes nothing".to_owned())),
         (
             patch("*** Add File: directory\n+x"),
@@ -117,7 +163,7 @@ async fn what_does_not_fit_is_refused_before_anyone_is_asked() {
         assert_eq!(project.error("apply_patch", input).await, expected);
     }
     assert!(project.asked().is_empty());
-    assert_eq!(names(&project), ["a", "b", "c", "directory", "latin"]);
+    assert_eq!(names(&project), ["a", "b", "c", "directory", "hard", "latin", "soft"]);
 }
 
 #[tokio::test]

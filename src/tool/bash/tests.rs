@@ -27,6 +27,7 @@ async fn output_and_exit_code_are_told() {
     check("echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three", "one\ntwo\nthree\n", 0).await;
     check("true", "(no output)", 0).await;
     check("echo no; exit 3", "no\n", 3).await;
+    check("exit 3", "(no output)\n\n<shell_metadata>\nexit code 3\n</shell_metadata>", 3).await;
     check("cat", "(no output)", 0).await;
     check("read line; echo $?", "1\n", 0).await;
     check("printf 'é%.0s' $(seq 3)", "ééé", 0).await;
@@ -50,6 +51,7 @@ async fn the_call_is_described_as_in_opencode() {
 async fn a_signal_leaves_no_exit_code() {
     let output = Project::new().output("bash", json!({ "command": "kill -9 $$" })).await;
     assert_eq!((&output.metadata["exit"], &output.metadata["signal"]), (&Value::Null, &json!("SIGKILL")));
+    assert_eq!(output.output, "(no output)\n\n<shell_metadata>\nended by SIGKILL\n</shell_metadata>");
 }
 
 #[tokio::test]

@@ -43,6 +43,8 @@ async fn line_ends_and_byte_order_mark_are_kept() {
         ("\u{feff}a\nb\n", "a", "x", "\u{feff}x\nb\n"),
         ("\u{feff}a\nb\n", "\u{feff}a", "\u{feff}x", "\u{feff}x\nb\n"),
         ("a\nb\n", "a\r\nb\r\n", "x\r\n", "x\n"),
+        ("a\r\nb\r\nc\nd\n", "c\nd\n", "x\ny\n", "a\r\nb\r\nx\ny\n"),
+        ("a\r\nb\r\nc\nd\n", "a\nb\n", "x\ny\n", "x\r\ny\r\nc\nd\n"),
         ("a\nb", "b", "c", "a\nc"),
     ] {
         let project = Project::new();

@@ -239,5 +239,5 @@ fn a_large_file_of_equal_lines_does_not_hold_the_tool_up() {
     let begun = std::time::Instant::now();
     assert_eq!(replace(&content, &old, "new", false), Err(MatchError::NotFound));
     // Generous, for builds without optimization on busy machines; a quadratic search takes minutes.
-    assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
 }

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::keep::keep;
 use crate::{base::ids, tool::FileStamp};
 
 /// A file's old and new state; none where there is no file.
@@ -47,8 +48,11 @@ pub(crate) fn swap_all(swaps: &[Swap]) -> Result<Vec<Option<FileStamp>>, Failure
     }
     undo.0.clear();
     directories.0.clear();
-    let stamps = swaps.iter().map(|swap| fs::metadata(&swap.real).ok().map(|it| FileStamp::of(&it)));
-    Ok(stamps.collect())
+    let stamp = |swap: &Swap| {
+        let content = swap.after.as_deref()?;
+        Some(FileStamp::of(&fs::metadata(&swap.real).ok()?).with_content(content))
+    };
+    Ok(swaps.iter().map(stamp).collect())
 }
 
 /// New content that waits to be put in place.
@@ -99,13 +103,9 @@ fn stage(swap: &Swap, directories: &mut Directories) -> io::Result<Staged> {
     };
     file.write_all(content)?;
     if let Some(old) = &old {
-        let new = file.metadata()?;
-        if (new.uid(), new.gid()) != (old.uid(), old.gid())
-            && std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid())).is_err()
-        {
+        if !keep(&file, old, path)? {
             return in_place();
         }
-        file.set_permissions(old.permissions())?;
     } else if let Some(like) = &swap.like {
         file.set_permissions(fs::metadata(like)?.permissions())?;
     }
@@ -126,8 +126,14 @@ fn prove_room(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Writes over a file; what it takes no new room for cannot fail for want of room.
 fn overwrite(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).open(path)?;
+    let permissions = file.metadata()?.permissions();
     file.write_all(content)?;
-    file.set_len(content.len() as u64)
+    file.set_len(content.len() as u64)?;
+    if file.metadata()?.permissions() != permissions {
+        // A write takes setuid and setgid away. Whoever may not give them back has lost them by right.
+        let _ = file.set_permissions(permissions);
+    }
+    Ok(())
 }
 
 fn commit(swap: &Swap, staged: Staged, is_last: bool) -> io::Result<Option<WayBack>> {

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use super::MAX_SHOWN_BYTES;
 use crate::tool::{
-    ToolError,
+    FileStamp, ToolError,
     fake::{Project, one},
 };
 
@@ -186,6 +186,43 @@ async fn only_a_file_the_model_knows_is_changed() {
         // What was just written is known.
         project.output("write", json!({ "filePath": "a", "content": "again" })).await;
     }
+}
+
+#[tokio::test]
+async fn a_change_is_noticed_though_size_and_time_are_the_same_and_a_touch_is_none() {
+    for size in [4, FileStamp::MAX_HASHED + 1] {
+        let mut project = Project::new();
+        project.config.file_time = true;
+        let (old, other) = ("a".repeat(size), "b".repeat(size));
+        let path = project.write("a", &old);
+        let modified = fs::metadata(&path).expect("there").modified().expect("has a time");
+        project.output("read", json!({ "filePath": "a" })).await;
+        project.write("a", &other);
+        fs::File::options().write(true).open(&path).expect("opened").set_modified(modified).expect("set");
+        let error = project.error("write", json!({ "filePath": "a", "content": "x" })).await;
+        assert!(error.contains("has been modified since it was last read."), "{error}");
+        assert_eq!(project.content("a").len(), size);
+        // Another file in its place is another file.
+        project.output("read", json!({ "filePath": "a" })).await;
+        project.write("b", &old);
+        fs::File::options()
+            .write(true)
+            .open(project.path("b"))
+            .expect("opened")
+            .set_modified(modified)
+            .expect("set");
+        fs::rename(project.path("b"), &path).expect("renamed");
+        let error = project.error("write", json!({ "filePath": "a", "content": "x" })).await;
+        assert!(error.contains("has been modified since it was last read."), "{error}");
+    }
+    let mut project = Project::new();
+    project.config.file_time = true;
+    let path = project.write("a", "same");
+    project.output("read", json!({ "filePath": "a" })).await;
+    fs::remove_file(&path).expect("removed");
+    project.write("a", "same");
+    project.output("write", json!({ "filePath": "a", "content": "x" })).await;
+    assert_eq!(project.content("a"), "x");
 }
 
 #[tokio::test]

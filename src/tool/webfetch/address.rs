@@ -1,4 +1,4 @@
-//! Which addresses a URL may be fetched from: public ones, and others that a rule names.
+//! Which addresses a URL may be fetched from, public ones and others that a rule names, and the form rules know it by.
 
 use std::{
     io,
@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use reqwest::Url;
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use crate::config::rules::wildcard;
+use crate::{base::text, config::rules::wildcard};
 
 /// Finds the addresses of a host name.
 pub(crate) type Lookup = fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
@@ -39,6 +39,84 @@ pub(crate) async fn judge(url: &Url, rules: &[Rule], lookup: Lookup) -> Result<V
     }
     // Port 0 stands for the URL's own.
     Ok(addresses.into_iter().map(|address| SocketAddr::new(address, 0)).collect())
+}
+
+/// Refuses an address that is written as one before anyone is asked; names are looked up once that is allowed.
+pub(crate) fn judge_literal(url: &Url, rules: &[Rule]) -> Result<(), String> {
+    let host = url.host_str().unwrap_or_default();
+    let special = literal(host).and_then(|address| special(address).map(|kind| (address, kind)));
+    match special.filter(|_| !is_allowed(url, rules)) {
+        Some((address, kind)) => Err(refusal(url, host, address, kind)),
+        None => Ok(()),
+    }
+}
+
+/// The URL in the form that rules can be written for: [`Url`] has resolved dots, the host's case and default ports;
+/// characters that need no escape have none (RFC 3986 §6.2.2), and the host's name does not end in a dot.
+pub(crate) fn normal(mut url: Url) -> Url {
+    let path = unescaped(url.path(), is_unreserved);
+    url.set_path(&path);
+    let query = url.query().map(|query| unescaped(query, is_unreserved));
+    url.set_query(query.as_deref());
+    // It is never sent.
+    url.set_fragment(None);
+    let host = url.host_str().and_then(|host| host.strip_suffix('.')).map(str::to_owned);
+    if let Some(host) = host.filter(|host| !host.is_empty()) {
+        // A host that is shorter by its last dot is as valid as before.
+        let _ = url.set_host(Some(&host));
+    }
+    url
+}
+
+/// The URL with letters of every script as they are read.
+pub(crate) fn readable(url: &Url) -> String {
+    unescaped(url.as_str(), |character| !character.is_ascii() && !text::is_hidden(character))
+}
+
+fn is_unreserved(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_' | '~')
+}
+
+/// Decodes the escapes of wanted characters; the others stay, in capitals.
+fn unescaped(text: &str, is_wanted: fn(char) -> bool) -> String {
+    let mut done = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('%') {
+        done.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let mut bytes = Vec::new();
+        while let Some(byte) = rest.get(bytes.len() * 3..).and_then(escaped_byte) {
+            bytes.push(byte);
+        }
+        if bytes.is_empty() {
+            // A sign that escapes nothing must not do so once what follows it is decoded.
+            done.push_str("%25");
+            rest = &rest[1..];
+            continue;
+        }
+        rest = &rest[bytes.len() * 3..];
+        for chunk in bytes.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                match is_wanted(character) {
+                    true => done.push(character),
+                    false => push_escaped(&mut done, character.encode_utf8(&mut [0; 4]).as_bytes()),
+                }
+            }
+            push_escaped(&mut done, chunk.invalid());
+        }
+    }
+    done.push_str(rest);
+    done
+}
+
+fn push_escaped(text: &mut String, bytes: &[u8]) {
+    bytes.iter().for_each(|byte| text.push_str(&format!("%{byte:02X}")));
+}
+
+/// The byte that an escape at the text's start stands for.
+fn escaped_byte(text: &str) -> Option<u8> {
+    let digits = text.strip_prefix('%')?.get(..2).filter(|it| it.bytes().all(|it| it.is_ascii_hexdigit()))?;
+    u8::from_str_radix(digits, 16).ok()
 }
 
 /// Asks the system.

@@ -5,11 +5,15 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
 };
-use windlass_protocol::opencode::permission::Action;
+use windlass_protocol::opencode::permission::{Action, Rule};
 
 use crate::{
     config::rules::rule,
-    tool::fake::{Project, one},
+    permission::{self, Verdict},
+    tool::{
+        ToolError,
+        fake::{Project, one},
+    },
 };
 
 /// Serves `/1` by a redirect to `/2` and so on down to `/0`, and `/to/X` by a redirect to `X`.
@@ -98,7 +102,75 @@ async fn the_question_names_what_will_be_requested() {
     let ask = project.last_ask();
     assert_eq!(ask.patterns, [written.clone(), format!("{base}/0")]);
     assert_eq!(ask.always, ["*"]);
-    assert_eq!(json!(ask.metadata), json!({"url": written, "format": "text", "timeout": 5.0}));
+    let requested = format!("{base}/0");
+    assert_eq!(
+        json!(ask.metadata),
+        json!({"url": written, "format": "text", "timeout": 5.0, "requested": requested})
+    );
+}
+
+/// A project whose host answers by these rules.
+fn ruled(rules: Vec<Rule>) -> Project {
+    let mut project = Project::new();
+    project.host.rules = rules.clone();
+    project.host.answer = Box::new(move |ask| match permission::evaluate_all(ask, &rules, &[]) {
+        Verdict::Allow => Ok(()),
+        Verdict::Ask => Err(ToolError::Denied { feedback: None }),
+        Verdict::Deny { .. } => Err(ToolError::Model("denied".to_owned())),
+    });
+    project
+}
+
+#[tokio::test]
+async fn a_rule_holds_however_the_address_is_written() {
+    let base = redirecting().await;
+    let port = base.rsplit(':').next().expect("has a port").to_owned();
+    for action in [Action::Deny, Action::Ask] {
+        let project = ruled(vec![
+            rule("webfetch", "*", Action::Allow),
+            rule("webfetch", &format!("{base}/*"), Action::Allow),
+            rule("webfetch", &format!("{base}/0*"), action),
+        ]);
+        let open = project.output("webfetch", json!({"url": format!("{base}/open")})).await;
+        assert_eq!(open.output, "end");
+        for url in [
+            format!("{base}/%30"),
+            format!("HTTP://127.0.0.1:{port}/0"),
+            format!("http://127.0.0.1.:{port}/0"),
+            format!("http://0x7f000001:{port}/0"),
+            format!("{base}/a/../0"),
+            format!("{base}/a/%2e%2e/0"),
+            format!("{base}/%30?x"),
+            format!("{base}/0#x"),
+            format!("{base}\\0"),
+            // And by a redirect to it.
+            format!("{base}/1"),
+            format!("{base}/to//%30"),
+        ] {
+            let result = project.run("webfetch", json!({"url": url})).await;
+            let expected = match action {
+                Action::Deny => ToolError::Model("denied".to_owned()),
+                Action::Ask | Action::Allow => ToolError::Denied { feedback: None },
+            };
+            assert_eq!(result, Err(expected), "{url}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_leads_to_a_private_address_is_refused_before_anyone_is_asked() {
+    let base = redirecting().await;
+    let project = project(&format!("{base}/*"));
+    let url = format!("{base}/to/http://10.0.0.1/x");
+    let error = project.error("webfetch", json!({"url": url})).await;
+    let expected = format!(
+        "{url} redirects to http://10.0.0.1/x. Cannot fetch http://10.0.0.1/x: 10.0.0.1 is a private address"
+    );
+    assert!(error.starts_with(&expected), "{error}");
+    assert_eq!(project.asked(), [one("webfetch", url)]);
+    let error = project.error("webfetch", json!({"url": "http://169.254.169.254/latest"})).await;
+    assert!(error.contains("169.254.169.254 is a link-local address"), "{error}");
+    assert_eq!(project.asked().len(), 1);
 }
 
 #[tokio::test]
@@ -129,5 +201,5 @@ async fn a_cancelled_fetch_ends_at_once() {
         project.cancel.cancel();
     };
     let (result, ()) = tokio::join!(fetch, cancel);
-    assert_eq!(result, Err(crate::tool::ToolError::Cancelled { partial: None }));
+    assert_eq!(result, Err(ToolError::Cancelled { partial: None }));
 }

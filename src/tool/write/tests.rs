@@ -37,7 +37,27 @@ async fn an_existing_file_is_replaced_and_keeps_its_mark() {
     project.write("a", "\u{feff}old\r\n");
     let output = project.output("write", json!({ "filePath": project.text("a"), "content": "new\n" })).await;
     assert_eq!(output.metadata["exists"], true);
-    assert_eq!(project.content("a"), "\u{feff}new\n");
+    assert_eq!(project.content("a"), "\u{feff}new\r\n");
+}
+
+#[tokio::test]
+async fn a_file_keeps_the_line_ends_it_has_throughout() {
+    let project = Project::new();
+    for (before, content, after) in [
+        ("a\r\nb\r\n", "x\ny", "x\r\ny"),
+        ("a\r\nb", "x\r\ny\n", "x\r\ny\r\n"),
+        ("a\nb\n", "x\r\ny\n", "x\ny\n"),
+        // Mixed ones, and a single line, say nothing about what is written.
+        ("a\r\nb\n", "x\ny\r\n", "x\ny\r\n"),
+        ("a", "x\r\ny\n", "x\r\ny\n"),
+        ("\u{feff}a\r\n", "\u{feff}x\n", "\u{feff}x\r\n"),
+    ] {
+        project.write("a", before);
+        project.output("write", json!({ "filePath": "a", "content": content })).await;
+        assert_eq!(project.content("a"), after, "{before:?} {content:?}");
+    }
+    project.output("write", json!({ "filePath": "new", "content": "x\r\ny\n" })).await;
+    assert_eq!(project.content("new"), "x\r\ny\n");
 }
 
 #[tokio::test]

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use super::{CreateArgs, GeneratedAgent, Mode, Wanted, checked_name, denied, markdown, wanted};
-use crate::config::{Environment, paths::Paths};
+use serde_json::json;
+
+use super::{CreateArgs, GeneratedAgent, Mode, Wanted, allowed, checked_name, markdown, permission, wanted};
+use crate::config::{Environment, load, paths::Paths};
 
 fn no_flags() -> CreateArgs {
     CreateArgs {
@@ -33,7 +35,7 @@ fn a_terminal_is_asked_for_what_the_flags_do_not_say() {
     let wanted = result.unwrap();
     assert_eq!((&wanted.directory, wanted.mode), (&"/home/.config/opencode".into(), Mode::Subagent));
     assert_eq!(wanted.description, "Reads logs.");
-    assert!(wanted.denied.contains(&"edit") && !wanted.denied.contains(&"grep"));
+    assert_eq!(wanted.allowed, Some(vec!["grep", "read"]));
     assert!(shown.contains("1 this project (/nowhere/.opencode)"), "{shown}");
 
     let (result, _) = interview(&no_flags(), "\nReads logs.\n\n\n");
@@ -41,7 +43,7 @@ fn a_terminal_is_asked_for_what_the_flags_do_not_say() {
         directory: "/nowhere/.opencode".into(),
         description: "Reads logs.".to_owned(),
         mode: Mode::All,
-        denied: Vec::new(),
+        allowed: None,
     };
     assert_eq!(result, Ok(expected));
 
@@ -67,13 +69,40 @@ fn an_interview_that_goes_wrong_makes_nothing() {
 }
 
 #[test]
-fn a_list_of_permissions_denies_the_others() {
+fn a_list_names_the_permissions_there_are() {
     let all = ["bash", "edit", "read"];
-    let of = |names: &[&str]| denied(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), &all);
-    assert_eq!(of(&["all"]), Ok(Vec::new()));
-    assert_eq!(of(&["read", "write", ""]), Ok(vec!["bash"]));
-    assert_eq!(of(&["none"]), Ok(all.to_vec()));
+    let of = |names: &[&str]| allowed(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), &all);
+    assert_eq!(of(&["all"]), Ok(None));
+    assert_eq!(of(&["read", "write", ""]), Ok(Some(vec!["edit", "read"])));
+    assert_eq!(of(&["none"]), Ok(Some(Vec::new())));
     assert!(of(&["read", "fly"]).unwrap_err().contains("`fly`"));
+}
+
+#[test]
+fn what_is_not_allowed_is_denied_and_the_rest_stays_as_the_configuration_has_it() {
+    let of = |user: &str, allowed: &[&str]| {
+        let variables = [("OPENCODE_PERMISSION".to_owned(), user.to_owned())].into();
+        let environment = Environment { variables, home: "/home/me".into() };
+        let config = load(&environment, &Paths::new(&environment), Path::new("/nowhere"));
+        json!(permission(allowed, &config))
+    };
+    let read = json!({"*": "allow", "*.env": "ask", "*.env.*": "ask", "*.env.example": "allow"});
+    assert_eq!(of("{}", &[]), json!({"*": "deny"}));
+    assert_eq!(
+        of("{}", &["read", "question"]),
+        json!({"*": "deny", "doom_loop": "ask", "external_directory": "ask", "read": read, "question": "allow"})
+    );
+    let user = r#"{"bash": {"*": "ask", "git *": "allow", "rm *": "deny"}, "external_directory": {"~/lib/*": "allow"}}"#;
+    let made = of(user, &["bash"]);
+    assert_eq!(made["bash"], json!({"*": "ask", "git *": "allow", "rm *": "deny"}));
+    assert_eq!(made["external_directory"], json!({"*": "ask", "~/lib/*": "allow"}));
+    assert_eq!(
+        of(r#""ask""#, &["grep"]),
+        json!({"*": "deny", "doom_loop": "ask", "external_directory": "ask", "grep": "ask"})
+    );
+    let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&made)[0], "*", "what is allowed stands behind the denial");
+    assert_eq!(keys(&made["bash"]), ["*", "git *", "rm *"]);
 }
 
 #[test]
@@ -92,17 +121,12 @@ fn names_stay_below_their_directory() {
 
 #[test]
 fn the_file_holds_everything_behind_quotes() {
-    let wanted = Wanted {
-        directory: "/x".into(),
-        description: String::new(),
-        mode: Mode::Subagent,
-        denied: vec!["bash", "edit"],
-    };
+    let permission = json!({"*": "deny", "grep": "allow", "bash": {"*": "ask", "git: *": "allow"}});
     let agent = GeneratedAgent {
         name: "a".to_owned(),
         description: "Use this when: \"x\"\n- or # y".to_owned(),
         prompt: "You do x.\n\n---\nReally.".to_owned(),
     };
-    let expected = "---\ndescription: \"Use this when: \\\"x\\\"\\n- or # y\"\nmode: subagent\npermission:\n  bash: deny\n  edit: deny\n---\n\nYou do x.\n\n---\nReally.\n";
-    assert_eq!(markdown(&wanted, &agent), expected);
+    let expected = "---\ndescription: \"Use this when: \\\"x\\\"\\n- or # y\"\nmode: subagent\npermission:\n  \"*\": deny\n  grep: allow\n  bash:\n    \"*\": ask\n    \"git: *\": allow\n---\n\nYou do x.\n\n---\nReally.\n";
+    assert_eq!(markdown(Mode::Subagent, &agent, permission.as_object()), expected);
 }

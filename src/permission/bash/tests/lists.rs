@@ -47,3 +47,13 @@ fn ordinary_commands_raise_nothing() {
         assert!(verdict(&command) == Verdict::Allow && !analysis.is_unknowable, "{command}: {analysis:?}");
     }
 }
+
+/// A command and its paths a line, the paths apart by spaces.
+#[test]
+fn every_file_that_is_read_or_written_is_a_path() {
+    for line in listed(include_str!("../../../../fixtures/permission/names_paths.txt")) {
+        let (command, paths) = line.split_once('\t').unwrap();
+        let found: Vec<String> = analyse(command).paths.into_iter().map(|path| path.text).collect();
+        assert_eq!(found.join(" "), paths, "{command}");
+    }
+}

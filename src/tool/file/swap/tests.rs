@@ -38,6 +38,56 @@ fn mode_is_kept_and_no_temporary_is_left() {
 }
 
 #[test]
+fn special_bits_attributes_and_access_lists_are_kept() {
+    let project = Project::new();
+    for mode in [0o6755, 0o4711, 0o2755, 0o1644] {
+        for is_linked in [false, true] {
+            let path = project.write("program", "old");
+            if is_linked {
+                fs::hard_link(&path, project.path("other")).expect("linked");
+            }
+            // Only the administrator may give a file away; for others it stays their own.
+            let _ = std::os::unix::fs::chown(&path, Some(12), Some(34));
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("set");
+            let owner = fs::metadata(&path).expect("there");
+            replace(&path).expect("replaced");
+            let now = fs::metadata(&path).expect("there");
+            assert_eq!(now.permissions().mode() & 0o7777, mode, "{mode:o}");
+            assert_eq!((now.uid(), now.gid()), (owner.uid(), owner.gid()));
+            fs::remove_file(&path).expect("removed");
+            let _ = fs::remove_file(project.path("other"));
+        }
+    }
+    let path = project.write("file", "old");
+    // A list that lets user 12 read: version 2, then tag, rights and id of each entry.
+    let entry = |tag: u16, rights: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &rights.to_le_bytes()[..], &id.to_le_bytes()[..]].concat()
+    };
+    let none = u32::MAX;
+    let list = [
+        2u32.to_le_bytes().to_vec(),
+        [entry(1, 6, none), entry(2, 4, 12), entry(4, 0, none), entry(16, 4, none), entry(32, 0, none)]
+            .concat(),
+    ]
+    .concat();
+    let set = |name: &str, value: &[u8]| {
+        rustix::fs::setxattr(&path, name, value, rustix::fs::XattrFlags::empty()).is_ok()
+    };
+    // Not every file system has them.
+    let expected = [
+        ("user.origin", &b"here"[..], set("user.origin", b"here")),
+        ("system.posix_acl_access", &list[..], set("system.posix_acl_access", &list)),
+    ];
+    replace(&path).expect("replaced");
+    for (name, value, _) in expected.iter().filter(|(_, _, is_set)| *is_set) {
+        let mut buffer = [0; 256];
+        let n_bytes = rustix::fs::getxattr(&path, *name, &mut buffer[..]).expect("kept");
+        assert_eq!(&buffer[..n_bytes], *value, "{name}");
+    }
+    assert_eq!(project.content("file"), "new");
+}
+
+#[test]
 fn hard_links_stay_together() {
     let project = Project::new();
     let path = project.write("a", "old");

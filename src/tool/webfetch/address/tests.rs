@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use reqwest::Url;
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use super::judge;
+use super::{judge, normal, readable};
 use crate::config::rules::rule;
 
 /// A name service of one page.
@@ -163,4 +163,26 @@ async fn only_an_allow_of_webfetch_opens_a_host() {
     ] {
         assert!(judged("http://127.0.0.1/x", &[rule]).await.is_err());
     }
+}
+
+#[test]
+fn a_url_has_one_form_that_rules_know_it_by() {
+    for (written, expected) in [
+        ("https://host/x", "https://host/x"),
+        ("HTTPS://Host.:443/%73ecret", "https://host/secret"),
+        ("https://host/a/%2E%2e/b/./c", "https://host/b/c"),
+        ("https://host/%2f%c3%a9%7E%41", "https://host/%2F%C3%A9~A"),
+        ("https://host/x?q=%41%26%3d&r#%41", "https://host/x?q=A%26%3D&r"),
+        // What is no escape does not become one.
+        ("https://host/%%36%31", "https://host/%2561"),
+        ("https://host/%2541%zz%4", "https://host/%2541%25zz%254"),
+        ("https://host/%ff%41", "https://host/%FFA"),
+        ("https://host/?", "https://host/?"),
+    ] {
+        let url = normal(Url::parse(written).expect("a URL"));
+        assert_eq!(url.as_str(), expected, "{written}");
+        assert_eq!(normal(url.clone()), url, "{written}");
+    }
+    let url = Url::parse("https://host/%C3%A9%20%E2%80%AE%FF").expect("a URL");
+    assert_eq!(readable(&url), "https://host/é%20%E2%80%AE%FF");
 }

@@ -1,0 +1,107 @@
+//! What a command gets on its standard input, as far as the line tells.
+
+use tree_sitter::Node;
+
+use super::{Source, Walk, name_of, spans, word};
+
+/// Where input comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Feed {
+    /// This text.
+    Known(String),
+    /// A file, as written.
+    File(String),
+    /// Text that is computed.
+    Computed,
+}
+
+/// The input of a command.
+#[derive(Debug, Clone, Default)]
+pub struct Fed {
+    /// By redirections.
+    pub redirected: Vec<Feed>,
+    /// What the commands before it in the pipe write, and how they are written.
+    pub piped: Option<Piped>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Piped {
+    pub output: Option<String>,
+    pub written: String,
+}
+
+impl Fed {
+    /// The text that is read, when it is known.
+    pub fn known(&self) -> Option<&str> {
+        match self.redirected.last() {
+            Some(Feed::Known(text)) => Some(text),
+            Some(Feed::File(_) | Feed::Computed) => None,
+            None => self.piped.as_ref()?.output.as_deref(),
+        }
+    }
+}
+
+impl Walk {
+    /// The here-document, here-string or file of a redirection.
+    pub(super) fn fed_by(&self, source: &Source<'_>, redirect: Node<'_>) -> Option<Feed> {
+        let known = |text: Option<String>| text.map_or(Feed::Computed, Feed::Known);
+        let mut cursor = redirect.walk();
+        match redirect.kind() {
+            "herestring_redirect" => {
+                let value = source.of(redirect.named_children(&mut cursor).last()?);
+                let texts: Option<Vec<String>> =
+                    self.values.known(value).iter().map(|text| word::literal(text)).collect();
+                Some(known(texts.map(|texts| texts.join(" "))))
+            }
+            "heredoc_redirect" => {
+                // The grammar may take the body's first lines for arguments.
+                let at = redirect.start_byte() + source.of(redirect).find("<<")?;
+                let document = source.documents.iter().find(|document| document.at == at);
+                Some(known(document.and_then(|document| {
+                    let is_plain = document.is_quoted || !document.body.contains(['$', '`', '\\']);
+                    is_plain.then(|| document.body.clone())
+                })))
+            }
+            "file_redirect"
+                if source.of(redirect).trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('<') =>
+            {
+                let destination = redirect.child_by_field_name("destination");
+                Some(match destination.filter(|it| it.kind() != "process_substitution") {
+                    Some(destination) => Feed::File(source.of(destination).to_owned()),
+                    None => Feed::Computed,
+                })
+            }
+            _other => None,
+        }
+    }
+
+    /// What a command of a pipe writes, when it only repeats what stands in the line.
+    pub(super) fn output_of(&self, source: &Source<'_>, node: Node<'_>) -> Option<String> {
+        if node.kind() != "command" {
+            return None;
+        }
+        let name = name_of(source, node)?;
+        let mut cursor = node.walk();
+        let arguments = spans(node.children_by_field_name("argument", &mut cursor));
+        let texts: Vec<String> = arguments
+            .iter()
+            .filter_map(|(start, end)| source.text.get(*start..*end))
+            .filter(|text| name != "echo" || !matches!(*text, "-n" | "-e" | "-ne" | "-en"))
+            .map(|text| {
+                self.values.known(text).iter().map(|it| word::literal(it)).collect::<Option<Vec<_>>>()
+            })
+            .map(|texts| texts.map(|texts| texts.join(" ")))
+            .collect::<Option<Vec<String>>>()?;
+        match name.as_str() {
+            "echo" => Some(texts.join(" ").replace("\\n", "\n")),
+            "printf" => {
+                let (format, arguments) = texts.split_first()?;
+                match arguments.is_empty() {
+                    true => Some(format.replace("\\n", "\n").replace("\\0", "\n")),
+                    false => Some(arguments.join("\n")),
+                }
+            }
+            _other => None,
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Shell text read character by character, for what the grammar loses: backquotes within backquotes and here-documents.
+
+/// What stands in a text.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Commands between backquotes, their escapes resolved.
+    pub backquoted: Vec<String>,
+    pub documents: Vec<HereDocument>,
+    /// A backquote has no partner.
+    pub is_open: bool,
+}
+
+/// What a command reads from the line itself.
+#[derive(Debug, Clone)]
+pub struct HereDocument {
+    /// Where its `<<` stands.
+    pub at: usize,
+    pub body: String,
+    /// Whether the shell expands nothing in it.
+    pub is_quoted: bool,
+}
+
+/// Finds what the shell would, however it is nested.
+pub fn scan(text: &str) -> Found {
+    let mut scanner =
+        Scanner { text, at: 0, stack: Vec::new(), pending: Vec::new(), found: Found::default() };
+    while scanner.at < text.len() {
+        scanner.step();
+    }
+    scanner.found
+}
+
+/// The expansions of a here-document's body that may run something, as written.
+pub fn expansions(body: &str) -> Vec<&str> {
+    let mut expansions = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = body.get(at..).filter(|rest| !rest.is_empty()) {
+        let len = match rest.as_bytes() {
+            [b'\\', ..] => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            [b'$', b'(' | b'{' | b'[', ..] | [b'`', ..] => {
+                let len = expansion_len(rest);
+                expansions.push(&rest[..len]);
+                len
+            }
+            _other => rest.chars().next().map_or(1, char::len_utf8),
+        };
+        at += len;
+    }
+    expansions
+}
+
+/// How long the expansion is that the text begins with; all of it when it does not end.
+fn expansion_len(text: &str) -> usize {
+    let mut scanner =
+        Scanner { text, at: 0, stack: vec![Context::Quotes], pending: Vec::new(), found: Found::default() };
+    scanner.step();
+    while scanner.at < text.len() && scanner.stack.len() > 1 {
+        scanner.step();
+    }
+    scanner.at.min(text.len())
+}
+
+/// What the scanner is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Context {
+    /// `( … )`, `$( … )`, `<( … )`.
+    Commands,
+    /// `" … "`.
+    Quotes,
+    /// `${ … }`; within double quotes a single quote is nothing special.
+    Braces { is_quoted: bool },
+    /// `(( … ))`, `$(( … ))`.
+    Arithmetic,
+    /// `$[ … ]`.
+    Brackets,
+    /// `( … )` within arithmetic.
+    Group,
+}
+
+struct Document {
+    at: usize,
+    delimiter: String,
+    is_quoted: bool,
+    has_tabs: bool,
+}
+
+struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+    stack: Vec<Context>,
+    /// Here-documents whose bodies begin with the next line.
+    pending: Vec<Document>,
+    found: Found,
+}
+
+impl Scanner<'_> {
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Takes the next piece of text.
+    fn step(&mut self) {
+        let rest = self.rest();
+        let Some(c) = rest.chars().next() else {
+            self.at = self.text.len();
+            return;
+        };
+        let context = self.stack.last().copied().unwrap_or(Context::Commands);
+        let is_quoted = matches!(context, Context::Quotes | Context::Braces { is_quoted: true });
+        let is_commands = context == Context::Commands;
+        match c {
+            '\\' => self.at += 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            '`' => self.backquoted(is_quoted),
+            '$' if rest.starts_with("$((") => self.push(Context::Arithmetic, 3),
+            '$' if rest.starts_with("$(") => self.push(Context::Commands, 2),
+            '$' if rest.starts_with("${") => self.push(Context::Braces { is_quoted }, 2),
+            '$' if rest.starts_with("$[") => self.push(Context::Brackets, 2),
+            '$' if rest.starts_with("$'") && !is_quoted => self.ansi_quoted(),
+            '"' if context == Context::Quotes => self.pop(1),
+            '"' => self.push(Context::Quotes, 1),
+            '\'' if !is_quoted && !matches!(context, Context::Arithmetic | Context::Brackets) => {
+                self.at += 1 + rest[1..].find('\'').map_or(rest.len(), |end| end + 1);
+            }
+            '}' if matches!(context, Context::Braces { .. }) => self.pop(1),
+            ']' if context == Context::Brackets => self.pop(1),
+            ')' if context == Context::Arithmetic => self.pop(if rest.starts_with("))") { 2 } else { 1 }),
+            ')' if context == Context::Group || (is_commands && !self.stack.is_empty()) => self.pop(1),
+            '(' if context == Context::Arithmetic || context == Context::Group => {
+                self.push(Context::Group, 1)
+            }
+            '(' if is_commands && rest.starts_with("((") => self.push(Context::Arithmetic, 2),
+            '(' if is_commands => self.push(Context::Commands, 1),
+            '#' if is_commands && self.begins_word() => {
+                self.at += rest.find('\n').unwrap_or(rest.len());
+            }
+            '<' if rest.starts_with("<<<") => self.at += 3,
+            '<' if rest.starts_with("<<") && (is_commands || context == Context::Arithmetic) => {
+                self.document(is_commands);
+            }
+            '\n' if !self.pending.is_empty() && is_commands => {
+                self.at += 1;
+                self.bodies();
+            }
+            c => self.at += c.len_utf8(),
+        }
+    }
+
+    fn push(&mut self, context: Context, len: usize) {
+        self.stack.push(context);
+        self.at += len;
+    }
+
+    fn pop(&mut self, len: usize) {
+        self.stack.pop();
+        self.at += len;
+    }
+
+    fn begins_word(&self) -> bool {
+        let before = self.text[..self.at].chars().next_back();
+        before.is_none_or(|c| c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(' | ')'))
+    }
+
+    fn ansi_quoted(&mut self) {
+        let mut chars = self.text[self.at + 2..].char_indices();
+        let mut len = self.text.len();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '\\' => drop(chars.next()),
+                '\'' => {
+                    len = at + 1;
+                    break;
+                }
+                _other => {}
+            }
+        }
+        self.at = (self.at + 2 + len).min(self.text.len());
+    }
+
+    fn backquoted(&mut self, is_quoted: bool) {
+        let mut inner = String::new();
+        let mut chars = self.text[self.at + 1..].char_indices();
+        let end = loop {
+            match chars.next() {
+                None => break None,
+                Some((at, '`')) => break Some(at),
+                Some((_, '\\')) => match chars.next() {
+                    Some((_, c @ ('`' | '\\' | '$'))) => inner.push(c),
+                    Some((_, '"')) if is_quoted => inner.push('"'),
+                    Some((_, c)) => inner.extend(['\\', c]),
+                    None => break None,
+                },
+                Some((_, c)) => inner.push(c),
+            }
+        };
+        match end {
+            Some(end) => {
+                self.found.backquoted.push(inner);
+                self.at += 1 + end + 1;
+            }
+            None => {
+                self.found.is_open = true;
+                self.at = self.text.len();
+            }
+        }
+    }
+
+    /// Notes the here-document that begins here. In arithmetic `<<` shifts, unless there is a body after all.
+    fn document(&mut self, is_certain: bool) {
+        let mut rest = &self.text[self.at + 2..];
+        let has_tabs = rest.starts_with('-');
+        rest = rest.strip_prefix('-').unwrap_or(rest).trim_start_matches([' ', '\t']);
+        let start = self.text.len() - rest.len();
+        let (mut delimiter, mut is_quoted, mut quote) = (String::new(), false, None);
+        let mut chars = rest.char_indices();
+        let mut len = rest.len();
+        while let Some((at, c)) = chars.next() {
+            match (c, quote) {
+                (c, Some(open)) if c == open => quote = None,
+                (c, Some(_)) => delimiter.push(c),
+                ('\'' | '"', None) => {
+                    (quote, is_quoted) = (Some(c), true);
+                }
+                ('$', None) if chars.as_str().starts_with(['\'', '"']) => is_quoted = true,
+                ('\\', None) => {
+                    is_quoted = true;
+                    delimiter.extend(chars.next().map(|it| it.1));
+                }
+                (c, None) if c.is_whitespace() || matches!(c, ';' | '&' | '|' | '<' | '>' | '(' | ')') => {
+                    len = at;
+                    break;
+                }
+                (c, None) => delimiter.push(c),
+            }
+        }
+        let ends = |line: &str| line.trim_start_matches('\t') == delimiter;
+        if is_certain || (!delimiter.is_empty() && rest.lines().skip(1).any(ends)) {
+            self.pending.push(Document { at: self.at, delimiter, is_quoted, has_tabs });
+        }
+        self.at = start + len;
+    }
+
+    fn bodies(&mut self) {
+        for document in std::mem::take(&mut self.pending) {
+            let mut body = String::new();
+            let mut lines = self.rest().split_inclusive('\n');
+            let mut len = 0;
+            // A line that ends in a backslash goes on, also past what looks like the delimiter.
+            let mut goes_on = false;
+            for line in lines.by_ref() {
+                len += line.len();
+                let content = line.strip_suffix('\n').unwrap_or(line);
+                let content = if document.has_tabs { content.trim_start_matches('\t') } else { content };
+                if !goes_on && content == document.delimiter {
+                    break;
+                }
+                let n_backslashes = content.chars().rev().take_while(|&c| c == '\\').count();
+                goes_on = !document.is_quoted && n_backslashes % 2 == 1;
+                body.push_str(content);
+                body.push('\n');
+            }
+            self.at += len;
+            let body = if document.is_quoted { body } else { super::join_lines(&body) };
+            let Document { at, is_quoted, .. } = document;
+            self.found.documents.push(HereDocument { at, body, is_quoted });
+        }
+    }
+}
