@@ -369,8 +369,11 @@ impl Engine {
         let open =
             OpenSession { workspace, mcp, is_mcp_lent: true, limits, tickets: Arc::default(), task: None };
         match lock(&self.0.sessions).entry(id.clone()) {
-            Entry::Occupied(other) if other.get().tickets.is_empty() => Err(InUse::Opened),
-            Entry::Occupied(_) => Err(InUse::Works),
+            // A task that was just opened has no prompt yet.
+            Entry::Occupied(other) if other.get().is_mcp_lent || !other.get().tickets.is_empty() => {
+                Err(InUse::Works)
+            }
+            Entry::Occupied(_) => Err(InUse::Opened),
             Entry::Vacant(place) => {
                 place.insert(open);
                 Ok(())

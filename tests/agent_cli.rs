@@ -351,3 +351,20 @@ async fn debug_shows_the_tools_and_prompt_that_each_built_in_agent_is_sent_in_an
     agent.finish().await;
     machine.finish().await;
 }
+
+#[tokio::test]
+async fn an_agent_of_every_project_has_the_rules_that_hold_in_every_project() {
+    let machine = Machine::new().await;
+    let global = machine.scratch.home.join(".config/opencode");
+    std::fs::create_dir_all(&global).unwrap();
+    std::fs::write(global.join("opencode.json"), json!({"permission": {"bash": "ask"}}).to_string()).unwrap();
+    machine.scratch.write("opencode.json", json!({"permission": {"bash": "allow"}}).to_string());
+    for (place, wanted) in [(&["--global"][..], "ask"), (&["--path", ".opencode"], "allow")] {
+        machine.llm.title(Reply::text(&written("runner")));
+        let flags = ["agent", "create", "--description", "x", "--mode", "all", "--tools", "bash"];
+        let made = machine.run(&[&flags[..], place].concat()).await;
+        let text = std::fs::read_to_string(made.stdout.trim()).unwrap();
+        assert!(text.contains(&format!("\n  bash: {wanted}\n")), "{place:?}: {text}");
+    }
+    machine.finish().await;
+}

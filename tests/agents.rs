@@ -270,6 +270,52 @@ async fn a_subagent_that_the_user_names_is_there_whatever_the_rules_say() {
 }
 
 #[tokio::test]
+async fn a_hidden_subagent_is_given_work_and_shown_to_nobody() {
+    let hidden = json!({"mode": "subagent", "hidden": true, "description": "Digs.", "prompt": "You dig."});
+    let agent = start(json!({"agent": {"digger": hidden, "title": {"mode": "all"}}})).await;
+    let answer = agent.request("session/new", agent.session_params()).await.unwrap();
+    assert!(!mode_ids(&answer).contains(&"digger"));
+    let session = answer["sessionId"].as_str().unwrap();
+    let task = |name: &str| json!({"description": "d", "prompt": "CHILD", "subagent_type": name});
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("digger")));
+    agent.llm.reply_to("CHILD", Reply::text("found"));
+    agent.llm.reply_to("go", Reply::call("call_2", "task", task("title")));
+    agent.llm.reply_to("go", Reply::text("done"));
+    agent.prompt(session, "go @digger").await;
+    let request = agent.llm.last_request();
+    let offered = task_tool(&request).unwrap();
+    assert!(offered.contains("- digger: Digs.") && !offered.contains("- title"), "{offered}");
+    assert!(request.tool_result("call_1").contains("found"));
+    assert!(request.tool_result("call_2").contains("Unknown agent type: title"));
+    assert!(request.body.to_string().contains("subagent_type \\\"digger\\\""), "{}", request.body);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_empty_prompt_counts_as_not_given_and_is_told() {
+    let text = json!({
+        "agent": {
+            "blank": {"mode": "primary", "prompt": ""},
+            "lost": {"mode": "primary", "prompt": "{env:NOT_SET_ANYWHERE}"},
+        },
+    });
+    let agent = start(text).await;
+    let mut systems = Vec::new();
+    for mode in ["build", "blank", "lost"] {
+        let session = session_of(&agent, mode).await;
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        systems.push(agent.llm.last_request().system());
+    }
+    let beginning = |system: &String| system.split("<env>").next().unwrap().to_owned();
+    agent.wait_stderr("agent.blank.prompt: is empty and counts as not given").await;
+    agent.wait_stderr("agent.lost.prompt: is empty and counts as not given").await;
+    assert_eq!(beginning(&systems[0]), beginning(&systems[1]));
+    assert_eq!(beginning(&systems[0]), beginning(&systems[2]));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn only_the_users_own_words_name_a_subagent() {
     let agent = start(json!({"permission": {"task": "deny"}})).await;
     agent.scratch.write("general", "a file of that name");

@@ -20,11 +20,19 @@ async fn an_empty_template_says_what_was_typed() {
     scratch.write(".opencode/command/file.md", "---\ndescription: Says\nmodel: mock/other\n---\n");
     let agent = with(json!({"inline": {"template": ""}})).scratch(&scratch).spawn().await.initialized().await;
     let session = agent.new_session().await;
-    for (typed, model) in [("/inline  two  words", "mock"), ("/file two  words", "other")] {
+    let update = agent.wait_update("available_commands_update").await;
+    let commands = update["availableCommands"].as_array().unwrap().iter();
+    let hints: Vec<&Value> = commands
+        .filter(|it| it["name"] == "inline" || it["name"] == "file")
+        .map(|it| &it["input"]["hint"])
+        .collect();
+    assert_eq!(hints, ["message", "message"], "an editor must let the user type something");
+    let cases = [("/inline  two  words", " two  words", "mock"), ("/file two  words", "two  words", "other")];
+    for (typed, wanted, model) in cases {
         agent.llm.reply(Reply::text("ok"));
         assert_eq!(agent.prompt(&session, typed).await.text(), "ok");
         let request = agent.llm.last_request();
-        assert_eq!((request.last_user().as_str(), &request.body["model"]), ("two  words", &json!(model)));
+        assert_eq!((request.last_user().as_str(), &request.body["model"]), (wanted, &json!(model)));
     }
     // A file is something to say, too.
     let image = json!({"type": "resource", "resource": {"uri": "file:///n.txt", "text": "a note"}});

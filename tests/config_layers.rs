@@ -79,6 +79,42 @@ async fn what_the_administrator_denies_nobody_allows() {
     agent.finish().await;
 }
 
+#[tokio::test]
+async fn what_was_always_allowed_answers_an_administrators_question_and_never_a_denial() {
+    let scratch = Scratch::new();
+    let managed = scratch.root().join("managed");
+    std::fs::create_dir(&managed).unwrap();
+    let own = json!({"agent": {"build": {"permission": {"bash": "allow"}, "tools": {"bash": true}}}});
+    scratch.write("opencode.json", own.to_string());
+    let run = async |rules: Value, command: &str| {
+        std::fs::write(managed.join("opencode.json"), rules.to_string()).unwrap();
+        let agent = Agent::builder()
+            .scratch(&scratch)
+            .env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap())
+            .answering(Answer::AllowAlways)
+            .spawn()
+            .await
+            .initialized()
+            .await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::call("call_1", "bash", json!({ "command": command })));
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "go").await;
+        let n_asked = agent.n_asked();
+        agent.finish().await;
+        n_asked
+    };
+    let asks = json!({"permission": {"bash": "ask"}});
+    assert_eq!(run(asks.clone(), "touch one").await, 1, "the agent's own rule does not answer for the user");
+    assert_eq!(run(asks, "touch two").await, 0, "the user has answered");
+    let denies = json!({"permission": {"bash": {"touch *": "deny"}}});
+    assert_eq!(run(denies, "touch three").await, 0);
+    let no_writing = json!({"tools": {"bash": false}});
+    assert_eq!(run(no_writing, "touch four").await, 0);
+    let made = ["one", "two", "three", "four"].map(|name| scratch.exists(name));
+    assert_eq!(made, [true, true, false, false]);
+}
+
 /// The credentials of a scratch organisation.
 fn credentials(web: &Web) -> String {
     let entry = json!({"type": "wellknown", "key": "CORP_TOKEN", "token": "secret"});

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::agent::Agent;
+use crate::support::{agent::Agent, scratch::Scratch};
 
 fn request(version: Value) -> Value {
     json!({"protocolVersion": version, "clientCapabilities": {}, "clientInfo": {"name": "e2e", "version": "1"}})
@@ -49,6 +49,38 @@ async fn a_request_before_initialize_is_refused() {
     assert!(error.message.contains("initialize"), "{error:?}");
     agent.initialize().await;
     agent.new_session().await;
+    agent.finish().await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn nothing_is_read_or_made_before_initialize() {
+    use nix::{
+        errno::Errno,
+        sys::inotify::{AddWatchFlags, InitFlags, Inotify},
+    };
+
+    let scratch = Scratch::new();
+    let directories = [".config/opencode/agent", ".opencode", ".local/share/opencode", ".claude/skills/x"];
+    let directories = directories.map(|name| scratch.home.join(name));
+    directories.iter().for_each(|directory| std::fs::create_dir_all(directory).unwrap());
+    std::fs::write(scratch.home.join(".config/opencode/opencode.json"), "{}").unwrap();
+    scratch.write("opencode.json", "{}");
+    let watch = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).unwrap();
+    let everywhere = directories.iter().flat_map(|directory| directory.ancestors());
+    let below = |directory: &&std::path::Path| directory.starts_with(scratch.root());
+    for directory in everywhere.filter(below).chain([scratch.work.as_path()]) {
+        let seen = AddWatchFlags::IN_OPEN | AddWatchFlags::IN_CREATE;
+        watch.add_watch(directory, seen).unwrap();
+    }
+    let agent = Agent::builder().scratch(&scratch).spawn().await;
+    // An answer shows that it runs and has read a line.
+    agent.request("session/new", agent.session_params()).await.unwrap_err();
+    let seen = watch.read_events().map(|events| events.into_iter().map(|it| it.name).collect::<Vec<_>>());
+    assert_eq!(seen, Err(Errno::EAGAIN));
+    agent.initialize().await;
+    agent.new_session().await;
+    assert!(!watch.read_events().unwrap().is_empty(), "the watch would have seen it");
     agent.finish().await;
 }
 

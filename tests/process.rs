@@ -301,6 +301,24 @@ async fn logs_go_to_stderr_only() {
 }
 
 #[tokio::test]
+async fn opencodes_variables_say_how_much_is_logged() {
+    let logged = async |name: &str, value: &str| {
+        let agent = Agent::builder().env(name, value).spawn().await.initialized().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        let stderr = agent.stderr();
+        agent.finish().await;
+        stderr.contains(" INFO ")
+    };
+    assert!(!logged("NOTHING", "1").await);
+    assert!(logged("OPENCODE_PRINT_LOGS", "1").await);
+    assert!(!logged("OPENCODE_PRINT_LOGS", "0").await);
+    assert!(logged("OPENCODE_LOG_LEVEL", "DEBUG").await && logged("OPENCODE_LOG_LEVEL", "info").await);
+    assert!(!logged("OPENCODE_LOG_LEVEL", "ERROR").await);
+}
+
+#[tokio::test]
 async fn what_was_shown_survives_a_sudden_death() {
     let mut agent = Agent::start().await;
     let session = agent.new_session().await;

@@ -240,6 +240,28 @@ async fn every_kind_of_content_reaches_the_model() {
 }
 
 #[tokio::test]
+async fn a_variable_says_how_long_an_answer_may_be() {
+    let limit = json!({"context": 400_000, "output": 64_000});
+    let model = json!({"provider": {"mock": {"models": {"mock": {"limit": limit}}}}});
+    for (named, wanted) in
+        [(None, 32_000), (Some("50000"), 50_000), (Some("100000"), 64_000), (Some("x"), 32_000)]
+    {
+        let mut builder = Agent::builder().config(model.clone());
+        if let Some(named) = named {
+            builder = builder.env("OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX", named);
+        }
+        let agent = builder.spawn().await.initialized().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        let body = agent.llm.last_request().body;
+        let sent = body.get("max_tokens").or(body.get("max_completion_tokens"));
+        assert_eq!(sent, Some(&json!(wanted)), "{named:?}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn updates_of_two_sessions_do_not_mix() {
     let agent = Agent::start().await;
     let (first, second) = (agent.new_session().await, agent.new_session().await);

@@ -165,7 +165,7 @@ async fn a_skill_is_a_command_too() {
     );
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "/ants ways").await;
-    assert!(agent.llm.last_request().last_user().starts_with("Watch the $1 of !`echo ants`."));
+    assert!(agent.llm.last_request().last_user().starts_with("Watch the ways of !`echo ants`."));
     agent.finish().await;
 }
 
@@ -186,12 +186,19 @@ async fn a_skill_called_as_a_command_runs_and_attaches_nothing() {
     let agent = with_bees(json!({})).await;
     let text = "---\nname: wasps\ndescription: Wasps\n---\nSee !`touch pwned` and @a.txt.\n";
     agent.scratch.write(".claude/skills/wasps/SKILL.md", text);
+    let text = "---\nname: bee sting\ndescription: Stings\n---\nCool $1 with $2: !`touch pwned`.\n";
+    agent.scratch.write(".claude/skills/sting/SKILL.md", text);
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "/wasps").await;
     let said = agent.llm.last_request().last_user();
     assert!(said.starts_with("See !`touch pwned` and @a.txt.\n\nPaths in this text"), "{said}");
     assert!(!said.contains("one") && !agent.scratch.work.join("pwned").exists());
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/bee sting arm \"ice; touch pwned\"").await;
+    let said = agent.llm.last_request().last_user();
+    assert!(said.starts_with("Cool arm with ice; touch pwned: !`touch pwned`."), "{said}");
+    assert!(!agent.scratch.work.join("pwned").exists());
     agent.finish().await;
 }
 
@@ -199,10 +206,10 @@ async fn a_skill_called_as_a_command_runs_and_attaches_nothing() {
 async fn a_broken_skill_is_a_warning_and_the_others_work() {
     let agent = with_bees(json!({})).await;
     agent.scratch.write(".opencode/skill/broken/SKILL.md", "---\nname: [\n---\n");
-    agent.scratch.write(".opencode/skill/up/SKILL.md", "---\nname: ../../up\ndescription: x\n---\n");
+    agent.scratch.write(".opencode/skill/up/SKILL.md", "---\nname: \"a\\nb\"\ndescription: x\n---\n");
     let session = agent.new_session().await;
     let status = agent.prompt(&session, "/status").await.text();
-    for wanted in ["broken/SKILL.md:", "up/SKILL.md:2:1: the skill is ignored: its name \"../../up\""] {
+    for wanted in ["broken/SKILL.md:", "up/SKILL.md:2:1: the skill is ignored: its name must be one line"] {
         assert!(status.contains(wanted), "{status}");
     }
     agent.llm.reply(Reply::text("done"));

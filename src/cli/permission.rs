@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, Subcommand};
 
 use crate::{
-    base::clock,
+    base::{clock, text},
     config::{Environment, paths::Paths},
     engine::{
         EngineError,
@@ -91,7 +91,7 @@ fn row(approval: &Approval) -> String {
 }
 
 fn printable(c: char) -> Vec<char> {
-    match c.is_control() {
+    match text::is_hidden(c) {
         true => c.escape_default().collect(),
         false => vec![c],
     }

@@ -86,3 +86,30 @@ fn managed(environment: &Environment) -> Vec<PathBuf> {
     let named = environment.get("WINDLASS_MANAGED_CONFIG").map(PathBuf::from);
     named.filter(|path| path.is_absolute()).into_iter().chain([PathBuf::from(system)]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    //! Where the administrator's files are.
+
+    use std::path::{Path, PathBuf};
+
+    use super::Paths;
+    use crate::config::Environment;
+
+    #[test]
+    fn a_variable_adds_a_weaker_directory_and_displaces_none() {
+        let managed = |value: &str| {
+            let variables = [("WINDLASS_MANAGED_CONFIG".to_owned(), value.to_owned())].into();
+            Paths::new(&Environment { variables, home: "/h".into() }).managed
+        };
+        let system: &Path = match cfg!(target_os = "macos") {
+            true => Path::new("/Library/Application Support/opencode"),
+            false => Path::new("/etc/opencode"),
+        };
+        for value in ["", "relative", "../etc"] {
+            assert_eq!(managed(value), [system]);
+        }
+        assert_eq!(managed("/own"), [Path::new("/own"), system]);
+        assert_eq!(managed("/etc/opencode/../other").last().map(PathBuf::as_path), Some(system));
+    }
+}

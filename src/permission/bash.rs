@@ -229,12 +229,19 @@ impl Walk {
     }
 
     fn tree(&mut self, text: &str, directories: &Directories) {
+        let found = scan::scan(text);
+        if !found.leading_backslashes.is_empty() {
+            self.tree(&found.plain(text, false), directories);
+            return;
+        }
         let Some(tree) = parse(text) else {
             self.unknowable(text);
             return;
         };
-        let found = scan::scan(text);
         let mut source = Source { text, redirects: HashMap::new(), documents: found.documents.clone() };
+        if has_lost_quotes(&found, tree.root_node()) || has_lost_documents(&source, tree.root_node()) {
+            self.tree(&found.plain(text, true), directories);
+        }
         if tree.root_node().has_error() {
             self.unknowable(text);
         }
@@ -559,6 +566,33 @@ impl Walk {
             }
         }
     }
+}
+
+/// Whether the grammar ends a text in `$'…'` elsewhere than the shell does.
+fn has_lost_quotes(found: &Found, root: Node<'_>) -> bool {
+    let mut seen = Vec::new();
+    if !found.ansi_texts.is_empty() {
+        each_below(root, |node| {
+            if node.kind() == "ansi_c_string" {
+                seen.push(node.byte_range());
+            }
+        });
+    }
+    found.ansi_texts.iter().any(|text| !seen.contains(text))
+}
+
+/// Whether the grammar sees a here-document elsewhere than it is, and so what follows.
+fn has_lost_documents(source: &Source<'_>, root: Node<'_>) -> bool {
+    let mut seen = Vec::new();
+    each_below(root, |node| {
+        if node.kind() == "heredoc_redirect" {
+            let mut cursor = node.walk();
+            let end = node.named_children(&mut cursor).find(|it| it.kind() == "heredoc_end");
+            let at = source.of(node).find("<<").map(|at| node.start_byte() + at);
+            seen.extend(at.zip(end.map(|it| it.end_byte())));
+        }
+    });
+    source.documents.iter().any(|document| !seen.contains(&(document.at, document.lines.end)))
 }
 
 /// Where words stand. Those that touch are one word, which the grammar has split (`$a/$b/c`).

@@ -113,7 +113,9 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
         let generating = async {
-            let loaded = engine.read_files(&directory).await?;
+            // Where the file will be: what one project allows is nothing for an agent of every project.
+            let place = wanted.directory.ancestors().skip(1).find(|it| it.is_dir()).unwrap_or(&directory);
+            let loaded = engine.inspect_files(place).await?;
             let agent = engine.generate_agent(&directory, &wanted.description, model.as_ref()).await?;
             Ok::<_, EngineError>((loaded, agent))
         };

@@ -13,6 +13,7 @@ use super::{Place, read, resolve, worktree};
 use crate::config::{
     Config, Environment, Instruction,
     layer::{self, Findings, Kind, Layer},
+    load,
     paths::Paths,
     sources,
 };
@@ -194,6 +195,45 @@ fn the_worktree_is_the_nearest_directory_with_git() {
     assert_eq!(worktree(&root.join("outer/linked/deep")), root.join("outer/linked"));
     assert_eq!(worktree(&root.join("outer")), root.join("outer"));
     assert_eq!(worktree(Path::new("/nowhere/at/all")), Path::new("/"));
+}
+
+#[test]
+fn a_link_into_a_repository_belongs_to_it() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().canonicalize().unwrap();
+    fs::create_dir_all(root.join("repo/.git")).unwrap();
+    fs::create_dir_all(root.join("repo/.opencode/agent")).unwrap();
+    fs::create_dir_all(root.join("repo/sub")).unwrap();
+    fs::write(root.join("repo/opencode.json"), r#"{"username": "root"}"#).unwrap();
+    fs::write(root.join("repo/sub/opencode.json"), r#"{"model": "a/sub"}"#).unwrap();
+    fs::write(root.join("repo/.opencode/agent/x.md"), "X").unwrap();
+    std::os::unix::fs::symlink(root.join("repo/sub"), root.join("link")).unwrap();
+    let environment = Environment { home: PathBuf::from("/nowhere"), ..Environment::default() };
+    let config = load(&environment, &Paths::new(&environment), &root.join("link"));
+    assert_eq!(config.worktree, root.join("repo"));
+    assert_eq!(config.upwards(), [root.join("repo/sub"), root.join("repo")]);
+    assert_eq!(config.settings.username.as_deref(), Some("root"));
+    assert_eq!(config.model.map(|model| model.to_string()).as_deref(), Some("a/sub"));
+    assert!(config.agents.contains_key("x"));
+    // Where the link itself stands in a repository, that one counts.
+    fs::create_dir(root.join(".git")).unwrap();
+    assert_eq!(worktree(&root.join("link")), root);
+}
+
+#[test]
+fn variables_say_what_is_shared() {
+    let share = |variables: &[(&str, &str)]| {
+        let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let environment = Environment { variables, home: PathBuf::from("/nowhere") };
+        let paths = Paths { managed: Vec::new(), ..Paths::new(&environment) };
+        load(&environment, &paths, Path::new("/nowhere/p")).raw.get("share").cloned()
+    };
+    let asked = ("OPENCODE_CONFIG_CONTENT", r#"{"share": "auto"}"#);
+    assert_eq!(share(&[asked]), Some(json!("auto")));
+    assert_eq!(share(&[asked, ("OPENCODE_DISABLE_SHARE", "1")]), Some(json!("disabled")));
+    assert_eq!(share(&[asked, ("OPENCODE_DISABLE_SHARE", "false")]), Some(json!("auto")));
+    let both = [("OPENCODE_AUTO_SHARE", "1"), ("OPENCODE_DISABLE_SHARE", "1")];
+    assert_eq!(share(&both), Some(json!("disabled")));
 }
 
 #[test]

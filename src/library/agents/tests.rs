@@ -130,7 +130,7 @@ fn built_in_agents_may_do_what_they_are_for() {
     check_rules(
         none(),
         "general",
-        &[("todowrite", "*", Deny), ("edit", "a", Allow), ("question", "*", Deny)],
+        &[("todowrite", "*", Deny), ("todoread", "*", Deny), ("edit", "a", Allow), ("question", "*", Deny)],
     );
     check_rules(none(), "title", &[("bash", "ls", Deny), ("read", "a", Deny)]);
 }

@@ -58,6 +58,8 @@ pub fn hint(template: &str) -> Option<String> {
             let names: Vec<String> = (1..=highest.min(9)).map(|place| format!("<{place}>")).collect();
             Some(names.join(" "))
         }
+        // What is typed is all that it says.
+        None if template.trim().is_empty() => Some("message".to_owned()),
         None => template.contains(ALL).then(|| "arguments".to_owned()),
     }
 }

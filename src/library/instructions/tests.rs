@@ -65,7 +65,20 @@ fn instruction_files_are_read_in_order() {
     let other = root.join("other").display().to_string();
     let alone = [("OPENCODE_CONFIG_DIR", other.as_str()), ("OPENCODE_DISABLE_PROJECT_CONFIG", "1")];
     assert_eq!(read("p/sub", &alone), ["other"]);
+    write("p/sub/conf/AGENTS.md", "relative");
+    assert_eq!(read("p/sub", &[("OPENCODE_CONFIG_DIR", "conf")]), ["relative", "outer", "inner"]);
+    let relative = [("OPENCODE_CONFIG_DIR", "conf"), ("OPENCODE_DISABLE_PROJECT_CONFIG", "1")];
+    assert_eq!(
+        read(
+            "p/sub",
+            &[&relative[..], &[("OPENCODE_CONFIG_CONTENT", r#"{"instructions": ["AG*"]}"#)]].concat()
+        ),
+        ["relative"]
+    );
     fs::remove_file(root.join("home/.config/opencode/AGENTS.md")).unwrap();
+    write("home/.opencode/AGENTS.md", "dot");
+    assert_eq!(read("p/docs", &[]), ["dot", "outer"]);
+    fs::remove_file(root.join("home/.opencode/AGENTS.md")).unwrap();
     assert_eq!(read("p/docs", &[]), ["claude", "outer"]);
 }
 

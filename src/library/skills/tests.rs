@@ -106,9 +106,26 @@ fn one_file_in_two_places_is_one_skill() {
 }
 
 #[test]
+fn a_skill_has_the_name_it_gives_itself() {
+    let project = project();
+    let given = ["../../up", "Bee Keeping: 101", "a/b", "star*"];
+    for (number, name) in given.iter().enumerate() {
+        write(&project, &format!(".opencode/skill/{number}"), &format!("\"{name}\""), "text");
+    }
+    assert_eq!(
+        found(&project),
+        (given.map(|name| (name.to_owned(), "text".to_owned())).to_vec(), Vec::new())
+    );
+    let (skills, _) = scan(&project.config);
+    let (commands, _) = crate::library::commands::commands(&project.config, &skills);
+    let callable = given.map(|name| commands.contains_key(name));
+    assert_eq!(callable, [false, true, true, true]);
+}
+
+#[test]
 fn broken_skills_are_named_with_their_line() {
     let ok = "---\nname: ok\ndescription: fine\n---\n";
-    let cases: [(&str, &[u8], &str); 9] = [
+    let cases: [(&str, &[u8], &str); 8] = [
         ("none", b"just text", ":1:1: the skill is ignored: its front matter has no `name`"),
         (
             "open",
@@ -131,11 +148,10 @@ fn broken_skills_are_named_with_their_line() {
             ":2:1: the skill is ignored: `name` must be a text",
         ),
         (
-            "up",
-            b"---\nname: ../../up\ndescription: a\n---\n",
-            ":2:1: the skill is ignored: its name \"../../up\"",
+            "lines",
+            b"---\nname: \"a\\nb\"\ndescription: a\n---\n",
+            ":2:1: the skill is ignored: its name must be one line of at most 100 characters",
         ),
-        ("star", b"---\nname: '*'\ndescription: a\n---\n", ":2:1: the skill is ignored: its name \"*\""),
         ("binary", b"---\nname: \xff\xfe\n---\n", ": the skill cannot be read: it is not UTF-8 text"),
         ("yaml", b"---\nname: [x\ndescription: a\n---\n", ": the skill is ignored: is not valid YAML"),
     ];

@@ -66,7 +66,7 @@ impl Walk {
         nodes.sort_by_key(Node::start_byte);
         nodes.insert(0, name);
         let mut spans = spans(nodes);
-        if let Some(assignment) = split_assignment(name) {
+        if let Some(assignment) = split_assignment(node, name) {
             // `x=$a/$b/c`: the grammar ends the word in the middle.
             let (_, end) = spans.remove(0);
             self.assignment_of(source.text.get(assignment.start_byte()..end).unwrap_or_default());
@@ -550,9 +550,11 @@ impl Walk {
 }
 
 /// The assignment of which a command's name is the rest.
-fn split_assignment(name: Node<'_>) -> Option<Node<'_>> {
-    name.prev_sibling()
-        .filter(|before| before.kind() == "variable_assignment" && before.end_byte() == name.start_byte())
+fn split_assignment<'t>(command: Node<'t>, name: Node<'t>) -> Option<Node<'t>> {
+    let mut cursor = command.walk();
+    let mut before =
+        command.named_children(&mut cursor).take_while(|child| child.end_byte() <= name.start_byte());
+    before.find(|child| child.kind() == "variable_assignment" && child.end_byte() == name.start_byte())
 }
 
 /// What a variable holds that this is assigned to.

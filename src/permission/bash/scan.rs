@@ -1,5 +1,9 @@
 //! Shell text read character by character, for what the grammar loses: backquotes within backquotes and here-documents.
 
+use std::ops::Range;
+
+use super::word;
+
 /// What stands in a text.
 #[derive(Debug, Default)]
 pub struct Found {
@@ -8,6 +12,10 @@ pub struct Found {
     pub documents: Vec<HereDocument>,
     /// A backquote has no partner.
     pub is_open: bool,
+    /// Backslashes that begin a line and its first word.
+    pub leading_backslashes: Vec<usize>,
+    /// Texts in `$'…'`.
+    pub ansi_texts: Vec<Range<usize>>,
 }
 
 /// What a command reads from the line itself.
@@ -15,9 +23,48 @@ pub struct Found {
 pub struct HereDocument {
     /// Where its `<<` stands.
     pub at: usize,
+    /// Where its delimiter ends.
+    pub word_end: usize,
+    /// Where its lines stand, the delimiter's included.
+    pub lines: Range<usize>,
     pub body: String,
     /// Whether the shell expands nothing in it.
     pub is_quoted: bool,
+}
+
+impl Found {
+    /// The text without what the grammar stumbles over: backslashes at the beginning of lines, which it takes for
+    /// the end of the line before, and, where it has lost them, here-documents and quotes of ANSI C.
+    pub fn plain(&self, text: &str, is_lost: bool) -> String {
+        let mut edits: Vec<(Range<usize>, String)> =
+            self.leading_backslashes.iter().map(|&at| (at..at + 1, String::new())).collect();
+        if is_lost {
+            for range in &self.ansi_texts {
+                let literal = text.get(range.clone()).and_then(word::literal);
+                let quoted = literal.map(|literal| format!("'{}'", literal.replace('\'', "'\\''")));
+                edits.push((range.clone(), quoted.unwrap_or_else(|| "\"$TEXT\"".to_owned())));
+            }
+            for document in &self.documents {
+                let is_plain = document.is_quoted || !document.body.contains(['$', '`', '\\']);
+                let content = match is_plain {
+                    true => format!("<<<'{}'", document.body.replace('\'', "'\\''")),
+                    false => "<<<\"$DOCUMENT\"".to_owned(),
+                };
+                edits.push((document.at..document.word_end, content));
+                edits.push((document.lines.clone(), String::new()));
+            }
+        }
+        edits.sort_by_key(|(range, _)| range.start);
+        let mut plain = String::with_capacity(text.len());
+        let mut at = 0;
+        for (range, content) in edits.into_iter().filter(|(range, _)| range.start <= range.end) {
+            plain.push_str(text.get(at..range.start).unwrap_or_default());
+            plain.push_str(&content);
+            at = at.max(range.end);
+        }
+        plain.push_str(text.get(at..).unwrap_or_default());
+        plain
+    }
 }
 
 /// Finds what the shell would, however it is nested.
@@ -79,6 +126,7 @@ enum Context {
 
 struct Document {
     at: usize,
+    word_end: usize,
     delimiter: String,
     is_quoted: bool,
     has_tabs: bool,
@@ -137,9 +185,17 @@ impl Scanner<'_> {
             '<' if rest.starts_with("<<") && (is_commands || context == Context::Arithmetic) => {
                 self.document(is_commands);
             }
-            '\n' if !self.pending.is_empty() && is_commands => {
+            '\n' if is_commands => {
                 self.at += 1;
                 self.bodies();
+                let line = self.rest();
+                let blank = line.len() - line.trim_start_matches([' ', '\t']).len();
+                let mut word = line[blank..].chars();
+                if word.next() == Some('\\')
+                    && word.next().is_some_and(|c| c.is_alphanumeric() || "/._~".contains(c))
+                {
+                    self.found.leading_backslashes.push(self.at + blank);
+                }
             }
             c => self.at += c.len_utf8(),
         }
@@ -173,7 +229,9 @@ impl Scanner<'_> {
                 _other => {}
             }
         }
-        self.at = (self.at + 2 + len).min(self.text.len());
+        let end = (self.at + 2 + len).min(self.text.len());
+        self.found.ansi_texts.push(self.at..end);
+        self.at = end;
     }
 
     fn backquoted(&mut self, is_quoted: bool) {
@@ -234,13 +292,20 @@ impl Scanner<'_> {
         }
         let ends = |line: &str| line.trim_start_matches('\t') == delimiter;
         if is_certain || (!delimiter.is_empty() && rest.lines().skip(1).any(ends)) {
-            self.pending.push(Document { at: self.at, delimiter, is_quoted, has_tabs });
+            self.pending.push(Document {
+                at: self.at,
+                word_end: start + len,
+                delimiter,
+                is_quoted,
+                has_tabs,
+            });
         }
         self.at = start + len;
     }
 
     fn bodies(&mut self) {
         for document in std::mem::take(&mut self.pending) {
+            let start = self.at;
             let mut body = String::new();
             let mut lines = self.rest().split_inclusive('\n');
             let mut len = 0;
@@ -259,9 +324,11 @@ impl Scanner<'_> {
                 body.push('\n');
             }
             self.at += len;
+            let is_ended = self.text[..self.at].ends_with('\n');
+            let lines = start..self.at - usize::from(is_ended);
             let body = if document.is_quoted { body } else { super::join_lines(&body) };
-            let Document { at, is_quoted, .. } = document;
-            self.found.documents.push(HereDocument { at, body, is_quoted });
+            let Document { at, word_end, is_quoted, .. } = document;
+            self.found.documents.push(HereDocument { at, word_end, lines, body, is_quoted });
         }
     }
 }

@@ -89,6 +89,21 @@ fn what_has_a_key_is_listed_and_the_demo_is_last() {
 }
 
 #[test]
+fn models_that_are_not_ready_are_listed_on_request() {
+    let models = json!({"new": {"status": "alpha"}, "old": {"status": "deprecated"}, "fine": {}});
+    let options = json!({"baseURL": "http://127.0.0.1:1", "apiKey": "k"});
+    let text = json!({"provider": {"own": {"options": options, "models": models}}});
+    let listed = |value: &str| {
+        let names = names(&catalog(&text, &[("OPENCODE_ENABLE_EXPERIMENTAL_MODELS", value)]));
+        names.into_iter().filter(|name| name.starts_with("own/")).collect::<Vec<_>>()
+    };
+    assert_eq!(listed("0"), ["own/fine"]);
+    let mut all = listed("1");
+    all.sort();
+    assert_eq!(all, ["own/fine", "own/new"]);
+}
+
+#[test]
 fn a_server_of_ones_own_needs_an_address_and_models() {
     let url = "http://127.0.0.1:1/v1";
     check(json!({"provider": {"p": {"options": {"baseURL": url}, "models": {"m": {}}}}}), &[], &["p/m"], &[]);

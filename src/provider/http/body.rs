@@ -95,15 +95,16 @@ pub(in crate::provider) fn accept<'a>(model: &Model, media: &'a Media<'a>) -> Ac
     }
 }
 
-/// The output limit that is asked for: the prompt's or the model's, at most 32 000 (facts: OpenCode §6.3).
+/// The output limit that is asked for: the prompt's, else 32 000 at most (facts: OpenCode §6.3), and never more than
+/// the model's.
 pub(in crate::provider) fn cap_output(model: &Model, wanted: Option<u64>) -> u64 {
     const CAP: u64 = 32_000;
     const DEFAULT: u64 = 8_192;
     match (model.limit.output, wanted) {
         (0, None) => DEFAULT,
-        (0, Some(wanted)) => wanted.min(CAP),
+        (0, Some(wanted)) => wanted,
         (limit, None) => limit.min(CAP),
-        (limit, Some(wanted)) => wanted.min(limit).min(CAP),
+        (limit, Some(wanted)) => wanted.min(limit),
     }
 }
 

@@ -24,24 +24,30 @@ async fn links_are_written_through() {
 
 #[tokio::test]
 async fn a_file_changed_while_the_user_is_asked_is_left_alone() {
-    for (tool, input) in [
-        ("edit", json!({ "filePath": "a", "oldString": "old", "newString": "new" })),
-        ("write", json!({ "filePath": "a", "content": "new" })),
-        ("write", json!({ "filePath": "created", "content": "new" })),
+    for (tool, input, theirs) in [
+        ("edit", json!({ "filePath": "a", "oldString": "old", "newString": "new" }), "theirs"),
+        // As long as what was shown, and dated as it was.
+        ("edit", json!({ "filePath": "a", "oldString": "old", "newString": "new" }), "odd"),
+        ("write", json!({ "filePath": "a", "content": "new" }), "odd"),
+        ("write", json!({ "filePath": "a", "content": "new" }), "theirs"),
+        ("write", json!({ "filePath": "created", "content": "new" }), "theirs"),
     ] {
         let mut project = Project::new();
         project.write("a", "old");
         let name = input["filePath"].as_str().expect("a path").to_owned();
         let path = project.path(&name);
         project.host.answer = Box::new(move |_| {
-            fs::write(&path, "theirs").map_err(|error| ToolError::Internal(error.to_string()))
+            let modified = fs::metadata(&path).and_then(|metadata| metadata.modified());
+            let file = fs::write(&path, theirs).and_then(|()| fs::File::options().write(true).open(&path));
+            let dated = file.and_then(|file| modified.map_or(Ok(()), |modified| file.set_modified(modified)));
+            dated.map_err(|error| ToolError::Internal(error.to_string()))
         });
         let text = project.text(&name);
         assert_eq!(
             project.error(tool, input).await,
             format!("File {text} was modified while permission was being asked. Read it again and retry.")
         );
-        assert_eq!(project.content(&name), "theirs");
+        assert_eq!(project.content(&name), theirs);
         assert!(project.host.edited.lock().expect("not poisoned").is_empty());
     }
 }

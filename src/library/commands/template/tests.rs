@@ -92,12 +92,31 @@ fn shell_commands_are_found_in_the_template() {
 }
 
 #[test]
+fn words_alone_are_filled_and_shell_stays_words() {
+    let cases = [
+        ("Do $1, then $2.", "a \"b c\" d", "Do a, then b c d."),
+        ("All: $ARGUMENTS", "x  y", "All: x  y"),
+        ("See !`rm $1` and @a", "b", "See !`rm b` and @a"),
+        ("Nothing", "x\n  y", "Nothing\n\nx\n  y"),
+        ("awk '{print $1}' $ARGUMENTS.", "", "awk '{print $1}' ."),
+    ];
+    for (text, arguments, wanted) in cases {
+        assert_eq!(
+            expand_words(text, arguments),
+            [Piece::Text(wanted.to_owned())],
+            "{text} with {arguments}"
+        );
+    }
+}
+
+#[test]
 fn a_hint_tells_the_places() {
     let cases = [
         ("no", None),
         ("$1", Some("<1>")),
         ("$3 $1", Some("<1> <2> <3>")),
         ("$ARGUMENTS", Some("arguments")),
+        (" \n", Some("message")),
     ];
     for (template, wanted) in cases {
         assert_eq!(hint(template).as_deref(), wanted, "{template}");
