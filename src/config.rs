@@ -27,6 +27,7 @@ pub mod paths;
 pub mod remote;
 pub mod rules;
 pub mod schema;
+pub mod secrets;
 pub mod sources;
 
 use paths::Paths;
@@ -152,14 +153,14 @@ pub struct Warning {
 
 impl std::fmt::Display for Warning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.source)?;
+        f.write_str(&secrets::text(&self.source))?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
         if let Some(column) = self.column {
             write!(f, ":{column}")?;
         }
-        write!(f, ": {}", self.message)
+        write!(f, ": {}", secrets::text(&self.message))
     }
 }
 

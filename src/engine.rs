@@ -47,6 +47,7 @@ mod generate;
 mod inspect;
 pub mod keys;
 mod limits;
+mod lint;
 mod mention;
 mod pages;
 mod project;
@@ -71,6 +72,7 @@ pub use crate::library::Agent;
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
+pub use lint::Report;
 pub use session::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
@@ -244,18 +246,6 @@ impl Engine {
         tokio::task::spawn_blocking(move || truncate::clean(&directory, SystemTime::now()));
     }
 
-    /// Fetches what organisations serve; whether it is something else than what was kept.
-    pub async fn fetch_remote_config(&self) -> bool {
-        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
-        let entries = tokio::task::spawn_blocking(move || remote::entries(&environment, &paths)).await;
-        match entries.unwrap_or_default() {
-            entries if entries.is_empty() => false,
-            entries => {
-                remote_config::refresh(&self.0.http, &self.0.environment, &self.0.paths, entries).await
-            }
-        }
-    }
-
     /// What an agent's model would be told in a directory; nothing is sent or stored.
     pub async fn inspect_agent(
         &self,
@@ -277,8 +267,17 @@ impl Engine {
     }
 
     /// Makes and opens a session.
-    pub async fn create_session(&self, mut new: NewSession) -> Result<Opened, EngineError> {
+    pub async fn create_session(&self, new: NewSession) -> Result<Opened, EngineError> {
         let workspace = self.workspace(&new.directory).await?;
+        self.create_session_in(workspace, new).await
+    }
+
+    /// Makes and opens a session of a workspace that was read just now.
+    pub async fn create_session_in(
+        &self,
+        workspace: Arc<Workspace>,
+        mut new: NewSession,
+    ) -> Result<Opened, EngineError> {
         let loaded = workspace.loaded();
         let worktree = &loaded.config.worktree;
         let project_id = self.project_id(worktree).await?;
@@ -301,13 +300,32 @@ impl Engine {
         directory: &Path,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
+        self.open(id, self.workspace(directory), servers).await
+    }
+
+    /// Opens a stored session in a workspace that was read just now.
+    pub async fn open_session_in(
+        &self,
+        workspace: Arc<Workspace>,
+        id: &SessionId,
+        servers: Vec<ClientServer>,
+    ) -> Result<Opened, EngineError> {
+        self.open(id, std::future::ready(Ok(workspace)), servers).await
+    }
+
+    async fn open(
+        &self,
+        id: &SessionId,
+        workspace: impl Future<Output = Result<Arc<Workspace>, EngineError>>,
+        servers: Vec<ClientServer>,
+    ) -> Result<Opened, EngineError> {
         let is_running = !self.rest(id).await;
         let stored = self.0.storage.load(id.clone()).await?;
         let mut stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
-        let workspace = self.workspace(directory).await?;
+        let workspace = workspace.await?;
         if !is_running {
             let (mut state, mut journal) = state::SessionState::from_stored(stored);
-            let moved = directory.display().to_string();
+            let moved = workspace.directory().display().to_string();
             if state.info.directory != moved {
                 state.info.directory = moved;
                 journal.session(&state.info);

@@ -112,6 +112,11 @@ pub fn instructions(config: &Config, pages: &Pages) -> Instructions {
     instructions::read(config, pages)
 }
 
+/// The entries of `instructions` that name no file, pages aside. Does blocking reads.
+pub fn missing_instructions(config: &Config) -> Vec<String> {
+    instructions::missing(config)
+}
+
 /// What is wrong with the instruction files, pages apart. Does blocking reads.
 pub fn instruction_problems(config: &Config) -> Vec<Warning> {
     let read = instructions::read(config, &Pages::new());

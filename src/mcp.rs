@@ -62,7 +62,7 @@ impl ServerSpec {
                 };
                 (server, enabled, timeout)
             }
-            McpConfig::Remote { url, headers, enabled, timeout } => {
+            McpConfig::Remote { url, headers, oauth: _, enabled, timeout } => {
                 (Server::Remote { url: url.clone(), headers: headers.clone() }, enabled, timeout)
             }
         };

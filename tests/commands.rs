@@ -235,6 +235,26 @@ async fn a_template_names_subagents_and_only_the_user_names_others() {
 }
 
 #[tokio::test]
+async fn a_file_wins_over_a_subagent_of_its_name_in_a_template_and_in_what_is_typed() {
+    let scratch = Scratch::new();
+    scratch.write("explore", "A file of that name.");
+    let agent = saying("Look at @explore.").scratch(&scratch).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/go").await;
+    let said = agent.llm.last_request().last_user();
+    assert!(said.contains("A file of that name.") && !said.contains("call the task tool"), "{said}");
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "have @explore and @general look").await;
+    let said = agent.llm.last_request().last_user();
+    assert!(
+        !said.contains("subagent_type \"explore\"") && said.contains("subagent_type \"general\""),
+        "{said}"
+    );
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn the_administrators_rules_hold_for_commands() {
     let scratch = Scratch::new();
     let managed = scratch.root().join("managed");

@@ -181,18 +181,19 @@ async fn an_organisation_that_cannot_be_believed_is_told_and_left_out() {
     agent.finish().await;
 }
 
-struct Shell {
-    home: PathBuf,
-    directory: PathBuf,
-    variables: Vec<(String, String)>,
+/// A shell without a terminal, in a directory.
+pub struct Shell {
+    pub home: PathBuf,
+    pub directory: PathBuf,
+    pub variables: Vec<(String, String)>,
 }
 
 impl Shell {
-    fn new(scratch: &Scratch) -> Self {
+    pub fn new(scratch: &Scratch) -> Self {
         Self { home: scratch.home.clone(), directory: scratch.work.clone(), variables: Vec::new() }
     }
 
-    async fn run(&self, arguments: &[&str]) -> (String, String, Option<i32>) {
+    pub async fn run(&self, arguments: &[&str]) -> (String, String, Option<i32>) {
         let mut command = Command::new(binary());
         command.args(arguments).current_dir(&self.directory).env_clear().env("HOME", &self.home);
         command.envs(self.variables.clone());
@@ -263,7 +264,7 @@ async fn the_check_names_every_place_and_fails_only_for_what_is_ignored() {
         lines[2].starts_with(&format!("{work}/.opencode/command/x.md:2:1: command.x.subtask: ")),
         "{printed}"
     );
-    assert_eq!((errors.as_str(), code), ("3 things are ignored.\n", Some(1)));
+    assert_eq!((errors.as_str(), code), ("3 things are wrong.\n", Some(1)));
 
     shell.variables.push(("OPENCODE_DISABLE_PROJECT_CONFIG".to_owned(), "1".to_owned()));
     let (printed, _, code) = shell.run(&["config", "check"]).await;

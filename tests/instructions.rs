@@ -63,8 +63,10 @@ async fn a_page_that_does_not_answer_delays_one_turn_and_no_session() {
     assert!(start.elapsed() < PAGE_LIMIT, "the session waited {:?}", start.elapsed());
     let (system, thoughts) = turn(&agent, &session).await;
     assert!(system.contains("Prefer tabs."), "{system}");
-    let told =
-        format!("{}: is left out of the instructions: there was no answer within 5 s", web.url("/silent"));
+    let told = format!(
+        "{}: is left out of the instructions: 127.0.0.1 does not answer within 3 s",
+        web.url("/silent")
+    );
     assert!(thoughts.contains(&told), "{thoughts}");
     agent.wait_stderr(&told).await;
     let again = Instant::now();

@@ -18,6 +18,7 @@ mod command_names;
 mod commands;
 mod config;
 mod config_broken;
+mod config_check;
 mod config_examples;
 mod config_layers;
 mod demo;

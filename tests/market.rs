@@ -190,12 +190,12 @@ async fn what_a_server_lists_and_may_not_is_told() {
     opened(&agent).await;
     agent.wait_stderr(&format!("{} {READ_AGAIN}", urls[0])).await;
     for told in [
-        "its list agent 1 of its list is left out: \"../up\": a part of its name is `..`",
+        "its list: agent 1 is left out: \"../up\": a part of its name is `..`",
         "`build` is built in, and only your own files change it",
         "the agent `lost` cannot be fetched: lost.md: the server answered 404",
         "the agent `broken` cannot be fetched: broken.md:3:1: is not valid YAML",
-        "http://agents.example/: its agents cannot be fetched: it is neither https nor this machine",
-        "ftp://x/: its agents cannot be fetched: it is neither https nor this machine",
+        "windlass.agents.urls.1: http://agents.example/ is neither https nor this machine; it is left out",
+        "windlass.agents.urls.2: ftp://x/ is neither https nor this machine; it is left out",
         "agent.wrong.temperature: invalid type: string \"hot\"",
     ] {
         agent.wait_stderr(told).await;

@@ -521,7 +521,7 @@ async fn what_may_be_any_command_asks_where_some_rule_would() {
     let config = json!({"permission": {"bash": {"*": "allow", "rm *": "deny"}}});
     let agent = Agent::builder().config(config).spawn().await.initialized().await;
     let session = agent.new_session().await;
-    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "x=rm; $x a.txt"})));
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "$(cat b.txt) a.txt"})));
     let prompt = agent.send_prompt(&session, "go");
     let ask = agent.permission().await;
     let kinds: Vec<&Value> = ask.params["options"].as_array().unwrap().iter().map(|it| &it["kind"]).collect();

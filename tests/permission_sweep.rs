@@ -491,7 +491,11 @@ async fn list() {
 #[tokio::test]
 async fn todowrite_and_todoread() {
     let todos = |_: &Stage, n: usize| json!({"todos": [{"content": format!("step {n}"), "status": "pending", "priority": "low"}]});
-    sweep(Case { title: |_, _| "replace the todo list by 1 todo".to_owned(), ..Case::new("todowrite", todos, "\"step ") }).await;
+    sweep(Case {
+        title: |_, _| "replace the todo list by 1 todo".to_owned(),
+        ..Case::new("todowrite", todos, "\"step ")
+    })
+    .await;
     sweep(Case { title: |_, _| "todoread".to_owned(), ..Case::new("todoread", |_, _| json!({}), "[]") })
         .await;
 }

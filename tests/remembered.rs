@@ -67,7 +67,7 @@ async fn instruction_files_on_the_way_follow_the_answers_as_they_are_now() {
     let scratch = Scratch::new();
     let part = |name: &str, file: &str| scratch.path(&format!("{name}/{file}"));
     for name in ["one", "two"] {
-        scratch.write(&format!("{name}/AGENTS.md"), &format!("Rules of {name}.\n"));
+        scratch.write(&format!("{name}/AGENTS.md"), format!("Rules of {name}.\n"));
         scratch.write(&format!("{name}/a.txt"), "text\n");
     }
     let config = json!({"permission": {"read": {"*": "allow", "*AGENTS.md": "ask"}}});

@@ -203,6 +203,29 @@ async fn a_skill_called_as_a_command_runs_and_attaches_nothing() {
 }
 
 #[tokio::test]
+async fn the_built_in_skill_is_called_like_any_other() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/customize-windlass allow npm test").await;
+    let said = agent.llm.last_request().last_user();
+    assert!(said.contains("opencode.json") && said.ends_with("\n\nallow npm test"), "{said}");
+    assert!(!said.contains("/customize-windlass"), "{said}");
+    agent.finish().await;
+
+    let denied = json!({"permission": {"skill": {"customize-windlass": "deny"}}});
+    let agent = Agent::builder().config(denied).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let told = agent.prompt(&session, "/customize-windlass").await.text();
+    assert!(
+        told.contains("The skill customize-windlass was not loaded: a permission rule denies it."),
+        "{told}"
+    );
+    assert!(agent.llm.requests().is_empty());
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_broken_skill_is_a_warning_and_the_others_work() {
     let agent = with_bees(json!({})).await;
     agent.scratch.write(".opencode/skill/broken/SKILL.md", "---\nname: [\n---\n");

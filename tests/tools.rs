@@ -75,7 +75,8 @@ async fn an_edit_shows_the_whole_file_before_and_after() {
     let agent = Agent::start().await;
     let path = agent.scratch.path("a.txt");
     let (turn, told) =
-        change(&agent, "a.txt", "edit", json!({"filePath": path, "oldString": "two", "newString": "zwei"})).await;
+        change(&agent, "a.txt", "edit", json!({"filePath": path, "oldString": "two", "newString": "zwei"}))
+            .await;
     assert_eq!(told, "Edit applied successfully.");
     assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\n");
     let call = turn.tool("call_1");
@@ -102,7 +103,8 @@ async fn an_edit_forgives_indentation_and_refuses_ambiguity() {
     agent.scratch.write("twice.txt", "x\nx\n");
     let path = agent.scratch.path("twice.txt");
     let (turn, told) =
-        change(&agent, "twice.txt", "edit", json!({"filePath": path, "oldString": "x", "newString": "y"})).await;
+        change(&agent, "twice.txt", "edit", json!({"filePath": path, "oldString": "x", "newString": "y"}))
+            .await;
     assert!(told.contains("Found multiple matches for oldString."), "{told}");
     assert_eq!(turn.tool("call_1")["status"], "failed");
     let path = agent.scratch.path("twice.txt");

@@ -469,7 +469,8 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
 fn todo_lines(metadata: &Map<String, Value>) -> Option<String> {
     let todos = metadata.get("todos")?.as_array()?.iter();
     let word = |todo: &Value, key: &str| todo.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let lines = todos.map(|it| format!("- [{}] {} ({})", word(it, "status"), word(it, "content"), word(it, "priority")));
+    let lines = todos
+        .map(|it| format!("- [{}] {} ({})", word(it, "status"), word(it, "content"), word(it, "priority")));
     Some(lines.collect::<Vec<_>>().join("\n"))
 }
 

@@ -8,7 +8,7 @@ use windlass_protocol::opencode::{config::AgentMode, permission::Rule};
 
 use super::{output, runtime};
 use crate::{
-    config::{Environment, paths::Paths},
+    config::{Environment, paths::Paths, secrets},
     engine::{Agent, Engine},
 };
 
@@ -83,7 +83,7 @@ pub fn to_json(agent: &Agent) -> Value {
         "model": model.map(|model| json!({"providerID": model.provider_id, "modelID": model.model_id})),
         "variant": agent.variant,
         "prompt": agent.prompt,
-        "options": agent.options,
+        "options": secrets::masked(&agent.options),
         "steps": agent.steps,
         "permission": agent.permission,
     });

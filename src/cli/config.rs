@@ -1,14 +1,14 @@
 //! `windlass config`: shows the configuration, where each value is from, and what is wrong with it.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::{output, runtime};
 use crate::{
-    config::{Environment, Warning, layers, paths::Paths, schema, sources},
-    engine::Engine,
+    config::{Environment, Warning, paths::Paths, schema, secrets, sources},
+    engine::{Engine, Report},
 };
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Check every file; the exit code is 1 when something in them is ignored.
+    /// Check every file; the exit code is 1 when something in them is ignored or cannot work.
     Check,
     /// Print the JSON schema of the configuration, for editors.
     Schema,
@@ -47,45 +47,31 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
         Err(error) => return output::fail(&format!("The directory cannot be used: {error}.")),
     };
     let paths = Paths::new(&environment);
-    let engine = Engine::new(environment.clone(), paths.clone());
+    let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
         if args.refresh {
-            engine.fetch_remote_config().await;
-            engine.fetch_agents(&directory).await;
+            engine.fetch_all(&directory).await;
         }
+        let report = match engine.examine(&directory, args.refresh).await {
+            Ok(report) => report,
+            Err(error) => return output::fail(&format!("{error}.")),
+        };
         match args.command {
-            None => show(&environment, &paths, &directory, &args),
-            Some(ConfigCommand::Check | ConfigCommand::Schema) => {
-                let loaded = match engine.inspect_files(&directory).await {
-                    Ok(loaded) => Arc::new(loaded),
-                    Err(error) => return output::fail(&format!("{error}.")),
-                };
-                let unread = layers::unread(&environment, &paths, &directory);
-                let instructions = engine.instruction_problems(&loaded, args.refresh).await;
-                let warnings = [loaded.warnings.clone(), unread.warnings, instructions].concat();
-                check(&warnings, &[loaded.config.notes.clone(), unread.notes].concat())
-            }
+            None => show(report, args.sources, args.show_secrets),
+            Some(ConfigCommand::Check | ConfigCommand::Schema) => check(&report.warnings, &report.notes),
         }
     })
 }
 
-fn show(
-    environment: &Environment,
-    paths: &Paths,
-    directory: &std::path::Path,
-    args: &ConfigArgs,
-) -> ExitCode {
-    let (config, leaves) = layers::explain(environment, paths, directory);
-    let said = match (args.sources, args.show_secrets) {
+fn show(report: Report, with_sources: bool, show_secrets: bool) -> ExitCode {
+    let Report { config, leaves, warnings, .. } = report;
+    let said = match (with_sources, show_secrets) {
         (true, show_secrets) => output::say(sources::render(&leaves, !show_secrets).trim_end()),
         (false, true) => output::say(&format!("{:#}", Value::Object(config.raw))),
-        (false, false) => output::say(&format!("{:#}", Value::Object(sources::masked(&config.raw)))),
+        (false, false) => output::say(&format!("{:#}", Value::Object(secrets::masked(&config.raw)))),
     };
-    if !config.warnings.is_empty() {
-        output::note(&format!(
-            "{} ignored; `windlass config check` says what.",
-            count(config.warnings.len(), "thing is", "things are")
-        ));
+    if !warnings.is_empty() {
+        output::note(&format!("{} `windlass config check` says what.", count(&warnings)));
     }
     said
 }
@@ -100,9 +86,13 @@ fn check(warnings: &[Warning], notes: &[Warning]) -> ExitCode {
     if warnings.is_empty() {
         return said;
     }
-    output::fail(&format!("{} ignored.", count(warnings.len(), "thing is", "things are")))
+    output::fail(&count(warnings))
 }
 
-fn count(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
+/// How much is wrong.
+fn count(warnings: &[Warning]) -> String {
+    match warnings.len() {
+        1 => "1 thing is wrong.".to_owned(),
+        n => format!("{n} things are wrong."),
+    }
 }

@@ -8,7 +8,7 @@ use windlass_protocol::opencode::message::ModelRef;
 
 use super::{agent, output, runtime};
 use crate::{
-    config::{Environment, paths::Paths},
+    config::{Environment, paths::Paths, secrets},
     engine::{AgentView, Engine},
 };
 
@@ -68,8 +68,10 @@ async fn view(engine: &Engine, name: &str, model: Option<&str>) -> Result<AgentV
 }
 
 fn as_json(view: &AgentView) -> Value {
-    let instructions =
-        view.instructions.iter().map(|(source, size)| json!({"source": source, "bytes": size}));
+    let instructions = view
+        .instructions
+        .iter()
+        .map(|(source, size)| json!({"source": secrets::text(source), "bytes": size}));
     let tools = view.tools.iter().map(
         |tool| json!({"name": tool.name, "description": tool.description, "needs_user": tool.needs_user}),
     );
@@ -81,14 +83,14 @@ fn as_json(view: &AgentView) -> Value {
         "rules": view.rules,
         "tools": tools.collect::<Vec<_>>(),
         "instructions": instructions.collect::<Vec<_>>(),
-        "system": view.system,
+        "system": view.system.iter().map(|text| shown(text)).collect::<Vec<_>>(),
         "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 
 /// What the request says beside its texts and tools.
 fn parameters(view: &AgentView) -> Map<String, Value> {
-    let mut fields = view.options.clone();
+    let mut fields = secrets::masked(&view.options);
     let own = [
         ("temperature", view.temperature.map(Value::from)),
         ("top_p", view.top_p.map(Value::from)),
@@ -118,11 +120,22 @@ fn as_text(view: &AgentView) -> String {
         format!("  {}: {}{note}", tool.name, output::plain(&tool.description))
     }));
     lines.push("\nInstructions:".to_owned());
-    lines.extend(view.instructions.iter().map(|(source, size)| format!("  {source} ({size} bytes)")));
+    lines.extend(
+        view.instructions.iter().map(|(source, size)| format!("  {} ({size} bytes)", secrets::text(source))),
+    );
     lines.extend(view.warnings.iter().map(|warning| format!("  {warning}")));
     for (idx, text) in view.system.iter().enumerate() {
         lines.push(format!("\nSystem prompt, text {} of {}:\n", idx + 1, view.system.len()));
-        lines.push(text.clone());
+        lines.push(shown(text));
     }
     lines.join("\n")
+}
+
+/// A text of the system prompt: the addresses of pages may hold passwords.
+fn shown(text: &str) -> String {
+    let line = |line: &str| match line.starts_with("Instructions from: ") {
+        true => secrets::text(line),
+        false => line.to_owned(),
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }

@@ -1,10 +1,12 @@
 //! The log: lines on standard error, never on standard output.
 
+use std::io::{self, Stderr, Write};
+
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
 use super::{Global, LogLevel};
-use crate::config::Environment;
+use crate::config::{Environment, secrets};
 
 /// Sets the log up: `WINDLASS_LOG` (a filter), else `--log-level` or `OPENCODE_LOG_LEVEL`, else warnings, or more with
 /// `--print-logs` or `OPENCODE_PRINT_LOGS`.
@@ -25,10 +27,28 @@ pub fn start(global: &Global, environment: &Environment) {
     let wanted = environment.get("WINDLASS_LOG").unwrap_or(&fallback);
     let filter = EnvFilter::try_new(wanted).or_else(|_| EnvFilter::try_new(&fallback));
     let builder = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(|| Masked(io::stderr()))
         .with_ansi(false)
         .with_target(false)
         .with_env_filter(filter.unwrap_or_default());
     // A second start in one process keeps the first log.
     let _ = builder.try_init();
+}
+
+/// Standard error, without what is secret in the lines: addresses are in many of them.
+struct Masked(Stderr);
+
+impl Write for Masked {
+    /// Takes a whole line, as the log writes them.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match std::str::from_utf8(bytes) {
+            Ok(line) => self.0.write_all(secrets::text(line).as_bytes())?,
+            Err(_) => self.0.write_all(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }

@@ -311,14 +311,14 @@ async fn open(
         None => None,
     };
     let opened = match &continued {
-        Some(id) => engine.open_session(id, &directory, Vec::new()).await?,
+        Some(id) => engine.open_session_in(workspace.clone(), id, Vec::new()).await?,
         None => {
             let title = args.title.as_deref().map(|title| match title.trim() {
                 "" => output::plain(message).chars().take(TITLE_LENGTH).collect(),
                 title => title.to_owned(),
             });
             let new = NewSession { directory, id: None, title, servers: Vec::new() };
-            engine.create_session(new).await?
+            engine.create_session_in(workspace.clone(), new).await?
         }
     };
     workspace.mcp().settled(MCP_LIMIT).await;

@@ -12,13 +12,20 @@ use windlass_protocol::opencode::{
 use super::{
     decode::{AGENT_KEYS, parse_model},
     layer::{Findings, Layer},
+    remote::{is_trusted, url_problem},
     rules::read_rules,
-    schema,
+    schema, secrets,
 };
 use crate::base::text::{distance, head};
 
+/// Any name, in a path.
+const ANY: &str = "*";
+
+/// What OpenCode calls colours.
+const COLORS: [&str; 7] = ["primary", "secondary", "accent", "success", "warning", "error", "info"];
+
 /// Keys that are understood and not acted on yet.
-const WITHOUT_EFFECT: [&[&str]; 17] = [
+const WITHOUT_EFFECT: [&[&str]; 21] = [
     &["logLevel"],
     &["server"],
     &["plugin"],
@@ -36,12 +43,16 @@ const WITHOUT_EFFECT: [&[&str]; 17] = [
     &["experimental", "openTelemetry"],
     &["experimental", "mcp_timeout"],
     &["experimental", "policies"],
+    &["experimental", "hook"],
+    &["experimental", "chatMaxRetries"],
+    &["provider", ANY, "id"],
+    &["mcp", ANY, "oauth"],
 ];
 
 /// Checks a layer whose deprecated forms are gone already.
 pub fn check(layer: &mut Layer, findings: &mut Findings) {
     let mut value = std::mem::take(&mut layer.value);
-    let mut checker = Checker { layer, findings };
+    let mut checker = Checker { layer, findings, removed: Vec::new() };
     if value.contains_key("permissions") {
         checker.warn(&["permissions"], "`permissions` is not understood; use `permission`".to_owned());
     }
@@ -66,12 +77,23 @@ pub fn check(layer: &mut Layer, findings: &mut Findings) {
         // Keys that no field of the settings takes decode whatever they hold.
         _ => checker.setting(key, value),
     });
+    checker.urls(&mut value, &["skills", "urls"], url_problem);
+    checker.urls(&mut value, &["windlass", "agents", "urls"], |url| match is_trusted(url) {
+        true => url_problem(url),
+        false => Some("is neither https nor this machine"),
+    });
+    let removed = std::mem::take(&mut checker.removed);
+    for (path, idx) in removed.iter().rev() {
+        layer.remove_element_place(path, *idx);
+    }
     layer.value = value;
 }
 
 struct Checker<'a> {
     layer: &'a Layer,
     findings: &'a mut Findings,
+    /// Elements that were taken out of lists, by the list's path, in order.
+    removed: Vec<(Vec<String>, usize)>,
 }
 
 impl Checker<'_> {
@@ -84,20 +106,35 @@ impl Checker<'_> {
     }
 
     fn keys_without_effect(&mut self, value: &Map<String, Value>) {
-        for path in WITHOUT_EFFECT {
-            let said = path.iter().try_fold(None, |above: Option<&Value>, key| {
-                above.map_or_else(|| value.get(*key), |above| above.get(*key)).map(Some)
-            });
+        for pattern in WITHOUT_EFFECT {
             // What asks for less than everything gets what it asks for.
             let asks = |said: &Value| match said {
                 Value::Null | Value::Bool(false) => false,
                 Value::String(word) => word != "manual" && word != "disabled",
                 Value::Bool(true) | Value::Number(_) | Value::Array(_) | Value::Object(_) => true,
             };
-            if said.flatten().is_some_and(asks) {
+            let mut found = Vec::new();
+            matching(value, pattern, &mut Vec::new(), &mut found);
+            for (path, _) in found.iter().filter(|(_, said)| asks(said)) {
                 self.note(path, "is understood, but nothing acts on it yet");
             }
         }
+    }
+
+    /// Takes addresses that nothing can be fetched from out of a list.
+    fn urls(
+        &mut self,
+        value: &mut Map<String, Value>,
+        path: &[&str],
+        problem: impl Fn(&str) -> Option<&'static str>,
+    ) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let list = rest.iter().try_fold(value.get_mut(*first), |value, key| Some(value?.get_mut(*key)));
+        let Some(Some(Value::Array(list))) = list else { return };
+        self.elements(path, list, |element| match element.as_str().map(|url| (url, problem(url))) {
+            Some((url, Some(problem))) => Err(format!("{} {problem}; it is left out", secrets::text(url))),
+            Some((_, None)) | None => Ok(()),
+        });
     }
 
     fn unknown_keys(&mut self, value: &Map<String, Value>) {
@@ -136,7 +173,7 @@ impl Checker<'_> {
     fn is_model(&mut self, path: &[&str], value: &Value) -> bool {
         let is_model = value.as_str().is_some_and(|text| parse_model(text).is_some());
         if !is_model {
-            self.warn(path, format!("{} is not a model; write \"provider/model\"", brief(value)));
+            self.warn(path, format!("{} is not a model; write \"provider/model\"", brief(path, value)));
         }
         is_model
     }
@@ -146,8 +183,9 @@ impl Checker<'_> {
             self.warn(&[key], format!("`{key}` is not a list of strings"));
             return false;
         };
-        self.elements(key, elements, |element| {
-            if element.is_string() { Ok(()) } else { Err(format!("{} is not a string", brief(element))) }
+        self.elements(&[key], elements, |element| match element.is_string() {
+            true => Ok(()),
+            false => Err(format!("{} is not a string", brief(&[key], element))),
         });
         true
     }
@@ -157,7 +195,7 @@ impl Checker<'_> {
             self.warn(&[key], format!("`{key}` is not a list"));
             return false;
         };
-        self.elements(key, elements, |element| {
+        self.elements(&[key], elements, |element| {
             let is_spec = match element {
                 Value::String(_) => true,
                 Value::Array(pair) => {
@@ -166,26 +204,28 @@ impl Checker<'_> {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
             };
             let expected = "expected \"package@version\" or [\"package\", {options}]";
-            if is_spec { Ok(()) } else { Err(format!("{} is not a plugin, {expected}", brief(element))) }
+            match is_spec {
+                true => Ok(()),
+                false => Err(format!("{} is not a plugin, {expected}", brief(&[key], element))),
+            }
         });
         true
     }
 
     fn elements(
         &mut self,
-        key: &str,
+        path: &[&str],
         elements: &mut Vec<Value>,
         check: impl Fn(&Value) -> Result<(), String>,
     ) {
-        let mut idx = 0;
+        let mut next_idx = 0;
         elements.retain(|element| {
-            let idx_text = idx.to_string();
-            idx += 1;
-            let checked = check(element);
-            if let Err(message) = &checked {
-                self.warn(&[key, &idx_text], message.clone());
-            }
-            checked.is_ok()
+            let idx = next_idx;
+            next_idx += 1;
+            let Err(message) = check(element) else { return true };
+            self.warn(&[path, &[idx.to_string().as_str()]].concat(), message);
+            self.removed.push((path.iter().map(|&key| key.to_owned()).collect(), idx));
+            false
         });
     }
 
@@ -217,6 +257,16 @@ impl Checker<'_> {
                 self.permission(&[path, &["permission"]].concat(), permission);
             }
             self.model_below(path, agent);
+            agent.retain(|key, value| {
+                let wrong = AGENT_VALUES.iter().find(|(of, _, is_right)| of == key && !is_right(value));
+                // What is of another type is told by its decoding.
+                let Some((_, expected, _)) = wrong.filter(|_| value.is_number() || value.is_string()) else {
+                    return true;
+                };
+                let path = [path, &[key.as_str()]].concat();
+                self.warn(&path, format!("{} is ignored; expected {expected}", brief(&path, value)));
+                false
+            });
             let is_empty = |prompt: &Value| prompt.as_str().is_some_and(|text| text.trim().is_empty());
             if agent.get("prompt").is_some_and(is_empty) {
                 self.warn(&[path, &["prompt"]].concat(), "is empty and counts as not given".to_owned());
@@ -281,7 +331,7 @@ impl Checker<'_> {
         if let (Some(kind), true) = (&kind, whole.is_empty()) {
             let message = format!(
                 "{} is no kind of server; write \"local\" or \"remote\"; the server is left out",
-                brief(kind)
+                brief(&[path, &["type"]].concat(), kind)
             );
             self.warn(&[path, &["type"]].concat(), message);
             return false;
@@ -291,21 +341,28 @@ impl Checker<'_> {
             if field.is_null() {
                 return true;
             }
-            let with_field = |whole: &&Value| {
-                let mut server = (*whole).clone();
-                server[key.as_str()] = field.clone();
-                McpConfig::deserialize(server).map(drop).map_err(|err| plain(&err.to_string()))
+            let decodes = |field: &Value| {
+                let with_field = |whole: &&Value| {
+                    let mut server = (*whole).clone();
+                    server[key.as_str()] = field.clone();
+                    McpConfig::deserialize(server).map(drop).map_err(|err| err.to_string())
+                };
+                let tried: Vec<Result<(), String>> = whole.iter().map(with_field).collect();
+                if tried.iter().any(Result::is_ok) { Ok(()) } else { tried.into_iter().collect() }
             };
-            let tried: Vec<Result<(), String>> = whole.iter().map(with_field).collect();
-            if tried.iter().any(Result::is_ok) {
-                return true;
-            }
-            let mut message = tried.into_iter().find_map(Result::err).unwrap_or_default();
+            let Err(message) = decodes(field) else { return true };
+            let culprit = culprit(field, &decodes);
+            let place = [path, &[key.as_str()]].concat();
+            let mut message = plain(&secrets::mask_message(&place, field, &message));
             if matches!(key.as_str(), "command" | "url") && kind.is_some() {
                 is_usable = false;
                 message.push_str("; the server is left out");
             }
-            self.warn(&[path, &[key]].concat(), message);
+            if !culprit.is_empty() {
+                message.push_str(&format!("; all of `{key}` is ignored"));
+            }
+            let below = culprit.iter().map(String::as_str);
+            self.warn(&place.iter().copied().chain(below).collect::<Vec<_>>(), message);
             false
         });
         let missing = match kind.as_ref().and_then(Value::as_str) {
@@ -326,6 +383,15 @@ impl Checker<'_> {
             let path = [path, &["options", "enterpriseUrl"]].concat();
             self.note(&path, "is understood, but nothing acts on it yet");
         }
+        if let Some(options) = value.get_mut("options").and_then(Value::as_object_mut) {
+            let is_limit = |limit: &Value| limit.is_null() || limit.is_u64() || *limit == Value::Bool(false);
+            if let Some(limit) = options.get("timeout").filter(|limit| !is_limit(limit)).cloned() {
+                let path = [path, &["options", "timeout"]].concat();
+                let message = format!("{} is ignored; expected milliseconds or false", brief(&path, &limit));
+                self.warn(&path, message);
+                options.shift_remove("timeout");
+            }
+        }
         self.prune::<ProviderConfig>(path, value)
     }
 
@@ -333,7 +399,7 @@ impl Checker<'_> {
     fn setting(&mut self, key: &str, value: &mut Value) -> bool {
         let decodes = |candidate: &Value| {
             let settings = Value::Object(Map::from_iter([(key.to_owned(), candidate.clone())]));
-            Settings::deserialize(&settings).map(drop).map_err(|err| plain(&err.to_string()))
+            Settings::deserialize(&settings).map(drop).map_err(|err| err.to_string())
         };
         if value.is_array() && decodes(&Value::Object(Map::new())).is_ok() {
             self.warn(&[key], "invalid type: list, expected an object".to_owned());
@@ -344,8 +410,7 @@ impl Checker<'_> {
 
     /// Removes the parts of `value` that do not decode as `T`; false when nothing usable is left.
     fn prune<T: DeserializeOwned>(&mut self, path: &[&str], value: &mut Value) -> bool {
-        let decodes =
-            |candidate: &Value| T::deserialize(candidate).map(drop).map_err(|err| plain(&err.to_string()));
+        let decodes = |candidate: &Value| T::deserialize(candidate).map(drop).map_err(|err| err.to_string());
         // Serde takes a list for a struct's fields in order.
         if value.is_array() && decodes(&Value::Object(Map::new())).is_ok() {
             self.warn(path, "invalid type: list, expected an object".to_owned());
@@ -362,14 +427,14 @@ impl Checker<'_> {
     ) -> bool {
         let Err(message) = decodes(value) else { return true };
         let can_lose_keys = decodes(&Value::Object(Map::new())).is_ok();
-        let Value::Object(object) = value else {
-            self.warn(path, message);
-            return false;
-        };
-        if !can_lose_keys {
-            self.warn(path, message);
+        if !can_lose_keys || !value.is_object() {
+            let culprit = culprit(value, decodes);
+            let place: Vec<&str> = path.iter().copied().chain(culprit.iter().map(String::as_str)).collect();
+            let rest = if culprit.is_empty() { "" } else { "; all of it is left out" };
+            self.warn(&place, format!("{}{rest}", plain(&secrets::mask_message(path, value, &message))));
             return false;
         }
+        let Value::Object(object) = value else { return false };
         object.retain(|key, part| {
             // `null` says nothing, and some types have no word for that.
             if part.is_null() {
@@ -381,9 +446,69 @@ impl Checker<'_> {
             self.prune_by(&[path, &[key]].concat(), part, &decodes_part)
         });
         let Err(message) = decodes(value) else { return true };
-        self.warn(path, message);
+        self.warn(path, plain(&secrets::mask_message(path, value, &message)));
         false
     }
+}
+
+/// Numbers and words of an agent that decode and cannot be meant: key, what is expected, and what it is.
+type AgentValue = (&'static str, &'static str, fn(&Value) -> bool);
+
+const AGENT_VALUES: [AgentValue; 5] = [
+    ("temperature", "a number from 0 to 2", |value| is_within(value, 2.0)),
+    ("top_p", "a number from 0 to 1", |value| is_within(value, 1.0)),
+    ("steps", "a whole number from 1 on", |value| !value.is_number() || value.as_u64() > Some(0)),
+    ("color", "\"#RRGGBB\" or a name of OpenCode's such as \"accent\"", is_color),
+    ("variant", "the name of a variant", |value| value.as_str().is_none_or(|name| !name.trim().is_empty())),
+];
+
+fn is_within(value: &Value, most: f64) -> bool {
+    value.as_f64().is_none_or(|number| (0.0..=most).contains(&number))
+}
+
+fn is_color(value: &Value) -> bool {
+    let Some(color) = value.as_str() else { return true };
+    let is_hex =
+        |digits: &str| matches!(digits.len(), 3 | 6) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    color.strip_prefix('#').map_or(COLORS.contains(&color), is_hex)
+}
+
+/// The values at paths of a pattern.
+fn matching<'a>(
+    value: &'a Map<String, Value>,
+    pattern: &[&str],
+    path: &mut Vec<&'a str>,
+    found: &mut Vec<(Vec<&'a str>, &'a Value)>,
+) {
+    let Some((wanted, rest)) = pattern.split_first() else { return };
+    for (key, value) in value.iter().filter(|(key, _)| *wanted == ANY || *wanted == key.as_str()) {
+        path.push(key);
+        match value {
+            _ if rest.is_empty() => found.push((path.clone(), value)),
+            Value::Object(object) => matching(object, rest, path, found),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {}
+        }
+        path.pop();
+    }
+}
+
+/// The path below a value that does not decode of what keeps it from that; empty when no single part does.
+fn culprit(value: &Value, decodes: &dyn Fn(&Value) -> Result<(), String>) -> Vec<String> {
+    let Value::Object(object) = value else { return Vec::new() };
+    let stand_ins = [Value::Array(Vec::new()), Value::from(""), Value::Object(Map::new()), Value::Null];
+    for (key, part) in object {
+        let with = |part: &Value| {
+            let mut other = object.clone();
+            other.insert(key.clone(), part.clone());
+            Value::Object(other)
+        };
+        if !stand_ins.iter().any(|stand_in| decodes(&with(stand_in)).is_ok()) {
+            continue;
+        }
+        let below = culprit(part, &|candidate| decodes(&with(candidate)));
+        return std::iter::once(key.clone()).chain(below).collect();
+    }
+    Vec::new()
 }
 
 /// What keeps a name from being one of an agent or a command.
@@ -435,8 +560,8 @@ fn plain(message: &str) -> String {
     }
 }
 
-fn brief(value: &Value) -> String {
-    cut(&value.to_string(), 60)
+fn brief(path: &[&str], value: &Value) -> String {
+    cut(&secrets::mask(path, value).to_string(), 60)
 }
 
 fn cut(text: &str, max_bytes: usize) -> String {

@@ -46,6 +46,12 @@ pub fn split(text: &str) -> Result<FrontMatter, FrontMatterError> {
     Ok(FrontMatter { data, key_lines, body: block.body.to_owned() })
 }
 
+/// The line that a file's text begins on, `body` being what [`split`] gave of it.
+pub fn body_line(text: &str, body: &str) -> usize {
+    let before = text.len().saturating_sub(body.trim_start().len());
+    text.get(..before).unwrap_or_default().matches('\n').count() + 1
+}
+
 struct Block<'a> {
     yaml: &'a str,
     body: &'a str,

@@ -38,7 +38,20 @@ pub struct Substitutes<'a> {
 ///
 /// Text that is not JSONC leaves an empty value and one problem.
 pub fn parse(text: &str, substitutes: &Substitutes<'_>) -> Document {
-    let Expanded { text: expanded, pieces, mut problems, notes, depth } = expand(text, substitutes);
+    let expanded = expand(text, substitutes);
+    read(text, expanded, None)
+}
+
+/// Parses a text that is the value of `key`, whatever kind of value; nothing in it is replaced.
+pub fn parse_value(text: &str, key: &str) -> Document {
+    let verbatim = Substitutes { variable: &|_| None, file: &|_| Ok(String::new()) };
+    let depth = expand(text, &verbatim).depth;
+    let expanded = Expanded { text: text.to_owned(), depth, ..Expanded::default() };
+    read(text, expanded, Some(key))
+}
+
+fn read(text: &str, expanded: Expanded, key: Option<&str>) -> Document {
+    let Expanded { text: expanded, pieces, mut problems, notes, depth } = expanded;
     if depth > MAX_DEPTH {
         problems.push((0, format!("is nested deeper than {MAX_DEPTH} levels; all of it is ignored")));
         return Document { problems, is_broken: true, ..Document::default() };
@@ -58,11 +71,19 @@ pub fn parse(text: &str, substitutes: &Substitutes<'_>) -> Document {
     let origin = |offset: usize| original_offset(&pieces, offset);
     let mut document = Document { problems, notes, ..Document::default() };
     match parse_to_ast(&expanded, &Default::default(), &options).map(|result| result.value) {
-        Ok(Some(node @ Node::Object(_))) => {
+        Ok(Some(node)) if key.is_some() || matches!(node, Node::Object(_)) => {
             let mut pointer = String::new();
-            let value = to_value(&node, &mut pointer, &origin, &mut document.offsets);
-            if let Value::Object(object) = value {
-                document.value = object;
+            if let Some(key) = key {
+                push_key(&mut pointer, key);
+                document.offsets.insert(pointer.clone(), origin(node.range().start));
+            }
+            let mut reading = Reading { text, origin: &origin, document: &mut document };
+            match (reading.value(&node, &mut pointer), key) {
+                (value, Some(key)) => {
+                    document.value.insert(key.to_owned(), value);
+                }
+                (Value::Object(object), None) => document.value = object,
+                (_, None) => {}
             }
         }
         Ok(None) => {}
@@ -87,6 +108,7 @@ pub fn push_key(pointer: &mut String, key: &str) {
     pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
 }
 
+#[derive(Default)]
 struct Expanded {
     text: String,
     pieces: Vec<Piece>,
@@ -106,13 +128,7 @@ struct Piece {
 /// Replaces textually, as OpenCode does, but not in comments and escaped inside strings: a key that holds a
 /// quote stays one value.
 fn expand(text: &str, substitutes: &Substitutes<'_>) -> Expanded {
-    let mut expanded = Expanded {
-        text: String::with_capacity(text.len()),
-        pieces: Vec::new(),
-        problems: Vec::new(),
-        notes: Vec::new(),
-        depth: 0,
-    };
+    let mut expanded = Expanded { text: String::with_capacity(text.len()), ..Expanded::default() };
     let mut is_string = false;
     let mut depth: usize = 0;
     let mut idx = 0;
@@ -192,42 +208,68 @@ fn original_offset(pieces: &[Piece], offset: usize) -> usize {
     if offset < piece.end { piece.original_start } else { offset - piece.end + piece.original_end }
 }
 
-fn to_value(
-    node: &Node<'_>,
-    pointer: &mut String,
-    origin: &dyn Fn(usize) -> usize,
-    offsets: &mut HashMap<String, usize>,
-) -> Value {
-    let len = pointer.len();
-    match node {
-        Node::StringLit(string) => Value::String(string.value.clone().into_owned()),
-        Node::NumberLit(number) => serde_json::from_str(number.value).unwrap_or(Value::Null),
-        Node::BooleanLit(boolean) => Value::Bool(boolean.value),
-        Node::NullKeyword(_) => Value::Null,
-        Node::Array(array) => {
-            let mut values = Vec::with_capacity(array.elements.len());
-            for (idx, element) in array.elements.iter().enumerate() {
-                push_key(pointer, &idx.to_string());
-                offsets.insert(pointer.clone(), origin(element.range().start));
-                values.push(to_value(element, pointer, origin, offsets));
-                pointer.truncate(len);
+/// A source whose text was parsed, while it becomes values.
+struct Reading<'a> {
+    text: &'a str,
+    /// Where in `text` something stands that was parsed.
+    origin: &'a dyn Fn(usize) -> usize,
+    document: &'a mut Document,
+}
+
+impl Reading<'_> {
+    fn value(&mut self, node: &Node<'_>, pointer: &mut String) -> Value {
+        let len = pointer.len();
+        match node {
+            Node::StringLit(string) => Value::String(string.value.clone().into_owned()),
+            Node::NumberLit(number) => serde_json::from_str(number.value).unwrap_or(Value::Null),
+            Node::BooleanLit(boolean) => Value::Bool(boolean.value),
+            Node::NullKeyword(_) => Value::Null,
+            Node::Array(array) => {
+                let mut values = Vec::with_capacity(array.elements.len());
+                for (idx, element) in array.elements.iter().enumerate() {
+                    push_key(pointer, &idx.to_string());
+                    self.document.offsets.insert(pointer.clone(), (self.origin)(element.range().start));
+                    values.push(self.value(element, pointer));
+                    pointer.truncate(len);
+                }
+                Value::Array(values)
             }
-            Value::Array(values)
-        }
-        Node::Object(object) => {
-            let mut map = Map::with_capacity(object.properties.len());
-            for property in &object.properties {
-                let (key, start) = match &property.name {
-                    ObjectPropName::String(name) => (name.value.as_ref(), name.range.start),
-                    ObjectPropName::Word(name) => (name.value, name.range.start),
-                };
-                push_key(pointer, key);
-                offsets.insert(pointer.clone(), origin(start));
-                map.insert(key.to_owned(), to_value(&property.value, pointer, origin, offsets));
-                pointer.truncate(len);
+            Node::Object(object) => {
+                let mut map = Map::with_capacity(object.properties.len());
+                for property in &object.properties {
+                    let (key, start) = match &property.name {
+                        ObjectPropName::String(name) => (name.value.as_ref(), name.range.start),
+                        ObjectPropName::Word(name) => (name.value, name.range.start),
+                    };
+                    push_key(pointer, key);
+                    let offset = (self.origin)(start);
+                    if let Some(before) = self.document.offsets.insert(pointer.clone(), offset) {
+                        self.said_twice(pointer, before, offset);
+                    }
+                    let value = self.value(&property.value, pointer);
+                    map.insert(key.to_owned(), value);
+                    pointer.truncate(len);
+                }
+                Value::Object(map)
             }
-            Value::Object(map)
         }
+    }
+
+    /// Of a key that an object has twice the last counts, as `JSON.parse` has it, and nobody would see the first go.
+    fn said_twice(&mut self, pointer: &str, before: usize, offset: usize) {
+        let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~"));
+        let path = keys.collect::<Vec<_>>().join(".");
+        let line =
+            |offset: usize| self.text[..self.text.floor_char_boundary(offset)].matches('\n').count() + 1;
+        let place = match (line(before), line(offset)) {
+            (first, second) if first == second => format!("on line {first}"),
+            (first, second) => format!("on line {first} and on line {second}"),
+        };
+        let message = format!("{path}: is there twice, {place}; the first is ignored");
+        self.document.problems.push((offset, message));
+        // What stood below the first stands nowhere now.
+        let below = format!("{pointer}/");
+        self.document.offsets.retain(|place, _| !place.starts_with(&below));
     }
 }
 

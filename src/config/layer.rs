@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Environment, Warning,
-    jsonc::{self, Substitutes},
+    jsonc::{self, Document, Substitutes},
     layers::read_bounded,
 };
 
@@ -75,6 +76,22 @@ impl Layer {
         Warning { source: self.source.clone(), line, column, message }
     }
 
+    /// Lets the elements of a list behind one that was taken out stand where they stand.
+    pub fn remove_element_place(&mut self, list: &[String], idx: usize) {
+        let keys: Vec<&str> = list.iter().map(String::as_str).collect();
+        let prefix = format!("{}/", pointer(&keys));
+        let moved = |(place, position): (String, (usize, usize))| {
+            let Some(rest) = place.strip_prefix(&prefix) else { return Some((place, position)) };
+            let (own, below) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            match own.parse::<usize>() {
+                Ok(own) if own == idx => None,
+                Ok(own) if own > idx => Some((format!("{prefix}{}{below}", own - 1), position)),
+                Ok(_) | Err(_) => Some((place, position)),
+            }
+        };
+        self.places = std::mem::take(&mut self.places).into_iter().filter_map(moved).collect();
+    }
+
     /// Lets what stood under one path stand under another.
     pub fn move_places(&mut self, from: &[&str], to: &[&str]) {
         let (from, to) = (pointer(from), pointer(to));
@@ -123,6 +140,25 @@ pub fn parse(
     findings: &mut Findings,
 ) -> Layer {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    parse_part(environment, kind, source, base, Part { whole: text, range: 0..text.len() }, findings)
+}
+
+/// A part of a text that is a source of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part<'a> {
+    pub whole: &'a str,
+    pub range: Range<usize>,
+}
+
+/// Like [`parse`]; what stands in the part has the position it has in the whole.
+pub fn parse_part(
+    environment: &Environment,
+    kind: Kind,
+    source: String,
+    base: PathBuf,
+    part: Part<'_>,
+    findings: &mut Findings,
+) -> Layer {
     let read_file = |name: &str| {
         if kind == Kind::Remote {
             return Err(format!(
@@ -135,17 +171,30 @@ pub fn parse(
     };
     let substitutes =
         Substitutes { variable: &|name| environment.get(name).map(str::to_owned), file: &read_file };
+    let text = part.whole.get(part.range.clone()).unwrap_or_default();
     let document = jsonc::parse(text, &substitutes);
-    let lines = Lines::new(text);
+    placed(document, Layer::new(kind, &source, &base, Map::new()), part, findings)
+}
+
+/// Parses a variable that is the value of `key`.
+pub fn parse_value(source: &str, base: &Path, key: &str, text: &str, findings: &mut Findings) -> Layer {
+    let document = jsonc::parse_value(text, key);
+    let layer = Layer::new(Kind::Variable, source, base, Map::new());
+    placed(document, layer, Part { whole: text, range: 0..text.len() }, findings)
+}
+
+/// What a document says, with lines and columns.
+fn placed(document: Document, layer: Layer, part: Part<'_>, findings: &mut Findings) -> Layer {
+    let lines = Lines::new(part.whole);
+    let position = |offset: usize| lines.position(part.range.start + offset);
     let found = |(offset, message): (usize, String)| {
-        let (line, column) = lines.position(offset);
-        Warning { source: source.clone(), line: Some(line), column: Some(column), message }
+        let (line, column) = position(offset);
+        Warning { source: layer.source.clone(), line: Some(line), column: Some(column), message }
     };
     findings.warnings.extend(document.problems.into_iter().map(found));
     findings.notes.extend(document.notes.into_iter().map(found));
-    let places =
-        document.offsets.into_iter().map(|(pointer, offset)| (pointer, lines.position(offset))).collect();
-    Layer { kind, source, base, value: document.value, places, is_broken: document.is_broken }
+    let places = document.offsets.into_iter().map(|(pointer, offset)| (pointer, position(offset))).collect();
+    Layer { value: document.value, places, is_broken: document.is_broken, ..layer }
 }
 
 /// Where the lines of a text begin.

@@ -238,9 +238,7 @@ impl Reader<'_> {
 
     fn text(&mut self, kind: Kind, source: String, base: &Path, text: &str) {
         let Sources { environment, findings, watched, .. } = &mut self.sources;
-        if kind != Kind::Remote {
-            watched.extend(layer::substituted_files(environment, base, text));
-        }
+        watched.extend(layer::substituted_files(environment, base, text));
         let layer = layer::parse(environment, kind, source, base.to_owned(), text, findings);
         if layer.is_broken && self.keep(&layer.source) {
             return;
@@ -285,9 +283,11 @@ impl Reader<'_> {
         self.sources.watched.insert(file.clone());
         match remote::cached(&file, &entry.url) {
             Ok(Some(document)) => {
-                let directory = self.directory.to_owned();
-                for (source, config) in document.configs(&entry.url) {
-                    self.text(Kind::Remote, source, &directory, &config.to_string());
+                for (source, part) in document.configs() {
+                    let Sources { environment, findings, .. } = &mut self.sources;
+                    let base = self.directory.to_owned();
+                    let layer = layer::parse_part(environment, Kind::Remote, source, base, part, findings);
+                    self.push(layer);
                 }
             }
             Ok(None) => {}
@@ -372,19 +372,9 @@ impl Reader<'_> {
     }
 
     fn permission(&mut self, text: &str) {
-        let source = "OPENCODE_PERMISSION";
-        match serde_json::from_str::<Value>(text) {
-            Ok(permission) => {
-                let value = Map::from_iter([("permission".to_owned(), permission)]);
-                self.push(Layer::new(Kind::Variable, source, self.directory, value));
-            }
-            Err(err) => {
-                let message = format!("is not valid JSON: {err}; all of it is ignored");
-                let (line, column) = (Some(err.line()), Some(err.column()));
-                let warning = Warning { source: source.to_owned(), line, column, message };
-                self.sources.findings.warnings.push(warning);
-            }
-        }
+        let findings = &mut self.sources.findings;
+        let layer = layer::parse_value("OPENCODE_PERMISSION", self.directory, "permission", text, findings);
+        self.push(layer);
     }
 
     /// Agents of marketplaces: weaker than everything that a person wrote, so that anybody may change them.

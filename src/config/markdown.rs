@@ -264,9 +264,7 @@ fn layer(file: &Path, kind: Definition, name: &str, front_matter: FrontMatter, t
     // An agent's file without a body changes an agent and leaves its prompt.
     if !body_text.is_empty() || kind == Definition::Command {
         definition.insert(body_key.to_owned(), Value::from(body_text));
-        let before = text.len() - body.trim_start().len();
-        let line = text[..before].matches('\n').count() + 1;
-        places.insert(format!("{prefix}/{body_key}"), (line, 1));
+        places.insert(format!("{prefix}/{body_key}"), (frontmatter::body_line(text, &body), 1));
     }
     let entry = Map::from_iter([(name.to_owned(), Value::Object(definition))]);
     let value = Map::from_iter([(key.to_owned(), Value::Object(entry))]);

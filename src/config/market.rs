@@ -5,6 +5,7 @@
 //! such a text: an agent that asks for `{env:KEY}` would carry the key to whoever answers it.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -13,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
+    Warning,
     check::name_problem,
     frontmatter,
-    layer::{Kind, Layer},
+    layer::{self, Findings, Kind, Layer, pointer},
     paths::Paths,
 };
 use crate::base::hash::fnv;
@@ -27,13 +29,21 @@ const MAX_PATH_BYTES: usize = 255;
 /// Agents that come with windlass; a server says nothing of these.
 const BUILT_IN: [&str; 7] = ["build", "plan", "general", "explore", "title", "summary", "compaction"];
 
+/// Keys that a list may call otherwise.
+const RENAMED: [(&str, &str); 2] = [("systemPrompt", "prompt"), ("permissions", "permission")];
+
 /// An agent as a server lists it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
     pub name: String,
     pub version: Option<String>,
     pub text: Text,
+    /// Where the parts of its entry stand in the list.
+    pub places: Places,
 }
+
+/// JSON pointer below an agent → line and column, 1-based.
+pub type Places = BTreeMap<String, (usize, usize)>;
 
 /// Where what an agent is stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +71,9 @@ pub struct KeptAgent {
     pub version: Option<String>,
     pub file: Option<String>,
     pub definition: Map<String, Value>,
+    /// Where the parts of the definition stand in the file, or in the list.
+    #[serde(default)]
+    pub places: Places,
 }
 
 /// Reads what a server lists: the agents that can be used, and why others cannot.
@@ -69,33 +82,67 @@ pub struct KeptAgent {
 /// OpenCode's own `{"agent": {"<name>": {…}}}`.
 pub fn read_index(text: &[u8]) -> Result<(Vec<Listed>, Vec<String>), String> {
     let index: Value = serde_json::from_slice(text).map_err(|error| format!("is not JSON ({error})"))?;
-    let entries: Vec<(Option<&str>, &Value)> = match (&index, index.get("agents"), index.get("agent")) {
-        (Value::Array(list), ..) | (_, Some(Value::Array(list)), _) => {
-            list.iter().map(|entry| (None, entry)).collect()
-        }
-        (_, None, Some(Value::Object(agents))) | (_, Some(Value::Object(agents)), _) => {
-            agents.iter().map(|(name, entry)| (Some(name.as_str()), entry)).collect()
-        }
+    let entries: Vec<(Option<&str>, String, &Value)> = match (&index, index.get("agents"), index.get("agent"))
+    {
+        (Value::Array(list), ..) => elements(list, &[LIST]),
+        (_, Some(Value::Array(list)), _) => elements(list, &[LIST, "agents"]),
+        (_, Some(Value::Object(agents)), _) => named(agents, "agents"),
+        (_, None, Some(Value::Object(agents))) => named(agents, "agent"),
         _ => return Err("has no list `agents`".to_owned()),
     };
+    let mut findings = Findings::default();
+    let text = String::from_utf8_lossy(text);
+    let list = layer::parse_value("", Path::new(""), LIST, &text, &mut findings);
     let n_entries = entries.len();
     let mut listed: Vec<Listed> = Vec::new();
-    let mut problems = Vec::new();
-    for (idx, (name, entry)) in entries.into_iter().enumerate() {
+    let mut problems: Vec<String> = findings.warnings.iter().map(in_list).collect();
+    for (idx, (name, place, entry)) in entries.into_iter().enumerate() {
         if listed.len() == MAX_AGENTS {
-            problems
-                .push(format!("lists {n_entries} agents; those after the first {MAX_AGENTS} are left out"));
+            problems.push(format!("{n_entries} agents; those after the first {MAX_AGENTS} are left out"));
             break;
         }
         match read_entry(name, entry) {
             Ok(agent) if listed.iter().any(|other| other.name == agent.name) => {
-                problems.push(format!("lists the agent `{}` twice; the first holds", agent.name));
+                problems.push(format!("the agent `{}` is there twice; the first holds", agent.name));
             }
-            Ok(agent) => listed.push(agent),
-            Err(reason) => problems.push(format!("agent {} of its list is left out: {reason}", idx + 1)),
+            Ok(agent) => listed.push(Listed { places: places_below(&list, &place), ..agent }),
+            Err(reason) => problems.push(format!("agent {} is left out: {reason}", idx + 1)),
         }
     }
     Ok((listed, problems))
+}
+
+/// The key that a whole list is put under, to name places in it.
+const LIST: &str = "list";
+
+/// The entries of a list with their JSON pointers.
+fn elements<'a>(list: &'a [Value], path: &[&str]) -> Vec<(Option<&'a str>, String, &'a Value)> {
+    let place = |idx: usize| pointer(&[path, &[idx.to_string().as_str()]].concat());
+    list.iter().enumerate().map(|(idx, entry)| (None, place(idx), entry)).collect()
+}
+
+fn named<'a>(agents: &'a Map<String, Value>, key: &str) -> Vec<(Option<&'a str>, String, &'a Value)> {
+    agents.iter().map(|(name, entry)| (Some(name.as_str()), pointer(&[LIST, key, name]), entry)).collect()
+}
+
+/// A warning about the list, without the key that it was put under.
+fn in_list(warning: &Warning) -> String {
+    let message = warning.message.strip_prefix(LIST).unwrap_or(&warning.message);
+    let (line, column) = (warning.line.unwrap_or(1), warning.column.unwrap_or(1));
+    format!("{line}:{column}: {}", message.trim_start_matches('.'))
+}
+
+/// The places at and below a pointer, as they are called in a definition.
+fn places_below(list: &Layer, place: &str) -> Places {
+    let below = |(pointer, position): (&String, &(usize, usize))| {
+        let rest = pointer.strip_prefix(place).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
+        let renamed = RENAMED.iter().find_map(|(from, to)| {
+            let rest = rest.strip_prefix('/')?.strip_prefix(from)?;
+            (rest.is_empty() || rest.starts_with('/')).then(|| format!("/{to}{rest}"))
+        });
+        Some((renamed.unwrap_or_else(|| rest.to_owned()), *position))
+    };
+    list.places.iter().filter_map(below).collect()
 }
 
 fn read_entry(name: Option<&str>, entry: &Value) -> Result<Listed, String> {
@@ -123,7 +170,7 @@ fn read_entry(name: Option<&str>, entry: &Value) -> Result<Listed, String> {
             if definition.get("name").and_then(Value::as_str) == Some(name) {
                 definition.shift_remove("name");
             }
-            for (from, to) in [("systemPrompt", "prompt"), ("permissions", "permission")] {
+            for (from, to) in RENAMED {
                 if let Some(value) = definition.shift_remove(from) {
                     definition.entry(to).or_insert(value);
                 }
@@ -131,18 +178,21 @@ fn read_entry(name: Option<&str>, entry: &Value) -> Result<Listed, String> {
             Text::Here(usable(definition))
         }
     };
-    Ok(Listed { name: name.to_owned(), version, text })
+    Ok(Listed { name: name.to_owned(), version, text, places: Places::new() })
 }
 
-/// What an agent's markdown file says.
-pub fn read_file(text: &str) -> Result<Map<String, Value>, String> {
+/// What an agent's markdown file says, and where.
+pub fn read_file(text: &str) -> Result<(Map<String, Value>, Places), String> {
     let front_matter = frontmatter::split(text).map_err(|error| error.to_string())?;
     let mut definition = front_matter.data;
+    let mut places: Places = front_matter.key_lines.into_iter().collect();
+    places.insert(String::new(), (1, 1));
     let prompt = front_matter.body.trim();
     if !prompt.is_empty() {
         definition.insert("prompt".to_owned(), Value::from(prompt));
+        places.insert("/prompt".to_owned(), (frontmatter::body_line(text, &front_matter.body), 1));
     }
-    Ok(usable(definition))
+    Ok((usable(definition), places))
 }
 
 /// Leaves out what a server has no say in, and says older spellings in the newer one.
@@ -201,9 +251,11 @@ pub fn layers(kept: Kept, directory: &Path) -> Vec<Layer> {
             Some(file) => format!("{}, {file}", kept.url),
             None => kept.url.clone(),
         };
+        let prefix = pointer(&["agent", &agent.name]);
         let entry = Map::from_iter([(agent.name, Value::Object(agent.definition))]);
         let value = Map::from_iter([("agent".to_owned(), Value::Object(entry))]);
-        Layer::new(Kind::Market, &source, directory, value)
+        let places = agent.places.into_iter().map(|(place, position)| (format!("{prefix}{place}"), position));
+        Layer { places: places.collect(), ..Layer::new(Kind::Market, &source, directory, value) }
     };
     // The file is ours, and yet one that anything may have changed.
     let is_ours =

@@ -78,10 +78,21 @@ fn merge_key(lower: &mut Map<String, Value>, key: &str, value: &Value) {
                 merge_key(object, key, value);
             }
         }
-        (Some(place), value) => *place = value.clone(),
+        (Some(place), value) => *place = without_nulls(value),
         (None, value) => {
-            lower.insert(key.to_owned(), value.clone());
+            lower.insert(key.to_owned(), without_nulls(value));
         }
+    }
+}
+
+/// A value with nothing in its objects that says nothing.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let said = object.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(said.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => value.clone(),
     }
 }
 

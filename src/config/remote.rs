@@ -4,15 +4,16 @@ use std::{
     fs, io,
     io::Write,
     net::IpAddr,
+    ops::Range,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 use windlass_protocol::opencode::config::AuthEntry;
 
-use super::{Environment, jsonc, layers::read_bounded, paths::Paths};
+use super::{Environment, jsonc, layer::Part, layers::read_bounded, paths::Paths};
 use crate::base::hash::fnv;
 
 /// A `wellknown` entry of `auth.json`.
@@ -25,24 +26,68 @@ pub struct Entry {
     pub token: String,
 }
 
-/// What an organisation serves, as it is kept.
+/// What an organisation serves, as it is kept: the texts as they came, so that places in them can be named.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// Where it is from; what was kept for another address is not used.
     pub url: String,
-    /// `config` of the first answer.
-    pub config: Map<String, Value>,
-    /// The second answer, when `remote_config` names one, and its address.
-    pub remote: Option<(String, Map<String, Value>)>,
+    /// The first answer.
+    pub text: String,
+    /// The second answer, when the first one's `remote_config` names one, and its address.
+    pub remote: Option<(String, String)>,
 }
 
 impl Document {
     /// The configurations in it with their sources, the weaker first.
-    pub fn configs(self, url: &str) -> Vec<(String, Value)> {
-        let first = (well_known(url), Value::Object(self.config));
-        let second = self.remote.map(|(source, config)| (source, Value::Object(config)));
-        std::iter::once(first).chain(second).collect()
+    pub fn configs(&self) -> Vec<(String, Part<'_>)> {
+        let first = Answer::read(&self.text).ok().and_then(|answer| answer.config);
+        let first = first.map(|config| (well_known(&self.url), part(&self.text, config)));
+        let second = self.remote.as_ref().and_then(|(source, text)| {
+            let range = second_answer(text).ok()?;
+            Some((source.clone(), Part { whole: text, range }))
+        });
+        first.into_iter().chain(second).collect()
     }
+}
+
+/// The first answer.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow, default)]
+    config: Option<&'a RawValue>,
+    #[serde(default)]
+    remote_config: Option<Remote>,
+}
+
+#[derive(Deserialize)]
+struct Remote {
+    url: String,
+    #[serde(default)]
+    headers: Map<String, Value>,
+}
+
+impl<'a> Answer<'a> {
+    fn read(text: &'a str) -> Result<Self, String> {
+        let answer: Self =
+            serde_json::from_str(text).map_err(|err| format!("is not what was expected: {err}"))?;
+        match answer.config {
+            Some(config) if !is_object(config) => {
+                Err("is not what was expected: `config` is no object".to_owned())
+            }
+            Some(_) | None => Ok(answer),
+        }
+    }
+}
+
+fn is_object(value: &RawValue) -> bool {
+    value.get().starts_with('{')
+}
+
+/// The part of a text that a value in it is.
+fn part<'a>(whole: &'a str, value: &RawValue) -> Part<'a> {
+    // The value borrows from the text.
+    let start = (value.get().as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
+    Part { whole, range: start..start + value.get().len() }
 }
 
 /// A request for the second answer.
@@ -87,35 +132,36 @@ pub fn is_trusted(url: &str) -> bool {
         return true;
     }
     let Some(rest) = url.strip_prefix("http://") else { return false };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => authority.split(':').next().unwrap_or_default(),
-    };
+    let host = host(rest);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Reads the first answer: its configuration, and what else to ask for.
-pub fn first_answer(
-    text: &str,
-    environment: &Environment,
-) -> Result<(Map<String, Value>, Option<Request>), String> {
-    #[derive(Deserialize)]
-    struct Answer {
-        #[serde(default)]
-        config: Option<Map<String, Value>>,
-        #[serde(default)]
-        remote_config: Option<Remote>,
+/// What keeps a text from being an address that something can be fetched from.
+pub fn url_problem(url: &str) -> Option<&'static str> {
+    let rest = ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    match rest {
+        None => Some("is not a URL; write `https://…`"),
+        Some(rest)
+            if host(rest).is_empty() || url.contains(|it: char| it.is_whitespace() || it.is_control()) =>
+        {
+            Some("is not a URL with a host")
+        }
+        Some(_) => None,
     }
-    #[derive(Deserialize)]
-    struct Remote {
-        url: String,
-        #[serde(default)]
-        headers: Map<String, Value>,
+}
+
+/// The host of a URL without its scheme; with its user, where there is one.
+fn host(rest: &str) -> &str {
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
     }
-    let answer: Answer =
-        serde_json::from_str(text).map_err(|err| format!("is not what was expected: {err}"))?;
-    let request = answer.remote_config.map(|remote| Request {
+}
+
+/// Reads the first answer: what else to ask for.
+pub fn first_answer(text: &str, environment: &Environment) -> Result<Option<Request>, String> {
+    let request = Answer::read(text)?.remote_config.map(|remote| Request {
         url: remote.url,
         headers: remote
             .headers
@@ -123,17 +169,23 @@ pub fn first_answer(
             .filter_map(|(name, value)| Some((name, fill(value.as_str()?, environment))))
             .collect(),
     });
-    Ok((answer.config.unwrap_or_default(), request))
+    Ok(request)
 }
 
-/// Reads the second answer: the configuration itself, or under `config`.
-pub fn second_answer(text: &str) -> Result<Map<String, Value>, String> {
-    let mut config: Map<String, Value> =
-        serde_json::from_str(text).map_err(|err| format!("is not what was expected: {err}"))?;
-    match config.get_mut("config") {
-        Some(Value::Object(inner)) => Ok(std::mem::take(inner)),
-        Some(_) | None => Ok(config),
+/// Where in the second answer the configuration stands: it is all of it, or under `config`.
+pub fn second_answer(text: &str) -> Result<Range<usize>, String> {
+    #[derive(Deserialize)]
+    struct Wrapped<'a> {
+        #[serde(borrow, default)]
+        config: Option<&'a RawValue>,
     }
+    let whole: &RawValue =
+        serde_json::from_str(text).map_err(|err| format!("is not what was expected: {err}"))?;
+    if !is_object(whole) {
+        return Err("is not what was expected: it is no object".to_owned());
+    }
+    let wrapped = serde_json::from_str::<Wrapped<'_>>(text).ok().and_then(|wrapped| wrapped.config);
+    Ok(part(text, wrapped.filter(|config| is_object(config)).unwrap_or(whole)).range)
 }
 
 /// Replaces `{env:NAME}`.

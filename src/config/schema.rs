@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::OnceLock};
 
 use schemars::generate::SchemaSettings;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::config::ConfigFile;
 
 use crate::base::text::distance;
@@ -12,12 +12,114 @@ use crate::base::text::distance;
 pub fn schema() -> Value {
     let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<ConfigFile>();
     let mut schema = schema.to_value();
+    close(&mut schema);
+    for (name, definition) in schema["definitions"].as_object_mut().into_iter().flatten() {
+        if !OPEN.contains(&name.as_str()) {
+            close(definition);
+        }
+    }
+    bound(&mut schema);
+    add_older_spellings(&mut schema);
     if let Value::Object(schema) = &mut schema {
         schema.insert("title".to_owned(), Value::from("opencode.json, as windlass reads it"));
         schema.insert("allowComments".to_owned(), Value::Bool(true));
         schema.insert("allowTrailingCommas".to_owned(), Value::Bool(true));
     }
     schema
+}
+
+/// What takes other keys too: an agent's go to its model, and providers have fields of their own.
+const OPEN: [&str; 8] = [
+    "AgentConfig",
+    "ProviderOptions",
+    "ModelConfig",
+    "ModelProvider",
+    "ModelLimit",
+    "ModelCost",
+    "LongContextCost",
+    "Modalities",
+];
+
+/// Lets an object have the keys that are named and no others.
+fn close(schema: &mut Value) {
+    let Value::Object(schema) = schema else { return };
+    for word in ["anyOf", "oneOf"] {
+        schema.get_mut(word).and_then(Value::as_array_mut).into_iter().flatten().for_each(close);
+    }
+    if schema.contains_key("properties") {
+        schema.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+}
+
+/// Says what the types cannot: ranges and patterns, as `check` has them.
+fn bound(schema: &mut Value) {
+    let model = json!({"pattern": "^[^/]+/.+"});
+    let url = json!({"items": {"type": "string", "pattern": "^https?://[^/?#]"}});
+    let trusted = "^(https://[^/?#]|http://(localhost|127\\.[0-9.]+|\\[::1\\])([:/?#]|$))";
+    let bounds = [
+        ("/properties/model", model.clone()),
+        ("/properties/small_model", model.clone()),
+        ("/definitions/AgentConfig/properties/model", model.clone()),
+        ("/definitions/AgentConfig/properties/temperature", json!({"minimum": 0, "maximum": 2})),
+        ("/definitions/AgentConfig/properties/top_p", json!({"minimum": 0, "maximum": 1})),
+        ("/definitions/AgentConfig/properties/steps", json!({"minimum": 1})),
+        ("/definitions/AgentConfig/properties/color", json!({"pattern": COLOR})),
+        ("/definitions/CommandConfig/properties/model", model),
+        ("/definitions/SkillsConfig/properties/urls", url),
+        (
+            "/definitions/MarketSettings/properties/urls",
+            json!({"items": {"type": "string", "pattern": trusted}}),
+        ),
+    ];
+    for (place, words) in bounds {
+        if let (Some(Value::Object(place)), Value::Object(words)) = (schema.pointer_mut(place), words) {
+            place.extend(words);
+        }
+    }
+    for choices in ["/definitions/ActionOrFalse/anyOf", "/definitions/Limit/anyOf"] {
+        for choice in schema.pointer_mut(choices).and_then(Value::as_array_mut).into_iter().flatten() {
+            if choice["type"] == "boolean" {
+                *choice = json!({"const": false});
+            }
+        }
+    }
+}
+
+/// `#RGB`, `#RRGGBB`, or a name of OpenCode's.
+const COLOR: &str = "^(#([0-9a-fA-F]{3}){1,2}|primary|secondary|accent|success|warning|error|info)$";
+
+/// Adds what `lower` rewrites: deprecated forms, and those of newer versions.
+fn add_older_spellings(schema: &mut Value) {
+    let deprecated = |value: &Value| {
+        let mut value = value.clone();
+        value["deprecated"] = Value::Bool(true);
+        value
+    };
+    let renamed = [
+        ("agents", "agent"),
+        ("commands", "command"),
+        ("reference", "references"),
+        ("snapshots", "snapshot"),
+        ("media", "attachment"),
+    ];
+    for (older, key) in renamed {
+        schema["properties"][older] = deprecated(&schema["properties"][key]);
+    }
+    for key in ["theme", "keybinds", "tui"] {
+        schema["properties"][key] =
+            json!({"deprecated": true, "description": "Of OpenCode's terminal interface; has no effect."});
+    }
+    let entry = schema["properties"]["mcp"]["additionalProperties"].clone();
+    let servers = json!({"type": "object", "additionalProperties": entry});
+    schema["properties"]["mcp"]["properties"] =
+        json!({"servers": {"anyOf": [servers, entry], "deprecated": true}});
+    let steps = deprecated(&schema["definitions"]["AgentConfig"]["properties"]["steps"]);
+    schema["definitions"]["AgentConfig"]["properties"]["maxSteps"] = steps;
+    let amount = json!({"type": "integer", "minimum": 0});
+    let kept = json!({"type": "object", "properties": {"turns": amount, "tokens": amount}, "additionalProperties": false});
+    let compaction = &mut schema["definitions"]["CompactionSettings"]["properties"];
+    compaction["keep"] = json!({"anyOf": [amount, kept], "deprecated": true});
+    compaction["buffer"] = json!({"type": "integer", "minimum": 0, "deprecated": true});
 }
 
 /// The keys that an object may have.

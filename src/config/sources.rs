@@ -8,6 +8,7 @@ use super::{
     Warning,
     layer::{Layer, pointer},
     merge::plugin_name,
+    secrets,
 };
 use crate::base::text::head;
 
@@ -31,9 +32,10 @@ pub struct Saying {
 
 impl std::fmt::Display for Saying {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&secrets::text(&self.source))?;
         match self.position {
-            Some((line, column)) => write!(f, "{}:{line}:{column}", self.source),
-            None => f.write_str(&self.source),
+            Some((line, column)) => write!(f, ":{line}:{column}"),
+            None => Ok(()),
         }
     }
 }
@@ -58,18 +60,18 @@ pub fn leaves(raw: &Map<String, Value>, layers: &[Layer]) -> Vec<Leaf> {
 /// One line for each value, below it who set it and what that overrode.
 pub fn render(leaves: &[Leaf], is_masked: bool) -> String {
     let mut text = String::new();
-    let masked_at = |path: &mut Vec<String>, value: &Value| {
-        if is_masked { masked_at(path, value) } else { value.clone() }
+    let masked = |path: &[String], value: &Value| match is_masked {
+        true => secrets::mask(&path.iter().map(String::as_str).collect::<Vec<_>>(), value),
+        false => value.clone(),
     };
     for leaf in leaves {
         let name: Vec<String> = leaf.path.iter().map(|key| quoted(key)).collect();
-        let mut path = leaf.path.clone();
-        let _ = writeln!(text, "{} = {}", name.join("."), shown(&masked_at(&mut path, &leaf.value)));
+        let _ = writeln!(text, "{} = {}", name.join("."), shown(&masked(&leaf.path, &leaf.value)));
         for (idx, saying) in leaf.said_by.iter().enumerate() {
             let _ = match idx {
                 0 => writeln!(text, "    {saying}"),
                 _ => {
-                    let value = shown(&masked_at(&mut path, &saying.value));
+                    let value = shown(&masked(&leaf.path, &saying.value));
                     writeln!(text, "    over {saying}: {value}")
                 }
             };
@@ -163,44 +165,6 @@ fn joined_leaf(key: &str, element: &Value, layers: &[Layer]) -> Leaf {
         }
     }
     Leaf { path: vec![key.to_owned()], value: element.clone(), said_by }
-}
-
-/// Puts stars in the place of what is secret: keys, tokens, headers and the environment of programs.
-pub fn masked(raw: &Map<String, Value>) -> Map<String, Value> {
-    let mut path = Vec::new();
-    let object = raw.iter().map(|(key, value)| {
-        path.push(key.clone());
-        let value = masked_at(&mut path, value);
-        path.pop();
-        (key.clone(), value)
-    });
-    object.collect()
-}
-
-/// The value as it may be shown, by where it stands.
-pub fn masked_at(path: &mut Vec<String>, value: &Value) -> Value {
-    match value {
-        Value::Object(object) => {
-            let entries = object.iter().map(|(key, value)| {
-                path.push(key.clone());
-                let value = masked_at(path, value);
-                path.pop();
-                (key.clone(), value)
-            });
-            Value::Object(entries.collect())
-        }
-        Value::Array(list) => Value::Array(list.iter().map(|value| masked_at(path, value)).collect()),
-        Value::String(text) if !text.is_empty() && is_secret(path) => Value::from("********"),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
-    }
-}
-
-fn is_secret(path: &[String]) -> bool {
-    let plain = |key: &String| key.to_lowercase().replace(['_', '-'], "");
-    let names = ["apikey", "token", "secret", "password", "authorization", "credential"];
-    let Some((last, above)) = path.split_last() else { return false };
-    names.iter().any(|name| plain(last).contains(name))
-        || above.iter().any(|key| matches!(plain(key).as_str(), "headers" | "environment" | "env"))
 }
 
 #[cfg(test)]

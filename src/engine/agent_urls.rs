@@ -39,11 +39,13 @@ impl Engine {
         }
     }
 
-    /// Asks every URL of a directory's configuration now.
-    pub async fn fetch_agents(&self, directory: &Path) {
-        let Ok(loaded) = self.inspect_files(directory).await else { return };
-        let urls = &loaded.config.settings.windlass.agents.urls;
+    /// Asks every URL of a directory's configuration now, but those that were asked before; which it has asked.
+    pub(super) async fn fetch_agents(&self, directory: &Path, before: &[String]) -> Vec<String> {
+        let Ok(loaded) = self.inspect_files(directory).await else { return Vec::new() };
+        let mut urls = loaded.config.settings.windlass.agents.urls.clone();
+        urls.retain(|url| !before.contains(url));
         futures_util::future::join_all(urls.iter().map(|url| self.refresh_agents_of(url, None))).await;
+        urls
     }
 
     /// Waits until every URL was answered once, now or in an earlier process; not long.
@@ -99,7 +101,7 @@ async fn fetch(client: &http::Client, url: &str, before: Option<&Kept>) -> Kept 
             return kept;
         }
     };
-    kept.problems = problems.into_iter().map(|problem| format!("its list {problem}")).collect();
+    kept.problems = problems.into_iter().map(|problem| format!("its list: {problem}")).collect();
     let deadline = Instant::now() + WHOLE_LIMIT;
     let fetches = listed.into_iter().map(|listed| {
         let old = before.iter().find(|old| old.name == listed.name);
@@ -147,9 +149,9 @@ async fn one(
     listed: Listed,
     old: Option<&KeptAgent>,
 ) -> Result<KeptAgent, String> {
-    let Listed { name, version, text } = listed;
+    let Listed { name, version, text, places } = listed;
     let file = match text {
-        Text::Here(definition) => return Ok(KeptAgent { name, version, file: None, definition }),
+        Text::Here(definition) => return Ok(KeptAgent { name, version, file: None, definition, places }),
         Text::File(file) => file,
     };
     let is_same =
@@ -162,6 +164,6 @@ async fn one(
     let text =
         bytes.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned()));
     let text = text.map_err(|reason| format!("{file}: {reason}"))?;
-    let definition = market::read_file(&text).map_err(|reason| format!("{file}:{reason}"))?;
-    Ok(KeptAgent { name, version, file: Some(file), definition })
+    let (definition, places) = market::read_file(&text).map_err(|reason| format!("{file}:{reason}"))?;
+    Ok(KeptAgent { name, version, file: Some(file), definition, places })
 }

@@ -28,10 +28,7 @@ use super::{
 use crate::{
     base::{ids, mime},
     config::decode::parse_model,
-    library::{
-        commands::{Body, Command, template},
-        skills,
-    },
+    library::commands::{Body, Command, template},
     permission,
     provider::{Finish, Usage},
     tool::{path::Roots, read},
@@ -258,12 +255,14 @@ async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineErro
 
 /// A skill's text, with where its files are.
 async fn skill_text(command: &Command) -> Result<String, EngineError> {
-    let Body::Skill(location) = &command.body else { return Ok(String::new()) };
-    let location = location.clone();
+    let Body::Skill(skill) = &command.body else { return Ok(String::new()) };
+    let skill = skill.clone();
     let read = tokio::task::spawn_blocking(move || {
-        let body = skills::read_body(&location)?;
-        let directory = location.parent().unwrap_or(&location).display().to_string();
-        Ok(format!("{body}\n\nPaths in this text start from {directory}"))
+        let body = skill.load()?.body;
+        Ok(match skill.directory() {
+            Some(directory) => format!("{body}\n\nPaths in this text start from {}", directory.display()),
+            None => body,
+        })
     });
     let read = read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?;
     read.map_err(|reason: String| EngineError::new(EngineErrorKind::InvalidInput, reason))

@@ -14,6 +14,8 @@ use crate::{base::lock::lock, provider::http};
 const MAX_REDIRECTS: usize = 5;
 /// How long a file may take, and how long whoever has nothing yet waits for a first answer.
 const LIMIT: Duration = Duration::from_secs(5);
+/// How long a server may take to connect and begin its answer.
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 /// How long what was fetched counts as new.
 const FRESH: Duration = Duration::from_secs(600);
 
@@ -116,7 +118,9 @@ async fn fetch(
         for (name, value) in headers.into_iter().flatten() {
             request = request.header(name, value);
         }
-        let mut response = request.send().await.map_err(http::causes)?;
+        let silent = |_| format!("{} does not answer within {} s", host(&url), ANSWER_LIMIT.as_secs());
+        let sent = timeout(ANSWER_LIMIT, request.send()).await.map_err(silent)?;
+        let mut response = sent.map_err(http::causes)?;
         let status = response.status();
         if status.is_redirection()
             && headers.is_none()
@@ -143,6 +147,10 @@ async fn fetch(
         return Ok(bytes);
     }
     Err(format!("it redirects more than {MAX_REDIRECTS} times"))
+}
+
+fn host(url: &Url) -> &str {
+    url.host_str().unwrap_or("the server")
 }
 
 fn checked(url: Url) -> Result<Url, String> {

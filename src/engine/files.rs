@@ -6,12 +6,12 @@ use std::{
 };
 
 use super::{
-    Engine, EngineError, EngineErrorKind, Loaded, Workspace,
+    Engine, EngineError, EngineErrorKind, Loaded, Workspace, remote_config,
     workspace::{Moment, Reading},
 };
 use crate::{
     base::{lock::lock, watch::Stamp},
-    config::Warning,
+    config::{Warning, remote},
     library::{self, Instructions},
 };
 
@@ -97,6 +97,27 @@ impl Engine {
         let loaded = loaded.clone();
         let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config, &pages));
         read.await.unwrap_or_default()
+    }
+
+    /// Fetches what organisations serve; whether it is something else than what was kept.
+    pub async fn fetch_remote_config(&self) -> bool {
+        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
+        let entries = tokio::task::spawn_blocking(move || remote::entries(&environment, &paths)).await;
+        match entries.unwrap_or_default() {
+            entries if entries.is_empty() => false,
+            entries => {
+                remote_config::refresh(&self.0.http, &self.0.environment, &self.0.paths, entries).await
+            }
+        }
+    }
+
+    /// Asks organisations and marketplaces of a directory now, all of them at once.
+    pub async fn fetch_all(&self, directory: &Path) {
+        let (is_new, asked) = tokio::join!(self.fetch_remote_config(), self.fetch_agents(directory, &[]));
+        if is_new {
+            // It may name marketplaces of its own.
+            self.fetch_agents(directory, &asked).await;
+        }
     }
 
     /// What of a directory's instructions would not reach a model; its pages are asked for only when they are wanted.

@@ -43,7 +43,10 @@ pub async fn fork(
         ..info.clone()
     };
     let messages = revert::without_undone(info, history.to_vec());
-    let undone = info.revert.as_ref().and_then(|it| history.iter().find(|message| *message.info.id() == it.message_id));
+    let undone = info
+        .revert
+        .as_ref()
+        .and_then(|it| history.iter().find(|message| *message.info.id() == it.message_id));
     let before = undone.map_or(i64::MAX, |message| revert::created(&message.info));
     let mut writes = copies(&forked, messages);
     writes.push(Write::CopyNotedFiles { from: info.id.clone(), to: forked.id.clone(), before });

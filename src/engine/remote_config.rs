@@ -65,18 +65,16 @@ async fn keep(file: &Path, document: Document) -> Result<bool, String> {
 async fn fetch(client: &http::Client, environment: &Environment, url: &str) -> Result<Document, String> {
     let address = remote::well_known(url);
     let text = get(client, &address, &[]).await?;
-    let (config, request) =
-        remote::first_answer(&text, environment).map_err(|reason| format!("{address} {reason}"))?;
+    let request = remote::first_answer(&text, environment).map_err(|reason| format!("{address} {reason}"))?;
     let remote = match request {
         None => None,
         Some(request) => {
             let text = get(client, &request.url, &request.headers).await?;
-            let config =
-                remote::second_answer(&text).map_err(|reason| format!("{} {reason}", request.url))?;
-            Some((request.url, config))
+            remote::second_answer(&text).map_err(|reason| format!("{} {reason}", request.url))?;
+            Some((request.url, text))
         }
     };
-    Ok(Document { url: url.to_owned(), config, remote })
+    Ok(Document { url: url.to_owned(), text, remote })
 }
 
 async fn get(client: &http::Client, url: &str, headers: &[(String, String)]) -> Result<String, String> {

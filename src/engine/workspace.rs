@@ -13,7 +13,7 @@ use std::{
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::{message::ModelRef, permission::Action};
 
-use super::{EngineError, EngineErrorKind, approvals::Approvals, mention, session::PromptPart};
+use super::{EngineError, EngineErrorKind, approvals::Approvals, lint, mention, session::PromptPart};
 use crate::{
     base::{
         lock::lock,
@@ -112,6 +112,8 @@ pub struct Loaded {
     pub market: Vec<PathBuf>,
     /// What was ignored, for the user to see.
     pub warnings: Vec<Warning>,
+    /// What holds but may have been meant otherwise, beside the configuration's own notes.
+    pub notes: Vec<Warning>,
 }
 
 /// A model was asked for that is not there.
@@ -238,19 +240,21 @@ impl Loaded {
             }
             false => auth::Credentials::default(),
         };
-        let (skills, more) = skills::scan(&config);
-        warnings.extend(more);
+        let (skills, found) = skills::scan(&config);
+        warnings.extend(found.warnings);
+        let mut notes = found.notes;
         let (agents, more) = library::agents(&config, &skills);
         warnings.extend(more);
         let (commands, more) = library::commands::commands(&config, &skills);
         warnings.extend(more);
         let (catalog, more) = catalog::resolve(&config, &credentials);
         warnings.extend(more);
-        warnings.extend(agents.iter().filter_map(|agent| missing_model(agent, &catalog)));
+        warnings.extend(lint::warnings(&config, &agents, &catalog));
         sources::locate(&mut warnings, &layers);
+        sources::locate(&mut notes, &layers);
         let market = layers::market_directories(&config.environment, &layers);
         let last_used = super::state_file::last_used_model(paths);
-        Self { config, agents, skills, commands, catalog, last_used, market, warnings }
+        Self { config, agents, skills, commands, catalog, last_used, market, warnings, notes }
     }
 
     /// The MCP servers that are switched on.
@@ -272,7 +276,7 @@ impl Loaded {
         for warning in self.warnings.iter().filter(|it| !known.contains(it)) {
             tracing::warn!("{warning}");
         }
-        for note in &self.config.notes {
+        for note in self.config.notes.iter().chain(&self.notes) {
             tracing::debug!("{note}");
         }
     }
@@ -390,15 +394,4 @@ impl Loaded {
         let wanted = chosen.or(agent.model.as_ref());
         wanted.and_then(|reference| self.catalog.find(reference)).unwrap_or_else(|| self.default_model())
     }
-}
-
-fn missing_model(agent: &Agent, catalog: &Catalog) -> Option<Warning> {
-    let reference = agent.model.as_ref().filter(|reference| catalog.find(reference).is_none())?;
-    let hint = match catalog.suggest(reference).as_slice() {
-        [] => String::new(),
-        names => format!("; did you mean {}?", names.join(", ")),
-    };
-    let source = format!("agent.{}.model", agent.name);
-    let message = format!("{reference} is not available, so the default model answers{hint}");
-    Some(Warning { source, line: None, column: None, message })
 }

@@ -1,6 +1,6 @@
 //! The slash commands of a workspace: built-in ones, those of the configuration, and skills.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use windlass_protocol::opencode::config::CommandConfig;
 
@@ -44,8 +44,8 @@ pub enum Source {
 pub enum Body {
     /// Says this to the model.
     Template(String),
-    /// Says to the model what the body of this `SKILL.md` says.
-    Skill(PathBuf),
+    /// Says to the model what this skill says.
+    Skill(Skill),
     /// The daemon answers by itself, without a model.
     Own(Own),
     /// Summarises the conversation so that later turns begin from the summary.
@@ -109,14 +109,12 @@ pub fn commands(config: &Config, skills: &[Skill]) -> (BTreeMap<String, Command>
         }
     }
     for skill in skills {
-        // The built-in skill is a manual, full of what a template means something by.
-        let Some(location) = &skill.location else { continue };
         // Any text may name a skill, but not everything can be typed behind a slash.
         if name_problem(&skill.name).is_some() {
             continue;
         }
         commands.entry(skill.name.clone()).or_insert_with(|| {
-            let body = Body::Skill(location.clone());
+            let body = Body::Skill(skill.clone());
             Command { source: Source::Skill, ..command(&skill.name, &skill.description, body) }
         });
     }

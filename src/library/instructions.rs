@@ -75,6 +75,13 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
     acc
 }
 
+/// See [`super::missing_instructions`].
+pub(super) fn missing(config: &Config) -> Vec<String> {
+    let files = config.instructions.iter().filter(|instruction| !is_url(&instruction.pattern));
+    let missing = files.filter(|instruction| named(config, instruction).is_empty());
+    missing.map(|instruction| instruction.pattern.clone()).collect()
+}
+
 impl Instructions {
     fn leave_out(&mut self, source: &str, reason: &str) {
         self.warn(source, format!("is left out of the instructions: {reason}"));

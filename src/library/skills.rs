@@ -13,7 +13,7 @@ use windlass_protocol::opencode::permission::{Action, Rule};
 
 use crate::{
     base::text,
-    config::{Config, Warning, frontmatter, rules::deciding},
+    config::{Config, Warning, frontmatter, layer::Findings, rules::deciding},
 };
 
 pub mod urls;
@@ -131,8 +131,8 @@ fn escape(text: &str) -> String {
 /// Every skill by name. Blocking.
 ///
 /// A place that is searched later wins: the user's before the project's, outer directories before inner ones.
-pub fn scan(config: &Config) -> (Vec<Skill>, Vec<Warning>) {
-    let mut warnings = Vec::new();
+pub fn scan(config: &Config) -> (Vec<Skill>, Findings) {
+    let mut findings = Findings::default();
     let mut skills = BTreeMap::new();
     skills.insert(
         CUSTOMIZE.to_owned(),
@@ -147,12 +147,12 @@ pub fn scan(config: &Config) -> (Vec<Skill>, Vec<Warning>) {
     );
     let mut seen = HashSet::new();
     let mut places: Vec<Vec<PathBuf>> =
-        roots(config, &mut warnings).iter().map(|root| files_below(root)).collect();
-    for url in &config.skills.urls {
+        roots(config, &mut findings).iter().map(|root| files_below(root)).collect();
+    for (idx, url) in config.skills.urls.iter().enumerate() {
         let (locations, problems) = urls::locations(&config.paths, url);
         places.push(locations);
-        let source = Path::new("skills.urls");
-        warnings.extend(problems.into_iter().map(|problem| whole(source, format!("{url}: {problem}"))));
+        let told = problems.into_iter().map(|problem| named("urls", idx, format!("{url}: {problem}")));
+        findings.warnings.extend(told);
     }
     for locations in places {
         for location in locations {
@@ -164,18 +164,18 @@ pub fn scan(config: &Config) -> (Vec<Skill>, Vec<Warning>) {
             let skill = match read(&location) {
                 Ok(skill) => skill,
                 Err(warning) => {
-                    warnings.push(*warning);
+                    findings.warnings.push(*warning);
                     continue;
                 }
             };
             let hidden: Option<Skill> = skills.insert(skill.name.clone(), skill);
             if let Some(Skill { name, location: Some(hidden), .. }) = hidden {
                 let message = format!("the skill `{name}` is replaced by the one in {}", location.display());
-                warnings.push(whole(&hidden, message));
+                findings.notes.push(whole(&hidden, message));
             }
         }
     }
-    (skills.into_values().collect(), warnings)
+    (skills.into_values().collect(), findings)
 }
 
 /// The directories that hold skills when they exist, the weakest first.
@@ -212,9 +212,10 @@ fn named_places(config: &Config) -> impl Iterator<Item = PathBuf> {
 }
 
 /// The directories to search, the weakest first.
-fn roots(config: &Config, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
-    for path in named_places(config).filter(|path| !path.is_dir()) {
-        warnings.push(whole(&path, "named in `skills.paths`, but it is not a directory".to_owned()));
+fn roots(config: &Config, findings: &mut Findings) -> Vec<PathBuf> {
+    for (idx, path) in named_places(config).enumerate().filter(|(_, path)| !path.is_dir()) {
+        let message = format!("{} is not a directory", path.display());
+        findings.warnings.push(named("paths", idx, message));
     }
     places(config)
 }
@@ -300,7 +301,7 @@ fn is_valid(name: &str) -> bool {
 }
 
 /// The text of a `SKILL.md` behind its front matter. Blocking.
-pub fn read_body(location: &Path) -> Result<String, String> {
+fn read_body(location: &Path) -> Result<String, String> {
     let text = read_text(location, MAX_FILE_BYTES)
         .map_err(|error| format!("The skill {} cannot be read: {error}", location.display()))?;
     let front = frontmatter::split(&text).map_err(|error| format!("{}:{error}", location.display()))?;
@@ -362,6 +363,11 @@ fn files_beside(location: &Path) -> Vec<PathBuf> {
     found.sort();
     found.truncate(MAX_FILES);
     found
+}
+
+/// A warning about an element of a list in `skills`.
+fn named(list: &str, idx: usize, message: String) -> Warning {
+    Warning { source: format!("skills.{list}.{idx}"), line: None, column: None, message }
 }
 
 fn whole(source: &Path, message: String) -> Warning {

@@ -65,7 +65,8 @@ fn decode(source: &str, text: &str, credentials: &mut Credentials, warnings: &mu
     let entries: Map<String, Value> = match serde_json::from_str(text) {
         Ok(entries) => entries,
         Err(err) => {
-            let (line, column) = (Some(err.line()), Some(err.column()));
+            // An end of the text in the middle is told as column 0 of its last line.
+            let (line, column) = (Some(err.line().max(1)), Some(err.column().max(1)));
             // The parser's message may quote the text, and the text is secret.
             let message = "is not a JSON object of credentials; it is ignored".to_owned();
             warnings.push(Warning { source: source.to_owned(), line, column, message });

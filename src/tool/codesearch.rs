@@ -32,7 +32,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let args: Args = arguments("codesearch", input)?;
     let n_tokens = args.tokens_num.unwrap_or(DEFAULT_TOKENS);
     if !(1000..=50_000).contains(&n_tokens) {
-        return Err(invalid("codesearch", &format!("tokensNum is {n_tokens}, it must be from 1000 to 50000")));
+        return Err(invalid(
+            "codesearch",
+            &format!("tokensNum is {n_tokens}, it must be from 1000 to 50000"),
+        ));
     }
     let arguments = json!({ "query": args.query, "tokensNum": n_tokens });
     cx.host

@@ -187,7 +187,9 @@ impl Found {
     fn add(&mut self, path: &Path, searched: Searched) {
         match searched.failure {
             Some(Failure::TooWide) => _ = self.too_wide.insert(path.to_owned()),
-            Some(Failure::Unread(error)) if error.kind() != io::ErrorKind::NotFound => self.unread.insert(path),
+            Some(Failure::Unread(error)) if error.kind() != io::ErrorKind::NotFound => {
+                self.unread.insert(path)
+            }
             Some(Failure::Unread(_)) | None => {}
         }
         if !searched.matches.is_empty() {
@@ -305,12 +307,7 @@ enum Failure {
 }
 
 /// The first matches of one file.
-fn search_file(
-    searcher: &mut Searcher,
-    regex: &RegexMatcher,
-    path: &Path,
-    stopped: &AtomicBool,
-) -> Searched {
+fn search_file(searcher: &mut Searcher, regex: &RegexMatcher, path: &Path, stopped: &AtomicBool) -> Searched {
     let mut matches = Vec::new();
     let sink = Lossy(|line, text| {
         matches.push(Match { line, text: shorten(text) });

@@ -68,7 +68,12 @@ pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Resul
 }
 
 /// Metadata of a tool that ends its list by itself: the mark is left out where the text is too long all the same.
-pub(crate) fn marked(cx: &ToolCx<'_>, metadata: Value, is_truncated: bool, output: &str) -> Map<String, Value> {
+pub(crate) fn marked(
+    cx: &ToolCx<'_>,
+    metadata: Value,
+    is_truncated: bool,
+    output: &str,
+) -> Map<String, Value> {
     let mut metadata = object(metadata);
     if output.len() <= cx.config.tool_output.max_bytes {
         metadata.insert("truncated".to_owned(), Value::Bool(is_truncated));

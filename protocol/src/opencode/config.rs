@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{Error, MapAccess, Visitor},
+    de::{MapAccess, Visitor},
 };
 use serde_json::{Map, Value};
 
@@ -63,8 +63,8 @@ enum PermissionConfig {
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum Actions {
-    One(ActionConfig),
-    ByPattern(BTreeMap<String, ActionConfig>),
+    One(ActionOrFalse),
+    ByPattern(BTreeMap<String, ActionOrFalse>),
 }
 
 #[cfg(feature = "schema")]
@@ -77,6 +77,16 @@ enum ActionConfig {
     Deny,
 }
 
+/// An action, or `false` for `"deny"` as in the deprecated `tools`.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ActionOrFalse {
+    Action(ActionConfig),
+    False(bool),
+}
+
 /// A server, or the part of one that changes what a weaker file says.
 #[cfg(feature = "schema")]
 #[derive(schemars::JsonSchema)]
@@ -84,7 +94,21 @@ enum ActionConfig {
 #[expect(dead_code, reason = "only its schema is used")]
 enum McpEntry {
     Whole(McpConfig),
-    Switch { enabled: bool },
+    Part(McpPart),
+}
+
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct McpPart {
+    command: Option<Vec<String>>,
+    cwd: Option<String>,
+    environment: Option<BTreeMap<String, String>>,
+    url: Option<String>,
+    headers: Option<BTreeMap<String, String>>,
+    oauth: Option<McpOauth>,
+    enabled: Option<bool>,
+    timeout: Option<u64>,
 }
 
 /// `agent.<name>`. Unknown keys become model options.
@@ -186,6 +210,8 @@ pub struct SkillsConfig {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ProviderConfig {
+    /// Accepted, without effect: a provider is called by its key.
+    pub id: Option<String>,
     pub name: Option<String>,
     /// AI SDK package; says which wire the provider speaks.
     pub npm: Option<String>,
@@ -209,7 +235,6 @@ pub struct ProviderOptions {
     pub base_url: Option<String>,
     pub headers: BTreeMap<String, String>,
     /// Whole-request limit in milliseconds, or `false` for none.
-    #[serde(deserialize_with = "limit")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Limit>"))]
     pub timeout: Option<Value>,
     /// Milliseconds until the response headers.
@@ -220,16 +245,6 @@ pub struct ProviderOptions {
     pub set_cache_key: Option<bool>,
     /// Address of a self-hosted installation of the provider.
     pub enterprise_url: Option<String>,
-}
-
-/// Milliseconds, or `false` for none.
-fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    let value = Option::<Value>::deserialize(deserializer)?;
-    match value {
-        None | Some(Value::Bool(false)) => Ok(value),
-        Some(Value::Number(ref number)) if number.is_u64() => Ok(value),
-        Some(other) => Err(D::Error::custom(format!("{other} is neither milliseconds nor false"))),
-    }
 }
 
 /// A number, or `false` for none.
@@ -255,6 +270,7 @@ pub struct ModelConfig {
     pub reasoning: Option<bool>,
     pub temperature: Option<bool>,
     pub tool_call: Option<bool>,
+    pub experimental: Option<Value>,
     pub limit: Option<ModelLimit>,
     pub cost: Option<ModelCost>,
     pub modalities: Option<Modalities>,
@@ -299,6 +315,19 @@ pub struct ModelCost {
     pub output: f64,
     pub cache_read: f64,
     pub cache_write: f64,
+    /// Accepted, without effect: other prices of long contexts.
+    pub context_over_200k: Option<LongContextCost>,
+}
+
+/// `cost.context_over_200k`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct LongContextCost {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: f64,
+    pub cache_write: f64,
 }
 
 /// What a model takes and gives: `text`, `image`, `pdf`, `audio`, `video`.
@@ -334,12 +363,36 @@ pub enum McpConfig {
         url: String,
         #[serde(default)]
         headers: BTreeMap<String, String>,
+        /// Accepted, without effect: logins of OAuth.
+        #[serde(default)]
+        oauth: Option<McpOauth>,
         #[serde(default)]
         enabled: Option<bool>,
         /// Milliseconds.
         #[serde(default)]
         timeout: Option<u64>,
     },
+}
+
+/// `mcp.<name>.oauth`: how a login is made, or `false` for none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum McpOauth {
+    Allowed(bool),
+    Client(McpOauthClient),
+}
+
+/// Who we are for a server's login.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, rename_all = "camelCase")]
+pub struct McpOauthClient {
+    pub client_id: Option<String>,
+    pub client_secret: Option<String>,
+    pub scope: Option<String>,
+    pub redirect_uri: Option<String>,
+    pub callback_port: Option<u16>,
 }
 
 /// One entry of `auth.json`.

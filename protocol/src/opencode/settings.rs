@@ -113,6 +113,7 @@ pub struct LanguageServer {
     pub command: Vec<String>,
     pub extensions: Vec<String>,
     pub env: BTreeMap<String, String>,
+    pub environment: BTreeMap<String, String>,
     pub initialization: Map<String, Value>,
 }
 
@@ -210,8 +211,32 @@ pub struct ExperimentalSettings {
     /// Milliseconds.
     pub mcp_timeout: Option<u64>,
     pub policies: Option<Value>,
+    /// Commands that run after a file was edited or a session ended.
+    pub hook: Option<HookSettings>,
+    /// How often a failed request is sent again.
+    #[serde(rename = "chatMaxRetries")]
+    pub chat_max_retries: Option<u32>,
     /// Whether models have the tool `batch`, which makes several calls at once.
     pub batch_tool: Option<bool>,
+}
+
+/// `experimental.hook`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HookSettings {
+    /// By the pattern of the files.
+    pub file_edited: BTreeMap<String, Vec<HookCommand>>,
+    pub session_completed: Vec<HookCommand>,
+}
+
+/// A command of `experimental.hook`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HookCommand {
+    pub command: Vec<String>,
+    pub environment: BTreeMap<String, String>,
 }
 
 /// `windlass`: what OpenCode does not have.

@@ -84,7 +84,9 @@ fn check_call(tool: &str, input: Value, title: &str, kind: &str, locations: Valu
 fn a_call_says_what_it_does_and_where() {
     let at = |path: &str| json!([{"path": path}]);
     check_call("bash", json!({"command": "ls -l"}), "ls -l", "execute", at("/work"));
-    for (workdir, directory) in [("sub", "/work/sub"), ("~/sub", "/home/u/sub"), ("~", "/home/u"), ("", "/work")] {
+    for (workdir, directory) in
+        [("sub", "/work/sub"), ("~/sub", "/home/u/sub"), ("~", "/home/u"), ("", "/work")]
+    {
         let input = json!({"command": "ls", "workdir": workdir});
         check_call("bash", input, "ls", "execute", at(directory));
     }
@@ -319,7 +321,8 @@ fn a_list_and_a_resumed_task_are_asked_for_as_what_they_are() {
             "content": [text("- [completed] one (high)\n- [pending] two (low)")],
         }),
     );
-    let metadata = json!({"description": "look", "prompt": "Look.", "subagent_type": "explore", "task_id": "ses_2"});
+    let metadata =
+        json!({"description": "look", "prompt": "Look.", "subagent_type": "explore", "task_id": "ses_2"});
     check_question(
         question("task", &["explore"], metadata.clone(), &["*"]),
         json!({

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use serde_json::{Map, Value, json};
+
 use super::parse_model;
-use crate::config::{Config, Environment, load, paths::Paths};
+use crate::config::{Config, Environment, Hook, layer::Layer, layers::load, paths::Paths};
 
 fn config(text: &str) -> Config {
     let variables = [("OPENCODE_CONFIG_CONTENT".to_owned(), text.to_owned())].into();
     let environment = Environment { variables, home: "/nowhere".into() };
-    load(&environment, &Paths::new(&environment), Path::new("/nowhere/project"))
+    load(&environment, &Paths::new(&environment), Path::new("/nowhere/project"), None, None).0
 }
 
 fn warnings(config: &Config) -> Vec<String> {
@@ -39,7 +41,7 @@ fn a_wrong_field_of_a_server_is_named_and_the_rest_holds() {
             "4:1: mcp.c: has no `url`; the server is left out",
             "5:7: mcp.d.type: \"lokal\" is no kind of server; write \"local\" or \"remote\"; the server is left out",
             "6:7: mcp.e.enabled: invalid type: string \"no\", expected a boolean",
-            "7:53: mcp.f.headers: invalid type: integer `1`, expected a string",
+            "7:65: mcp.f.headers.A: invalid type: integer `********`, expected a string; all of `headers` is ignored",
             "6:1: mcp.e: MCP server `e` is left out: missing field `type`",
         ]
     );
@@ -54,7 +56,7 @@ fn a_limit_that_is_no_number_is_told() {
     );
     assert_eq!(
         warnings(&config),
-        ["1:33: provider.x.options.timeout: \"5\" is neither milliseconds nor false"]
+        ["1:33: provider.x.options.timeout: \"5\" is ignored; expected milliseconds or false"]
     );
     let timeouts: Vec<Option<String>> =
         config.providers.values().map(|it| it.options.timeout.as_ref().map(ToString::to_string)).collect();
@@ -71,4 +73,75 @@ fn a_model_is_provider_model_and_maybe_a_variant() {
     assert_eq!(shown("a/b").as_deref(), Some("a|b|None"));
     assert_eq!(shown("a/b/c#high").as_deref(), Some("a|b/c|Some(\"high\")"));
     assert_eq!([shown("a"), shown("/b"), shown("a/"), shown("")], [None, None, None, None]);
+}
+
+/// What a home with these files under `<home>` comes to, with an administrator's file `managed.json`.
+fn resolved(files: &[(&str, Value)], hook: Option<Hook<'_>>) -> (Config, Vec<Layer>) {
+    let temporary = tempfile::tempdir().unwrap();
+    let home = temporary.path();
+    std::fs::create_dir_all(home.join("managed")).unwrap();
+    for (name, value) in files {
+        std::fs::write(home.join(name), value.to_string()).unwrap();
+    }
+    let environment = Environment { home: home.to_owned(), ..Environment::default() };
+    let paths = Paths { managed: vec![home.join("managed")], ..Paths::new(&environment) };
+    load(&environment, &paths, home, hook, None)
+}
+
+fn rules(config: &Config) -> Vec<String> {
+    let rules = config.permission.iter();
+    rules.map(|rule| format!("{} {} {:?}", rule.permission, rule.pattern, rule.action)).collect()
+}
+
+#[test]
+fn tools_are_rules_below_every_permission() {
+    let value = json!({"permission": {"bash": "ask"}, "tools": {"write": false, "bash": true, "edit": true}});
+    let (config, _) = resolved(&[("opencode.json", value)], None);
+    // Each under its permission's name, `write` and `edit` under one.
+    assert_eq!(rules(&config), ["edit * Deny", "bash * Allow", "edit * Allow", "bash * Ask"]);
+    let (config, _) = resolved(
+        &[
+            ("opencode.json", json!({"permission": "allow"})),
+            ("opencode.jsonc", json!({"tools": {"bash": false}})),
+        ],
+        None,
+    );
+    assert_eq!(rules(&config), ["bash * Deny", "* * Allow"]);
+}
+
+#[test]
+fn a_plugins_hook_stands_above_everything_but_the_administrator() {
+    let own = json!({"model": "a/own", "share": "manual", "username": "own", "instructions": ["a.md"]});
+    let managed = json!({"share": "disabled", "permission": {"bash": "deny"}});
+    let hook = |config: &mut Map<String, Value>| {
+        assert_eq!(config["model"], "a/own");
+        // The administrator's part is not even shown.
+        assert_eq!((config.get("permission"), &config["share"]), (None, &json!("manual")));
+        config.insert("model".to_owned(), json!("a/hooked"));
+        config.insert("share".to_owned(), json!("auto"));
+        config.insert("permission".to_owned(), json!({"bash": "allow", "edit": "allow"}));
+        config.insert(
+            "agent".to_owned(),
+            json!({"planner": {"mode": "primary", "prompt": "Plan.", "steps": 0}}),
+        );
+        config["instructions"].as_array_mut().unwrap().push(json!("b.md"));
+        // What it takes away stays.
+        config.shift_remove("username");
+    };
+    let files = [("opencode.json", own), ("managed/opencode.json", managed)];
+    let (config, layers) = resolved(&files, Some(&hook));
+    assert_eq!(config.model.clone().map(|model| model.to_string()).as_deref(), Some("a/hooked"));
+    assert_eq!((&config.raw["share"], &config.raw["username"]), (&json!("disabled"), &json!("own")));
+    assert_eq!(rules(&config), ["edit * Allow", "bash * Deny"]);
+    assert_eq!(config.agents["planner"].prompt.as_deref(), Some("Plan."));
+    let patterns: Vec<&str> = config.instructions.iter().map(|it| it.pattern.as_str()).collect();
+    assert_eq!(patterns, ["a.md", "b.md"]);
+    // What it says is checked like everything else, and `--sources` names it.
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings, ["plugin: agent.planner.steps: 0 is ignored; expected a whole number from 1 on"]);
+    let leaves = crate::config::sources::leaves(&config.raw, &layers);
+    let model = leaves.iter().find(|leaf| leaf.path == ["model"]).unwrap();
+    let said_by: Vec<&str> = model.said_by.iter().map(|saying| saying.source.as_str()).collect();
+    assert!(said_by[0] == "plugin" && said_by[1].ends_with("opencode.json"), "{said_by:?}");
+    assert!(Path::new(said_by[1]).is_absolute());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Substitutes, parse};
+use super::{Substitutes, parse, parse_value};
 
 /// The value and the problems as `line:column message`.
 fn parsed(text: &str) -> (Value, Vec<String>) {
@@ -99,4 +99,32 @@ fn errors_tell_line_and_column_of_the_text_as_written() {
 fn deep_nesting_is_refused_before_it_is_parsed() {
     let text = format!("{{\"a\": {}", "[".repeat(1_000_000));
     check_broken(&text, json!({}), "1:1 is nested deeper than 100 levels; all of it is ignored");
+}
+
+#[test]
+fn of_a_key_that_is_there_twice_the_last_counts_and_both_places_are_told() {
+    check_broken(
+        "{\n \"permission\": {\"bash\": \"deny\"},\n \"model\": \"a/b\",\n \"permission\": {\"edit\": \"ask\"}\n}",
+        json!({"permission": {"edit": "ask"}, "model": "a/b"}),
+        "4:2 permission: is there twice, on line 2 and on line 4; the first is ignored",
+    );
+    check_broken(
+        r#"{"a": {"b/c": 1, "b/c": 2}}"#,
+        json!({"a": {"b/c": 2}}),
+        "1:18 a.b/c: is there twice, on line 1; the first is ignored",
+    );
+    check(r#"{"a": [{"b": 1}, {"b": 2}], "c": {"b": 3}}"#, json!({"a": [{"b": 1}, {"b": 2}], "c": {"b": 3}}));
+    let document = parse_value("{\"x\": {\"y\": 1}, \"x\": 2}", "permission");
+    assert!(!document.offsets.contains_key("/permission/x/y"), "{document:?}");
+}
+
+#[test]
+fn a_text_may_be_any_value_of_a_key() {
+    let value = |text: &str| Value::Object(parse_value(text, "permission").value);
+    assert_eq!(value(" \"ask\" "), json!({"permission": "ask"}));
+    assert_eq!(value("{\"bash\": \"{env:KEY}\"}"), json!({"permission": {"bash": "{env:KEY}"}}));
+    let document = parse_value("{\n \"bash\": {\"*\": \"ask\"}}", "permission");
+    assert_eq!(document.offsets["/permission/bash/*"], 12);
+    assert!(parse_value("\"ask\", \"model\": \"a/b\"", "permission").is_broken);
+    assert!(parse_value("{", "permission").is_broken);
 }

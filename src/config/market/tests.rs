@@ -1,8 +1,10 @@
 //! What a server may list, and what of it is believed.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
-use super::{Listed, Text, read_file, read_index};
+use super::{Kept, KeptAgent, Listed, Text, layers, read_file, read_index};
 
 fn listed(index: &Value) -> (Vec<(String, Value)>, Vec<String>) {
     let (agents, problems) = read_index(index.to_string().as_bytes()).unwrap();
@@ -49,13 +51,13 @@ fn what_a_server_has_no_say_in_is_left_out() {
     let (agents, problems) = listed(&index);
     assert_eq!(agents, [("ok".to_owned(), json!({}))]);
     let starts = [
-        "agent 1 of its list is left out: \"../up\": a part of its name is `..`",
-        "agent 2 of its list is left out: \"\": its name is empty",
-        "agent 3 of its list is left out: `build` is built in, and only your own files change it",
-        "agent 4 of its list is left out: it has no `name`",
-        "agent 5 of its list is left out: it is not an object",
-        "lists the agent `ok` twice; the first holds",
-        "agent 8 of its list is left out: its file \"../f.md\" is not a path below the list",
+        "agent 1 is left out: \"../up\": a part of its name is `..`",
+        "agent 2 is left out: \"\": its name is empty",
+        "agent 3 is left out: `build` is built in, and only your own files change it",
+        "agent 4 is left out: it has no `name`",
+        "agent 5 is left out: it is not an object",
+        "the agent `ok` is there twice; the first holds",
+        "agent 8 is left out: its file \"../f.md\" is not a path below the list",
     ];
     assert_eq!(problems[..7], starts);
     assert_eq!(problems.len(), 11);
@@ -65,7 +67,31 @@ fn what_a_server_has_no_say_in_is_left_out() {
 
 #[test]
 fn a_markdown_agent_is_front_matter_and_prompt() {
-    let definition = read_file("---\nmode: subagent\ndisable: true\n---\n\nSay {env:HOME}.\n").unwrap();
+    let (definition, places) =
+        read_file("---\nmode: subagent\ndisable: true\n---\n\nSay {env:HOME}.\n").unwrap();
     assert_eq!(Value::Object(definition), json!({"mode": "subagent", "prompt": "Say {env:HOME}."}));
+    assert_eq!((places["/mode"], places["/prompt"]), ((2, 1), (6, 1)));
     assert!(read_file("---\nmode: [x\n---\n").unwrap_err().starts_with("3:1: is not valid YAML"));
+}
+
+#[test]
+fn what_a_server_says_stands_where_its_list_has_it() {
+    let text = "{\"agents\": [\n {\"name\": \"a\",\n  \"systemPrompt\": \"Do.\",\n  \"permissions\": {\"edit\": \"deny\", \"edit\": \"ask\"}}]}";
+    let (agents, problems) = read_index(text.as_bytes()).unwrap();
+    assert_eq!(
+        problems,
+        ["4:35: agents.0.permissions.edit: is there twice, on line 4; the first is ignored"]
+    );
+    let kept = KeptAgent {
+        name: "a".to_owned(),
+        version: None,
+        file: None,
+        definition: json!({"prompt": "Do."}).as_object().unwrap().clone(),
+        places: agents[0].places.clone(),
+    };
+    let url = "https://agents.example/m".to_owned();
+    let layer = layers(Kept { url, agents: vec![kept], problems: Vec::new() }, Path::new("/")).remove(0);
+    let positions = [&["agent", "a"][..], &["agent", "a", "prompt"], &["agent", "a", "permission", "edit"]]
+        .map(|path| layer.position(path));
+    assert_eq!(positions, [Some((2, 2)), Some((3, 3)), Some((4, 35))]);
 }

@@ -1,72 +1,246 @@
-//! How one layer lies over another.
+//! How one layer lies over another: a row for each rule, with who set what comes out.
+
+use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::config::{
+    check::check,
+    decode::merged,
+    layer::{Findings, Kind, Layer},
+    lower::lower,
+    sources::{leaves, render},
+};
+
 use super::{merge, yield_rules};
 
-/// Compares as text, because order matters.
-#[track_caller]
-fn check(lower: Value, upper: Value, expected: Value) {
-    let (Value::Object(mut merged), Value::Object(upper)) = (lower, upper) else { panic!("objects only") };
-    merge(&mut merged, &upper);
-    assert_eq!(Value::Object(merged).to_string(), expected.to_string());
+/// A rule, layers from the weakest on, what they come to, and each value with the layers that say it, strongest first.
+struct Row {
+    rule: &'static str,
+    layers: Vec<Value>,
+    merged: Value,
+    sources: &'static str,
+}
+
+/// Layers as they are read: lowered and checked, named 0, 1, …
+fn layers(values: &[Value]) -> Vec<Layer> {
+    let mut findings = Findings::default();
+    let read = |(idx, value): (usize, &Value)| {
+        let value = value.as_object().unwrap().clone();
+        let mut layer = Layer::new(Kind::File, &idx.to_string(), Path::new("/"), value);
+        lower(&mut layer, &mut findings);
+        check(&mut layer, &mut findings);
+        layer
+    };
+    let layers = values.iter().enumerate().map(read).collect();
+    assert_eq!(findings.warnings, []);
+    layers
+}
+
+/// `key=value<0<1`: the value of a path and the layers that say one, the strongest first.
+fn sources(layers: &[Layer]) -> String {
+    let leaves = leaves(&merged(layers), layers);
+    assert_eq!(render(&leaves, false).is_empty(), leaves.is_empty());
+    let shown = leaves.iter().map(|leaf| {
+        let said_by: Vec<&str> = leaf.said_by.iter().map(|saying| saying.source.as_str()).collect();
+        format!("{}={}<{}", leaf.path.join("."), leaf.value, said_by.join("<"))
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+fn rows() -> Vec<Row> {
+    let row =
+        |rule, layers: &[Value], merged, sources| Row { rule, layers: layers.to_vec(), merged, sources };
+    vec![
+        row(
+            "a stronger value replaces a weaker one",
+            &[json!({"model": "a/b"}), json!({"model": "c/d"})],
+            json!({"model": "c/d"}),
+            "model=\"c/d\"<1<0",
+        ),
+        row(
+            "objects merge key by key at every depth",
+            &[
+                json!({"attachment": {"image": {"max_width": 1, "max_height": 2}}}),
+                json!({"attachment": {"image": {"max_width": 3}}}),
+            ],
+            json!({"attachment": {"image": {"max_width": 3, "max_height": 2}}}),
+            "attachment.image.max_width=3<1<0\nattachment.image.max_height=2<0",
+        ),
+        row(
+            "a key keeps the place of the layer that had it first",
+            &[json!({"model": "a/b", "shell": "x"}), json!({"username": "u", "shell": "y", "model": "c/d"})],
+            json!({"model": "c/d", "shell": "y", "username": "u"}),
+            "model=\"c/d\"<1<0\nshell=\"y\"<1<0\nusername=\"u\"<1",
+        ),
+        row(
+            "lists are replaced",
+            &[json!({"watcher": {"ignore": ["a", "b"]}}), json!({"watcher": {"ignore": ["c"]}})],
+            json!({"watcher": {"ignore": ["c"]}}),
+            "watcher.ignore=[\"c\"]<1<0",
+        ),
+        row(
+            "also by an empty list",
+            &[json!({"disabled_providers": ["a"]}), json!({"disabled_providers": []})],
+            json!({"disabled_providers": []}),
+            "disabled_providers=[]<1<0",
+        ),
+        row(
+            "instructions are joined without repeats",
+            &[json!({"instructions": ["a", "b"]}), json!({"instructions": ["b", "c"]})],
+            json!({"instructions": ["a", "b", "c"]}),
+            "instructions=\"a\"<0\ninstructions=\"b\"<1<0\ninstructions=\"c\"<1",
+        ),
+        row(
+            "plugins are joined by package, the stronger version holds",
+            &[
+                json!({"plugin": ["p@1.0", "@scope/q@2", "file:///x@1.js"]}),
+                json!({"plugin": [["@scope/q", {"a": 1}], "p@2.0", "file:///x@2.js"]}),
+            ],
+            json!({"plugin": ["file:///x@1.js", ["@scope/q", {"a": 1}], "p@2.0", "file:///x@2.js"]}),
+            "plugin=\"file:///x@1.js\"<0\nplugin=[\"@scope/q\",{\"a\":1}]<1<0\nplugin=\"p@2.0\"<1<0\nplugin=\"file:///x@2.js\"<1",
+        ),
+        row(
+            "null says nothing",
+            &[
+                json!({"model": "a/b", "shell": null}),
+                json!({"model": null, "compaction": {"auto": null, "prune": true}}),
+            ],
+            json!({"model": "a/b", "compaction": {"prune": true}}),
+            "model=\"a/b\"<0\ncompaction.prune=true<1",
+        ),
+        row(
+            "also in an agent, whose null takes nothing away",
+            &[
+                json!({"agent": {"a": {"prompt": "1", "permission": {"edit": "deny"}}}}),
+                json!({"agent": {"a": {"prompt": null, "permission": null}, "b": {"mode": null}}}),
+            ],
+            json!({"agent": {"a": {"prompt": "1", "permission": {"edit": "deny"}}, "b": {}}}),
+            "agent.a.prompt=\"1\"<0\nagent.a.permission.edit=\"deny\"<0\nagent.b={}<1",
+        ),
+        row(
+            "a value of another type replaces an object",
+            &[json!({"lsp": {"x": {"disabled": true}}}), json!({"lsp": false})],
+            json!({"lsp": false}),
+            "lsp=false<1<0",
+        ),
+        row(
+            "and an object a value",
+            &[json!({"lsp": false}), json!({"lsp": {"x": {"disabled": true}}})],
+            json!({"lsp": {"x": {"disabled": true}}}),
+            "lsp.x.disabled=true<1<0",
+        ),
+        row(
+            "an agent is changed field by field, and another is added",
+            &[
+                json!({"agent": {"a": {"prompt": "1", "temperature": 1, "options": {"x": 1, "y": 2}}}}),
+                json!({"agent": {"a": {"prompt": "2", "options": {"x": 3}}, "b": {"mode": "subagent"}}}),
+            ],
+            json!({"agent": {"a": {"prompt": "2", "temperature": 1, "options": {"x": 3, "y": 2}}, "b": {"mode": "subagent"}}}),
+            "agent.a.prompt=\"2\"<1<0\nagent.a.temperature=1<0\nagent.a.options.x=3<1<0\nagent.a.options.y=2<0\nagent.b.mode=\"subagent\"<1",
+        ),
+        row(
+            "a mode is a primary agent, below what the same layer's agent says",
+            &[
+                json!({"agent": {"a": {"prompt": "1", "mode": "all"}}}),
+                json!({"mode": {"a": {"prompt": "2", "temperature": 1}}, "agent": {"a": {"temperature": 0}}}),
+            ],
+            json!({"agent": {"a": {"prompt": "2", "mode": "primary", "temperature": 0}}}),
+            "agent.a.prompt=\"2\"<1<0\nagent.a.mode=\"primary\"<1<0\nagent.a.temperature=0<1",
+        ),
+        row(
+            "a command is changed field by field",
+            &[
+                json!({"command": {"c": {"template": "1", "agent": "build"}}}),
+                json!({"command": {"c": {"template": "2"}}}),
+            ],
+            json!({"command": {"c": {"template": "2", "agent": "build"}}}),
+            "command.c.template=\"2\"<1<0\ncommand.c.agent=\"build\"<0",
+        ),
+        row(
+            "a server is switched off by its name alone",
+            &[
+                json!({"mcp": {"m": {"type": "local", "command": ["x", "y"], "environment": {"A": "1"}}}}),
+                json!({"mcp": {"m": {"enabled": false, "environment": {"B": "2"}}}}),
+            ],
+            json!({"mcp": {"m": {"type": "local", "command": ["x", "y"], "environment": {"A": "1", "B": "2"}, "enabled": false}}}),
+            "mcp.m.type=\"local\"<0\nmcp.m.command=[\"x\",\"y\"]<0\nmcp.m.environment.A=\"1\"<0\nmcp.m.environment.B=\"2\"<1\nmcp.m.enabled=false<1",
+        ),
+        row(
+            "a provider's options and models merge, its lists do not",
+            &[
+                json!({"provider": {"p": {"options": {"apiKey": "k"}, "models": {"m": {"name": "M"}}, "whitelist": ["m"]}}}),
+                json!({"provider": {"p": {"options": {"baseURL": "u"}, "models": {"n": {}, "m": {"id": "i"}}, "whitelist": ["n"]}}}),
+            ],
+            json!({"provider": {"p": {"options": {"apiKey": "k", "baseURL": "u"}, "models": {"m": {"name": "M", "id": "i"}, "n": {}}, "whitelist": ["n"]}}}),
+            "provider.p.options.apiKey=\"k\"<0\nprovider.p.options.baseURL=\"u\"<1\nprovider.p.models.m.name=\"M\"<0\nprovider.p.models.m.id=\"i\"<1\nprovider.p.models.n={}<1\nprovider.p.whitelist=[\"n\"]<1<0",
+        ),
+        row(
+            "a permission that is set again keeps its place",
+            &[
+                json!({"permission": {"bash": "allow", "edit": "ask"}}),
+                json!({"permission": {"bash": "deny"}}),
+            ],
+            json!({"permission": {"bash": "deny", "edit": "ask"}}),
+            "permission.bash=\"deny\"<1<0\npermission.edit=\"ask\"<0",
+        ),
+        row(
+            "and so does a pattern of one",
+            &[
+                json!({"permission": {"bash": {"git *": "allow", "rm *": "ask"}, "edit": "ask"}}),
+                json!({"permission": {"bash": {"git *": "deny"}}}),
+            ],
+            json!({"permission": {"bash": {"git *": "deny", "rm *": "ask"}, "edit": "ask"}}),
+            "permission.bash.git *=\"deny\"<1<0\npermission.bash.rm *=\"ask\"<0\npermission.edit=\"ask\"<0",
+        ),
+        row(
+            "an action for everything is a rule for `*`",
+            &[json!({"permission": {"bash": "allow"}}), json!({"permission": "ask"})],
+            json!({"permission": {"bash": "allow", "*": "ask"}}),
+            "permission.bash=\"allow\"<0\npermission.*=\"ask\"<1",
+        ),
+        row(
+            "an action replaces patterns, and patterns an action",
+            &[
+                json!({"permission": {"bash": {"git *": "allow"}, "read": "ask"}}),
+                json!({"permission": {"bash": "deny", "read": {"*.md": "allow"}}}),
+            ],
+            json!({"permission": {"bash": "deny", "read": {"*.md": "allow"}}}),
+            "permission.bash=\"deny\"<1<0\npermission.read.*.md=\"allow\"<1<0",
+        ),
+        row(
+            "an agent's permission the same way",
+            &[
+                json!({"agent": {"a": {"permission": {"read": "ask", "edit": "ask"}}}}),
+                json!({"agent": {"a": {"permission": {"read": "deny"}}}}),
+            ],
+            json!({"agent": {"a": {"permission": {"read": "deny", "edit": "ask"}}}}),
+            "agent.a.permission.read=\"deny\"<1<0\nagent.a.permission.edit=\"ask\"<0",
+        ),
+        row(
+            "three layers lie over each other in order",
+            &[json!({"share": "auto"}), json!({"share": "manual"}), json!({"share": "disabled"})],
+            json!({"share": "disabled"}),
+            "share=\"disabled\"<2<1<0",
+        ),
+    ]
 }
 
 #[test]
-fn objects_merge_and_everything_else_is_replaced() {
-    check(json!({"a": 1, "b": 2}), json!({"a": 3, "c": 4}), json!({"a": 3, "b": 2, "c": 4}));
-    check(
-        json!({"a": {"b": {"c": 1}, "d": 2}}),
-        json!({"a": {"b": {"e": 3}}}),
-        json!({"a": {"b": {"c": 1, "e": 3}, "d": 2}}),
-    );
-    check(json!({"a": [1, 2]}), json!({"a": [3]}), json!({"a": [3]}));
-    check(json!({"a": {"b": 1}}), json!({"a": 2}), json!({"a": 2}));
-    check(json!({"a": 2}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}}));
-    check(json!({"a": 2}), json!({"a": null}), json!({"a": 2}));
-    check(
-        json!({"x": {"instructions": [1]}}),
-        json!({"x": {"instructions": [2]}}),
-        json!({"x": {"instructions": [2]}}),
-    );
+fn layers_merge_as_the_table_says() {
+    for Row { rule, layers: values, merged: expected, sources: expected_sources } in rows() {
+        let layers = layers(&values);
+        // As text, because order matters.
+        assert_eq!(Value::Object(merged(&layers)).to_string(), expected.to_string(), "{rule}");
+        assert_eq!(sources(&layers), expected_sources, "{rule}");
+    }
 }
 
 #[test]
-fn instructions_and_plugins_are_joined_without_repeats() {
-    check(
-        json!({"instructions": ["a", "b"]}),
-        json!({"instructions": ["b", "c"]}),
-        json!({"instructions": ["a", "b", "c"]}),
-    );
-    check(
-        json!({"plugin": ["p@1.0", "@scope/q@2", "file:///x@1.js"]}),
-        json!({"plugin": [["@scope/q", {"a": 1}], "p@2.0", "file:///x@2.js"]}),
-        json!({"plugin": ["file:///x@1.js", ["@scope/q", {"a": 1}], "p@2.0", "file:///x@2.js"]}),
-    );
-}
-
-#[test]
-fn rules_are_merged_like_everything_else_and_keep_their_places() {
-    check(
-        json!({"permission": {"bash": "allow", "*": "ask"}}),
-        json!({"permission": {"bash": "deny"}}),
-        json!({"permission": {"bash": "deny", "*": "ask"}}),
-    );
-    check(
-        json!({"permission": {"bash": {"*": "ask", "rm *": "deny"}, "edit": "ask"}}),
-        json!({"permission": {"bash": {"*": "allow", "ls": "ask"}}}),
-        json!({"permission": {"bash": {"*": "allow", "rm *": "deny", "ls": "ask"}, "edit": "ask"}}),
-    );
-    check(
-        json!({"permission": {"bash": "ask", "edit": "ask"}}),
-        json!({"permission": {"bash": {"git *": "allow"}}}),
-        json!({"permission": {"bash": {"git *": "allow"}, "edit": "ask"}}),
-    );
-    check(
-        json!({"agent": {"a": {"permission": {"x": "ask", "y": "ask"}, "prompt": "1"}}}),
-        json!({"agent": {"a": {"permission": {"x": "deny"}, "prompt": "2"}, "b": {}}}),
-        json!({"agent": {"a": {"permission": {"x": "deny", "y": "ask"}, "prompt": "2"}, "b": {}}}),
-    );
+fn only_the_lists_at_the_top_are_joined() {
+    let layers = [json!({"x": {"instructions": [1]}}), json!({"x": {"instructions": [2]}})]
+        .map(|value| Layer::new(Kind::File, "f", Path::new("/"), value.as_object().unwrap().clone()));
+    assert_eq!(Value::Object(merged(&layers)), json!({"x": {"instructions": [2]}}));
 }
 
 #[test]

@@ -2,17 +2,14 @@
 
 use std::{collections::BTreeMap, fs};
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::*;
+use crate::config::layer::{Findings, Kind, parse_part};
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
     let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
     Environment { variables: BTreeMap::from_iter(variables), home: PathBuf::from("/nowhere") }
-}
-
-fn object(value: Value) -> Map<String, Value> {
-    value.as_object().unwrap().clone()
 }
 
 #[test]
@@ -62,14 +59,41 @@ fn answers_hold_a_configuration_or_where_it_is() {
         "config": {"model": "a/b"},
         "remote_config": {"url": "https://c.example/x", "headers": {"Authorization": "Bearer {env:CORP_TOKEN}"}},
     });
-    let (config, request) = first_answer(&answer.to_string(), &environment).unwrap();
-    assert_eq!(Value::Object(config), json!({"model": "a/b"}));
     let headers = vec![("Authorization".to_owned(), "Bearer t\"t".to_owned())];
-    assert_eq!(request, Some(Request { url: "https://c.example/x".to_owned(), headers }));
-    assert_eq!(first_answer("{}", &environment), Ok((Map::new(), None)));
+    let request = Request { url: "https://c.example/x".to_owned(), headers };
+    assert_eq!(first_answer(&answer.to_string(), &environment), Ok(Some(request)));
+    assert_eq!(first_answer("{}", &environment), Ok(None));
     assert!(first_answer("<html>", &environment).is_err());
-    assert_eq!(second_answer(r#"{"config": {"a": 1}}"#), Ok(object(json!({"a": 1}))));
-    assert_eq!(second_answer(r#"{"a": 1}"#), Ok(object(json!({"a": 1}))));
+    assert!(first_answer(r#"{"config": 7}"#, &environment).is_err());
+    for (text, expected) in [
+        (r#"{"config": {"a": 1}}"#, r#"{"a": 1}"#),
+        (r#" {"a": 1}"#, r#"{"a": 1}"#),
+        (r#"{"config": 1}"#, r#"{"config": 1}"#),
+    ] {
+        assert_eq!(&text[second_answer(text).unwrap()], expected);
+    }
+    assert!(second_answer("[]").is_err() && second_answer("<html>").is_err());
+}
+
+#[test]
+fn configurations_keep_their_places_in_what_was_fetched() {
+    let document = Document {
+        url: "https://corp.example".to_owned(),
+        text: "{\n  \"config\": {\n    \"model\": \"a/b\"\n  }\n}".to_owned(),
+        remote: Some(("https://c.example/x".to_owned(), "\n{\"share\": \"auto\"}".to_owned())),
+    };
+    let mut findings = Findings::default();
+    let positions: Vec<_> = document
+        .configs()
+        .into_iter()
+        .map(|(source, part)| {
+            let base = PathBuf::from("/");
+            let layer = parse_part(&environment(&[]), Kind::Remote, source, base, part, &mut findings);
+            (layer.source.clone(), layer.position(&["model"]), layer.position(&["share"]))
+        })
+        .collect();
+    let first = ("https://corp.example/.well-known/opencode".to_owned(), Some((3, 5)), None);
+    assert_eq!(positions, [first, ("https://c.example/x".to_owned(), None, Some((2, 2)))]);
 }
 
 #[test]
@@ -80,7 +104,8 @@ fn what_is_kept_belongs_to_its_address() {
     let file = cache_file(&paths, url);
     assert_ne!(file, cache_file(&paths, "https://corp.example-a"));
     assert_eq!(cached(&file, url), Ok(None));
-    let document = Document { url: url.to_owned(), config: object(json!({"a": 1})), remote: None };
+    let text = r#"{"config": {"a": 1}}"#.to_owned();
+    let document = Document { url: url.to_owned(), text, remote: None };
     assert!(keep(&file, &document).unwrap());
     assert!(!keep(&file, &document).unwrap());
     assert_eq!(cached(&file, url), Ok(Some(document.clone())));

@@ -1,8 +1,19 @@
 //! What the schema says, and which keys it finds unknown.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use serde_json::{Value, json};
 
 use super::{keys, schema};
+use crate::config::{
+    Environment,
+    check::check as check_layer,
+    layer::{self, Findings, Kind, Layer},
+    lower::lower,
+};
 
 #[track_caller]
 fn check(value: Value, expected: &[&str]) {
@@ -35,26 +46,121 @@ fn unknown_keys_are_found_where_only_known_ones_may_stand() {
     );
 }
 
-#[test]
-fn the_schema_accepts_what_we_read() {
+/// What an editor would say of a file; nothing when it is right.
+fn problem(value: &Value) -> Option<String> {
     let mut compiler = boon::Compiler::new();
     let mut schemas = boon::Schemas::new();
     compiler.add_resource("mem:/config.json", schema()).unwrap();
     let index = compiler.compile("mem:/config.json", &mut schemas).unwrap();
-    let is_valid = |value: Value| schemas.validate(&value, index).is_ok();
-    assert!(is_valid(json!({
-        "$schema": "x",
-        "model": "a/b",
-        "permission": {"edit": "deny", "bash": {"*": "ask"}},
-        "agent": {"a": {"permission": "ask", "reasoningEffort": "high", "mode": "all"}},
-        "mcp": {"a": {"type": "local", "command": ["x"]}, "b": {"enabled": false}},
-        "plugin": ["a", ["b", {"c": 1}]],
-        "formatter": {"x": {"command": ["y"]}},
-        "lsp": true,
-        "autoupdate": "notify",
-        "provider": {"p": {"options": {"timeout": false, "own": 1}}},
-    })));
-    assert!(!is_valid(json!({"permission": "never"})));
-    assert!(!is_valid(json!({"agent": {"a": {"mode": "third"}}})));
-    assert!(!is_valid(json!({"compaction": {"auto": 3}})));
+    schemas.validate(value, index).err().map(|error| format!("{error:#}"))
+}
+
+/// Every file of `fixtures/config` that a user would write, by its path there.
+fn fixtures() -> Vec<(String, Value)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/config");
+    let mut files = Vec::new();
+    let mut pending = vec![root.clone()];
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            let name = entry.file_name().into_string().unwrap();
+            if path.is_dir() && name != "cache" {
+                pending.push(path);
+            } else if name.ends_with(".json") && name != "case.json" || name.ends_with(".jsonc") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    let read = |file: PathBuf| {
+        let text = fs::read_to_string(&file).unwrap();
+        let mut findings = Findings::default();
+        let (environment, source) = (Environment::default(), file.display().to_string());
+        let layer = layer::parse(&environment, Kind::File, source, root.clone(), &text, &mut findings);
+        let name = file.strip_prefix(&root).unwrap().display().to_string();
+        (!layer.is_broken).then_some((name, Value::Object(layer.value)))
+    };
+    files.into_iter().filter_map(read).collect()
+}
+
+#[test]
+fn the_schema_accepts_every_example_and_refuses_those_with_mistakes() {
+    let files = fixtures();
+    assert!(files.len() > 20, "{}", files.len());
+    let refused = files.iter().filter_map(|(name, value)| Some((name.as_str(), problem(value)?)));
+    let refused: Vec<(&str, String)> = refused.collect();
+    let names: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["broken/project/opencode.jsonc", "other_forms/project/opencode.json"], "{refused:#?}");
+}
+
+#[test]
+fn the_schema_accepts_what_we_read() {
+    for value in [
+        json!({
+            "$schema": "x",
+            "model": "a/b",
+            "permission": {"edit": "deny", "bash": {"*": "ask"}, "read": false},
+            "agent": {"a": {"permission": "ask", "reasoningEffort": "high", "mode": "all", "color": "#f00", "maxSteps": 3}},
+            "mcp": {"a": {"type": "local", "command": ["x"]}, "b": {"enabled": false}, "c": {"timeout": 5}},
+            "plugin": ["a", ["b", {"c": 1}]],
+            "formatter": {"x": {"command": ["y"]}},
+            "lsp": true,
+            "autoupdate": "notify",
+            "provider": {"p": {"id": "q", "options": {"timeout": false, "own": 1}}},
+        }),
+        json!({"mcp": {"servers": {"a": {"type": "local", "command": ["x"]}, "b": {"enabled": false}}}}),
+        json!({"mcp": {"servers": {"type": "remote", "url": "https://a.example"}}}),
+        json!({"mcp": {"a": {"type": "remote", "url": "https://a.example", "oauth": false}}}),
+        json!({"mcp": {"a": {"type": "remote", "url": "u", "oauth": {"clientId": "i", "scope": "s", "callbackPort": 1}}}}),
+        json!({"agents": {"a": {"mode": "primary"}}, "commands": {"c": {"template": "x"}}, "media": {}, "snapshots": true}),
+        json!({"compaction": {"keep": {"turns": 1}, "buffer": 2}, "theme": "dark", "keybinds": {}, "tui": {}}),
+        json!({"experimental": {"hook": {"file_edited": {"*.rs": [{"command": ["x"]}]}}, "chatMaxRetries": 3}}),
+        json!({"windlass": {"agents": {"urls": ["https://a.example", "http://127.0.0.1:1/x", "http://localhost"]}}}),
+    ] {
+        assert_eq!(problem(&value), None, "{value}");
+    }
+}
+
+#[test]
+fn the_schema_refuses_what_the_check_warns_of() {
+    for value in [
+        json!({"modle": "a/b"}),
+        json!({"permissions": {}}),
+        json!({"model": "nothing"}),
+        json!({"agent": {"a": {"model": "b"}}}),
+        json!({"permission": "never"}),
+        json!({"permission": {"bash": true}}),
+        json!({"permission": {"bash": {"*": "alow"}}}),
+        json!({"agent": {"a": {"mode": "third"}}}),
+        json!({"agent": {"a": {"temperature": 3}}}),
+        json!({"agent": {"a": {"top_p": -0.5}}}),
+        json!({"agent": {"a": {"steps": 0}}}),
+        json!({"agent": {"a": {"color": "#12"}}}),
+        json!({"command": {"c": {"templat": "x"}}}),
+        json!({"command": {"c": {"model": "x"}}}),
+        json!({"compaction": {"auto": 3}}),
+        json!({"compaction": {"atuo": true}}),
+        json!({"share": "loud"}),
+        json!({"logLevel": "LOUD"}),
+        json!({"autoupdate": "always"}),
+        json!({"server": {"port": 70_000}}),
+        json!({"mcp": {"a": {"type": "locl", "command": ["x"]}}}),
+        json!({"mcp": {"a": {"type": "local"}}}),
+        json!({"mcp": {"a": {"type": "local", "command": ["x"], "enviroment": {}}}}),
+        json!({"mcp": {"servers": {"a": {"type": "local"}}}}),
+        json!({"provider": {"p": {"nmp": "x"}}}),
+        json!({"provider": {"p": {"options": {"timeout": true}}}}),
+        json!({"plugin": [["a", 1]]}),
+        json!({"skills": {"urls": ["ftp://x"]}}),
+        json!({"windlass": {"agents": {"urls": ["http://a.example"]}}}),
+        json!({"experimental": {"batchTool": true}}),
+        json!({"instructions": "a.md"}),
+    ] {
+        assert!(problem(&value).is_some(), "{value}");
+        let mut findings = Findings::default();
+        let mut layer = Layer::new(Kind::File, "f", Path::new("/"), value.as_object().unwrap().clone());
+        lower(&mut layer, &mut findings);
+        check_layer(&mut layer, &mut findings);
+        assert!(!findings.warnings.is_empty(), "{value}");
+    }
 }

@@ -59,6 +59,7 @@ impl Scene {
                 last_used: None,
                 market: Vec::new(),
                 warnings: Vec::new(),
+                notes: Vec::new(),
             },
         }
     }

@@ -20,14 +20,18 @@ fn write(project: &Project, place: &str, name: &str, description: &str) {
     project.write(&format!("{place}/SKILL.md"), text);
 }
 
-/// Names with descriptions, without the built-in one; and the warnings.
+/// Names with descriptions, without the built-in one; and the warnings, then the notes.
 fn found(project: &Project) -> (Vec<(String, String)>, Vec<String>) {
-    let (skills, warnings) = scan(&project.config);
+    let (skills, findings) = scan(&project.config);
     let skills = skills.into_iter().filter(|skill| skill.location.is_some());
     let root = format!("{}/", project.root().display());
     (
         skills.map(|skill| (skill.name, skill.description)).collect(),
-        warnings.into_iter().map(|warning| warning.to_string().replace(&root, "")).collect(),
+        [findings.warnings, findings.notes]
+            .concat()
+            .iter()
+            .map(|it| it.to_string().replace(&root, ""))
+            .collect(),
     )
 }
 
@@ -55,7 +59,7 @@ fn skills_are_found_in_every_place() {
     let (skills, warnings) = found(&project);
     let names: Vec<&str> = skills.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c", "d", "e", "f", "g", "h"]);
-    assert_eq!(warnings, ["project/gone: named in `skills.paths`, but it is not a directory"]);
+    assert_eq!(warnings, ["skills.paths.2: project/gone is not a directory"]);
 }
 
 #[test]

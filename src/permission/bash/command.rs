@@ -239,8 +239,8 @@ impl Walk {
         prefixes
     }
 
-    /// Reads a command with what its variables are known to hold: it stays unknowable, but what it is likely to run
-    /// meets its rules, and its files are asked for.
+    /// Reads a command with what its variables are known to hold, for the files that it is likely to use. What it
+    /// runs stays unknowable: that is asked for, not judged.
     fn resolved(&mut self, words: &[Word], at: &Directories, fed: &Fed) {
         let readings: Vec<Vec<String>> = words.iter().map(|word| self.values.known(&word.text)).collect();
         let n_readings = readings.iter().map(Vec::len).max().unwrap_or_default().min(MAX_READINGS);
@@ -254,6 +254,7 @@ impl Walk {
             // The readings of one word may as well be words that stand in it.
             commands.push(readings.iter().flatten().take(64).map(|text| Word::new(text)).collect());
         }
+        let patterns = self.acc.patterns.clone();
         for resolved in commands {
             let is_known = resolved.first().is_some_and(|name| name.literal.is_some());
             if is_known && resolved != words && self.n_nested < wrapper::MAX_NESTED {
@@ -262,6 +263,7 @@ impl Walk {
                 self.n_nested -= 1;
             }
         }
+        self.acc.patterns = patterns;
     }
 
     /// What `xargs` runs once it has read what the line gives it.

@@ -156,7 +156,11 @@ fn an_exact_edit_is_a_plain_replacement_in_the_files_own_form() {
         let expected = if body.contains('\n') { file(&wanted) } else { format!("{bom}{wanted}") };
         let content = file(&body);
         let after = edited(&content, &said(&old, its_end), &said(&new, its_end), is_all);
-        assert_eq!(after.as_deref(), Ok(expected.as_str()), "{old:?} by {new:?} in {content:?}, all: {is_all}");
+        assert_eq!(
+            after.as_deref(),
+            Ok(expected.as_str()),
+            "{old:?} by {new:?} in {content:?}, all: {is_all}"
+        );
         n_replaced[usize::from(is_all)] += 1;
     }
     assert!(n_replaced.iter().all(|count| *count > 2000), "{n_replaced:?}");

@@ -55,7 +55,8 @@ async fn what_could_not_be_searched_is_named() {
         &format!("Found 1 matches\n./a.txt:\n  Line 1: needle\n\n{note}"),
     )
     .await;
-    check(&project, json!({ "pattern": "needle", "path": "wide.txt" }), &format!("No files found\n\n{note}")).await;
+    check(&project, json!({ "pattern": "needle", "path": "wide.txt" }), &format!("No files found\n\n{note}"))
+        .await;
     // Nobody, not even root, reads this from its beginning.
     let error = project.error("grep", json!({ "pattern": "x", "path": "/proc/self/mem" })).await;
     assert_eq!(error, "Cannot read /proc/self/mem: Input/output error (os error 5)");

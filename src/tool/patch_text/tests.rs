@@ -190,7 +190,8 @@ fn a_patch_keeps_the_lines_it_does_not_name_byte_for_byte() {
         if numbers.below(2) == 0 {
             before.push(("last", ""));
         }
-        let mut after: Vec<(&str, Option<&str>)> = before.iter().map(|(text, end)| (*text, Some(*end))).collect();
+        let mut after: Vec<(&str, Option<&str>)> =
+            before.iter().map(|(text, end)| (*text, Some(*end))).collect();
         for _ in 0..1 + numbers.below(4) {
             let at = numbers.below(after.len() + 1);
             match numbers.below(2) {
@@ -207,10 +208,12 @@ fn a_patch_keeps_the_lines_it_does_not_name_byte_for_byte() {
         }
         let text: String = before.iter().map(|(text, end)| format!("{text}{end}")).collect();
         let body = body_of(&old, &new, 1000);
-        let hunks = parse(&envelope(&format!("*** Update File: a\n{}", body.trim_start_matches('\n')))).expect("a patch");
+        let hunks = parse(&envelope(&format!("*** Update File: a\n{}", body.trim_start_matches('\n'))))
+            .expect("a patch");
         let [Hunk::Update { chunks, .. }] = hunks.as_slice() else { panic!("{hunks:?}") };
         let applied = apply("a", &text, chunks).expect("applied");
-        let bare: Vec<&str> = applied.split_inclusive('\n').map(|line| line.trim_end_matches(['\n', '\r'])).collect();
+        let bare: Vec<&str> =
+            applied.split_inclusive('\n').map(|line| line.trim_end_matches(['\n', '\r'])).collect();
         assert_eq!(bare, new, "{text:?} with {body}");
         // Every kept line is there with the end it had.
         let pairs = TextDiff::configure().diff_slices(&old, &new);

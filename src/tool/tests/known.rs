@@ -235,7 +235,8 @@ async fn cut_outputs_say_so_in_known_words() {
     project.write("long", "x".repeat(2001));
     let told = project.output("read", json!({ "filePath": "long" })).await;
     assert!(told.output.contains("x... (line truncated to 2000 chars)\n"));
-    for (n_lines, text, last) in [(5000, "a line of text\n", 3009), (90_000, "\n", 9028), (5000, "x\n", 5000)] {
+    for (n_lines, text, last) in [(5000, "a line of text\n", 3009), (90_000, "\n", 9028), (5000, "x\n", 5000)]
+    {
         project.write("large", text.repeat(n_lines));
         let told = project.output("read", json!({ "filePath": "large", "limit": 90_000 })).await;
         assert!(told.output.len() < 64 * 1024, "{} bytes of {text:?}", told.output.len());

@@ -1,0 +1,284 @@
+//! Puts stars in the place of what is secret, wherever the configuration is shown.
+
+use serde_json::{Map, Value};
+
+/// What stands in a secret's place.
+pub const STARS: &str = "********";
+
+/// Words of a key that hold a secret.
+const SECRET_WORDS: [&str; 15] = [
+    "apikey",
+    "pass",
+    "token",
+    "secret",
+    "secrets",
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "authorization",
+    "credential",
+    "credentials",
+    "bearer",
+    "cookie",
+    "jwt",
+];
+
+/// Words that make a `key` a secret one.
+const KEY_KINDS: [&str; 7] = ["api", "access", "auth", "private", "secret", "license", "signing"];
+
+/// Objects whose values are nobody else's affair.
+const SECRET_OBJECTS: [&str; 3] = ["headers", "environment", "env"];
+
+/// Words of a URL's parameters that hold a secret, beside those of any key.
+const SECRET_PARAMETERS: [&str; 6] = ["key", "auth", "sig", "signature", "code", "sas"];
+
+/// What keys of well-known services begin with, and how long they are at least.
+const KEY_SHAPES: [(&str, usize); 12] = [
+    ("sk-", 20),
+    ("ghp_", 20),
+    ("gho_", 20),
+    ("ghs_", 20),
+    ("github_pat_", 20),
+    ("glpat-", 20),
+    ("xoxb-", 20),
+    ("xoxp-", 20),
+    ("AIza", 30),
+    ("AKIA", 20),
+    ("hf_", 20),
+    ("eyJ", 40),
+];
+
+/// A whole configuration as it may be shown.
+pub fn masked(raw: &Map<String, Value>) -> Map<String, Value> {
+    match mask(&[], &Value::Object(raw.clone())) {
+        Value::Object(object) => object,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+    }
+}
+
+/// A value as it may be shown, by where it stands.
+pub fn mask(path: &[&str], value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let entry = |(key, value): (&String, &Value)| {
+                (key.clone(), mask(&[path, &[key.as_str()]].concat(), value))
+            };
+            Value::Object(object.iter().map(entry).collect())
+        }
+        Value::Array(list)
+            if is_secret(path) || matches!(path.last(), Some(&("headers" | "environment"))) =>
+        {
+            Value::Array(list.iter().map(|_| Value::from(STARS)).collect())
+        }
+        Value::Array(list) if list.iter().any(Value::is_string) => {
+            let mut masks_next = false;
+            let element = |value: &Value| {
+                let is_value_of_option = std::mem::take(&mut masks_next);
+                let Value::String(word) = value else { return mask(path, value) };
+                masks_next = is_option_of_secret(word);
+                let begins_another = word.starts_with('-') && word.len() > 1;
+                match is_value_of_option && !begins_another {
+                    true => Value::from(STARS),
+                    false => Value::from(argument(word)),
+                }
+            };
+            Value::Array(list.iter().map(element).collect())
+        }
+        Value::Array(list) => Value::Array(list.iter().map(|value| mask(path, value)).collect()),
+        Value::String(text) if !text.is_empty() && (is_secret(path) || is_secret_object(path)) => {
+            Value::from(STARS)
+        }
+        Value::Number(_) if is_secret(path) && !path.last().is_some_and(|key| counts(key)) => {
+            Value::from(STARS)
+        }
+        // A program and its arguments as one text, where a list was meant.
+        Value::String(line) if path.last() == Some(&"command") => Value::from(command_line(line)),
+        Value::String(value) => Value::from(text(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// A message about what stands at `path`, without what is secret in `value`, which the message may quote.
+pub fn mask_message(path: &[&str], value: &Value, message: &str) -> String {
+    let mut quoted = Vec::new();
+    secrets(path, value, &mask(path, value), &mut quoted);
+    // The longest first: one secret may begin with another.
+    quoted.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    let hidden = quoted.iter().fold(message.to_owned(), |message, secret| match secret.starts_with('`') {
+        true => message.replace(secret, &format!("`{STARS}`")),
+        false => message.replace(secret, STARS),
+    });
+    text(&hidden)
+}
+
+/// Any text: what URLs carry as user and password or as parameters, and keys that look like one.
+pub fn text(text: &str) -> String {
+    let masked = urls(text);
+    match KEY_SHAPES.iter().any(|(start, _)| masked.contains(start)) {
+        true => key_shapes(&masked),
+        false => masked,
+    }
+}
+
+/// What of `value` is another in `shown`, as messages quote it.
+fn secrets(path: &[&str], value: &Value, shown: &Value, found: &mut Vec<String>) {
+    match (value, shown) {
+        (Value::Object(value), Value::Object(shown)) => {
+            for ((key, value), shown) in value.iter().zip(shown.values()) {
+                secrets(&[path, &[key.as_str()]].concat(), value, shown, found);
+            }
+        }
+        (Value::Array(value), Value::Array(shown)) => {
+            value.iter().zip(shown).for_each(|(value, shown)| secrets(path, value, shown, found));
+        }
+        (Value::String(text), shown) if shown.as_str() != Some(text) => {
+            // As JSON and as Rust write it.
+            let escaped = [Value::from(text.as_str()).to_string(), format!("{text:?}")];
+            found.extend(escaped.map(|text| text[1..text.len() - 1].to_owned()));
+        }
+        // A number alone may be anything: serde puts these around it.
+        (Value::Number(number), Value::String(_)) => found.push(format!("`{number}`")),
+        _ => {}
+    }
+}
+
+fn is_secret(path: &[&str]) -> bool {
+    let Some((last, above)) = path.split_last() else { return false };
+    is_secret_name(last) || above.iter().any(|key| is_secret_object(&[*key]))
+}
+
+/// Whether the values of what stands there are secrets.
+fn is_secret_object(path: &[&str]) -> bool {
+    path.last().is_some_and(|key| SECRET_OBJECTS.contains(&key.to_lowercase().as_str()))
+}
+
+/// Whether a number under this key is an amount, such as `max_tokens`.
+fn counts(key: &str) -> bool {
+    words(key).iter().any(|word| word == "tokens")
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let words = words(name);
+    let is_kind_of_key =
+        |pair: &[String]| KEY_KINDS.contains(&pair[0].as_str()) && matches!(pair[1].as_str(), "key" | "keys");
+    words.iter().any(|word| SECRET_WORDS.contains(&word.as_str()))
+        || words.windows(2).any(is_kind_of_key)
+        || words.iter().any(|word| word == "tokens") && words.len() == 1
+}
+
+/// The words of a key in lower case: `clientSecret` and `CLIENT_SECRET` have two.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for letter in name.chars() {
+        let begins = letter.is_uppercase() && was_lower;
+        if (begins || !letter.is_alphanumeric()) && words.last().is_some_and(|word| !word.is_empty()) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
+            word.extend(letter.to_lowercase());
+        }
+        was_lower = letter.is_lowercase() || letter.is_ascii_digit();
+    }
+    words
+}
+
+/// Whether the argument behind this one is a secret, as in `--token X`.
+fn is_option_of_secret(word: &str) -> bool {
+    word.starts_with('-') && !word.contains('=') && is_secret_name(word)
+}
+
+/// One argument of a program: `--api-key=X`, `API_KEY=X`, `Authorization: Bearer X`.
+fn argument(word: &str) -> String {
+    let named = |separator: char| {
+        let (name, value) = word.split_once(separator)?;
+        let is_name =
+            name.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.'));
+        (is_name && !value.trim().is_empty() && is_secret_name(name)).then_some((name, value))
+    };
+    if let Some((name, _)) = named('=') {
+        return format!("{name}={STARS}");
+    }
+    if let Some((name, value)) = named(':') {
+        let space = if value.starts_with(' ') { " " } else { "" };
+        return format!("{name}:{space}{STARS}");
+    }
+    text(word)
+}
+
+fn command_line(line: &str) -> String {
+    let words: Vec<Value> = line.split(' ').map(Value::from).collect();
+    let masked = mask(&[], &Value::Array(words));
+    let words = masked.as_array().into_iter().flatten().filter_map(Value::as_str);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Masks what the URLs in a text carry.
+fn urls(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, tail) = rest.split_at(at + 3);
+        masked.push_str(before);
+        let is_end = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '`' | '<' | '>');
+        let (url, after) = tail.split_at(tail.find(is_end).unwrap_or(tail.len()));
+        let authority_len = url.find(['/', '?', '#']).unwrap_or(url.len());
+        let (authority, place) = url.split_at(authority_len);
+        match authority.rsplit_once('@') {
+            Some((user, host)) => {
+                // `ssh://git@host` names nobody.
+                let is_web = before.ends_with("http://") || before.ends_with("https://");
+                let shown = match user.split_once(':') {
+                    Some((name, _)) if !name.is_empty() => format!("{name}:{STARS}"),
+                    None if !is_web => user.to_owned(),
+                    Some(_) | None => STARS.to_owned(),
+                };
+                masked.push_str(&format!("{shown}@{host}"));
+            }
+            None => masked.push_str(authority),
+        }
+        let path_len = place.find(['?', '#']).unwrap_or(place.len());
+        let (path, parameters) = place.split_at(path_len);
+        masked.push_str(path);
+        for parameter in parameters.split_inclusive(['?', '#', '&']) {
+            let (pair, end) = match parameter.strip_suffix(['?', '#', '&']) {
+                Some(pair) => (pair, &parameter[pair.len()..]),
+                None => (parameter, ""),
+            };
+            match pair.split_once('=') {
+                Some((name, value)) if !value.is_empty() && is_secret_parameter(name) => {
+                    masked.push_str(&format!("{name}={STARS}{end}"));
+                }
+                Some(_) | None => masked.push_str(parameter),
+            }
+        }
+        rest = after;
+    }
+    masked.push_str(rest);
+    masked
+}
+
+fn is_secret_parameter(name: &str) -> bool {
+    is_secret_name(name) || words(name).iter().any(|word| SECRET_PARAMETERS.contains(&word.as_str()))
+}
+
+/// Masks what has the shape of a well-known service's key.
+fn key_shapes(text: &str) -> String {
+    let is_of_key = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    let mut masked = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word_len = rest.find(|letter| !is_of_key(letter)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(word_len);
+        let is_key = KEY_SHAPES.iter().any(|(start, len)| word.starts_with(start) && word.len() >= *len);
+        masked.push_str(if is_key { STARS } else { word });
+        let others = after.find(is_of_key).unwrap_or(after.len());
+        masked.push_str(&after[..others]);
+        rest = &after[others..];
+    }
+    masked
+}
+
+#[cfg(test)]
+mod tests;

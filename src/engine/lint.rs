@@ -1,0 +1,139 @@
+//! What in a configuration that decodes cannot work: names of agents, models and variants that there are not, programs and files that are missing.
+
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use windlass_protocol::opencode::config::AgentMode;
+
+use super::{Engine, EngineError, EngineErrorKind, Loaded};
+use crate::{
+    config::{Config, Warning, decode::parse_model, layers, sources::Leaf},
+    library::{self, Agent},
+    provider::catalog::Catalog,
+    tool::bash,
+};
+
+/// Everything that is wrong in a directory's configuration, and what could be better, for whoever asks for it.
+pub struct Report {
+    /// Something is ignored or cannot work.
+    pub warnings: Vec<Warning>,
+    pub notes: Vec<Warning>,
+    pub config: Config,
+    /// Every value of the configuration with its sources.
+    pub leaves: Vec<Leaf>,
+}
+
+impl Engine {
+    /// Looks at everything that configures a directory, also at the pages behind URLs when they are wanted; slower than
+    /// reading it for a session.
+    pub async fn examine(&self, directory: &Path, with_pages: bool) -> Result<Report, EngineError> {
+        let loaded = Arc::new(self.inspect_files(directory).await?);
+        let instructions = self.instruction_problems(&loaded, with_pages).await;
+        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
+        let directory = directory.to_owned();
+        let examined = tokio::task::spawn_blocking(move || {
+            let (config, leaves) = layers::explain(&environment, &paths, &directory);
+            let unread = layers::unread(&environment, &paths, &directory);
+            let missing = missing_instructions(&loaded.config, &leaves);
+            let Loaded { config: read, warnings, notes, .. } = loaded.as_ref();
+            Report {
+                warnings: [warnings.as_slice(), &unread.warnings, &instructions].concat(),
+                notes: [read.notes.as_slice(), notes, &unread.notes, &missing].concat(),
+                config,
+                leaves,
+            }
+        });
+        examined.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))
+    }
+}
+
+/// What cannot work, by the key that says it, as in `agent.build.variant`.
+pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> =
+        agents.iter().filter_map(|agent| missing_model(agent, catalog)).collect();
+    warnings.extend(agents.iter().filter_map(|agent| missing_variant(agent, catalog)));
+    let by_name: HashMap<&str, &Agent> = agents.iter().map(|agent| (agent.name.as_str(), agent)).collect();
+    for (name, command) in &config.commands {
+        let mut warn =
+            |key: &str, message: String| warnings.push(at(format!("command.{name}{key}"), message));
+        match command.agent.as_deref().map(|agent| (agent, by_name.get(agent))) {
+            Some((agent, None)) => {
+                warn(".agent", format!("there is no agent `{agent}`, so the command cannot be called"));
+            }
+            Some((agent, Some(found)))
+                if found.mode == AgentMode::Subagent && command.subtask == Some(false) =>
+            {
+                warn(".agent", format!("`{agent}` is a subagent, which cannot answer with `subtask: false`"));
+            }
+            Some(_) | None => {}
+        }
+        let Some(reference) = command.model.as_deref().and_then(parse_model) else { continue };
+        let Some(model) = catalog.find(&reference) else {
+            let hint = did_you_mean(&catalog.suggest(&reference));
+            warn(".model", format!("{reference} is not available, so the command cannot be called{hint}"));
+            continue;
+        };
+        let variant = command.variant.as_ref().or(reference.variant.as_ref());
+        if let Some(variant) = variant.filter(|variant| model.variant(variant).is_none()) {
+            warn(".variant", no_variant(variant, &reference.to_string(), &model.variants));
+        }
+    }
+    warnings.extend(missing_shell(config));
+    warnings
+}
+
+fn missing_model(agent: &Agent, catalog: &Catalog) -> Option<Warning> {
+    let reference = agent.model.as_ref().filter(|reference| catalog.find(reference).is_none())?;
+    let hint = did_you_mean(&catalog.suggest(reference));
+    let message = format!("{reference} is not available, so the default model answers{hint}");
+    Some(at(format!("agent.{}.model", agent.name), message))
+}
+
+fn missing_variant(agent: &Agent, catalog: &Catalog) -> Option<Warning> {
+    let reference = agent.model.as_ref()?;
+    let model = catalog.find(reference)?;
+    let variant = agent.variant.as_ref().filter(|variant| model.variant(variant).is_none())?;
+    let name = format!("{}/{}", reference.provider_id, reference.model_id);
+    Some(at(format!("agent.{}.variant", agent.name), no_variant(variant, &name, &model.variants)))
+}
+
+fn no_variant<T>(variant: &str, model: &str, variants: &[(String, T)]) -> String {
+    let names: Vec<&str> = variants.iter().map(|(name, _)| name.as_str()).collect();
+    let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    format!("{model} has no variant `{variant}`, so it is ignored; there is {there}")
+}
+
+fn did_you_mean(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("; did you mean {}?", names.join(", ")) }
+}
+
+fn missing_shell(config: &Config) -> Option<Warning> {
+    let named = config.shell.as_deref()?;
+    let shell = bash::shell(config);
+    let program = Path::new(&shell);
+    let is_there = match program.components().count() {
+        0 | 1 => {
+            let path = config.environment.get("PATH").unwrap_or_default();
+            std::env::split_paths(path).any(|directory| directory.join(program).is_file())
+        }
+        _ => config.directory.join(program).is_file(),
+    };
+    let message = || format!("there is no program {named}, so `bash` and shell commands of templates fail");
+    (!is_there).then(|| at("shell".to_owned(), message()))
+}
+
+/// Entries of `instructions` that name no file: often meant so, because a file of the user's serves many projects.
+fn missing_instructions(config: &Config, leaves: &[Leaf]) -> Vec<Warning> {
+    let missing = library::missing_instructions(config);
+    let note = |pattern: &String| {
+        let is_said = |leaf: &&Leaf| leaf.path == ["instructions"] && leaf.value == *pattern.as_str();
+        let saying = leaves.iter().find(is_said).and_then(|leaf| leaf.said_by.first())?;
+        let (line, column) = saying.position.unzip();
+        let message = format!("instructions: {pattern} names no file here");
+        Some(Warning { source: saying.source.clone(), line, column, message })
+    };
+    missing.iter().filter_map(note).collect()
+}
+
+fn at(source: String, message: String) -> Warning {
+    Warning { source, line: None, column: None, message }
+}
