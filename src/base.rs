@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod diff;
 pub mod hash;
+pub mod home;
 pub mod ids;
 pub mod lock;
 pub mod mime;

@@ -335,6 +335,7 @@ impl Engine {
                 info: state.info,
                 messages: state.history,
                 todos: state.todos,
+                noted_files: Vec::new(),
             };
         }
         self.register(id, workspace.clone(), servers);

@@ -2,7 +2,12 @@
 //!
 //! A write is answered when it has reached the operating system: what was shown after it survives `kill -9`.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::PathBuf,
+};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use serde_json::Value;
@@ -75,6 +80,32 @@ pub enum Write {
         session_id: SessionId,
         todos: Vec<Todo>,
     },
+    /// Inserts or replaces what a session knows of a file.
+    NotedFile {
+        session_id: SessionId,
+        file: NotedFile,
+    },
+    /// Forgets the files that a session learnt of from that moment on.
+    ForgetNotedFiles {
+        session_id: SessionId,
+        since: i64,
+    },
+    /// Lets one session know the files that another one knew before that moment.
+    CopyNotedFiles {
+        from: SessionId,
+        to: SessionId,
+        before: i64,
+    },
+}
+
+/// A file that a session's model knows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NotedFile {
+    pub path: PathBuf,
+    /// When it learnt of it, in milliseconds since the epoch.
+    pub noted: i64,
+    /// What tells one state of the file from another, as who compares them wrote it.
+    pub stamp: Value,
 }
 
 /// Everything stored of a session.
@@ -83,6 +114,7 @@ pub struct StoredSession {
     pub info: Session,
     pub messages: Vec<MessageWithParts>,
     pub todos: Vec<Todo>,
+    pub noted_files: Vec<NotedFile>,
 }
 
 /// Which sessions to list: root sessions, most recently changed first.
@@ -155,7 +187,7 @@ impl Storage {
         self.reader.read(move |connection| session(connection, &id)).await
     }
 
-    /// A session with its messages, parts and todos.
+    /// A session with its messages, parts, todos and the files it knows.
     pub async fn load(&self, id: SessionId) -> Result<Option<StoredSession>, StorageError> {
         self.reader
             .read(move |connection| {
@@ -164,6 +196,7 @@ impl Storage {
                     info,
                     messages: messages(connection, &id)?,
                     todos: todos(connection, &id)?,
+                    noted_files: noted_files(connection, &id)?,
                 }))
             })
             .await
@@ -365,6 +398,31 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                 )?
                 .execute([session_id.as_str(), &serde_json::to_string(todos)?])?;
         }
+        Write::NotedFile { session_id, file } => {
+            connection
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO noted_file (session_id, path, noted, data) VALUES (?1, ?2, ?3, ?4)",
+                )?
+                .execute(params![
+                    session_id.as_str(),
+                    file.path.as_os_str().as_bytes(),
+                    file.noted,
+                    file.stamp.to_string()
+                ])?;
+        }
+        Write::ForgetNotedFiles { session_id, since } => {
+            connection
+                .prepare_cached("DELETE FROM noted_file WHERE session_id = ?1 AND noted >= ?2")?
+                .execute(params![session_id.as_str(), since])?;
+        }
+        Write::CopyNotedFiles { from, to, before } => {
+            connection
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO noted_file (session_id, path, noted, data) \
+                     SELECT ?2, path, noted, data FROM noted_file WHERE session_id = ?1 AND noted < ?3",
+                )?
+                .execute(params![from.as_str(), to.as_str(), before])?;
+        }
     }
     Ok(())
 }
@@ -447,6 +505,22 @@ fn todos(connection: &Connection, id: &SessionId) -> Result<Vec<Todo>, StorageEr
     let mut statement = connection.prepare_cached("SELECT data FROM todo WHERE session_id = ?1")?;
     let data: Option<String> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
     Ok(data.map(|data| serde_json::from_str(&data)).transpose()?.unwrap_or_default())
+}
+
+fn noted_files(connection: &Connection, id: &SessionId) -> Result<Vec<NotedFile>, StorageError> {
+    let mut statement =
+        connection.prepare_cached("SELECT path, noted, data FROM noted_file WHERE session_id = ?1")?;
+    let mut rows = statement.query([id.as_str()])?;
+    let mut files = Vec::new();
+    while let Some(row) = rows.next()? {
+        let data: String = row.get(2)?;
+        files.push(NotedFile {
+            path: OsString::from_vec(row.get(0)?).into(),
+            noted: row.get(1)?,
+            stamp: serde_json::from_str(&data)?,
+        });
+    }
+    Ok(files)
 }
 
 fn list(connection: &Connection, query: &SessionQuery) -> Result<Vec<Session>, StorageError> {

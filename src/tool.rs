@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
@@ -272,8 +273,10 @@ pub trait Host: Send + Sync {
     /// Like [`Host::ask`] for what may turn out to be anything: also asks when the rules allow the patterns but would
     /// ask about or deny something else.
     fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
-    /// The rules that hold for the call, and the user's remembered answers.
-    fn rules(&self) -> (Vec<Rule>, Vec<Rule>);
+    /// The rules that hold for the call.
+    fn rules(&self) -> Vec<Rule>;
+    /// The user's remembered answers as they are now: one that was revoked a moment ago, anywhere, is gone.
+    fn answers(&self) -> BoxFuture<'_, Vec<Rule>>;
     /// Shows how far the call has come: replaces its metadata, and its title when one is given.
     fn progress(&self, title: Option<String>, metadata: Map<String, Value>);
     /// Replaces the session's todo list.
@@ -332,8 +335,8 @@ pub struct NestedCall {
     pub refusal: Option<String>,
 }
 
-/// What tells one state of a file from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What tells one state of a file from another. Sessions are stored with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     /// Nanoseconds since the epoch.
     pub modified_ns: i128,
@@ -344,6 +347,9 @@ pub struct FileStamp {
     pub inode: u64,
     pub n_bytes: u64,
     /// A hash of everything in it, when it was small enough to be looked at.
+    ///
+    /// Not stored: the hash is of one process. What a session knew before a restart is told apart by all the rest.
+    #[serde(skip)]
     pub content: Option<u64>,
     /// When the session learnt it, in milliseconds since the epoch.
     pub noted_ms: i64,

@@ -52,6 +52,12 @@ async fn told(agent: &Agent, session: &str, name: &str, arguments: Value) -> Str
     agent.llm.last_request().tool_result(&id)
 }
 
+/// Has the model read a file, which it must have before it may change it.
+async fn know(agent: &Agent, session: &str, path: &str) {
+    let content = told(agent, session, "read", json!({"filePath": path})).await;
+    assert!(content.starts_with("<path>"), "{content}");
+}
+
 /// The same change by each tool that makes one.
 fn changes(path: &str) -> [(&'static str, Value); 3] {
     let edit = json!({"oldString": "first", "newString": "second"});
@@ -73,6 +79,9 @@ async fn a_full_disk_is_named_and_no_file_is_lost() {
         .map(|it| fs::read(seen(&agent, &format!("full/{it}.txt"))).unwrap())
         .into();
     let refused = |path: &str| format!("Cannot write {path}: No space left on device (os error 28)");
+    for name in ["large", "linked", "small"] {
+        know(&agent, &session, &agent.scratch.path(&format!("full/{name}.txt"))).await;
+    }
     let large = agent.scratch.path("full/large.txt");
     for (tool, input) in changes(&large) {
         assert_eq!(told(&agent, &session, tool, input).await, refused(&large), "{tool}");
@@ -105,6 +114,7 @@ async fn a_patch_that_finds_no_room_for_its_last_file_changes_none() {
     let patch = format!(
         "*** Begin Patch\n*** Update File: full/a.txt\n@@\n-old\n+new\n*** Add File: full/b/c.txt\n{body}*** End Patch"
     );
+    know(&agent, &session, &agent.scratch.path("full/a.txt")).await;
     let answer = told(&agent, &session, "apply_patch", json!({"patchText": patch})).await;
     let path = agent.scratch.path("full/b/c.txt");
     assert_eq!(answer, format!("Cannot write {path}: No space left on device (os error 28)"));
@@ -133,6 +143,7 @@ async fn a_read_only_disk_is_named() {
     let script = "mkdir $WORK/fixed; echo first >$WORK/fixed/a.txt; mount --bind $WORK/fixed $WORK/fixed; \
         mount -o remount,ro,bind $WORK/fixed";
     let Some((agent, session)) = mounted(script, json!({})).await else { return };
+    know(&agent, &session, &agent.scratch.path("fixed/a.txt")).await;
     for name in ["fixed/a.txt", "fixed/deep/new.txt"] {
         let path = agent.scratch.path(name);
         let refused = format!("Cannot write {path}: Read-only file system (os error 30)");
@@ -164,6 +175,7 @@ async fn a_file_that_is_read_only_for_its_owner_stays_so() {
     };
     set_mode("open.txt", "444");
     let path = agent.scratch.path("open.txt");
+    know(&agent, &session, &path).await;
     for (tool, input) in changes(&path) {
         let refused = format!("Cannot write {path}: Permission denied (os error 13)");
         assert_eq!(told(&agent, &session, tool, input).await, refused, "{tool}");
@@ -172,6 +184,7 @@ async fn a_file_that_is_read_only_for_its_owner_stays_so() {
     // A directory that takes no new files keeps nobody from changing those in it.
     set_mode("closed", "555");
     let path = agent.scratch.path("closed/kept.txt");
+    know(&agent, &session, &path).await;
     let [edit, ..] = changes(&path);
     assert_eq!(told(&agent, &session, edit.0, edit.1).await, "Edit applied successfully.");
     assert_eq!(agent.scratch.read("closed/kept.txt"), "second\n");
@@ -205,10 +218,47 @@ async fn a_file_that_nobody_may_change_is_named() {
     }
     let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
     let session = agent.new_session().await;
+    know(&agent, &session, &path).await;
     let input = json!({"filePath": path, "oldString": "two", "newString": "zwei"});
     let answer = told(&agent, &session, "edit", input).await;
     assert!(chattr("-i"));
     assert_eq!(answer, format!("Cannot write {path}: Operation not permitted (os error 1)"));
     assert_eq!(scratch.read("a.txt"), "one\ntwo\nthree\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_may_not_be_looked_at_is_told() {
+    // Without a mapping nobody is root, whoever runs the tests.
+    if !Command::new("unshare").args(["-U", "true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("NOT TESTED: this machine gives users no namespaces");
+        return;
+    }
+    let agent = Agent::builder().started_by(&["unshare", "-U"]).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    agent.scratch.write("closed/kept.txt", "two\n");
+    agent.scratch.write("secret.txt", "two\n");
+    let (closed, secret) = (agent.scratch.path("closed"), agent.scratch.path("secret.txt"));
+    let set_mode = |path: &str, mode: &str| {
+        assert!(Command::new("chmod").args([mode, path]).status().unwrap().success());
+    };
+    set_mode(&closed, "000");
+    set_mode(&secret, "000");
+    for (tool, input, note) in [
+        ("grep", json!({"pattern": "two"}), format!("not searched: {closed}, {secret})")),
+        ("glob", json!({"pattern": "*.txt"}), format!("not searched: {closed})")),
+        ("list", json!({}), format!("not searched: {closed})")),
+        ("list", json!({"path": closed}), format!("not searched: {closed})")),
+        (
+            "grep",
+            json!({"pattern": "two", "path": secret}),
+            format!("Cannot read {secret}: Permission denied (os error 13)"),
+        ),
+    ] {
+        let answer = told(&agent, &session, tool, input).await;
+        assert!(answer.ends_with(&note), "{tool}: {answer}");
+    }
+    set_mode(&closed, "755");
+    set_mode(&secret, "644");
     agent.finish().await;
 }

@@ -65,7 +65,8 @@ async fn remembered_answers_are_among_the_permissions() {
 
 #[tokio::test]
 async fn undo_takes_prompts_out_and_redo_puts_them_back() {
-    let agent = Agent::start().await;
+    let config = json!({"windlass": {"file_time": false}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
     let session = agent.new_session().await;
     assert_eq!(own(&agent, &session, "/undo").await, "There is nothing to undo.");
     assert_eq!(own(&agent, &session, "/redo").await, "There is nothing to redo.");
@@ -396,7 +397,8 @@ async fn help_leaves_out_what_is_denied_and_tells_what_undo_does_not() {
 
 #[tokio::test]
 async fn undo_names_every_file_that_the_undone_turns_changed_and_redo_leaves_them_too() {
-    let agent = Agent::start().await;
+    let config = json!({"windlass": {"file_time": false}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
     let session = agent.new_session().await;
     let path = |name: &str| agent.scratch.path(name);
     let edit = json!({"filePath": path("a.txt"), "oldString": "two", "newString": "zwei"});

@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 async fn asking() -> Agent {
-    let config = json!({"permission": {"bash": "ask", "edit": "ask"}});
+    let config = json!({"permission": {"bash": "ask", "edit": "ask"}, "windlass": {"file_time": false}});
     Agent::builder().config(config).spawn().await.initialized().await
 }
 

@@ -38,6 +38,8 @@ struct Case {
     n_done: Option<fn(&Stage) -> usize>,
     /// What the model reads when it happened.
     told: &'static str,
+    /// A file that the model must have read before it may change it.
+    reads: Option<&'static str>,
     /// Identical calls before the one that asks; they run unasked.
     n_before: usize,
     /// What the model is asked while the tool runs.
@@ -56,6 +58,7 @@ impl Case {
             always: |_| "*".to_owned(),
             n_done: None,
             told,
+            reads: None,
             n_before: 0,
             replies: |_| {},
         }
@@ -94,6 +97,12 @@ impl<'a> Run<'a> {
         let session = agent.new_session().await;
         if case.tool.starts_with("shop_") {
             crate::mcp::until_offered(&agent, &session, case.tool).await;
+        }
+        if let Some(file) = case.reads {
+            let path = stage.scratch.path(file);
+            stage.llm.reply(Reply::call("call_read", "read", json!({"filePath": path})));
+            stage.llm.reply(Reply::text("read it"));
+            agent.prompt(&session, "read").await;
         }
         let n_done = case.n_done.map_or(0, |n_done| n_done(stage));
         Self { case, stage, agent, session, told: Vec::new(), n_calls, n_done }
@@ -393,6 +402,7 @@ async fn edit() {
         title: |stage, _| stage.scratch.path("a.txt"),
         patterns: |_, _| vec!["a.txt".to_owned()],
         n_done: Some(|stage| n_plus(stage, "a.txt")),
+        reads: Some("a.txt"),
         ..Case::new(
             "edit",
             |_, n| json!({"filePath": "a.txt", "oldString": "three", "newString": format!("three+{n}")}),
@@ -409,6 +419,7 @@ async fn multiedit() {
         title: |stage, _| stage.scratch.path("a.txt"),
         patterns: |_, _| vec!["a.txt".to_owned()],
         n_done: Some(|stage| n_plus(stage, "a.txt")),
+        reads: Some("a.txt"),
         ..Case::new(
             "multiedit",
             |_, n| {
@@ -440,6 +451,7 @@ async fn apply_patch_and_patch() {
             title: |_, n| format!("new-{n}.txt, README.md"),
             patterns: |_, n| vec![format!("new-{n}.txt"), "README.md".to_owned()],
             n_done: Some(|stage| n_files(stage, "new-")),
+            reads: Some("README.md"),
             ..Case::new(tool, patch, "Success. Updated the following files")
         })
         .await;
@@ -479,7 +491,11 @@ async fn list() {
 #[tokio::test]
 async fn todowrite_and_todoread() {
     let todos = |_: &Stage, n: usize| json!({"todos": [{"content": format!("step {n}"), "status": "pending", "priority": "low"}]});
-    sweep(Case { title: |_, _| "todowrite".to_owned(), ..Case::new("todowrite", todos, "\"step ") }).await;
+    sweep(Case {
+        title: |_, _| "replace the todo list by 1 todo".to_owned(),
+        ..Case::new("todowrite", todos, "\"step ")
+    })
+    .await;
     sweep(Case { title: |_, _| "todoread".to_owned(), ..Case::new("todoread", |_, _| json!({}), "[]") })
         .await;
 }

@@ -159,7 +159,8 @@ async fn a_file_of_requests_can_be_piped_through() {
         ));
         llm.reply(Reply::text("edited"));
         llm.reply(Reply::text("nothing more"));
-        let config = provider_config(&llm, Wire::OpenAi);
+        let mut config = provider_config(&llm, Wire::OpenAi);
+        config["windlass"] = json!({"file_time": false});
         let (code, messages, stderr) = pipe(&scratch, arguments, &config, conversation(&scratch)).await;
         assert_eq!(code, Some(0), "{stderr}");
         assert_eq!(scratch.read("a.txt"), "one\nzwei\nthree\n");

@@ -37,6 +37,7 @@ async fn the_rust_client_gets_through_a_whole_conversation() {
     let (scratch, llm) = (Scratch::new(), Llm::start().await);
     let mut config = provider_config(&llm, Wire::OpenAi);
     config["permission"] = json!({"edit": "ask"});
+    config["windlass"] = json!({"file_time": false});
     let mut child = Command::new(binary())
         .arg("acp")
         .current_dir(&scratch.work)

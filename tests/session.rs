@@ -408,7 +408,7 @@ async fn a_plain_turn_looks_like_this_on_the_wire() {
 
 #[tokio::test]
 async fn an_edit_with_a_permission_looks_like_this_on_the_wire() {
-    let config = json!({"permission": {"edit": "ask"}});
+    let config = json!({"permission": {"edit": "ask"}, "windlass": {"file_time": false}});
     let agent = Agent::builder().config(config).spawn().await.initialized().await;
     let session = agent.new_session().await;
     agent.wait_update("available_commands_update").await;

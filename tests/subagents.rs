@@ -519,3 +519,28 @@ async fn what_two_levels_use_is_the_sessions_cost() {
     assert!((shown["cost"]["amount"].as_f64().unwrap() - cost).abs() < 1e-9, "{shown}");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_subagent_has_no_list_and_none_of_the_tools_kept_for_primary_agents() {
+    let config = json!({"experimental": {"primary_tools": ["glob", "write"]}});
+    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    // Models of OpenCode's older versions name the session, and some say more than they are asked.
+    let mut input = task("CHILD", "general");
+    input["session_id"] = json!("ses_unknown");
+    input["background"] = json!(false);
+    agent.llm.reply_to("go", Reply::call("call_1", "task", input));
+    agent.llm.reply_to("CHILD", Reply::text("found it"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let result = agent.llm.last_request().tool_result("call_1");
+    assert!(result.contains("found it"), "{result}");
+    let requests = agent.llm.requests();
+    let child = requests.iter().find(|request| !request.tools().contains(&"todowrite".to_owned())).unwrap();
+    for tool in ["todowrite", "todoread", "task", "glob", "write", "edit"] {
+        assert!(!child.tools().contains(&tool.to_owned()), "{tool}");
+        assert!(requests[0].tools().contains(&tool.to_owned()), "{tool}");
+    }
+    assert!(child.tools().contains(&"read".to_owned()));
+    agent.finish().await;
+}

@@ -18,6 +18,12 @@ async fn run(agent: &Agent, name: &str, arguments: Value) -> (Turn, String) {
     (turn, agent.llm.last_request().tool_result("call_1"))
 }
 
+/// The same after the model has read a file.
+async fn change(agent: &Agent, file: &str, name: &str, arguments: Value) -> (Turn, String) {
+    agent.llm.reply(Reply::call("call_0", "read", json!({"filePath": agent.scratch.path(file)})));
+    run(agent, name, arguments).await
+}
+
 #[tokio::test]
 async fn read_shows_numbered_lines_to_the_model_and_plain_text_to_the_user() {
     for wire in [Wire::OpenAi, Wire::Anthropic] {
@@ -69,7 +75,8 @@ async fn an_edit_shows_the_whole_file_before_and_after() {
     let agent = Agent::start().await;
     let path = agent.scratch.path("a.txt");
     let (turn, told) =
-        run(&agent, "edit", json!({"filePath": path, "oldString": "two", "newString": "zwei"})).await;
+        change(&agent, "a.txt", "edit", json!({"filePath": path, "oldString": "two", "newString": "zwei"}))
+            .await;
     assert_eq!(told, "Edit applied successfully.");
     assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\n");
     let call = turn.tool("call_1");
@@ -90,17 +97,19 @@ async fn an_edit_forgives_indentation_and_refuses_ambiguity() {
     let agent = Agent::start().await;
     agent.scratch.write("indent.txt", "fn x() {\n    body();\n}\n");
     let path = agent.scratch.path("indent.txt");
-    run(&agent, "edit", json!({"filePath": path, "oldString": "body();  ", "newString": "tail();"})).await;
+    let arguments = json!({"filePath": path, "oldString": "body();  ", "newString": "tail();"});
+    change(&agent, "indent.txt", "edit", arguments).await;
     assert!(agent.scratch.read("indent.txt").contains("tail();"));
     agent.scratch.write("twice.txt", "x\nx\n");
     let path = agent.scratch.path("twice.txt");
     let (turn, told) =
-        run(&agent, "edit", json!({"filePath": path, "oldString": "x", "newString": "y"})).await;
+        change(&agent, "twice.txt", "edit", json!({"filePath": path, "oldString": "x", "newString": "y"}))
+            .await;
     assert!(told.contains("Found multiple matches for oldString."), "{told}");
     assert_eq!(turn.tool("call_1")["status"], "failed");
     let path = agent.scratch.path("twice.txt");
     let arguments = json!({"filePath": path, "oldString": "x", "newString": "y", "replaceAll": true});
-    run(&agent, "edit", arguments).await;
+    change(&agent, "twice.txt", "edit", arguments).await;
     assert_eq!(agent.scratch.read("twice.txt"), "y\ny\n");
     agent.finish().await;
 }
@@ -120,8 +129,7 @@ async fn a_written_file_is_a_diff_from_nothing() {
 
 #[tokio::test]
 async fn only_a_file_that_was_read_is_changed() {
-    let config = json!({"windlass": {"file_time": true}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start().await;
     let session = agent.new_session().await;
     let path = agent.scratch.path("a.txt");
     let edit = |old: &str, new: &str| json!({"filePath": path, "oldString": old, "newString": new});
@@ -148,7 +156,7 @@ async fn several_edits_of_a_file_are_one_change() {
     let agent = Agent::start().await;
     let path = agent.scratch.path("a.txt");
     let edits = json!([{"oldString": "one", "newString": "eins"}, {"oldString": "two", "newString": "zwei"}]);
-    let (turn, told) = run(&agent, "multiedit", json!({"filePath": path, "edits": edits})).await;
+    let (turn, told) = change(&agent, "a.txt", "multiedit", json!({"filePath": path, "edits": edits})).await;
     assert_eq!(told, "Edit applied successfully.");
     assert_eq!(diff(&turn.tool("call_1"))["newText"], "eins\nzwei\nthree\n");
     assert_eq!(agent.scratch.read("a.txt"), "eins\nzwei\nthree\n");
@@ -161,7 +169,7 @@ async fn a_model_that_writes_patches_is_given_patches() {
     let agent = Agent::builder().config(config).spawn().await.initialized().await;
     let patch =
         "*** Begin Patch\n*** Update File: a.txt\n@@\n-two\n+zwei\n*** Add File: b.txt\n+new\n*** End Patch";
-    let (turn, told) = run(&agent, "apply_patch", json!({"patchText": patch})).await;
+    let (turn, told) = change(&agent, "a.txt", "apply_patch", json!({"patchText": patch})).await;
     assert_eq!(told, "Success. Updated the following files:\nM a.txt\nA b.txt");
     assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\n");
     assert_eq!(agent.scratch.read("b.txt"), "new\n");

@@ -64,6 +64,7 @@ pub struct Encoder {
 /// What the client has been shown of a session.
 struct Shown {
     cwd: PathBuf,
+    home: PathBuf,
     workspace: Arc<Workspace>,
     title: String,
     /// US dollars so far.
@@ -77,6 +78,12 @@ struct Shown {
     progress: HashMap<PartId, Progress>,
     /// The plan as it was shown last.
     todos: Vec<Todo>,
+}
+
+impl Shown {
+    fn place(&self) -> to_proto::Place<'_> {
+        to_proto::Place { cwd: &self.cwd, home: &self.home }
+    }
 }
 
 /// How far a part has come; it never goes back.
@@ -183,6 +190,7 @@ impl Encoder {
         let created = created.and_then(|index| self.created.remove(index));
         let shown = Shown {
             cwd: workspace.directory().to_owned(),
+            home: workspace.loaded().config.environment.home.clone(),
             workspace,
             title,
             cost,
@@ -534,7 +542,7 @@ impl Encoder {
         shown.progress.insert(part_id.clone(), progress);
         let is_new = before.is_none();
         if is_new {
-            let call = self.outputs.open(to_proto::tool_call(tool, &shown.cwd), tool, &shown.cwd);
+            let call = self.outputs.open(to_proto::tool_call(tool, shown.place()), tool, shown.place());
             send_tool_call(id, &call, out);
         } else if before == Some(progress) && self.outputs.more(id, part_id, tool, Instant::now(), out) {
             return;
@@ -547,14 +555,14 @@ impl Encoder {
         match progress {
             Progress::Pending => {}
             Progress::Running => {
-                let opened_in = (before == Some(Progress::Pending)).then_some(&*shown.cwd);
-                let update = to_proto::tool_call_update(tool, &shown.cwd);
+                let opened_in = (before == Some(Progress::Pending)).then_some(shown.place());
+                let update = to_proto::tool_call_update(tool, shown.place());
                 let update = self.outputs.begin(update, tool, opened_in);
                 send(id, SessionUpdate::ToolCallUpdate(update), out);
                 self.outputs.more(id, part_id, tool, Instant::now(), out);
             }
             Progress::Done => {
-                let update = to_proto::tool_call_update(tool, &shown.cwd);
+                let update = to_proto::tool_call_update(tool, shown.place());
                 self.outputs.end(id, part_id, tool, update, out);
             }
         }

@@ -1,5 +1,7 @@
 //! A prompt's content blocks to what the engine takes. Pure (facts: OpenCode §11.5).
 
+use std::path::PathBuf;
+
 use reqwest::Url;
 use windlass_protocol::{
     acp::schema::{Annotations, ContentBlock, EmbeddedResourceResource, Role},
@@ -39,7 +41,11 @@ pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>)
             }
             ContentBlock::Resource(resource) => match resource.resource {
                 EmbeddedResourceResource::TextResourceContents(text) => {
-                    parts.push(PromptPart::Document(format!("[{}]\n{}", place(&text.uri), text.text)));
+                    parts.push(PromptPart::Document {
+                        place: place(&text.uri),
+                        path: local_path(&text.uri),
+                        text: text.text,
+                    });
                 }
                 EmbeddedResourceResource::BlobResourceContents(blob) => {
                     let mime = blob.mime_type.unwrap_or_else(|| {
@@ -106,6 +112,12 @@ fn zed_path(uri: &str) -> Option<String> {
 fn media_type(url: &str) -> Option<&'static str> {
     let path = url.split(['?', '#']).next().unwrap_or(url);
     mime::of_path(path)
+}
+
+/// The file that a `file://` URI names as a whole; a fragment means a part of it.
+fn local_path(uri: &str) -> Option<PathBuf> {
+    let url = Url::parse(uri).ok().filter(|url| url.scheme() == "file" && url.fragment().is_none())?;
+    url.to_file_path().ok()
 }
 
 /// `path` or `path:line` of a `file://` URI with an `#L<n>` fragment; any other URI as it is.

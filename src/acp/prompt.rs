@@ -38,7 +38,7 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         tracing::warn!(session = %id, "{reason}");
     }
     let says_something = |part: &PromptPart| match part {
-        PromptPart::Text { text, .. } | PromptPart::Document(text) => !text.trim().is_empty(),
+        PromptPart::Text { text, .. } | PromptPart::Document { text, .. } => !text.trim().is_empty(),
         PromptPart::File(_) | PromptPart::Agent { .. } => true,
     };
     let wants_notices = call.connection.client().is_some_and(|client| client.notices);

@@ -1,10 +1,6 @@
 //! What commands print, as the client takes it: more bytes for a terminal of its own, else now and then the last lines.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -19,7 +15,10 @@ use windlass_protocol::{
     },
 };
 
-use super::{encoder::send, to_proto::LIVE_TAIL};
+use super::{
+    encoder::send,
+    to_proto::{LIVE_TAIL, Place},
+};
 use crate::base::text;
 
 /// How soon the last lines are shown again when all of them are new.
@@ -54,11 +53,11 @@ struct Waiting {
 
 impl Outputs {
     /// Gives a command's call its terminal.
-    pub fn open(&self, call: ToolCall, tool: &ToolPart, cwd: &Path) -> ToolCall {
+    pub fn open(&self, call: ToolCall, tool: &ToolPart, place: Place<'_>) -> ToolCall {
         if !self.is_terminal(tool) {
             return call;
         }
-        let info = json!({ "terminal_id": tool.call_id, "cwd": directory(tool, cwd) });
+        let info = json!({ "terminal_id": tool.call_id, "cwd": place.workdir(tool.state.input()) });
         call.content(vec![ToolCallContent::Terminal(Terminal::new(tool.call_id.clone()))])
             .meta(meta("terminal_info", info))
     }
@@ -69,12 +68,13 @@ impl Outputs {
         &self,
         mut update: ToolCallUpdate,
         tool: &ToolPart,
-        opened_in: Option<&Path>,
+        opened_in: Option<Place<'_>>,
     ) -> ToolCallUpdate {
         if is_printing(tool) {
             update.fields.content = None;
         }
-        let moved = opened_in.map(|cwd| (directory(tool, cwd), cwd)).filter(|(it, cwd)| it != cwd);
+        let moved = opened_in.map(|place| (place.workdir(tool.state.input()), place.cwd));
+        let moved = moved.filter(|(directory, cwd)| directory != cwd);
         if let Some((directory, _)) = moved.filter(|_| self.is_terminal(tool)) {
             let info = json!({ "terminal_id": tool.call_id, "cwd": directory });
             update = update.meta(meta("terminal_info", info));
@@ -220,12 +220,6 @@ fn printed(tool: &ToolPart) -> Option<(&str, usize)> {
 
 fn is_printing(tool: &ToolPart) -> bool {
     printed(tool).is_some()
-}
-
-/// Where the command runs.
-fn directory(tool: &ToolPart, cwd: &Path) -> PathBuf {
-    let workdir = tool.state.input().get("workdir").and_then(Value::as_str).filter(|it| !it.is_empty());
-    workdir.map_or_else(|| cwd.to_owned(), |workdir| cwd.join(workdir))
 }
 
 fn send_output(session_id: &SessionId, call_id: &str, data: &str, out: &mut Vec<u8>) {

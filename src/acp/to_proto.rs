@@ -1,6 +1,9 @@
 //! OpenCode's shapes to ACP's: tool calls, permission questions, plans, sessions. Pure.
 
-use std::{borrow::Cow, path::Path};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Map, Value, json};
 use windlass_protocol::{
@@ -21,9 +24,24 @@ use windlass_protocol::{
 };
 
 use crate::{
-    base::{clock, text},
+    base::{clock, home, text},
     engine,
 };
+
+/// Where the session works, for paths as a model writes them.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    pub cwd: &'a Path,
+    pub home: &'a Path,
+}
+
+impl Place<'_> {
+    /// Where a command's `workdir` is.
+    pub fn workdir(&self, input: &Value) -> PathBuf {
+        let workdir = input.get("workdir").and_then(Value::as_str).filter(|it| !it.is_empty());
+        workdir.map_or_else(|| self.cwd.to_owned(), |text| self.cwd.join(home::expand(self.home, text)))
+    }
+}
 
 /// Bytes of a running command's output that a client without terminals is shown; the whole comes when it ends.
 pub const LIVE_TAIL: usize = 4096;
@@ -137,20 +155,21 @@ fn locations(
     tool: &str,
     input: &Value,
     metadata: Option<&Map<String, Value>>,
-    cwd: &Path,
+    place: Place<'_>,
 ) -> Vec<ToolCallLocation> {
+    let cwd = place.cwd;
     if let Some(files) = metadata.and_then(files) {
         return files.iter().flat_map(|file| file_locations(file, cwd)).collect();
     }
     let path = match tool {
         "read" | "edit" | "write" | "multiedit" => input.get("filePath"),
         "grep" | "glob" | "list" => input.get("path"),
-        "bash" => input.get("workdir"),
+        "bash" => return vec![ToolCallLocation::new(place.workdir(input))],
         _ => return Vec::new(),
     };
     let path = match (path.and_then(Value::as_str), tool) {
         (Some(path), _) => cwd.join(path),
-        (None, "bash" | "grep" | "glob" | "list") => cwd.to_owned(),
+        (None, "grep" | "glob" | "list") => cwd.to_owned(),
         (None, _) => return Vec::new(),
     };
     let line = match tool {
@@ -195,7 +214,7 @@ fn file_locations(file: &Value, cwd: &Path) -> Vec<ToolCallLocation> {
 }
 
 /// What the client sees of a call for the first time.
-pub fn tool_call(part: &ToolPart, cwd: &Path) -> ToolCall {
+pub fn tool_call(part: &ToolPart, place: Place<'_>) -> ToolCall {
     let input = part.state.input();
     let title = match &part.state {
         ToolState::Completed { title, .. } => final_title(&part.tool, input, title),
@@ -207,12 +226,12 @@ pub fn tool_call(part: &ToolPart, cwd: &Path) -> ToolCall {
         .name(part.tool.clone())
         .kind(kind(&part.tool))
         .status(ToolCallStatus::Pending)
-        .locations(locations(&part.tool, input, None, cwd))
+        .locations(locations(&part.tool, input, None, place))
         .raw_input(input.clone())
 }
 
 /// What changed about a call the client knows.
-pub fn tool_call_update(part: &ToolPart, cwd: &Path) -> ToolCallUpdate {
+pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
     let input = part.state.input();
     let fields = ToolCallUpdateFields::new().kind(kind(&part.tool)).name(part.tool.clone());
     let fields = match &part.state {
@@ -226,19 +245,19 @@ pub fn tool_call_update(part: &ToolPart, cwd: &Path) -> ToolCallUpdate {
             fields
                 .status(ToolCallStatus::InProgress)
                 .title(label(&title))
-                .locations(locations(&part.tool, input, metadata.as_ref(), cwd))
+                .locations(locations(&part.tool, input, metadata.as_ref(), place))
                 .raw_input(input.clone())
                 .content(content)
         }
         ToolState::Completed { output, title: shown, metadata, attachments, .. } => {
             let title = final_title(&part.tool, input, shown);
             let mut content = vec![text_content(&shown_output(&part.tool, output, metadata))];
-            content.extend(diffs(metadata, cwd).into_iter().map(ToolCallContent::Diff));
+            content.extend(diffs(metadata, place.cwd).into_iter().map(ToolCallContent::Diff));
             content.extend(attachments.iter().flatten().filter_map(image));
             fields
                 .status(ToolCallStatus::Completed)
                 .title(label(&title))
-                .locations(locations(&part.tool, input, Some(metadata), cwd))
+                .locations(locations(&part.tool, input, Some(metadata), place))
                 .content(content)
                 .raw_output(raw_output(output, metadata, attachments.as_deref()))
         }
@@ -373,9 +392,16 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
             format!("repeat {patterns}, the {} time with the same input{what}", ordinal(times))
         }
         ("task", _) => match field("description") {
-            Some(description) => format!("{patterns}: {description}"),
+            Some(description) => match field("task_id") {
+                Some(task_id) => format!("{patterns}: {description} (goes on with {task_id})"),
+                None => format!("{patterns}: {description}"),
+            },
             None => patterns,
         },
+        ("todowrite", _) if is_own => {
+            let todos = metadata.get("todos").and_then(Value::as_array).map_or(0, Vec::len);
+            format!("replace the todo list by {todos} todo{}", if todos == 1 { "" } else { "s" })
+        }
         ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
         ("external_directory", None) => format!("outside the project: {patterns}"),
         (_, Some(exact)) => exact.to_owned(),
@@ -402,6 +428,7 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
     let content = match field("diff").or(field("prompt")) {
         _ if !content.is_empty() => Some(content),
         Some(text) => Some(vec![text_content(text::head(text, MAX_PATCH))]),
+        None if is_own => todo_lines(metadata).map(|text| vec![text_content(text::head(&text, MAX_PATCH))]),
         None => None,
     };
     let mut raw_input = if is_own { without_texts(metadata) } else { metadata.clone() };
@@ -436,6 +463,15 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         options.push(PermissionOption::new("reject_always", name, PermissionOptionKind::RejectAlways));
     }
     RequestPermissionRequest::new(root.shared(), ToolCallUpdate::new(call_id, fields), options)
+}
+
+/// The list that is to take the place of the present one, a line each.
+fn todo_lines(metadata: &Map<String, Value>) -> Option<String> {
+    let todos = metadata.get("todos")?.as_array()?.iter();
+    let word = |todo: &Value, key: &str| todo.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let lines = todos
+        .map(|it| format!("- [{}] {} ({})", word(it, "status"), word(it, "content"), word(it, "priority")));
+    Some(lines.collect::<Vec<_>>().join("\n"))
 }
 
 /// `3rd`, `4th`, `21st`.

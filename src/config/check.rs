@@ -25,7 +25,7 @@ const ANY: &str = "*";
 const COLORS: [&str; 7] = ["primary", "secondary", "accent", "success", "warning", "error", "info"];
 
 /// Keys that are understood and not acted on yet.
-const WITHOUT_EFFECT: [&[&str]; 22] = [
+const WITHOUT_EFFECT: [&[&str]; 21] = [
     &["logLevel"],
     &["server"],
     &["plugin"],
@@ -41,7 +41,6 @@ const WITHOUT_EFFECT: [&[&str]; 22] = [
     &["compaction", "prune"],
     &["enterprise"],
     &["experimental", "openTelemetry"],
-    &["experimental", "primary_tools"],
     &["experimental", "mcp_timeout"],
     &["experimental", "policies"],
     &["experimental", "hook"],

@@ -1,6 +1,9 @@
 //! Turns what a user attached into parts the model can read: named files are read, documents inlined (facts: OpenCode §6.1).
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures_util::future::BoxFuture;
@@ -44,7 +47,12 @@ pub async fn resolve(
             PromptPart::Text { text, is_synthetic, is_ignored } => {
                 kinds.push(text_part(text, is_synthetic, is_ignored));
             }
-            PromptPart::Document(text) => kinds.push(text_part(text, false, false)),
+            PromptPart::Document { place, path, text } => {
+                if let Some(path) = path {
+                    note_document(noted_files, path, &text).await;
+                }
+                kinds.push(text_part(document(&place, &text), false, false));
+            }
             PromptPart::File(file) => match local_path(&file.url) {
                 Some((path, range)) => {
                     kinds.extend(read_file(cx, &host, message_id, file, &path, range).await);
@@ -95,6 +103,26 @@ fn from_data(file: FilePart) -> Vec<PartKind> {
     vec![text_part(text, true, false), PartKind::File(file)]
 }
 
+/// How the model reads a document.
+fn document(place: &str, text: &str) -> String {
+    format!("[{place}]\n{text}")
+}
+
+/// Remembers that the model knows a file, when all of it stands in the prompt as it is on disk.
+async fn note_document(noted_files: &NotedFiles, path: PathBuf, text: &str) {
+    let text = text.to_owned();
+    let compare = move || {
+        let real = fs::canonicalize(path).ok()?;
+        // Taken before the text, so that a change in between is noticed later.
+        let metadata = fs::metadata(&real).ok().filter(|it| it.is_file() && it.len() == text.len() as u64)?;
+        let content = fs::read(&real).ok()?;
+        (content == text.as_bytes()).then(|| (real, FileStamp::of(&metadata).with_content(&content)))
+    };
+    if let Ok(Some((real, stamp))) = tokio::task::spawn_blocking(compare).await {
+        noted_files.insert(&real, stamp);
+    }
+}
+
 /// Lines of a file, counted from 1.
 struct Lines {
     start: u64,
@@ -107,7 +135,7 @@ pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
         PromptPart::Text { text, is_synthetic, is_ignored } => {
             Some(text_part(text.clone(), *is_synthetic, *is_ignored))
         }
-        PromptPart::Document(text) => Some(text_part(text.clone(), false, false)),
+        PromptPart::Document { place, text, .. } => Some(text_part(document(place, text), false, false)),
         PromptPart::File(_) | PromptPart::Agent { .. } => None,
     });
     texts.collect()
@@ -214,8 +242,12 @@ impl Host for UserGave<'_> {
         self.ask(ask)
     }
 
-    fn rules(&self) -> (Vec<Rule>, Vec<Rule>) {
-        (vec![rule("*", "*", Action::Allow)], Vec::new())
+    fn rules(&self) -> Vec<Rule> {
+        vec![rule("*", "*", Action::Allow)]
+    }
+
+    fn answers(&self) -> BoxFuture<'_, Vec<Rule>> {
+        Box::pin(std::future::ready(Vec::new()))
     }
 
     fn ask(&self, _ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {

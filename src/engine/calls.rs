@@ -116,8 +116,15 @@ impl Host for CallHost {
         Box::pin(self.asked(ask, true))
     }
 
-    fn rules(&self) -> (Vec<Rule>, Vec<Rule>) {
-        (self.rules.to_vec(), self.approvals.rules())
+    fn rules(&self) -> Vec<Rule> {
+        self.rules.to_vec()
+    }
+
+    fn answers(&self) -> BoxFuture<'_, Vec<Rule>> {
+        Box::pin(async {
+            self.approvals.sync().await;
+            self.approvals.rules()
+        })
     }
 
     fn progress(&self, title: Option<String>, metadata: Map<String, Value>) {
@@ -535,6 +542,7 @@ async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> R
 
 fn note_reports(state: &mut SessionState, reports: &Reports, journal: &mut Journal) {
     let changes = std::mem::take(&mut *lock(&reports.changes));
+    journal.noted_files(&state.info, &state.noted_files);
     if let Some(todos) = changes.todos {
         journal.todos(&state.info, &todos);
         state.todos = todos;

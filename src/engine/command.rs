@@ -144,7 +144,7 @@ fn split(directory: &Path, parts: &[PromptPart]) -> (String, Vec<PromptPart>) {
                 }
                 others.push(part.clone());
             }
-            PromptPart::Text { .. } | PromptPart::Document(_) | PromptPart::Agent { .. } => {
+            PromptPart::Text { .. } | PromptPart::Document { .. } | PromptPart::Agent { .. } => {
                 others.push(part.clone())
             }
         }
@@ -220,7 +220,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         }
     };
     parts.extend(others);
-    let is_file = |part: &PromptPart| matches!(part, PromptPart::File(_) | PromptPart::Document(_));
+    let is_file = |part: &PromptPart| matches!(part, PromptPart::File(_) | PromptPart::Document { .. });
     if text.trim().is_empty() && !parts.iter().any(is_file) {
         let text = format!(
             "/{} comes to an empty message, so the model was not asked. Type behind it what it is to say.",
@@ -244,6 +244,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
     for kind in kinds {
         state.push_part(kind, &mut journal);
     }
+    journal.noted_files(&state.info, &noted_files);
     commit(cx, &mut journal).await?;
     Ok(Begun::Prompt)
 }
@@ -312,7 +313,7 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], rules: &[R
 fn mentioned_agents(cx: &TurnCx<'_>, template: &str, others: &[PromptPart]) -> Vec<PromptPart> {
     let name = |part: &PromptPart| match part {
         PromptPart::Agent { name } => Some(name.clone()),
-        PromptPart::Text { .. } | PromptPart::File(_) | PromptPart::Document(_) => None,
+        PromptPart::Text { .. } | PromptPart::File(_) | PromptPart::Document { .. } => None,
     };
     let known: Vec<String> = others.iter().filter_map(name).collect();
     let pieces = template::expand(template, "");

@@ -77,7 +77,7 @@ pub async fn inspect(
     let new = NewSession { directory: directory.to_owned(), ..NewSession::default() };
     let mut info = super::new_info(new, &loaded.config.worktree, project::GLOBAL.to_owned());
     if agent.mode == AgentMode::Subagent {
-        info.permission = Some(subtask::inherited(&[], &agent));
+        info.permission = Some(subtask::inherited(&[], &agent, &loaded.config));
     }
     // The session is stored nowhere, and nothing is ever put into its inbox.
     let (inbox, _) = mpsc::channel(1);

@@ -57,6 +57,11 @@ pub async fn settle(cx: &SessionCx, state: &mut SessionState) -> Result<(), Engi
     let mut journal = Journal::default();
     state.info.revert = None;
     journal.session(&state.info);
+    let since = state.history.iter().find(|message| hidden.contains(message.info.id()));
+    if let Some(since) = since.map(|message| created(&message.info)) {
+        // What was read or written in what is gone, the model does not know any more.
+        journal.forget_noted_files(&state.info, &state.noted_files, since);
+    }
     for id in &hidden {
         journal.remove(&state.info, id);
     }
@@ -69,6 +74,14 @@ pub fn without_undone(info: &Session, mut messages: Vec<MessageWithParts>) -> Ve
     let hidden: HashSet<MessageId> = hidden(info, &messages).cloned().collect();
     messages.retain(|message| !hidden.contains(message.info.id()));
     messages
+}
+
+/// When a message began, in milliseconds since the epoch.
+pub fn created(message: &Message) -> i64 {
+    match message {
+        Message::User(user) => user.time.created,
+        Message::Assistant(answer) => answer.time.created,
+    }
 }
 
 /// Whether the message is between the daemon and the user alone: a command that the daemon answered, or its answer.

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     panic::AssertUnwindSafe,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -93,7 +94,13 @@ pub enum PromptPart {
         name: String,
     },
     /// Text of something that was attached, rather than what the user typed.
-    Document(String),
+    Document {
+        /// What it is, for the model.
+        place: String,
+        /// The file it is the whole of, as far as the client says so.
+        path: Option<PathBuf>,
+        text: String,
+    },
 }
 
 /// How a turn ended.

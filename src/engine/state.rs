@@ -1,7 +1,7 @@
 //! A session as its task holds it, and the journal through which every change is stored and then shown.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -18,7 +18,7 @@ use super::EngineError;
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
-    storage::{Storage, StoredSession, Write},
+    storage::{NotedFile, Storage, StoredSession, Write},
     tool::{AgentSwitch, FileStamp},
 };
 
@@ -32,7 +32,7 @@ pub struct SessionState {
     pub info: Session,
     pub history: Vec<MessageWithParts>,
     pub todos: Vec<Todo>,
-    /// Shared with the calls of a step. A new process begins without, so files are read again.
+    /// Shared with the calls of a step, and stored: what the model read once it knows for good.
     pub noted_files: NotedFiles,
     /// Who answers once the running step is over, when a tool had the user choose.
     pub switch: Option<AgentSwitch>,
@@ -40,15 +40,47 @@ pub struct SessionState {
 
 /// The files the model knows, and how they were when it learnt of them.
 #[derive(Debug, Clone, Default)]
-pub struct NotedFiles(Arc<Mutex<HashMap<PathBuf, FileStamp>>>);
+pub struct NotedFiles(Arc<Mutex<Noted>>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    stamps: HashMap<PathBuf, FileStamp>,
+    unsaved: BTreeSet<PathBuf>,
+}
 
 impl NotedFiles {
-    pub fn get(&self, path: &Path) -> Option<FileStamp> {
-        lock(&self.0).get(path).copied()
+    /// What was stored; what a newer version wrote and this one cannot read has to be read again.
+    fn from_stored(files: Vec<NotedFile>) -> Self {
+        let stamp = |file: NotedFile| Some((file.path, serde_json::from_value(file.stamp).ok()?));
+        let stamps = files.into_iter().filter_map(stamp).collect();
+        Self(Arc::new(Mutex::new(Noted { stamps, unsaved: BTreeSet::new() })))
     }
 
+    pub fn get(&self, path: &Path) -> Option<FileStamp> {
+        lock(&self.0).stamps.get(path).copied()
+    }
+
+    /// Adds a file; [`Journal::noted_files`] stores it.
     pub fn insert(&self, path: &Path, stamp: FileStamp) {
-        lock(&self.0).insert(path.to_owned(), stamp);
+        let mut noted = lock(&self.0);
+        noted.stamps.insert(path.to_owned(), stamp);
+        noted.unsaved.insert(path.to_owned());
+    }
+
+    fn forget(&self, since: i64) {
+        let mut noted = lock(&self.0);
+        noted.stamps.retain(|_, stamp| stamp.noted_ms < since);
+    }
+
+    /// What was added and is not stored yet; from now on it counts as stored.
+    fn take_unsaved(&self) -> Vec<(PathBuf, FileStamp)> {
+        let mut noted = lock(&self.0);
+        let unsaved = std::mem::take(&mut noted.unsaved);
+        let with_stamp = |path: PathBuf| {
+            let stamp = *noted.stamps.get(&path)?;
+            Some((path, stamp))
+        };
+        unsaved.into_iter().filter_map(with_stamp).collect()
     }
 }
 
@@ -150,6 +182,22 @@ impl Journal {
         self.events.push(EventPayload::TodoUpdated { session_id: info.id.clone(), todos: todos.to_vec() });
     }
 
+    /// Stores the files that the model has learnt of since.
+    pub fn noted_files(&mut self, info: &Session, noted_files: &NotedFiles) {
+        for (path, stamp) in noted_files.take_unsaved() {
+            // A stamp that cannot be written costs another reading, nothing else.
+            let Ok(data) = serde_json::to_value(stamp) else { continue };
+            let file = NotedFile { path, noted: stamp.noted_ms, stamp: data };
+            self.writes.push(Write::NotedFile { session_id: info.id.clone(), file });
+        }
+    }
+
+    /// Forgets the files that the model learnt of from that moment on.
+    pub fn forget_noted_files(&mut self, info: &Session, noted_files: &NotedFiles, since: i64) {
+        noted_files.forget(since);
+        self.writes.push(Write::ForgetNotedFiles { session_id: info.id.clone(), since });
+    }
+
     pub fn status(&mut self, info: &Session, status: SessionStatus) {
         let is_idle = status == SessionStatus::Idle;
         self.events.push(EventPayload::SessionStatus { session_id: info.id.clone(), status });
@@ -169,8 +217,9 @@ impl SessionState {
     pub fn from_stored(mut stored: StoredSession) -> (Self, Journal) {
         let mut journal = Journal::default();
         repair(&mut stored, &mut journal);
-        let StoredSession { info, messages, todos } = stored;
-        (Self { info, history: messages, todos, noted_files: NotedFiles::default(), switch: None }, journal)
+        let StoredSession { info, messages, todos, noted_files } = stored;
+        let noted_files = NotedFiles::from_stored(noted_files);
+        (Self { info, history: messages, todos, noted_files, switch: None }, journal)
     }
 
     /// Notes that the session changed now.

@@ -23,10 +23,11 @@ use super::{
 };
 use crate::{
     base::{clock, ids},
+    config::{Config, rules::rule},
     library::Agent,
     mcp, permission,
     storage::{StorageError, Write},
-    tool::{Subtask, ToolError, ToolOutput},
+    tool::{Subtask, ToolError, ToolOutput, permission_name},
 };
 
 /// How deep subagents may start subagents, unless `subagent_depth` says otherwise.
@@ -213,7 +214,7 @@ async fn open(
         EventPayload::SessionCreated
     } else {
         // What the parent may not do today counts, not what it might not when the task began.
-        info.permission = Some(inherited(&parent.rules, agent));
+        info.permission = Some(inherited(&parent.rules, agent, &parent.loaded.config));
         engine.storage().apply(vec![Write::Session(Box::new(info.clone()))]).await.map_err(stored)?;
         EventPayload::SessionUpdated
     };
@@ -248,7 +249,7 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
         cost: 0.0,
         tokens: Tokens::default(),
         summary: None,
-        permission: Some(inherited(&parent.rules, agent)),
+        permission: Some(inherited(&parent.rules, agent, &parent.loaded.config)),
         // Those of its parent are found there.
         limits: Vec::new(),
         revert: None,
@@ -257,19 +258,24 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
     }
 }
 
-/// What the parent may not do, its child may not either; lists and further subagents only where its agent says so.
-pub fn inherited(parent: &[Rule], agent: &Agent) -> Vec<Rule> {
+/// What the parent may not do, its child may not either; lists and further subagents only where its agent says so, and
+/// never what the configuration keeps for the user's own agents.
+pub fn inherited(parent: &[Rule], agent: &Agent, config: &Config) -> Vec<Rule> {
     let holds = |rule: &Rule| permission::evaluate(&rule.permission, &rule.pattern, parent) == rule.action;
     let limits = parent.iter().filter(|rule| {
         let is_deny = rule.action == Action::Deny && rule.permission != "*";
         (is_deny || rule.permission == "external_directory") && holds(rule)
     });
     let mut rules: Vec<Rule> = limits.cloned().collect();
-    for name in ["todowrite", "task"] {
+    let deny = |name: &str| rule(name, "*", Action::Deny);
+    for name in ["todowrite", "todoread", "task"] {
         if !agent.permission.iter().any(|rule| rule.permission == name) {
-            rules.push(Rule { permission: name.to_owned(), pattern: "*".to_owned(), action: Action::Deny });
+            rules.push(deny(name));
         }
     }
+    let primary = config.raw.get("experimental").and_then(|it| it.get("primary_tools"));
+    let primary = primary.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    rules.extend(primary.map(|tool| deny(permission_name(tool))));
     rules
 }
 

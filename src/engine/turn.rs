@@ -266,6 +266,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     for kind in kinds {
         state.push_part(kind, &mut journal);
     }
+    journal.noted_files(&state.info, &noted_files);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 

@@ -155,7 +155,7 @@ fn built_in(config: &Config, readable: &[Rule]) -> Vec<Agent> {
                 include_str!("prompts/explore.txt"),
             ),
             "Searches the code base quickly: finds files by name, code by content, and answers how something works. \
-             Say how thorough it shall be: quick, medium or very thorough. It cannot change anything.",
+             Say how thorough it shall be: quick, medium or very thorough. It is given no tool for editing; its shell commands go by the rules for `bash`.",
         ),
         Agent { temperature: Some(0.5), ..internal("title", include_str!("prompts/title.txt")) },
         internal("summary", include_str!("prompts/summary.txt")),
@@ -286,14 +286,19 @@ fn readable(skills: &[Skill], config: &Config) -> Vec<Rule> {
     outside.map(|it| rule("external_directory", &format!("{}/*", it.display()), Action::Allow)).collect()
 }
 
-/// Cut tool outputs stay readable under `external_directory: deny`, unless that very directory is denied.
+/// Cut tool outputs stay readable whatever the rules say of files, unless they deny that very directory.
 fn keep_tool_output_readable(agent: &mut Agent, config: &Config) {
     let pattern = format!("{}/*", config.paths.tool_output().display());
-    let is_denied = agent.permission.iter().any(|rule| {
-        rule.permission == "external_directory" && rule.pattern == pattern && rule.action == Action::Deny
-    });
-    if !is_denied {
-        agent.permission.push(rule("external_directory", &pattern, Action::Allow));
+    for permission in ["external_directory", "read"] {
+        let is_denied = agent.permission.iter().any(|rule| {
+            rule.permission == permission && rule.pattern == pattern && rule.action == Action::Deny
+        });
+        // Who may do nothing but what is named has no use for a file of an output.
+        let deciding = deciding(permission, &pattern, agent.permission.iter());
+        let is_outside = deciding.is_some_and(|rule| rule.permission == "*" && rule.action == Action::Deny);
+        if !is_denied && (permission == "external_directory" || !is_outside) {
+            agent.permission.push(rule(permission, &pattern, Action::Allow));
+        }
     }
 }
 

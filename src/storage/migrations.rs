@@ -35,6 +35,11 @@ const STEPS: &[&str] = &[
         seq INTEGER PRIMARY KEY, project TEXT NOT NULL, permission TEXT NOT NULL, pattern TEXT NOT NULL,
         action TEXT NOT NULL, created INTEGER NOT NULL, UNIQUE (project, permission, pattern));
 ",
+    "
+    CREATE TABLE noted_file (
+        session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE, path BLOB NOT NULL,
+        noted INTEGER NOT NULL, data TEXT NOT NULL, PRIMARY KEY (session_id, path)) WITHOUT ROWID;
+",
 ];
 
 /// Brings the schema up to date; several processes may try at once.

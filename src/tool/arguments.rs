@@ -35,12 +35,16 @@ pub fn arguments<T: DeserializeOwned>(tool: &str, input: Value) -> Result<T, Too
     let mut issues = Vec::new();
     find_issues(&input, schema, "", &mut issues);
     serde_json::from_value(input).map_err(|error| {
-        let issues = if issues.is_empty() { error.to_string() } else { issues.join("; ") };
-        ToolError::Model(format!(
-            "The {tool} tool was called with invalid arguments: {issues}.\nPlease rewrite the input so it satisfies the expected schema.\nExpected schema: {}",
-            brief(schema.clone())
-        ))
+        invalid(tool, &if issues.is_empty() { error.to_string() } else { issues.join("; ") })
     })
+}
+
+/// What the model is told of arguments that do not fit.
+pub fn invalid(tool: &str, issues: &str) -> ToolError {
+    ToolError::Model(format!(
+        "The {tool} tool was called with invalid arguments: {issues}.\nPlease rewrite the input so it satisfies the expected schema.\nExpected schema: {}",
+        brief(schema(tool).clone())
+    ))
 }
 
 /// What does not fit the schema, each with its place, such as `todos.0.content`.
@@ -61,6 +65,7 @@ fn find_issues(value: &Value, schema: &Value, place: &str, issues: &mut Vec<Stri
         let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
         issues.push(format!("`{place}` must be one of {}, but is {}", choices.join(", "), shown(value)));
     }
+    find_range_issues(value, schema, place, issues);
     match value {
         Value::Array(items) => {
             let Some(schema) = schema.get("items") else { return };
@@ -82,6 +87,17 @@ fn find_issues(value: &Value, schema: &Value, place: &str, issues: &mut Vec<Stri
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn find_range_issues(value: &Value, schema: &Value, place: &str, issues: &mut Vec<String>) {
+    let Some(number) = value.as_f64() else { return };
+    let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
+    if let Some(least) = bound("minimum").filter(|least| number < *least) {
+        issues.push(format!("`{place}` must be at least {least}, but is {value}"));
+    }
+    if let Some(most) = bound("maximum").filter(|most| number > *most) {
+        issues.push(format!("`{place}` must be at most {most}, but is {value}"));
     }
 }
 

@@ -26,10 +26,13 @@ use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking, object,
-    path::{self, Roots, display},
+    path::{self, Roots, Target, display},
 };
 use crate::{
-    base::process::{Child, Spawn, spawn},
+    base::{
+        home,
+        process::{Child, Spawn, spawn},
+    },
     config::Config,
     permission::{
         Ask,
@@ -57,8 +60,8 @@ pub struct Args {
     /// The command line, run by a shell.
     pub command: String,
     /// Milliseconds after which the command is ended (default 120000).
-    #[schemars(extend("exclusiveMinimum" = 0))]
-    pub timeout: Option<i64>,
+    #[schemars(extend("minimum" = 0))]
+    pub timeout: Option<f64>,
     /// The directory to run in; use this instead of `cd`. Leave it out for the working directory.
     pub workdir: Option<String>,
     /// What the command does, in five to ten words.
@@ -69,28 +72,27 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let args: Args = arguments("bash", input)?;
     let timeout_ms = match args.timeout {
         None => default_timeout_ms(cx.config),
-        Some(given) => match u64::try_from(given) {
-            Ok(given) if given > 0 => given,
-            Ok(_) | Err(_) => {
-                return Err(ToolError::Model(format!(
-                    "Invalid timeout value: {given}. Timeout must be a positive number."
-                )));
-            }
-        },
+        // Parts of a millisecond are nothing to wait for; what is beyond every clock is cut by the cast.
+        Some(given) if given >= 0.0 => given.ceil() as u64,
+        Some(given) => {
+            return Err(ToolError::Model(format!(
+                "Invalid timeout value: {given}. Timeout must be a positive number."
+            )));
+        }
     };
     if args.command.trim().is_empty() {
         return Err(ToolError::Model("command is required".to_owned()));
     }
     let workdir = args.workdir.as_deref().filter(|it| !it.is_empty()).unwrap_or(".");
-    let workdir = path::absolute(cx.directory(), &path::expand_home(&cx.config.environment.home, workdir));
-    let judged = path::judged(cx, &workdir).await?;
-    for (ask, is_any) in asks(cx.config, &args.command, &workdir).await? {
+    let workdir = path::absolute(cx.directory(), &home::expand(&cx.config.environment.home, workdir));
+    let Needs { asks, targets } = needs(cx.config, &args.command, &workdir).await?;
+    for (ask, is_any) in asks {
         match is_any {
             true => cx.host.ask_any(ask).await?,
             false => cx.host.ask(ask).await?,
         }
     }
-    path::unmoved(cx, &judged).await?;
+    path::all_unmoved(cx.config, targets).await?;
     if !tokio::fs::metadata(&workdir).await.is_ok_and(|it| it.is_dir()) {
         return Err(ToolError::Model(format!("workdir is not a directory: {}", workdir.display())));
     }
@@ -133,7 +135,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let (exit, status) = match ending {
         Ending::Exited(status) => (status.and_then(|it| it.code()), status),
         Ending::TimedOut(status) => (None, status),
-        Ending::Aborted => return Err(ToolError::Cancelled { partial: Some(text) }),
+        Ending::Aborted => (None, None),
     };
     let mut metadata =
         object(json!({ "output": metadata_output, "exit": exit, "truncated": finished.is_truncated }));
@@ -142,6 +144,11 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     if let Some(path) = finished.saved {
         metadata.insert("outputPath".to_owned(), Value::String(display(&path)));
+    }
+    if matches!(ending, Ending::Aborted) {
+        // Shown as a call that failed, with all that is known of one that ended (facts: OpenCode §5.1).
+        cx.host.progress(None, metadata);
+        return Err(ToolError::Cancelled { partial: Some(text) });
     }
     Ok(ToolOutput { title: args.command, output: text, metadata, attachments: Vec::new() })
 }
@@ -162,7 +169,7 @@ fn signal_name(number: i32) -> String {
 /// The configured shell, else the user's own unless its language is another, else bash, else `/bin/sh`.
 pub fn shell(config: &Config) -> OsString {
     if let Some(shell) = config.shell.as_deref().filter(|it| !it.is_empty()) {
-        return path::expand_home(&config.environment.home, shell).into();
+        return home::expand(&config.environment.home, shell).into();
     }
     let own = config.environment.get("SHELL").map(Path::new);
     let is_other = |shell: &Path| shell.file_name().is_none_or(|name| name == "fish" || name == "nu");
@@ -179,16 +186,26 @@ pub fn default_timeout_ms(config: &Config) -> u64 {
     given.and_then(|text| text.parse().ok()).filter(|ms| *ms > 0).unwrap_or(DEFAULT_TIMEOUT_MS)
 }
 
-/// What a command line has to be asked for, in order: the directories outside the project, then its commands. Those
-/// that may turn out to be anything are marked.
-pub async fn asks(config: &Config, command: &str, workdir: &Path) -> Result<Vec<(Ask, bool)>, ToolError> {
+/// What a command line needs before it may run.
+pub struct Needs {
+    /// What has to be asked for, in order: the directories outside the project, then its commands. Those that may turn
+    /// out to be anything are marked.
+    pub asks: Vec<(Ask, bool)>,
+    /// Where it runs and what it names, as it led when it was judged: [`path::all_unmoved`] looks once more.
+    pub(crate) targets: Vec<Target>,
+}
+
+/// What a command line needs before it may run.
+pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Needs, ToolError> {
     if let Some(reason) = refusal(command) {
         return Err(ToolError::Model(reason));
     }
     let analysis = analyse(command);
     let mut asks = Vec::new();
     let named: Vec<String> = analysis.paths.into_iter().map(|path| path.text).collect();
-    let outside = outside_directories(config, workdir, &named).await?;
+    let Named { targets, homes } = judge_named(config, workdir, &named).await?;
+    let outside = targets.iter().filter(|it| !it.is_inside).map(Target::directory).chain(homes);
+    let outside: BTreeSet<PathBuf> = outside.collect();
     if !outside.is_empty() {
         let directories: Vec<String> = outside.iter().map(|it| display(it)).collect();
         let patterns: Vec<String> = outside.iter().map(|it| display(&it.join("*"))).collect();
@@ -202,7 +219,7 @@ pub async fn asks(config: &Config, command: &str, workdir: &Path) -> Result<Vec<
     let (mut patterns, mut always) = (analysis.patterns, analysis.always);
     if patterns.is_empty() {
         if is_plain_cd(command) {
-            return Ok(asks);
+            return Ok(Needs { asks, targets });
         }
         // Redirections and assignments alone are no commands, yet they do things.
         patterns.push(command.to_owned());
@@ -211,7 +228,7 @@ pub async fn asks(config: &Config, command: &str, workdir: &Path) -> Result<Vec<
     let metadata = described(config, command, workdir);
     let ask = Ask { permission: "bash".to_owned(), patterns, always, metadata };
     asks.push((ask, analysis.is_unknowable));
-    Ok(asks)
+    Ok(Needs { asks, targets })
 }
 
 /// What the user is shown: the command, and where it runs when that is elsewhere.
@@ -230,26 +247,28 @@ fn is_plain_cd(command: &str) -> bool {
     matches!(name, "cd" | "chdir" | "pushd" | "popd") && !has_more
 }
 
-/// Directories outside the project that the command runs in or names.
-async fn outside_directories(
-    config: &Config,
-    workdir: &Path,
-    named: &[String],
-) -> Result<BTreeSet<PathBuf>, ToolError> {
+/// Where a command runs and what it names.
+struct Named {
+    targets: Vec<Target>,
+    /// Of other users: not ours, wherever they are.
+    homes: Vec<PathBuf>,
+}
+
+async fn judge_named(config: &Config, workdir: &Path, named: &[String]) -> Result<Named, ToolError> {
     let mut paths = vec![workdir.to_owned()];
     let mut homes = Vec::new();
     for text in named.iter().filter(|text| !is_pseudo_file(text)) {
-        let expanded = path::expand_home(&config.environment.home, text);
+        let expanded = home::expand(&config.environment.home, text);
         match expanded.strip_prefix('~') {
-            // Another user's home (or what else the shell makes of `~x`): not ours, wherever it is.
+            // Another user's home, or what else the shell makes of `~x`.
             Some(_) => homes.extend(text.split('/').next().map(PathBuf::from)),
             None => paths.push(path::absolute(workdir, &expanded)),
         }
     }
     let roots = Roots::new(config);
     blocking(move || {
-        let outside = paths.into_iter().map(|path| path::judge(&roots, path)).filter(|it| !it.is_inside);
-        Ok(outside.map(|target| target.directory()).chain(homes).collect())
+        let targets = paths.into_iter().map(|path| path::judge(&roots, path)).collect();
+        Ok(Named { targets, homes })
     })
     .await
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
-    arguments::arguments,
+    arguments::{arguments, invalid},
     object,
     web::{self, Request, Service},
 };
@@ -32,9 +32,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let args: Args = arguments("codesearch", input)?;
     let n_tokens = args.tokens_num.unwrap_or(DEFAULT_TOKENS);
     if !(1000..=50_000).contains(&n_tokens) {
-        return Err(ToolError::Model(format!(
-            "The codesearch tool was called with invalid arguments: tokensNum is {n_tokens}, it must be from 1000 to 50000.\nPlease rewrite the input so it satisfies the expected schema."
-        )));
+        return Err(invalid(
+            "codesearch",
+            &format!("tokensNum is {n_tokens}, it must be from 1000 to 50000"),
+        ));
     }
     let arguments = json!({ "query": args.query, "tokensNum": n_tokens });
     cx.host

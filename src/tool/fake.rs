@@ -78,8 +78,12 @@ impl Host for FakeHost {
         self.ask(ask)
     }
 
-    fn rules(&self) -> (Vec<Rule>, Vec<Rule>) {
-        (self.rules.clone(), Vec::new())
+    fn rules(&self) -> Vec<Rule> {
+        self.rules.clone()
+    }
+
+    fn answers(&self) -> BoxFuture<'_, Vec<Rule>> {
+        Box::pin(async { Vec::new() })
     }
 
     fn progress(&self, _title: Option<String>, metadata: Map<String, Value>) {
@@ -294,4 +298,24 @@ impl Project {
 /// An ask's permission with one pattern.
 pub(crate) fn one(permission: &str, pattern: impl Into<String>) -> (String, Vec<String>) {
     (permission.to_owned(), vec![pattern.into()])
+}
+
+/// Numbers that look random and are the same in every run.
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    pub(crate) fn new() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).expect("fits") % bound
+    }
+
+    pub(crate) fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len())]
+    }
 }

@@ -17,7 +17,8 @@ use super::{
     arguments::arguments,
     blocking, object,
     path::{self, Target, one_line},
-    walk::{self, StopOnDrop, Walk},
+    truncate,
+    walk::{self, StopOnDrop, Unread, Walk},
 };
 use crate::{base::lock::lock, permission::Ask};
 
@@ -57,7 +58,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let stop = StopOnDrop::default();
     let stopped = stop.flag();
     let search = blocking(move || find(&target, &pattern, &stopped));
-    let (files, is_truncated) = tokio::select! {
+    let Found { files, is_truncated, unread } = tokio::select! {
         found = search => found?,
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
     };
@@ -70,10 +71,11 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             "\n(Results are truncated: showing first {LIMIT} results. Consider using a more specific path or pattern.)"
         ));
     }
+    let output = output.join("\n") + &unread;
     Ok(ToolOutput {
         title: args.pattern,
-        output: output.join("\n"),
-        metadata: object(json!({ "count": files.len(), "truncated": is_truncated })),
+        metadata: truncate::marked(cx, json!({ "count": files.len() }), is_truncated, &output),
+        output,
         attachments: Vec::new(),
     })
 }
@@ -92,8 +94,16 @@ fn split_absolute(args: &Args) -> (Option<&str>, &str) {
     }
 }
 
-/// The first files in path order, and whether there are more.
-fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<(Vec<PathBuf>, bool), ToolError> {
+struct Found {
+    /// The first in path order.
+    files: Vec<PathBuf>,
+    /// There are more.
+    is_truncated: bool,
+    /// What could not be looked at, for the model.
+    unread: String,
+}
+
+fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<Found, ToolError> {
     let root = target.path.as_path();
     if !target.is_directory {
         let message = match root.exists() {
@@ -104,7 +114,8 @@ fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<(Vec<Pat
     }
     let matcher = walk::matcher(root, &[pattern])?;
     let is_hidden_included = pattern.split(['/', '{', ',']).any(|name| name.starts_with('.') && name != ".");
-    let walk = Walk { root, is_hidden_included, excluded: &Override::empty() };
+    let unread = Unread::default();
+    let walk = Walk { root, unread: &unread, is_hidden_included, excluded: &Override::empty() };
     let found = Mutex::new(BinaryHeap::new());
     let is_early = |path: &Path| is_early(&lock(&found), path);
     walk::files(&walk, stopped, is_early, || {
@@ -119,7 +130,10 @@ fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<(Vec<Pat
     let mut files = found.into_inner().unwrap_or_else(PoisonError::into_inner).into_sorted_vec();
     let is_truncated = files.len() > LIMIT;
     files.truncate(LIMIT);
-    Ok((files, is_truncated))
+    if let Some(last) = files.last().filter(|_| is_truncated) {
+        unread.forget_behind(last);
+    }
+    Ok(Found { files, is_truncated, unread: unread.note() })
 }
 
 /// Whether the path, or one below it, could be among the first.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
@@ -24,7 +25,7 @@ use super::{
     arguments::arguments,
     blocking, object,
     path::{self, Roots, Secrets, Target, display, one_line},
-    walk::{self, StopOnDrop, Walk},
+    walk::{self, StopOnDrop, Unread, Walk},
 };
 use crate::{
     base::lock::lock,
@@ -32,8 +33,6 @@ use crate::{
 };
 
 const LIMIT: usize = 100;
-/// Files that were not searched are named up to this number.
-const MAX_NAMED: usize = 10;
 const MAX_LINE_CHARS: usize = 2000;
 /// How long the first files are searched in order before several threads take the rest: what matches often is found by
 /// then.
@@ -79,7 +78,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let stop = StopOnDrop::default();
     let stopped = stop.flag();
     let roots = Roots::new(cx.config);
-    let (rules, answers) = cx.host.rules();
+    let (rules, answers) = (cx.host.rules(), cx.host.answers().await);
     let searching = blocking(move || {
         let guard = Guard::new(&target, &roots, rules, answers);
         search(&target, &args, &guard, &stopped)
@@ -89,9 +88,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
     };
     let (mut output, n_shown) = show(&found, cx.config.tool_output.max_bytes);
-    if !found.withheld.is_empty() {
-        output.push_str(&withheld_note(&found.withheld));
-    }
+    output.push_str(&notes(&found));
     let is_truncated = found.n_matches > n_shown;
     Ok(ToolOutput {
         title,
@@ -156,6 +153,9 @@ struct Found {
     n_matches: usize,
     /// Files that were left out because reading them is not allowed unasked.
     withheld: BTreeSet<PathBuf>,
+    /// Files with lines longer than [`MAX_LINE_BYTES`]: not searched, or not to their end.
+    too_wide: BTreeSet<PathBuf>,
+    unread: Unread,
 }
 
 struct Match {
@@ -178,6 +178,22 @@ impl Found {
     fn forget_late(&mut self) {
         if let Some((last, _)) = self.files.last_key_value().filter(|_| self.is_full()) {
             self.withheld.retain(|path| path < last);
+            self.too_wide.retain(|path| path < last);
+            self.unread.forget_behind(last);
+        }
+    }
+
+    /// Takes what came of one file.
+    fn add(&mut self, path: &Path, searched: Searched) {
+        match searched.failure {
+            Some(Failure::TooWide) => _ = self.too_wide.insert(path.to_owned()),
+            Some(Failure::Unread(error)) if error.kind() != io::ErrorKind::NotFound => {
+                self.unread.insert(path)
+            }
+            Some(Failure::Unread(_)) | None => {}
+        }
+        if !searched.matches.is_empty() {
+            self.insert(path, searched.matches);
         }
     }
 
@@ -220,14 +236,16 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
             lock().withheld.insert(root.to_owned());
             return Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
-        let matches = search_file(&mut searcher(BinaryDetection::convert(0)), &regex, root, stopped);
-        if !matches.is_empty() {
-            lock().insert(root, matches);
+        let searched = search_file(&mut searcher(BinaryDetection::convert(0)), &regex, root, stopped);
+        if let Some(Failure::Unread(error)) = &searched.failure {
+            return Err(ToolError::Model(format!("Cannot read {}: {error}", root.display())));
         }
+        lock().add(root, searched);
     } else {
         let included: Vec<&str> = args.include.as_deref().filter(|it| !it.is_empty()).into_iter().collect();
         let included = walk::matcher(root, &included)?;
-        let walk = Walk { root, is_hidden_included: true, excluded: &Override::empty() };
+        let unread = Unread::default();
+        let walk = Walk { root, unread: &unread, is_hidden_included: true, excluded: &Override::empty() };
         let make_visitor = || {
             let mut searcher = searcher(BinaryDetection::quit(0));
             let (regex, included) = (&regex, &included);
@@ -239,10 +257,8 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
                     lock().withheld.insert(path.to_owned());
                     return;
                 }
-                let matches = search_file(&mut searcher, regex, path, stopped);
-                if !matches.is_empty() {
-                    lock().insert(path, matches);
-                }
+                let searched = search_file(&mut searcher, regex, path, stopped);
+                lock().add(path, searched);
             }
         };
         let mut visit = make_visitor();
@@ -262,6 +278,7 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
                 }
             });
         }
+        lock().unread.append(&unread);
     }
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.forget_late();
@@ -276,22 +293,33 @@ fn searcher(binary_detection: BinaryDetection) -> Searcher {
         .build()
 }
 
-/// The first matches of one file; none when it cannot be read.
-fn search_file(
-    searcher: &mut Searcher,
-    regex: &RegexMatcher,
-    path: &Path,
-    stopped: &AtomicBool,
-) -> Vec<Match> {
+/// What came of one file.
+struct Searched {
+    matches: Vec<Match>,
+    failure: Option<Failure>,
+}
+
+/// Why a file was not searched to its end.
+enum Failure {
+    /// A line does not fit into memory that is set aside for it.
+    TooWide,
+    Unread(io::Error),
+}
+
+/// The first matches of one file.
+fn search_file(searcher: &mut Searcher, regex: &RegexMatcher, path: &Path, stopped: &AtomicBool) -> Searched {
     let mut matches = Vec::new();
     let sink = Lossy(|line, text| {
         matches.push(Match { line, text: shorten(text) });
         Ok(matches.len() <= LIMIT && !stopped.load(Ordering::Relaxed))
     });
-    if let Err(error) = searcher.search_path(regex, path, sink) {
-        tracing::debug!(%error, path = %path.display(), "file passed over");
-    }
-    matches
+    let searched = searcher.search_path(regex, path, sink);
+    let failure = searched.err().map(|error| match error.raw_os_error() {
+        // Only the searcher's own limit is no word of the system.
+        None => Failure::TooWide,
+        Some(_) => Failure::Unread(error),
+    });
+    Searched { matches, failure }
 }
 
 fn shorten(line: &str) -> String {
@@ -302,14 +330,23 @@ fn shorten(line: &str) -> String {
     }
 }
 
-fn withheld_note(withheld: &BTreeSet<PathBuf>) -> String {
-    let names: Vec<String> = withheld.iter().take(MAX_NAMED).map(|path| one_line(path)).collect();
-    let n_more = withheld.len().saturating_sub(names.len());
-    let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
-    format!(
-        "\n\n(Not searched, because reading needs permission: {}{more}. Use the read tool to ask for it.)",
-        names.join(", ")
-    )
+/// Says what was not searched and why.
+fn notes(found: &Found) -> String {
+    let mut notes = String::new();
+    if !found.withheld.is_empty() {
+        notes.push_str(&format!(
+            "\n\n(Not searched, because reading needs permission: {}. Use the read tool to ask for it.)",
+            walk::names(&found.withheld)
+        ));
+    }
+    if !found.too_wide.is_empty() {
+        notes.push_str(&format!(
+            "\n\n(Not searched to the end, because a line is longer than {} MB: {}. Use bash to search there.)",
+            MAX_LINE_BYTES >> 20,
+            walk::names(&found.too_wide)
+        ));
+    }
+    notes + &found.unread.note()
 }
 
 /// The text for the model and the number of matches in it.

@@ -16,7 +16,8 @@ use super::{
     arguments::arguments,
     blocking, object,
     path::{self, Target, display, one_line},
-    walk::{self, StopOnDrop, Walk},
+    truncate,
+    walk::{self, StopOnDrop, Unread, Walk},
 };
 use crate::permission::Ask;
 
@@ -72,8 +73,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     };
     Ok(ToolOutput {
         title,
+        metadata: truncate::marked(cx, json!({ "count": n_files }), is_truncated, &output),
         output,
-        metadata: object(json!({ "count": n_files, "truncated": is_truncated })),
         attachments: Vec::new(),
     })
 }
@@ -93,7 +94,9 @@ fn list(
     }
     let ignored: Vec<String> = ignored.iter().map(|glob| format!("!{glob}")).collect();
     let globs: Vec<&str> = NOISE.iter().copied().chain(ignored.iter().map(String::as_str)).collect();
-    let walk = Walk { root, is_hidden_included: false, excluded: &walk::matcher(root, &globs)? };
+    let unread = Unread::default();
+    let walk =
+        Walk { root, unread: &unread, is_hidden_included: false, excluded: &walk::matcher(root, &globs)? };
     // Nearest first, so that a deep directory does not push out what lies beside it.
     let found: Mutex<BinaryHeap<(usize, PathBuf)>> = Mutex::default();
     walk::files(
@@ -123,6 +126,7 @@ fn list(
             "\n(Results are truncated: showing the nearest {LIMIT} files. Consider a more specific path.)\n"
         ));
     }
+    output.push_str(&unread.note());
     Ok((output, files.len(), is_truncated))
 }
 

@@ -285,4 +285,4 @@ fn plain(text: &str) -> impl Iterator<Item = char> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::tool) mod tests;

@@ -54,9 +54,21 @@ pub(crate) async fn judged(cx: &ToolCx<'_>, path: &Path) -> Result<Target, ToolE
     blocking(move || Ok(judge(&roots, path))).await
 }
 
+/// Refuses what [`unmoved`] refuses, of several paths.
+pub(crate) async fn all_unmoved(config: &Config, targets: Vec<Target>) -> Result<(), ToolError> {
+    let roots = Roots::new(config);
+    blocking(move || {
+        targets.iter().try_for_each(|target| compare(target, &judge(&roots, target.path.clone())))
+    })
+    .await
+}
+
 /// Refuses a path that leads elsewhere than when it was judged: links may be changed while the user is asked.
 pub(crate) async fn unmoved(cx: &ToolCx<'_>, target: &Target) -> Result<(), ToolError> {
-    let now = judged(cx, &target.path).await?;
+    compare(target, &judged(cx, &target.path).await?)
+}
+
+fn compare(target: &Target, now: &Target) -> Result<(), ToolError> {
     let is_same = now.real == target.real && now.patterns.iter().all(|name| target.patterns.contains(name));
     match is_same {
         true => Ok(()),
@@ -224,15 +236,6 @@ pub(crate) fn real(path: &Path) -> PathBuf {
         }
     }
     done
-}
-
-/// A leading `~` is the user's home, as in a shell.
-pub(crate) fn expand_home(home: &Path, text: &str) -> String {
-    match text.strip_prefix('~') {
-        Some("") => display(home),
-        Some(rest) if rest.starts_with('/') => display(&home.join(rest.trim_start_matches('/'))),
-        Some(_) | None => text.to_owned(),
-    }
 }
 
 /// A path as one line of a list: what would break the line or is no text stands quoted, as bash reads it.

@@ -47,7 +47,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(ToolOutput {
         title: format!("Asked {n_questions} question{}", if n_questions == 1 { "" } else { "s" }),
         output: output(&questions, &answers),
-        metadata: object(json!({ "answers": answers, "truncated": false })),
+        metadata: object(json!({ "answers": answers })),
         attachments: Vec::new(),
     })
 }

@@ -73,7 +73,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let stop = StopOnDrop::default();
     let stopped = stop.flag();
     let real = target.real.clone();
-    let (nested, roots, rules) = (Nested::new(cx.config), Roots::new(cx.config), cx.host.rules());
+    let nested = Nested::new(cx.config);
     let reading = blocking(move || {
         // Taken before the text, so that a change in between is noticed later.
         let stamp =
@@ -81,8 +81,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         let tool_output = read(&target, window, &stopped)?;
         let stamp = stamp.map(|stamp| with_content(stamp, &target.real));
         let is_text = stamp.is_some() && tool_output.attachments.is_empty();
-        let mut files = if is_text { nested.files(&target.path) } else { Vec::new() };
-        files.retain(|file| is_free(&roots, file, &rules.0, &rules.1));
+        let files = if is_text { nested.files(&target.path) } else { Vec::new() };
         Ok((tool_output, stamp, files))
     });
     let (mut tool_output, stamp, files) = tokio::select! {
@@ -119,6 +118,15 @@ async fn remind(
     tool_output: &mut ToolOutput,
     mut files: Vec<PathBuf>,
 ) -> Result<(), ToolError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let (roots, rules, answers) = (Roots::new(cx.config), cx.host.rules(), cx.host.answers().await);
+    let free = blocking(move || {
+        files.retain(|file| is_free(&roots, file, &rules, &answers));
+        Ok(files)
+    });
+    let mut files = free.await?;
     files.retain(|file| cx.host.claim_instructions(file));
     if files.is_empty() {
         return Ok(());
@@ -227,7 +235,13 @@ fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)
     }
     names.sort();
     let n_total = names.len();
-    let shown: Vec<String> = names.into_iter().skip(window.offset - 1).take(window.limit).collect();
+    let mut n_bytes = 0;
+    let fits = |name: &String| {
+        n_bytes += name.len() + 1;
+        n_bytes <= MAX_BYTES
+    };
+    let shown = names.into_iter().skip(window.offset - 1).take(window.limit).take_while(fits);
+    let shown: Vec<String> = shown.collect();
     let n_before = window.offset - 1;
     let is_truncated = n_before + shown.len() < n_total;
     let note = match is_truncated {
@@ -355,6 +369,10 @@ fn read_lines(file: impl Read, window: Window, is_counted: bool, stopped: &Atomi
         }
         let text = shorten(&line, n_lines == 1);
         n_bytes += text.len() + usize::from(!lines.shown.is_empty());
+        if lines.shown.len() >= DEFAULT_LIMIT {
+            // As in OpenCode the numbers of a usual window do not count; many more of them would be most of the text.
+            n_bytes += number(n_lines).len();
+        }
         if n_bytes > MAX_BYTES {
             lines.is_capped = true;
             lines.has_more = true;
@@ -362,6 +380,11 @@ fn read_lines(file: impl Read, window: Window, is_counted: bool, stopped: &Atomi
         }
         lines.shown.push(text);
     }
+}
+
+/// What stands before a line.
+fn number(line: usize) -> String {
+    format!("{line}: ")
 }
 
 /// Reads one line without its end and keeps its first `keep` bytes; false at the end of the file.
@@ -424,7 +447,8 @@ fn show_lines(path: &Path, window: Window, lines: &Lines) -> Result<(String, Val
         if idx > 0 {
             output.push('\n');
         }
-        output.push_str(&format!("{}: {line}", first + idx));
+        output.push_str(&number(first + idx));
+        output.push_str(line);
     }
     output.push_str("\n\n");
     output.push_str(&footer);

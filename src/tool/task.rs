@@ -8,7 +8,6 @@ use super::{Subtask, ToolCx, ToolError, ToolOutput, arguments::arguments, object
 use crate::permission::Ask;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// What the task is, in three to five words.
     pub description: String,
@@ -17,6 +16,7 @@ pub(super) struct Args {
     /// Which subagent works on it.
     pub subagent_type: String,
     /// The id of an earlier task to go on with, instead of beginning afresh.
+    #[serde(alias = "session_id")]
     pub task_id: Option<String>,
     /// The command that asked for the task.
     #[expect(dead_code, reason = "models send it; it only tells people where the task came from")]
@@ -25,15 +25,19 @@ pub(super) struct Args {
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let args: Args = arguments("task", input)?;
+    let mut metadata = object(json!({
+        "description": args.description,
+        "subagent_type": args.subagent_type,
+        "prompt": args.prompt,
+    }));
+    if let Some(task_id) = &args.task_id {
+        metadata.insert("task_id".to_owned(), task_id.clone().into());
+    }
     let ask = Ask {
         permission: "task".to_owned(),
         patterns: vec![args.subagent_type.clone()],
         always: vec!["*".to_owned()],
-        metadata: object(json!({
-            "description": args.description,
-            "subagent_type": args.subagent_type,
-            "prompt": args.prompt,
-        })),
+        metadata,
     };
     cx.host.ask(ask).await?;
     let subtask = Subtask {

@@ -85,7 +85,7 @@ fn schemas_are_plain_objects() {
             "type": "object",
             "properties": {
                 "command": string,
-                "timeout": { "type": "integer", "exclusiveMinimum": 0 },
+                "timeout": { "type": "number", "minimum": 0 },
                 "workdir": string,
                 "description": string,
             },

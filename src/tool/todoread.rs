@@ -28,7 +28,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(ToolOutput {
         title: format!("{n_open} todos"),
         output: serde_json::to_string_pretty(&todos).map_err(internal)?,
-        metadata: object(json!({ "todos": todos, "truncated": false })),
+        metadata: object(json!({ "todos": todos })),
         attachments: Vec::new(),
     })
 }

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use windlass_protocol::opencode::session::{Todo, TodoPriority, TodoStatus};
 
 use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, object};
@@ -34,7 +34,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             permission: "todowrite".to_owned(),
             patterns: vec!["*".to_owned()],
             always: vec!["*".to_owned()],
-            metadata: Map::new(),
+            metadata: object(json!({ "todos": todos })),
         })
         .await?;
     cx.host.set_todos(todos.clone()).await?;
@@ -43,7 +43,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(ToolOutput {
         title: format!("{n_open} todos"),
         output: serde_json::to_string_pretty(&todos).map_err(internal)?,
-        metadata: object(json!({ "todos": todos, "truncated": false })),
+        metadata: object(json!({ "todos": todos })),
         attachments: Vec::new(),
     })
 }

@@ -8,9 +8,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{ToolCx, ToolError, ToolOutput, blocking, path::display};
+use super::{ToolCx, ToolError, ToolOutput, blocking, object, path::display};
 use crate::{
     base::{ids, text},
     config::ToolOutputLimits,
@@ -67,9 +67,22 @@ pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Resul
     Ok(tool_output)
 }
 
+/// Metadata of a tool that ends its list by itself: the mark is left out where the text is too long all the same.
+pub(crate) fn marked(
+    cx: &ToolCx<'_>,
+    metadata: Value,
+    is_truncated: bool,
+    output: &str,
+) -> Map<String, Value> {
+    let mut metadata = object(metadata);
+    if output.len() <= cx.config.tool_output.max_bytes {
+        metadata.insert("truncated".to_owned(), Value::Bool(is_truncated));
+    }
+    metadata
+}
+
 fn is_task_allowed(cx: &ToolCx<'_>) -> bool {
-    let (rules, _) = cx.host.rules();
-    !permission::is_tool_hidden("task", &rules)
+    !permission::is_tool_hidden("task", &cx.host.rules())
 }
 
 /// Removes the outputs that nobody wrote to for [`KEPT`]. Blocks.

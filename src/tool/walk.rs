@@ -1,10 +1,12 @@
 //! Walks a directory the way ripgrep does: ignore rules honoured, `.git` left out, on several threads.
 
 use std::{
+    collections::BTreeSet,
+    io::ErrorKind,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -15,11 +17,73 @@ use ignore::{
     overrides::{Override, OverrideBuilder},
 };
 
-use super::ToolError;
+use super::{ToolError, path::one_line};
+use crate::base::lock::lock;
+
+/// Paths that are named where some are left out.
+const MAX_NAMED: usize = 10;
+/// Paths that are counted.
+const MAX_UNREAD: usize = 1000;
+
+/// What could not be looked at, so that nobody takes it for empty (facts: OpenCode §5.6).
+#[derive(Default)]
+pub(crate) struct Unread(Mutex<BTreeSet<PathBuf>>);
+
+impl Unread {
+    pub(crate) fn insert(&self, path: &Path) {
+        let mut paths = lock(&self.0);
+        if paths.len() < MAX_UNREAD {
+            paths.insert(path.to_owned());
+        }
+    }
+
+    /// Notes what a walk could not enter. What has gone meanwhile is not missed.
+    fn complain(&self, root: &Path, error: &ignore::Error) {
+        if error.io_error().is_some_and(|error| error.kind() != ErrorKind::NotFound) {
+            self.insert(path_of(error).unwrap_or(root));
+        }
+    }
+
+    /// Takes what another one noted.
+    pub(crate) fn append(&self, other: &Self) {
+        lock(&other.0).iter().for_each(|path| self.insert(path));
+    }
+
+    /// Threads have come to some of what lies behind this, and not to the rest.
+    pub(crate) fn forget_behind(&self, last: &Path) {
+        lock(&self.0).retain(|path| path.as_path() < last);
+    }
+
+    /// For the model; empty when everything was looked at.
+    pub(crate) fn note(&self) -> String {
+        let paths = lock(&self.0);
+        match paths.is_empty() {
+            true => String::new(),
+            false => format!("\n\n(Some paths were inaccessible and not searched: {})", names(&paths)),
+        }
+    }
+}
+
+/// The first of the paths, and how many more there are.
+pub(crate) fn names(paths: &BTreeSet<PathBuf>) -> String {
+    let names: Vec<String> = paths.iter().take(MAX_NAMED).map(|path| one_line(path)).collect();
+    let n_more = paths.len().saturating_sub(names.len());
+    let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
+    format!("{}{more}", names.join(", "))
+}
+
+fn path_of(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => path_of(err),
+        _other => None,
+    }
+}
 
 /// Where to walk.
 pub(crate) struct Walk<'a> {
     pub root: &'a Path,
+    pub unread: &'a Unread,
     /// Whether files and directories whose name begins with a dot are seen.
     pub is_hidden_included: bool,
     /// Globs of what to leave out, besides what ignore files say.
@@ -65,7 +129,13 @@ pub(crate) fn first_files(
         if stopped.load(Ordering::Relaxed) {
             return None;
         }
-        let Ok(entry) = entry else { continue };
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                walk.unread.complain(walk.root, &error);
+                continue;
+            }
+        };
         if start.elapsed() > limit {
             return Some(Frontier(entry.into_path()));
         }
@@ -93,8 +163,13 @@ pub(crate) fn files<V>(
             if stopped.load(Ordering::Relaxed) {
                 return WalkState::Quit;
             }
-            // What cannot be read is passed over, as ripgrep does after a complaint.
-            let Ok(entry) = entry else { return WalkState::Continue };
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    walk.unread.complain(walk.root, &error);
+                    return WalkState::Continue;
+                }
+            };
             match entry.file_type() {
                 Some(kind) if kind.is_file() => {}
                 Some(kind) if kind.is_dir() && !is_wanted(entry.path()) => return WalkState::Skip,

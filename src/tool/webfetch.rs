@@ -76,7 +76,7 @@ enum Hop {
 
 async fn fetch(cx: &ToolCx<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
     let mut url = parse(&args.url)?;
-    let rules = permission::about("webfetch", &cx.host.rules().0);
+    let rules = permission::about("webfetch", &cx.host.rules());
     let mut judged = forms(&args.url, &url);
     address::judge_literal(&url, &rules).map_err(failed)?;
     ask(cx, args, &args.url, judged.clone(), &url).await?;

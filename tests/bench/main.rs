@@ -86,7 +86,7 @@ fn measure(settings: Settings) -> Result<bool> {
             }
         }
     }
-    print!("{}", table::render(&subjects));
+    print!("{}{}", table::render(&subjects), table::missing(&subjects));
     if let Some(path) = settings.json {
         std::fs::write(&path, table::json(&subjects)?)
             .map_err(|error| format!("write {}: {error}", path.display()))?;

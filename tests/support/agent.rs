@@ -276,8 +276,6 @@ pub fn provider_config(llm: &Llm, wire: Wire) -> Value {
     };
     json!({
         "model": "mock/mock",
-        // Most tests change files at once; those about reading first switch it on.
-        "windlass": {"file_time": false},
         "provider": {"mock": {
             "name": "Mock",
             "npm": npm,

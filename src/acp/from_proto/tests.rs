@@ -1,5 +1,7 @@
 //! What each kind of content block becomes.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 use windlass_protocol::{acp::schema::ContentBlock, opencode::part::FilePart};
 
@@ -89,7 +91,8 @@ fn embedded_text_says_where_it_is_from() {
         ("https://x/a#L10", "https://x/a#L10"),
     ] {
         let block = json!({"type": "resource", "resource": {"uri": uri, "text": "fn a() {}"}});
-        let wanted = PromptPart::Document(format!("[{place}]\nfn a() {{}}"));
+        let path = (uri == "file:///w/a.rs").then(|| PathBuf::from("/w/a.rs"));
+        let wanted = PromptPart::Document { place: place.to_owned(), path, text: "fn a() {}".to_owned() };
         check(block, &[wanted], &[]);
     }
 }

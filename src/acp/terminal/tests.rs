@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::acp::to_proto;
 
+fn place() -> Place<'static> {
+    Place { cwd: Path::new("/work"), home: Path::new("/home/u") }
+}
+
 struct Scene {
     outputs: Outputs,
     session_id: SessionId,
@@ -37,8 +41,8 @@ impl Scene {
 
     fn begin(&mut self, state: Value) -> Vec<Value> {
         let tool = tool(state);
-        let update = to_proto::tool_call_update(&tool, Path::new("/work"));
-        let update = self.outputs.begin(update, &tool, Some(Path::new("/work")));
+        let update = to_proto::tool_call_update(&tool, place());
+        let update = self.outputs.begin(update, &tool, Some(place()));
         send(&self.session_id, SessionUpdate::ToolCallUpdate(update), &mut self.out);
         self.outputs.more(&self.session_id, &self.part_id, &tool, self.now, &mut self.out);
         self.updates()
@@ -54,7 +58,7 @@ impl Scene {
 
     fn end(&mut self, state: Value) -> Value {
         let tool = tool(state);
-        let update = to_proto::tool_call_update(&tool, Path::new("/work"));
+        let update = to_proto::tool_call_update(&tool, place());
         self.outputs.end(&self.session_id, &self.part_id, &tool, update, &mut self.out);
         let mut updates = self.updates();
         assert_eq!(updates.len(), 1, "{updates:?}");
@@ -100,13 +104,12 @@ fn tail(update: &Value) -> String {
 
 #[test]
 fn a_command_gets_a_terminal_where_the_client_has_them() {
-    let cwd = Path::new("/work");
     let terminals = Outputs { has_terminals: true, ..Outputs::default() };
     let open = |outputs: &Outputs, name: &str, input: Value| {
         let state = json!({ "status": "pending", "input": input, "raw": "" });
         let mut tool = tool(state);
         tool.tool = name.to_owned();
-        json!(outputs.open(to_proto::tool_call(&tool, cwd), &tool, cwd))
+        json!(outputs.open(to_proto::tool_call(&tool, place()), &tool, place()))
     };
     let call = open(&terminals, "bash", json!({}));
     assert_eq!(call["content"], json!([{"type": "terminal", "terminalId": "call_1"}]));
@@ -161,7 +164,7 @@ fn a_call_of_the_past_is_shown_in_its_terminal_with_its_end() {
     let mut scene = Scene::new(true);
     let shown = |scene: &mut Scene, state: Value| {
         let tool = tool(state);
-        let update = to_proto::tool_call_update(&tool, Path::new("/work"));
+        let update = to_proto::tool_call_update(&tool, place());
         scene.outputs.end(&scene.session_id, &scene.part_id, &tool, update, &mut scene.out);
         scene.updates()
     };

@@ -5,10 +5,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 use windlass_protocol::opencode::{part::ToolPart, permission::PermissionRequest, session::Todo};
 
-use super::{permission, plan, session_info, stop_reason, tool_call, tool_call_update, usage};
+use super::{Place, permission, plan, session_info, stop_reason, tool_call, tool_call_update, usage};
 use crate::{base::diff, engine};
 
 const CWD: &str = "/work";
+
+fn place() -> Place<'static> {
+    Place { cwd: Path::new(CWD), home: Path::new("/home/u") }
+}
 
 fn part(tool: &str, state: Value) -> ToolPart {
     serde_json::from_value(json!({"callID": "call_1", "tool": tool, "state": state})).unwrap()
@@ -16,11 +20,11 @@ fn part(tool: &str, state: Value) -> ToolPart {
 
 fn first_seen(tool: &str, input: Value) -> Value {
     let state = json!({"status": "pending", "input": input, "raw": ""});
-    serde_json::to_value(tool_call(&part(tool, state), Path::new(CWD))).unwrap()
+    serde_json::to_value(tool_call(&part(tool, state), place())).unwrap()
 }
 
 fn update(tool: &str, state: Value) -> Value {
-    serde_json::to_value(tool_call_update(&part(tool, state), Path::new(CWD))).unwrap()
+    serde_json::to_value(tool_call_update(&part(tool, state), place())).unwrap()
 }
 
 fn completed(tool: &str, input: Value, output: &str, metadata: Value, attachments: Value) -> Value {
@@ -80,6 +84,12 @@ fn check_call(tool: &str, input: Value, title: &str, kind: &str, locations: Valu
 fn a_call_says_what_it_does_and_where() {
     let at = |path: &str| json!([{"path": path}]);
     check_call("bash", json!({"command": "ls -l"}), "ls -l", "execute", at("/work"));
+    for (workdir, directory) in
+        [("sub", "/work/sub"), ("~/sub", "/home/u/sub"), ("~", "/home/u"), ("", "/work")]
+    {
+        let input = json!({"command": "ls", "workdir": workdir});
+        check_call("bash", input, "ls", "execute", at(directory));
+    }
     check_call("bash", json!({"command": "ls", "workdir": "/tmp"}), "ls", "execute", at("/tmp"));
     check_call("read", json!({"filePath": "/a.rs"}), "/a.rs", "read", at("/a.rs"));
     let read = json!({"filePath": "a.rs", "offset": 7});
@@ -296,6 +306,30 @@ fn a_failed_call_shows_why() {
         "rawOutput": {"error": "no such file", "metadata": stripped(&metadata)},
     });
     assert_eq!(update("edit", state), expected);
+}
+
+#[test]
+fn a_list_and_a_resumed_task_are_asked_for_as_what_they_are() {
+    let todos = json!([
+        {"content": "one", "status": "completed", "priority": "high"},
+        {"content": "two", "status": "pending", "priority": "low"},
+    ]);
+    check_question(
+        question("todowrite", &["*"], json!({"todos": todos}), &["*"]),
+        json!({
+            "title": "replace the todo list by 2 todos", "kind": "other", "rawInput": {"todos": todos},
+            "content": [text("- [completed] one (high)\n- [pending] two (low)")],
+        }),
+    );
+    let metadata =
+        json!({"description": "look", "prompt": "Look.", "subagent_type": "explore", "task_id": "ses_2"});
+    check_question(
+        question("task", &["explore"], metadata.clone(), &["*"]),
+        json!({
+            "title": "explore: look (goes on with ses_2)", "kind": "think", "rawInput": metadata,
+            "content": [text("Look.")],
+        }),
+    );
 }
 
 fn question(permission: &str, patterns: &[&str], metadata: Value, always: &[&str]) -> PermissionRequest {

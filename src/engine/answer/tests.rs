@@ -45,7 +45,7 @@ impl Scene {
         }))
         .unwrap();
         storage.create_session(info.clone()).await.unwrap();
-        let stored = StoredSession { info, messages: Vec::new(), todos: Vec::new() };
+        let stored = StoredSession { info, messages: Vec::new(), todos: Vec::new(), noted_files: Vec::new() };
         let (mut state, mut journal) = SessionState::from_stored(stored);
         state.push_message(message, &mut journal);
         journal.commit(&storage, &bus).await.unwrap();

@@ -29,7 +29,10 @@ use crate::{
     },
     config::rules::impose,
     library::{Agent, commands::template::Piece},
-    tool::{ToolError, bash},
+    tool::{
+        ToolError, bash,
+        path::{self, Target},
+    },
 };
 
 /// Between the request to end and the kill.
@@ -80,8 +83,8 @@ pub async fn fill(
     let mut journal = Journal::default();
     let first = show(state, &commands, &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
-    for (index, command) in commands.iter().enumerate() {
-        let Err(refused) = ask(cx, state, first + index, command, &limits).await else { continue };
+    if let Err((index, refused)) = ask_all(cx, state, first, &commands, &limits).await {
+        let command = &commands[index];
         if cx.cancel.is_cancelled() {
             return Ok(Filled::Interrupted);
         }
@@ -165,20 +168,42 @@ fn show(state: &mut SessionState, commands: &[String], journal: &mut Journal) ->
     first
 }
 
-/// Asks as a `bash` call would.
+/// Asks about one after another, then looks whether what they name still leads where it did; the index of the first
+/// that may not run.
+async fn ask_all(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    first: usize,
+    commands: &[String],
+    limits: &Limits,
+) -> Result<(), (usize, ToolError)> {
+    let mut judged = Vec::new();
+    for (index, command) in commands.iter().enumerate() {
+        let asked = ask(cx, state, first + index, command, limits).await;
+        judged.push(asked.map_err(|refused| (index, refused))?);
+    }
+    for (index, targets) in judged.into_iter().enumerate() {
+        let unmoved = path::all_unmoved(&cx.loaded.config, targets).await;
+        unmoved.map_err(|refused| (index, refused))?;
+    }
+    Ok(())
+}
+
+/// Asks as a `bash` call would; what was judged for it.
 async fn ask(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
     part: usize,
     command: &str,
     limits: &Limits,
-) -> Result<(), ToolError> {
+) -> Result<Vec<Target>, ToolError> {
     let Some(part) = state.part_mut(part) else { return Err(ToolError::Cancelled { partial: None }) };
     let PartKind::Tool(tool) = &part.kind else { return Err(ToolError::Cancelled { partial: None }) };
     let tool = ToolRef { message_id: part.message_id.clone(), call_id: tool.call_id.clone() };
     let rules = toolbox::rules(cx, state, []);
     let config = &cx.loaded.config;
-    for (ask, is_any) in bash::asks(config, command, &config.directory).await? {
+    let bash::Needs { asks, targets } = bash::needs(config, command, &config.directory).await?;
+    for (ask, is_any) in asks {
         if let Some(refusal) = limits.refusal(&ask) {
             return Err(ToolError::Model(refusal));
         }
@@ -195,7 +220,7 @@ async fn ask(
             answer = cx.session.engine.asks().ask(asker, ask, is_any) => answer?,
         }
     }
-    Ok(())
+    Ok(targets)
 }
 
 /// A command that has run.

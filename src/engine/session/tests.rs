@@ -148,7 +148,8 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
         told: Mutex::default(),
         own_inbox: sender.downgrade(),
     };
-    let stored = StoredSession { info: opened.info, messages: Vec::new(), todos: Vec::new() };
+    let stored =
+        StoredSession { info: opened.info, messages: Vec::new(), todos: Vec::new(), noted_files: Vec::new() };
     let (mut state, _) = SessionState::from_stored(stored);
     let mut inbox = Inbox::new(receiver);
     for came in order {

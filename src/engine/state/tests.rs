@@ -39,6 +39,7 @@ fn stored(answer_time: Value, error: Value, parts: &Value) -> StoredSession {
         .unwrap(),
         messages: serde_json::from_value(json!([{"info": answer, "parts": parts}])).unwrap(),
         todos: Vec::new(),
+        noted_files: Vec::new(),
     }
 }
 
@@ -190,7 +191,8 @@ fn an_error_that_is_there_already_is_kept() {
 async fn what_is_whole_is_not_repaired_again() {
     let parts = json!([{"type": "text", "text": "so fa", "time": {"start": 1}}]);
     let (once, _) = SessionState::from_stored(stored(json!({"created": 1}), Value::Null, &parts));
-    let repaired = StoredSession { info: once.info, messages: once.history, todos: once.todos };
+    let repaired =
+        StoredSession { info: once.info, messages: once.history, todos: once.todos, noted_files: Vec::new() };
     let scene = Scene::new(&repaired).await;
     let (twice, mut journal) = SessionState::from_stored(repaired.clone());
     assert_eq!(twice.history, repaired.messages);

@@ -65,6 +65,21 @@ fn the_seven_built_in_agents_are_there_the_default_first() {
 }
 
 #[test]
+fn what_a_tool_saved_is_always_readable_but_for_who_denies_that_or_everything() {
+    let saved = "/nowhere/.local/share/windlass/tool-output/tool_1";
+    let own = "/nowhere/.local/share/windlass/tool-output/*";
+    for (permission, action) in [
+        (json!({"read": {"*": "deny"}}), Allow),
+        (json!({"read": "ask", "external_directory": "deny"}), Allow),
+        (json!({"read": {"*": "allow", own: "deny"}}), Deny),
+        (json!("deny"), Deny),
+    ] {
+        check_rules(json!({ "permission": permission }), "build", &[("read", saved, action)]);
+    }
+    check_rules(json!({}), "title", &[("read", saved, Deny)]);
+}
+
+#[test]
 fn built_in_agents_may_do_what_they_are_for() {
     let none = || json!({});
     let tool_output = "/nowhere/.local/share/windlass/tool-output/tool_1";

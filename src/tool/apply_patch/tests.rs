@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::tool::{
     ToolError,
-    fake::{Project, one},
+    fake::{Numbers, Project, one},
+    patch_text::tests::body_of,
 };
 
 fn patch(body: &str) -> Value {
@@ -206,4 +207,41 @@ async fn deleting_a_link_leaves_what_it_leads_to() {
     project.output("apply_patch", patch("*** Delete File: link")).await;
     assert_eq!(names(&project), ["a", "b", "c"]);
     assert_eq!(project.last_ask().patterns, ["link", "a"]);
+}
+
+/// Several files at once, with byte order marks, either line end, lines that repeat and last lines without an end.
+#[tokio::test]
+async fn a_patch_of_several_files_leads_each_from_one_text_to_the_other() {
+    const LINES: &[&str] = &["a", "b", "", "}", "  x"];
+    let mut numbers = Numbers::new();
+    for _ in 0..40 {
+        let project = Project::new();
+        let (mut body, mut expected) = (String::new(), Vec::new());
+        for n_file in 0..1 + numbers.below(4) {
+            let (bom, end) = (numbers.pick(&["", "\u{feff}"]), numbers.pick(&["\n", "\r\n"]));
+            let mut old: Vec<&str> = (0..1 + numbers.below(10)).map(|_| numbers.pick(LINES)).collect();
+            old.push("last");
+            let mut new = old.clone();
+            new.insert(numbers.below(old.len()), "new");
+            if numbers.below(2) == 0 {
+                new.remove(numbers.below(old.len()));
+            }
+            if old == new {
+                continue;
+            }
+            let last_end = if new.last() == Some(&"last") { numbers.pick(&["", end]) } else { end };
+            let file = |lines: &[&str]| format!("{bom}{}{last_end}", lines.join(end));
+            let name = format!("file-{n_file}");
+            project.write(&name, file(&old));
+            body.push_str(&format!("\n*** Update File: {name}{}", body_of(&old, &new, 1000)));
+            expected.push((name, file(&new)));
+        }
+        if expected.is_empty() {
+            continue;
+        }
+        project.output("apply_patch", patch(body.trim_start())).await;
+        for (name, expected) in expected {
+            assert_eq!(project.content(&name), expected, "{body}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use windlass_protocol::opencode::part::{MAX_LIVE_CHARS, PRINTED};
 
-use super::{GRACE, is_plain_cd, n_complete, outside_directories, shell};
+use super::{GRACE, is_plain_cd, n_complete, needs, shell};
 use crate::tool::{
     ToolError,
     fake::{Project, one},
@@ -94,6 +94,25 @@ async fn a_cancelled_turn_ends_the_command() {
     assert!(begin.elapsed() < Duration::from_secs(2));
     let partial = "begun\n\n\n<shell_metadata>\nUser aborted the command\n</shell_metadata>".to_owned();
     assert_eq!(stopped, Err(ToolError::Cancelled { partial: Some(partial) }));
+    let last = project.host.progress.lock().expect("not poisoned").last().cloned().expect("reported");
+    assert_eq!(Value::Object(last), json!({ "output": "begun\n", "exit": null, "truncated": false }));
+}
+
+#[tokio::test]
+async fn any_number_of_milliseconds_is_a_timeout() {
+    for timeout in [json!(5000.5), json!("5000"), json!(1e30)] {
+        check_timeout(timeout, "done\n").await;
+    }
+    let project = Project::new();
+    let ended = project.output("bash", json!({ "command": "sleep 60", "timeout": 0 })).await;
+    assert!(ended.output.contains("after exceeding timeout 0 ms"), "{}", ended.output);
+    let error = project.error("bash", json!({ "command": "true", "timeout": -0.5 })).await;
+    assert_eq!(error, "Invalid timeout value: -0.5. Timeout must be a positive number.");
+}
+
+async fn check_timeout(timeout: Value, output: &str) {
+    let input = json!({ "command": "echo done", "timeout": timeout });
+    assert_eq!(Project::new().output("bash", input.clone()).await.output, output, "{input}");
 }
 
 #[tokio::test]
@@ -329,10 +348,6 @@ async fn mistakes_are_said() {
             json!({ "command": "true", "timeout": -5 }),
             "Invalid timeout value: -5. Timeout must be a positive number.".to_owned(),
         ),
-        (
-            json!({ "command": "true", "timeout": 0 }),
-            "Invalid timeout value: 0. Timeout must be a positive number.".to_owned(),
-        ),
         (json!({ "command": " " }), "command is required".to_owned()),
         (
             json!({ "command": "true", "workdir": "none" }),
@@ -372,10 +387,12 @@ async fn paths_outside_are_found_through_links_and_dots() {
         ("~/x", Some(project.config.environment.home.clone())),
         ("/etc/passwd", Some(PathBuf::from("/etc"))),
     ] {
-        let found = outside_directories(&project.config, &project.config.directory, &[named.to_owned()])
-            .await
-            .expect("judged");
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), Vec::from_iter(expected), "{named}");
+        let command = format!("cat {named}");
+        let needs = needs(&project.config, &command, &project.config.directory).await.expect("judged");
+        let asks = needs.asks.into_iter().map(|(ask, _)| ask);
+        let found = asks.filter(|ask| ask.permission == "external_directory").flat_map(|ask| ask.patterns);
+        let expected = expected.map(|directory| crate::tool::path::display(&directory.join("*")));
+        assert_eq!(found.collect::<Vec<_>>(), Vec::from_iter(expected), "{named}");
     }
 }
 

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::tool::fake::{Project, one};
+use super::{BOM, edited};
+use crate::tool::fake::{Numbers, Project, one};
 
 fn edit(old: &str, new: &str) -> Value {
     json!({ "filePath": "a.txt", "oldString": old, "newString": new })
@@ -124,4 +125,58 @@ async fn failures_say_what_to_do() {
         assert_eq!(project.error("edit", input).await, expected);
     }
     assert_eq!(project.content("a.txt"), "a b\na b\n");
+}
+
+/// Byte order mark and line ends are the file's, whatever the model writes; only what it named is replaced.
+#[test]
+fn an_exact_edit_is_a_plain_replacement_in_the_files_own_form() {
+    const PIECES: &[&str] = &["a", "ab", "ä", " ", "{", "\n", "\n", "x = 1"];
+    let mut numbers = Numbers::new();
+    let mut n_replaced = [0; 2];
+    for _ in 0..20_000 {
+        let n_pieces = 1 + numbers.below(14);
+        let pieces: Vec<&str> = (0..n_pieces).map(|_| numbers.pick(PIECES)).collect();
+        let body = pieces.concat();
+        let start = numbers.below(n_pieces);
+        let old = pieces[start..start + 1 + numbers.below(n_pieces - start)].concat();
+        let new = [numbers.pick(PIECES), numbers.pick(PIECES)].concat();
+        let is_all = numbers.below(2) == 0;
+        let is_unique = body.find(&old) == body.rfind(&old);
+        // Blank text is found in looser ways, too; replacing by the same is refused before.
+        if old.trim().is_empty() || old == new || !(is_all || is_unique) {
+            continue;
+        }
+        let bom = numbers.pick(&["", BOM]);
+        let end = numbers.pick(&["\n", "\r\n"]);
+        let file = |text: &str| format!("{bom}{}", text.replace('\n', end));
+        // The model may have the line ends of the file, or plain ones.
+        let said = |text: &str, end: &str| text.replace('\n', end);
+        let its_end = if body.contains('\n') { numbers.pick(&["\n", end]) } else { "\n" };
+        let wanted = body.replace(&old, &new);
+        let expected = if body.contains('\n') { file(&wanted) } else { format!("{bom}{wanted}") };
+        let content = file(&body);
+        let after = edited(&content, &said(&old, its_end), &said(&new, its_end), is_all);
+        assert_eq!(
+            after.as_deref(),
+            Ok(expected.as_str()),
+            "{old:?} by {new:?} in {content:?}, all: {is_all}"
+        );
+        n_replaced[usize::from(is_all)] += 1;
+    }
+    assert!(n_replaced.iter().all(|count| *count > 2000), "{n_replaced:?}");
+}
+
+#[test]
+fn in_a_file_with_both_line_ends_all_but_the_named_stays() {
+    const ENDS: &[&str] = &["\n", "\r\n"];
+    let mut numbers = Numbers::new();
+    for round in 0..5000 {
+        let lines: Vec<String> =
+            (0..2 + numbers.below(6)).map(|n| format!("line {n} of {round}{}", numbers.pick(ENDS))).collect();
+        let content = lines.concat();
+        let wanted = numbers.below(lines.len());
+        let old = format!("line {wanted} of");
+        let after = edited(&content, &old, "new", numbers.below(2) == 0);
+        assert_eq!(after, Ok(content.replace(&old, "new")));
+    }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Content, MatchError, REPLACERS, Replacer, replace, replace_with};
+use crate::tool::fake::Numbers;
 
 fn check(content: &str, old: &str, new: &str, expected: Result<&str, MatchError>) {
     assert_eq!(replace(content, old, new, false), expected.map(str::to_owned), "{old:?} in {content:?}");
@@ -179,29 +180,13 @@ fn loose_readings_are_used_in_order() {
     check("print(\"a\tb\")\n", "\\\"a\\tb\\\"", "x", Ok("print(x)\n"));
 }
 
-/// Deterministic numbers (xorshift), so that a failure can be run again.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).expect("fits") % bound
-    }
-
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.below(from.len())]
-    }
-}
-
 #[test]
 fn an_edit_touches_nothing_outside_its_span() {
     const PIECES: &[&str] = &[
         "a", "b", "ä", "{", "}", " ", "  ", "\t", "\n", "\n", "\n", "\r\n", "\\n", "\\", "\"", "let x", "…",
     ];
     const MARK: &str = "\u{1}new\u{1}";
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut numbers = Numbers::new();
     let mut n_replaced = 0;
     for _ in 0..20_000 {
         let n_pieces = 1 + numbers.below(30);

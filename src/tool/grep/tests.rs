@@ -42,6 +42,48 @@ async fn matches_are_grouped_by_file_in_path_order() {
 }
 
 #[tokio::test]
+async fn what_could_not_be_searched_is_named() {
+    let project = Project::new();
+    project.write("a.txt", "needle\n");
+    let mut wide = vec![b'x'; 17 * 1024 * 1024];
+    wide.extend(b" needle\n");
+    project.write("wide.txt", wide);
+    let note = "(Not searched to the end, because a line is longer than 16 MB: ./wide.txt. Use bash to search there.)";
+    check(
+        &project,
+        json!({ "pattern": "needle" }),
+        &format!("Found 1 matches\n./a.txt:\n  Line 1: needle\n\n{note}"),
+    )
+    .await;
+    check(&project, json!({ "pattern": "needle", "path": "wide.txt" }), &format!("No files found\n\n{note}"))
+        .await;
+    // Nobody, not even root, reads this from its beginning.
+    let error = project.error("grep", json!({ "pattern": "x", "path": "/proc/self/mem" })).await;
+    assert_eq!(error, "Cannot read /proc/self/mem: Input/output error (os error 5)");
+}
+
+/// A path that is too long for the system: not even root enters it.
+const DEEP: &str = "mkdir deep && cd deep && name=$(printf 'x%.0s' $(seq 250)); \
+    for n in $(seq 18); do mkdir $name && cd -P $name 2>/dev/null || exit 1; done";
+
+#[tokio::test]
+async fn directories_that_cannot_be_entered_are_named() {
+    let project = Project::new();
+    project.write("a.txt", "needle\n");
+    assert_eq!(project.output("bash", json!({ "command": DEEP })).await.metadata["exit"], 0);
+    for (tool, input) in [
+        ("grep", json!({ "pattern": "needle" })),
+        ("glob", json!({ "pattern": "*.txt" })),
+        ("list", json!({})),
+    ] {
+        let output = project.output(tool, input).await.output;
+        let path = project.text("deep");
+        let note = format!("\n\n(Some paths were inaccessible and not searched: {path}/xxx");
+        assert!(output.contains("a.txt") && output.contains(&note), "{tool}: {output}");
+    }
+}
+
+#[tokio::test]
 async fn ignored_and_binary_files_are_passed_over() {
     let project = Project::new();
     fs::create_dir(project.path(".git")).expect("created");

@@ -3,6 +3,7 @@
 use similar::{DiffTag, TextDiff};
 
 use super::{Chunk, ChunkLine, Hunk, apply, parse};
+use crate::tool::fake::Numbers;
 
 fn envelope(body: &str) -> String {
     format!("*** Begin Patch\n{body}\n*** End Patch")
@@ -129,13 +130,8 @@ fn line_ends_are_the_files_own() {
 
 #[test]
 fn a_patch_of_two_texts_leads_from_one_to_the_other() {
-    let mut seed: u64 = 0x2545_f491_4f6c_dd1d;
-    let mut below = |bound: usize| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        usize::try_from(seed >> 33).expect("fits") % bound
-    };
+    let mut numbers = Numbers::new();
+    let mut below = |bound: usize| numbers.below(bound);
     for round in 0..2000 {
         // Distinct lines, so that three lines of context mean one place.
         let before: Vec<String> = (0..below(40)).map(|idx| format!("line {idx} of {round}")).collect();
@@ -154,23 +150,83 @@ fn a_patch_of_two_texts_leads_from_one_to_the_other() {
             |lines: &[String]| lines.iter().map(|line| format!("{line}{line_end}")).collect::<String>();
         let (old, new): (Vec<&str>, Vec<&str>) =
             (before.iter().map(String::as_str).collect(), after.iter().map(String::as_str).collect());
-        let text_diff = TextDiff::configure().diff_slices(&old, &new);
-        let mut body = String::new();
-        for ops in text_diff.grouped_ops(3) {
-            body.push_str("\n@@");
-            for (tag, old_range, new_range) in ops.iter().map(similar::DiffOp::as_tag_tuple) {
-                if tag == DiffTag::Equal {
-                    old[old_range].iter().for_each(|line| body.push_str(&format!("\n {line}")));
-                    continue;
-                }
-                old[old_range].iter().for_each(|line| body.push_str(&format!("\n-{line}")));
-                new[new_range].iter().for_each(|line| body.push_str(&format!("\n+{line}")));
-            }
-        }
+        let body = body_of(&old, &new, 3);
         if before != after {
             let line_end_is_known = !before.is_empty();
             let expected = if line_end_is_known { whole(&after) } else { whole(&after).replace('\r', "") };
             check(&whole(&before), body.trim_start(), Ok(&expected));
+        }
+    }
+}
+
+/// The body of an update that leads from some lines to others.
+pub(in crate::tool) fn body_of(old: &[&str], new: &[&str], n_context: usize) -> String {
+    let text_diff = TextDiff::configure().diff_slices(old, new);
+    let mut body = String::new();
+    for ops in text_diff.grouped_ops(n_context) {
+        body.push_str("\n@@");
+        for (tag, old_range, new_range) in ops.iter().map(similar::DiffOp::as_tag_tuple) {
+            if tag == DiffTag::Equal {
+                old[old_range].iter().for_each(|line| body.push_str(&format!("\n {line}")));
+                continue;
+            }
+            old[old_range].iter().for_each(|line| body.push_str(&format!("\n-{line}")));
+            new[new_range].iter().for_each(|line| body.push_str(&format!("\n+{line}")));
+        }
+    }
+    body
+}
+
+/// Lines that repeat, each with an end of its own kind, the last perhaps with none. With the whole file as context a
+/// place is never in doubt.
+#[test]
+fn a_patch_keeps_the_lines_it_does_not_name_byte_for_byte() {
+    const LINES: &[&str] = &["a", "b", "", "}", "  x", "tail "];
+    let mut numbers = Numbers::new();
+    for _ in 0..5000 {
+        let mut before: Vec<(&str, &str)> = (0..1 + numbers.below(12))
+            .map(|_| (numbers.pick(LINES), numbers.pick(&["\n", "\r\n"])))
+            .collect();
+        if numbers.below(2) == 0 {
+            before.push(("last", ""));
+        }
+        let mut after: Vec<(&str, Option<&str>)> =
+            before.iter().map(|(text, end)| (*text, Some(*end))).collect();
+        for _ in 0..1 + numbers.below(4) {
+            let at = numbers.below(after.len() + 1);
+            match numbers.below(2) {
+                0 if at < after.len() => drop(after.remove(at)),
+                _insert => after.insert(at, (numbers.pick(&["new", "neu"]), None)),
+            }
+        }
+        let old: Vec<&str> = before.iter().map(|(text, _)| *text).collect();
+        let new: Vec<&str> = after.iter().map(|(text, _)| *text).collect();
+        // A line that is removed beside its like may stand for that one; ends would be told apart then, lines not.
+        let is_ambiguous = before.windows(2).any(|pair| pair[0].0 == pair[1].0);
+        if old == new || new.is_empty() || is_ambiguous {
+            continue;
+        }
+        let text: String = before.iter().map(|(text, end)| format!("{text}{end}")).collect();
+        let body = body_of(&old, &new, 1000);
+        let hunks = parse(&envelope(&format!("*** Update File: a\n{}", body.trim_start_matches('\n'))))
+            .expect("a patch");
+        let [Hunk::Update { chunks, .. }] = hunks.as_slice() else { panic!("{hunks:?}") };
+        let applied = apply("a", &text, chunks).expect("applied");
+        let bare: Vec<&str> =
+            applied.split_inclusive('\n').map(|line| line.trim_end_matches(['\n', '\r'])).collect();
+        assert_eq!(bare, new, "{text:?} with {body}");
+        // Every kept line is there with the end it had.
+        let pairs = TextDiff::configure().diff_slices(&old, &new);
+        let lines: Vec<&str> = applied.split_inclusive('\n').collect();
+        for (tag, old_range, new_range) in pairs.ops().iter().map(similar::DiffOp::as_tag_tuple) {
+            if tag != DiffTag::Equal {
+                continue;
+            }
+            for (kept, line) in before[old_range].iter().zip(&lines[new_range]) {
+                let is_same = **line == format!("{}{}", kept.0, kept.1);
+                // One that had no end gets one when something follows.
+                assert!(is_same || kept.1.is_empty(), "{text:?} with {body} gave {applied:?}");
+            }
         }
     }
 }

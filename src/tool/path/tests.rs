@@ -9,8 +9,11 @@ use std::{
 
 use serde_json::json;
 
-use super::{Roots, absolute, expand_home, judge, one_line, real};
-use crate::tool::{ToolError, fake::Project};
+use super::{Roots, absolute, judge, one_line, real};
+use crate::{
+    base::home,
+    tool::{ToolError, fake::Project},
+};
 
 fn check(project: &Project, name: &str, is_inside: bool, patterns: &[&str]) {
     let target = judge(&Roots::new(&project.config), absolute(&project.config.directory, name));
@@ -74,7 +77,7 @@ fn links_are_followed_where_nothing_exists() {
 
 #[test]
 fn home_is_expanded_as_a_shell_does() {
-    let expanded = ["~", "~/x", "~x", "a/~"].map(|text| expand_home(Path::new("/home/u"), text));
+    let expanded = ["~", "~/x", "~x", "a/~"].map(|text| home::expand(Path::new("/home/u"), text));
     assert_eq!(expanded, ["/home/u", "/home/u/x", "~x", "a/~"]);
 }
 
@@ -131,6 +134,9 @@ async fn a_link_put_in_its_place_while_the_user_is_asked_is_not_followed() {
         ("write", json!({ "filePath": "door/new", "content": "evil" })),
         ("apply_patch", json!({ "patchText": patch })),
         ("bash", json!({ "command": "touch new", "workdir": "door" })),
+        ("bash", json!({ "command": "cat door/a" })),
+        ("bash", json!({ "command": "echo evil > door/new" })),
+        ("bash", json!({ "command": "cd door && touch new" })),
     ] {
         let mut project = Project::new();
         project.write("door/a", "open\n");

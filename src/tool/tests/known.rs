@@ -235,9 +235,34 @@ async fn cut_outputs_say_so_in_known_words() {
     project.write("long", "x".repeat(2001));
     let told = project.output("read", json!({ "filePath": "long" })).await;
     assert!(told.output.contains("x... (line truncated to 2000 chars)\n"));
+    for (n_lines, text, last) in [(5000, "a line of text\n", 3009), (90_000, "\n", 9028), (5000, "x\n", 5000)]
+    {
+        project.write("large", text.repeat(n_lines));
+        let told = project.output("read", json!({ "filePath": "large", "limit": 90_000 })).await;
+        assert!(told.output.len() < 64 * 1024, "{} bytes of {text:?}", told.output.len());
+        assert!(told.output.contains(&format!("\n{last}: ")), "{}", &told.output[told.output.len() - 200..]);
+        assert!(!told.output.contains(&format!("\n{}: ", last + 1)));
+    }
+    for n in 0..300 {
+        project.write(&format!("names/{n:03}{}", "x".repeat(200)), "");
+    }
+    let told = project.output("read", json!({ "filePath": "names", "limit": 100_000 })).await;
+    assert!(told.output.len() < 52 * 1024, "{}", told.output.len());
+    let note = "(Showing 250 of 300 entries. Use 'offset' parameter to read beyond entry 250)\n</entries>";
+    assert!(told.output.ends_with(note), "{}", &told.output[told.output.len() - 200..]);
+    let todo = json!({ "content": "x".repeat(300), "status": "pending", "priority": "low" });
+    let written = project.output("todowrite", json!({ "todos": vec![todo; 300] })).await;
+    for told in [written, project.output("todoread", json!({})).await] {
+        assert!(told.output.len() < 52 * 1024, "{}", told.output.len());
+        assert!(told.output.contains("The tool call succeeded but the output was truncated."));
+    }
+    project.host.answers = Ok(vec![vec!["y".repeat(100_000)]]);
+    let questions = json!([{ "question": "q", "header": "h", "options": [] }]);
+    let told = project.output("question", json!({ "questions": questions })).await;
+    assert!(told.output.len() < 52 * 1024, "{}", told.output.len());
     project.write("large", "a line of text\n".repeat(5000));
     let told = project.output("read", json!({ "filePath": "large", "limit": 5000 })).await;
-    let note = "(Output capped at 50 KB. Showing lines 1-3413. Use offset=3414 to continue.)\n</content>";
+    let note = "(Output capped at 50 KB. Showing lines 1-3009. Use offset=3010 to continue.)\n</content>";
     assert!(told.output.ends_with(note), "{}", &told.output[told.output.len() - 200..]);
     project.config.tool_output.max_lines = 2;
     let told = project.output("bash", json!({ "command": "seq 3" })).await;
