@@ -5,6 +5,7 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError, atomic::AtomicBool},
+    time::Duration,
 };
 
 use ignore::overrides::Override;
@@ -23,6 +24,8 @@ use super::{
 use crate::{base::lock::lock, permission::Ask};
 
 const LIMIT: usize = 100;
+/// How long the first files are looked for in path order, before several threads look in any.
+const HEAD_START: Duration = Duration::from_millis(3);
 
 /// What to look for.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -117,16 +120,25 @@ fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<Found, T
     let unread = Unread::default();
     let walk = Walk { root, unread: &unread, is_hidden_included, excluded: &Override::empty() };
     let found = Mutex::new(BinaryHeap::new());
-    let is_early = |path: &Path| is_early(&lock(&found), path);
-    walk::files(&walk, stopped, is_early, || {
-        |entry: &ignore::DirEntry| {
-            let path = entry.path();
-            if is_early(path) && matcher.matched(path, false).is_whitelist() {
-                keep_first(&mut lock(&found), path);
-            }
-            ControlFlow::Continue(())
+    let is_match = |path: &Path| matcher.matched(path, false).is_whitelist();
+    let frontier = walk::first_files(&walk, stopped, HEAD_START, |entry| {
+        if is_match(entry.path()) {
+            lock(&found).push(entry.path().to_owned());
         }
+        if lock(&found).len() > LIMIT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
+    if let Some(frontier) = frontier {
+        let is_early = |path: &Path| !frontier.is_behind(path) && is_early(&lock(&found), path);
+        walk::files(&walk, stopped, is_early, || {
+            |entry: &ignore::DirEntry| {
+                let path = entry.path();
+                if is_match(path) && is_early(path) {
+                    keep_first(&mut lock(&found), path);
+                }
+                ControlFlow::Continue(())
+            }
+        });
+    }
     let mut files = found.into_inner().unwrap_or_else(PoisonError::into_inner).into_sorted_vec();
     let is_truncated = files.len() > LIMIT;
     files.truncate(LIMIT);

@@ -36,7 +36,7 @@ const LIMIT: usize = 100;
 const MAX_LINE_CHARS: usize = 2000;
 /// How long the first files are searched in order before several threads take the rest: what matches often is found by
 /// then.
-const HEAD_START: Duration = Duration::from_millis(15);
+const HEAD_START: Duration = Duration::from_millis(4);
 /// A line longer than this is not text that anyone searches; its file is passed over.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
@@ -246,13 +246,11 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
         let included = walk::matcher(root, &included)?;
         let unread = Unread::default();
         let walk = Walk { root, unread: &unread, is_hidden_included: true, excluded: &Override::empty() };
+        let is_included = |path: &Path| included.is_empty() || included.matched(path, false).is_whitelist();
         let make_visitor = || {
             let mut searcher = searcher(BinaryDetection::quit(0));
-            let (regex, included) = (&regex, &included);
+            let regex = &regex;
             move |path: &Path| {
-                if !included.is_empty() && !included.matched(path, false).is_whitelist() {
-                    return;
-                }
                 if !guard.allows(path) {
                     lock().withheld.insert(path.to_owned());
                     return;
@@ -263,7 +261,9 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
         };
         let mut visit = make_visitor();
         let frontier = walk::first_files(&walk, stopped, HEAD_START, |entry| {
-            visit(entry.path());
+            if is_included(entry.path()) {
+                visit(entry.path());
+            }
             if lock().is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if let Some(frontier) = frontier {
@@ -271,7 +271,7 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
             walk::files(&walk, stopped, is_wanted, || {
                 let mut visit = make_visitor();
                 move |entry: &ignore::DirEntry| {
-                    if is_wanted(entry.path()) {
+                    if is_included(entry.path()) && is_wanted(entry.path()) {
                         visit(entry.path());
                     }
                     ControlFlow::Continue(())
