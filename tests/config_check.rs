@@ -179,18 +179,21 @@ async fn no_command_prints_a_secret() {
     scratch.write("opencode.json", format!("{config:#}"));
     let mut shell = Shell::new(&scratch);
     shell.variables.push(("WINDLASS_LOG".to_owned(), "debug".to_owned()));
-    for arguments in [
-        &["config"][..],
-        &["config", "--sources"],
-        &["config", "check"],
-        &["config", "--refresh"],
-        &["agent", "list"],
-        &["agent", "list", "--json"],
-        &["debug", "agent", "spy"],
-        &["debug", "agent", "spy", "--json"],
-        &["models", "--verbose"],
-    ] {
-        let (printed, errors, _) = shell.run(arguments).await;
+    let commands: [(&[&str], i32, bool); 9] = [
+        (&["config"], 0, true),
+        (&["config", "--sources"], 0, true),
+        (&["config", "check"], 1, true),
+        (&["config", "--refresh"], 0, true),
+        (&["agent", "list"], 0, false),
+        (&["agent", "list", "--json"], 0, true),
+        (&["debug", "agent", "spy"], 0, true),
+        (&["debug", "agent", "spy", "--json"], 0, true),
+        (&["models", "--verbose"], 0, false),
+    ];
+    for (arguments, expected, has_masks) in commands {
+        let (printed, errors, code) = shell.run(arguments).await;
+        assert_eq!(code, Some(expected), "{arguments:?}: {errors}");
+        assert_eq!(printed.contains("****"), has_masks, "{arguments:?}: {printed}");
         assert!(!printed.contains(secret), "{arguments:?}: {printed}");
         assert!(!errors.contains(secret), "{arguments:?}: {errors}");
     }
@@ -288,15 +291,17 @@ async fn the_administrators_file_is_read_from_etc() {
     scratch.write("opencode.json", json!({"share": "auto", "permission": {"bash": "allow"}}).to_string());
     let script = r#"mount -t tmpfs none /etc && mkdir /etc/opencode && cd "$2" || exit 77
 printf '{"share": "disabled",\n "permission": {"bash": "deny"}}' > /etc/opencode/opencode.json
+echo begun >&2
 exec "$1" config --sources"#;
     let mut command = tokio::process::Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
     command.arg(binary()).arg(&scratch.work).env_clear().env("HOME", &scratch.home).env("PATH", env!("PATH"));
     let output = match command.output().await {
-        Ok(output) if output.status.success() => output,
+        Ok(output) if output.stderr.starts_with(b"begun") => output,
         // The system has no namespaces for us, and the directory belongs to the whole machine.
-        refused => return eprintln!("/etc/opencode cannot be tried here: {refused:?}"),
+        refused => return eprintln!("NOT TESTED: /etc/opencode cannot be tried here: {refused:?}"),
     };
+    assert!(output.status.success(), "{output:?}");
     let printed = String::from_utf8(output.stdout).unwrap();
     let work = scratch.work.display();
     let share = format!(

@@ -78,9 +78,8 @@ pub fn check(layer: &mut Layer, findings: &mut Findings) {
         _ => checker.setting(key, value),
     });
     checker.urls(&mut value, &["skills", "urls"], url_problem);
-    checker.urls(&mut value, &["windlass", "agents", "urls"], |url| match is_trusted(url) {
-        true => url_problem(url),
-        false => Some("is neither https nor this machine"),
+    checker.urls(&mut value, &["windlass", "agents", "urls"], |url| {
+        url_problem(url).or((!is_trusted(url)).then_some("is neither https nor this machine"))
     });
     let removed = std::mem::take(&mut checker.removed);
     for (path, idx) in removed.iter().rev() {

@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use windlass_protocol::opencode::config::AuthEntry;
@@ -128,12 +129,10 @@ pub fn well_known(url: &str) -> String {
 
 /// Whether a configuration may be fetched from there: it may start programs, so nobody on the way may change it.
 pub fn is_trusted(url: &str) -> bool {
-    if url.starts_with("https://") {
-        return true;
-    }
-    let Some(rest) = url.strip_prefix("http://") else { return false };
-    let host = host(rest);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    let Ok(url) = Url::parse(url) else { return false };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    url.scheme() == "https" || url.scheme() == "http" && is_here
 }
 
 /// What keeps a text from being an address that something can be fetched from.

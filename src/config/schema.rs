@@ -55,7 +55,7 @@ fn close(schema: &mut Value) {
 fn bound(schema: &mut Value) {
     let model = json!({"pattern": "^[^/]+/.+"});
     let url = json!({"items": {"type": "string", "pattern": "^https?://[^/?#]"}});
-    let trusted = "^(https://[^/?#]|http://(localhost|127\\.[0-9.]+|\\[::1\\])([:/?#]|$))";
+    let trusted = "^(https://[^/?#]|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?([/?#]|$))";
     let bounds = [
         ("/properties/model", model.clone()),
         ("/properties/small_model", model.clone()),

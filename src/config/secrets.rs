@@ -33,7 +33,7 @@ const SECRET_OBJECTS: [&str; 3] = ["headers", "environment", "env"];
 /// Words of a URL's parameters that hold a secret, beside those of any key.
 const SECRET_PARAMETERS: [&str; 6] = ["key", "auth", "sig", "signature", "code", "sas"];
 
-/// What keys of well-known services begin with, and how long they are at least.
+/// What keys of well-known services and signed tokens (`eyJ`) begin with, and how long they are at least.
 const KEY_SHAPES: [(&str, usize); 12] = [
     ("sk-", 20),
     ("ghp_", 20),

@@ -370,7 +370,8 @@ fn read_lines(file: impl Read, window: Window, is_counted: bool, stopped: &Atomi
         let text = shorten(&line, n_lines == 1);
         n_bytes += text.len() + usize::from(!lines.shown.is_empty());
         if lines.shown.len() >= DEFAULT_LIMIT {
-            // As in OpenCode the numbers of a usual window do not count; many more of them would be most of the text.
+            // As in OpenCode the line numbers of the first 2000 lines are not counted; those of more lines could be
+            // most of the text.
             n_bytes += number(n_lines).len();
         }
         if n_bytes > MAX_BYTES {

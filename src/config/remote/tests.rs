@@ -43,6 +43,8 @@ fn only_addresses_that_nobody_can_answer_for_are_trusted() {
         "http://127.0.0.1.example",
         "http://localhost.example",
         "http://127.0.0.1@a.example",
+        "http://localhost:x@a.example",
+        "http://a.example\\@localhost",
         "ftp://localhost",
         "file:///etc/passwd",
         "",

@@ -17,10 +17,7 @@ use super::{
 const MOVES: [&str; 4] = ["cd", "chdir", "pushd", "popd"];
 
 /// Values of variables that a command is read with.
-const MAX_READINGS: usize = 8;
-
-/// Commands that write what they name.
-const WRITERS: [&str; 9] = ["cp", "mv", "dd", "install", "ln", "tee", "truncate", "rsync", "touch"];
+const MAX_COMMAND_READINGS: usize = 8;
 
 /// Commands that take variables among their arguments.
 const TAKES_VARIABLES: [&str; 5] = ["env", "sudo", "doas", "cross-env", "make"];
@@ -243,7 +240,7 @@ impl Walk {
     /// runs stays unknowable: that is asked for, not judged.
     fn resolved(&mut self, words: &[Word], at: &Directories, fed: &Fed) {
         let readings: Vec<Vec<String>> = words.iter().map(|word| self.values.known(&word.text)).collect();
-        let n_readings = readings.iter().map(Vec::len).max().unwrap_or_default().min(MAX_READINGS);
+        let n_readings = readings.iter().map(Vec::len).max().unwrap_or_default().min(MAX_COMMAND_READINGS);
         let mut commands: Vec<Vec<Word>> = (0..n_readings)
             .map(|reading| {
                 let of = |readings: &Vec<String>| readings.get(reading).or(readings.first()).cloned();
@@ -325,17 +322,12 @@ impl Walk {
             self.path(&path, at);
         }
         for destination in written::destinations(name, words) {
+            self.written(&destination.text, at);
             self.writes(&destination, at);
         }
         let (scripts, anywhere) = written::code(name, words);
         scripts.iter().for_each(|script| self.runs(script, at));
         anywhere.iter().for_each(|name| self.runs_anywhere(name));
-        if WRITERS.contains(&name) || (name == "sed" && arguments.iter().any(|it| it.text.starts_with("-i")))
-        {
-            for argument in arguments.iter().filter(|it| !it.text.starts_with('-')) {
-                self.written(argument.text.strip_prefix("of=").unwrap_or(&argument.text), at);
-            }
-        }
         self.obeys(name, fed, at);
         self.variables(name, arguments, fed);
     }

@@ -24,6 +24,7 @@ pub struct Fed {
     pub piped: Option<Piped>,
 }
 
+/// What comes through a pipe.
 #[derive(Debug, Clone)]
 pub struct Piped {
     pub output: Option<String>,

@@ -48,7 +48,7 @@ const READERS: &[Reader] = &[
     },
     Reader { names: &["fd", "fdfind"], n_texts: 1, values: "tedEScjxX", instead_long: &[], long_values: &["--type", "--extension", "--max-depth", "--exclude", "--size"], ..PLAIN },
     Reader { names: &["awk", "gawk", "mawk", "nawk"], n_texts: 1, instead: "f", instead_long: &["--file"], values: "Fvl", long_values: &["--assign", "--field-separator"] },
-    Reader { names: &["jq", "yq", "gojq"], n_texts: 1, instead: "f", instead_long: &["--from-file"], values: "", long_values: &["--indent", "--tab"] },
+    Reader { names: &["jq", "yq", "gojq"], n_texts: 1, instead: "f", instead_long: &["--from-file"], values: "", long_values: &["--indent"] },
     Reader { names: &["ls", "dir", "vdir", "exa", "eza", "lsd", "tree"], values: "IwTLPoH", long_values: &["--ignore", "--hide", "--width", "--filelimit", "--charset"], ..PLAIN },
     Reader { names: &["du", "ncdu", "dust"], values: "dBtX", long_values: &["--max-depth", "--exclude", "--threshold", "--block-size"], ..PLAIN },
     Reader { names: &["stat"], values: "c", long_values: &["--format", "--printf"], ..PLAIN },

@@ -1,4 +1,4 @@
-//! Shell text read character by character, for what the grammar loses: backquotes within backquotes and here-documents.
+//! Shell text read character by character, for what the grammar loses: backquotes in backquotes, here-documents, `$'…'` and backslashes in front.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Files that a line writes and runs: what they hold once they run, their names do not tell.
+//! Which files a line both writes and runs: what they hold by then, their names do not tell.
 
 use super::{
     Directories, Walk, sed,
@@ -48,7 +48,6 @@ const IMPLICIT: &[(&str, &[&str])] = &[
     ("gradlew", &["build.gradle", "build.gradle.kts", "settings.gradle"]),
     ("cmake", &["CMakeLists.txt"]),
     ("pytest", &["conftest.py"]),
-    ("rustc", &[]),
 ];
 
 /// Options whose value is a file of commands or code.
@@ -132,7 +131,9 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
     };
     let plain = |text: &str| Destination { text: text.to_owned(), is_tree: false };
     match name {
-        "tee" | "truncate" | "shred" | "sponge" => operands(words, "s").0.into_iter().map(plain).collect(),
+        "tee" | "touch" | "truncate" | "shred" | "sponge" => {
+            operands(words, "s").0.into_iter().map(plain).collect()
+        }
         "dd" => words.iter().filter_map(|word| word.text.strip_prefix("of=")).map(plain).collect(),
         "sed" | "perl"
             if words.iter().any(|it| it.text.starts_with("-i") || it.text.starts_with("--in-")) =>
