@@ -399,26 +399,6 @@ impl Engine {
         }
     }
 
-    /// The stored project id of a worktree. One that is not known yet is found out in the background.
-    async fn project_id(&self, worktree: &Path) -> Result<String, EngineError> {
-        if worktree == Path::new("/") {
-            return Ok(project::GLOBAL.to_owned());
-        }
-        let key = worktree.display().to_string();
-        if let Some(id) = self.0.storage.project_of(key.clone()).await? {
-            return Ok(id);
-        }
-        let (storage, worktree) = (self.0.storage.clone(), worktree.to_owned());
-        tokio::spawn(async move {
-            if let Some(id) = project::root_commit(&worktree).await
-                && let Err(error) = storage.set_project(key, id).await
-            {
-                tracing::warn!(%error, "the project was not stored");
-            }
-        });
-        Ok(project::GLOBAL.to_owned())
-    }
-
     /// Up to `limit` root sessions, most recently changed first: of one directory or all, behind the session whose
     /// last change and id are given.
     pub async fn list_sessions(

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, ffi::OsStr, path::Path, time::Duration};
 
 use tokio::io::AsyncReadExt;
 
+use super::{Engine, EngineError};
 use crate::base::{
     ids,
     process::{self, Spawn},
@@ -13,6 +14,28 @@ use crate::base::{
 pub const GLOBAL: &str = crate::storage::UNKNOWN_PROJECT;
 /// A repository whose history takes longer to walk stays `global`.
 const LIMIT: Duration = Duration::from_secs(60);
+
+impl Engine {
+    /// The stored project id of a worktree. One that is not known yet is found out in the background.
+    pub(super) async fn project_id(&self, worktree: &Path) -> Result<String, EngineError> {
+        if worktree == Path::new("/") {
+            return Ok(GLOBAL.to_owned());
+        }
+        let key = worktree.display().to_string();
+        if let Some(id) = self.0.storage.project_of(key.clone()).await? {
+            return Ok(id);
+        }
+        let (storage, worktree) = (self.0.storage.clone(), worktree.to_owned());
+        tokio::spawn(async move {
+            if let Some(id) = root_commit(&worktree).await
+                && let Err(error) = storage.set_project(key, id).await
+            {
+                tracing::warn!(%error, "the project was not stored");
+            }
+        });
+        Ok(GLOBAL.to_owned())
+    }
+}
 
 /// The root commit of a repository: the first of them in order, when there are several.
 pub async fn root_commit(worktree: &Path) -> Option<String> {
