@@ -64,6 +64,9 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hook: Option<Hook<'_>>) -> (
     }
     let raw = merged(&layers);
     let home = &environment.home;
+    let managed = managed(&layers, home);
+    // Beneath everybody's rules, for what it allows; what it restricts is imposed on all of them, see `rules::impose`.
+    let permission = [managed.general.clone(), rules_of(&own(&raw, &layers), home)].concat();
     let string =
         |key: &str| raw.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     let model = |key: &str| string(key).and_then(|text| parse_model(&text));
@@ -77,8 +80,8 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hook: Option<Hook<'_>>) -> (
         model: model("model"),
         small_model: model("small_model"),
         default_agent: string("default_agent"),
-        permission: rules_of(&raw, home),
-        managed: managed(&layers, home),
+        permission,
+        managed,
         agents: agents(&raw, &layers),
         fetched_rules: fetched_rules(&layers, home),
         commands: decode_key(&raw, "command").unwrap_or_default(),
@@ -185,13 +188,18 @@ fn managed(layers: &[Layer], home: &Path) -> Managed {
     Managed { general: rules_of(&raw, home), agents: agents.filter(|(_, rules)| !rules.is_empty()).collect() }
 }
 
+/// What decides among rules by standing last: not what came over the network, which has its own place (see
+/// `fetched_rules`), and not the administrator's, which would take the place of a stricter rule.
+fn own<'a>(raw: &'a Map<String, Value>, layers: &[Layer]) -> Cow<'a, Map<String, Value>> {
+    let is_own = |layer: &&Layer| !matches!(layer.kind, Kind::Market | Kind::Managed);
+    match layers.iter().all(|layer| is_own(&layer)) {
+        true => Cow::Borrowed(raw),
+        false => Cow::Owned(merged(layers.iter().filter(is_own))),
+    }
+}
+
 fn agents(raw: &Map<String, Value>, layers: &[Layer]) -> BTreeMap<String, AgentConfig> {
-    // What came over the network has rules of its own place, see `fetched_rules`.
-    let is_market = |layer: &&Layer| layer.kind == Kind::Market;
-    let own = match layers.iter().any(|layer| is_market(&layer)) {
-        true => Cow::Owned(merged(layers.iter().filter(|layer| !is_market(layer)))),
-        false => Cow::Borrowed(raw),
-    };
+    let own = own(raw, layers);
     let mut agents = BTreeMap::new();
     for (name, value) in raw.get("agent").and_then(Value::as_object).into_iter().flatten() {
         let Ok(mut agent) = AgentConfig::deserialize(value) else { continue };
@@ -200,7 +208,9 @@ fn agents(raw: &Map<String, Value>, layers: &[Layer]) -> BTreeMap<String, AgentC
                 agent.options.insert(key.clone(), option.clone());
             }
         }
-        agent.permission = own.get("agent").and_then(|agents| agents.get(name)?.get("permission")).cloned();
+        let said = |key: &str| own.get("agent").and_then(|agents| agents.get(name)?.get(key));
+        agent.permission = said("permission").cloned();
+        agent.tools = said("tools").and_then(|tools| Deserialize::deserialize(tools).ok());
         agents.insert(name.clone(), agent);
     }
     agents

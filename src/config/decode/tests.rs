@@ -3,9 +3,16 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::permission::Action;
 
 use super::parse_model;
-use crate::config::{Config, Environment, Hook, layer::Layer, layers::load, paths::Paths};
+use crate::config::{
+    Config, Environment, Hook,
+    layer::Layer,
+    layers::load,
+    paths::Paths,
+    rules::{deciding, impose},
+};
 
 fn config(text: &str) -> Config {
     let variables = [("OPENCODE_CONFIG_CONTENT".to_owned(), text.to_owned())].into();
@@ -132,7 +139,11 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     let (config, layers) = resolved(&files, Some(&hook));
     assert_eq!(config.model.clone().map(|model| model.to_string()).as_deref(), Some("a/hooked"));
     assert_eq!((&config.raw["share"], &config.raw["username"]), (&json!("disabled"), &json!("own")));
-    assert_eq!(rules(&config), ["edit * Allow", "bash * Deny"]);
+    assert_eq!(rules(&config), ["bash * Deny", "bash * Allow", "edit * Allow"]);
+    let mut imposed = config.permission.clone();
+    impose(&mut imposed, &config.managed.general);
+    let bash = deciding("bash", "ls", imposed.iter()).unwrap();
+    assert_eq!(bash.action, Action::Deny);
     assert_eq!(config.agents["planner"].prompt.as_deref(), Some("Plan."));
     let patterns: Vec<&str> = config.instructions.iter().map(|it| it.pattern.as_str()).collect();
     assert_eq!(patterns, ["a.md", "b.md"]);

@@ -256,6 +256,35 @@ fn nothing_is_looser_than_what_the_administrator_says() {
 }
 
 #[test]
+fn what_is_stricter_than_the_administrator_says_stays() {
+    let general = |permission: Value| json!({"permission": permission});
+    let git = || general(json!({"bash": {"*": "ask", "git *": "allow"}}));
+    check_managed(
+        general(json!({"bash": {"git push *": "deny"}})),
+        git(),
+        &[("bash", "git push x", Deny), ("bash", "git log", Allow), ("bash", "ls", Ask)],
+    );
+    let no_rm = general(json!({"bash": {"*": "allow", "rm *": "deny"}}));
+    check_managed(no_rm, general(json!({"bash": "allow"})), &[("bash", "rm x", Deny), ("bash", "ls", Allow)]);
+    let asks = || general(json!({"bash": "ask"}));
+    check_managed(general(json!({"bash": "deny"})), asks(), &[("bash", "ls", Deny)]);
+    check_managed(json!({"tools": {"bash": false}}), asks(), &[("bash", "ls", Deny)]);
+    check_managed(
+        general(json!({"bash": "deny"})),
+        general(json!({"*": "ask"})),
+        &[("bash", "ls", Deny), ("edit", "a", Ask)],
+    );
+    let own_agent = json!({"agent": {"build": {"tools": {"bash": false}}}});
+    check_managed(own_agent, json!({"agent": {"build": {"tools": {"bash": true}}}}), &[("bash", "ls", Deny)]);
+    // What nobody restricts, the administrator may open.
+    check_managed(
+        json!({}),
+        general(json!({"external_directory": {"/opt/*": "allow"}})),
+        &[("external_directory", "/opt/x", Allow), ("external_directory", "/etc/x", Ask)],
+    );
+}
+
+#[test]
 fn the_configuration_adds_changes_and_removes_agents() {
     let text = json!({
         "default_agent": "review",
