@@ -118,21 +118,20 @@ fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<Found, T
     let matcher = walk::matcher(root, &[pattern])?;
     let is_hidden_included = pattern.split(['/', '{', ',']).any(|name| name.starts_with('.') && name != ".");
     let unread = Unread::default();
-    let walk = Walk { root, unread: &unread, is_hidden_included, excluded: &Override::empty() };
+    let walk =
+        Walk { root, unread: &unread, is_hidden_included, included: &matcher, excluded: &Override::empty() };
     let found = Mutex::new(BinaryHeap::new());
-    let is_match = |path: &Path| matcher.matched(path, false).is_whitelist();
     let frontier = walk::first_files(&walk, stopped, HEAD_START, |entry| {
-        if is_match(entry.path()) {
-            lock(&found).push(entry.path().to_owned());
-        }
-        if lock(&found).len() > LIMIT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let mut found = lock(&found);
+        found.push(entry.path().to_owned());
+        if found.len() > LIMIT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     if let Some(frontier) = frontier {
         let is_early = |path: &Path| !frontier.is_behind(path) && is_early(&lock(&found), path);
         walk::files(&walk, stopped, is_early, || {
             |entry: &ignore::DirEntry| {
                 let path = entry.path();
-                if is_match(path) && is_early(path) {
+                if is_early(path) {
                     keep_first(&mut lock(&found), path);
                 }
                 ControlFlow::Continue(())

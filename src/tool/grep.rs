@@ -245,8 +245,13 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
         let included: Vec<&str> = args.include.as_deref().filter(|it| !it.is_empty()).into_iter().collect();
         let included = walk::matcher(root, &included)?;
         let unread = Unread::default();
-        let walk = Walk { root, unread: &unread, is_hidden_included: true, excluded: &Override::empty() };
-        let is_included = |path: &Path| included.is_empty() || included.matched(path, false).is_whitelist();
+        let walk = Walk {
+            root,
+            unread: &unread,
+            is_hidden_included: true,
+            included: &included,
+            excluded: &Override::empty(),
+        };
         let make_visitor = || {
             let mut searcher = searcher(BinaryDetection::quit(0));
             let regex = &regex;
@@ -261,9 +266,7 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
         };
         let mut visit = make_visitor();
         let frontier = walk::first_files(&walk, stopped, HEAD_START, |entry| {
-            if is_included(entry.path()) {
-                visit(entry.path());
-            }
+            visit(entry.path());
             if lock().is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if let Some(frontier) = frontier {
@@ -271,7 +274,7 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
             walk::files(&walk, stopped, is_wanted, || {
                 let mut visit = make_visitor();
                 move |entry: &ignore::DirEntry| {
-                    if is_included(entry.path()) && is_wanted(entry.path()) {
+                    if is_wanted(entry.path()) {
                         visit(entry.path());
                     }
                     ControlFlow::Continue(())

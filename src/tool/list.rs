@@ -7,6 +7,7 @@ use std::{
     sync::{Mutex, PoisonError, atomic::AtomicBool},
 };
 
+use ignore::overrides::Override;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -95,8 +96,13 @@ fn list(
     let ignored: Vec<String> = ignored.iter().map(|glob| format!("!{glob}")).collect();
     let globs: Vec<&str> = NOISE.iter().copied().chain(ignored.iter().map(String::as_str)).collect();
     let unread = Unread::default();
-    let walk =
-        Walk { root, unread: &unread, is_hidden_included: false, excluded: &walk::matcher(root, &globs)? };
+    let walk = Walk {
+        root,
+        unread: &unread,
+        is_hidden_included: false,
+        included: &Override::empty(),
+        excluded: &walk::matcher(root, &globs)?,
+    };
     // Nearest first, so that a deep directory does not push out what lies beside it.
     let found: Mutex<BinaryHeap<(usize, PathBuf)>> = Mutex::default();
     walk::files(

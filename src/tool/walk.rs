@@ -86,16 +86,23 @@ pub(crate) struct Walk<'a> {
     pub unread: &'a Unread,
     /// Whether files and directories whose name begins with a dot are seen.
     pub is_hidden_included: bool,
+    /// Globs that files have to match; empty for all of them.
+    pub included: &'a Override,
     /// Globs of what to leave out, besides what ignore files say.
     pub excluded: &'a Override,
 }
 
 impl Walk<'_> {
     fn builder(&self) -> WalkBuilder {
-        let excluded = self.excluded.clone();
+        let (included, excluded) = (self.included.clone(), self.excluded.clone());
         let mut builder = WalkBuilder::new(self.root);
         builder.hidden(!self.is_hidden_included).add_custom_ignore_filename(".rgignore");
         builder.filter_entry(move |entry| {
+            // Here rather than in the visitor: what is left out is not handed from thread to thread.
+            let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+            if is_file && !included.is_empty() && !included.matched(entry.path(), false).is_whitelist() {
+                return false;
+            }
             let is_directory = || entry.file_type().is_some_and(|kind| kind.is_dir());
             let is_excluded = || excluded.matched(entry.path(), is_directory()).is_ignore();
             entry.depth() == 0 || (entry.file_name() != ".git" && (excluded.is_empty() || !is_excluded()))

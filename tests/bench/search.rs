@@ -39,6 +39,7 @@ struct Case {
 /// What `grep` searches: hidden files too, but not git's own.
 const HIDDEN: &[&str] = &["--hidden", "--glob=!.git", "--line-number", "--no-heading", "--color=never"];
 
+/// Names are chosen by type: `--glob` would overrule the ignore rules, which the tools honour.
 fn cases() -> Vec<Case> {
     let grep = |name, pattern, rg| Case {
         name,
@@ -57,7 +58,7 @@ fn cases() -> Vec<Case> {
             name: "grep, rare word in *.rs",
             tool: "grep",
             input: json!({ "pattern": "zebra_crossing", "include": "*.rs" }),
-            rg: &["--glob=*.rs", "zebra_crossing"],
+            rg: &["--type-add=wanted:*.rs", "--type=wanted", "zebra_crossing"],
             is_cut: false,
         },
         // Fewer than are shown, so that both have to look at the whole tree.
@@ -65,7 +66,7 @@ fn cases() -> Vec<Case> {
             name: "glob, 50 files",
             tool: "glob",
             input: json!({ "pattern": "**/file_*000.rs" }),
-            rg: &["--files", "--glob=**/file_*000.rs"],
+            rg: &["--files", "--type-add=wanted:file_*000.rs", "--type=wanted"],
             is_cut: false,
         },
         // The tool answers the first hundred by path and looks no further; so does `rg` here.
@@ -73,7 +74,7 @@ fn cases() -> Vec<Case> {
             name: "glob, first 100 by path",
             tool: "glob",
             input: json!({ "pattern": "**/*.rs" }),
-            rg: &["--files", "--sort=path", "--glob=**/*.rs"],
+            rg: &["--files", "--sort=path", "--type-add=wanted:*.rs", "--type=wanted"],
             is_cut: true,
         },
     ]
