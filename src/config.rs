@@ -32,6 +32,8 @@ pub mod sources;
 
 use paths::Paths;
 
+use crate::base::text;
+
 /// The process's environment, read once at the top and handed down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
@@ -153,14 +155,15 @@ pub struct Warning {
 
 impl std::fmt::Display for Warning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&secrets::text(&self.source))?;
+        // What others wrote must not steer the terminal, nor look like lines of ours.
+        f.write_str(&text::visible_line(&secrets::text(&self.source)))?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
         if let Some(column) = self.column {
             write!(f, ":{column}")?;
         }
-        write!(f, ": {}", secrets::text(&self.message))
+        write!(f, ": {}", text::visible_line(&secrets::text(&self.message)))
     }
 }
 

@@ -368,3 +368,27 @@ async fn an_agent_of_every_project_has_the_rules_that_hold_in_every_project() {
     }
     machine.finish().await;
 }
+
+#[tokio::test]
+async fn an_agent_that_nothing_reads_or_that_takes_a_built_in_ones_place_is_told() {
+    let machine = machine().await;
+    let nowhere = "Nothing reads agents in ";
+    let built_in = "`build` is built in; where this file is read, it takes that agent's place.";
+    for (path, name, told) in [
+        ("docs", "reader", &[nowhere][..]),
+        (".opencode", "build", &[built_in]),
+        ("new/../sub/.opencode", "reader", &[]),
+        ("other", "build", &[built_in, nowhere]),
+    ] {
+        machine.scratch.write("new/x", "");
+        machine.llm.title(Reply::text(&written(name)));
+        let flags =
+            ["agent", "create", "--description", "x", "--mode", "all", "--name", name, "--path", path];
+        let made = machine.run(&flags).await;
+        assert_eq!(made.code, Some(0), "{made:?}");
+        for message in [nowhere, built_in] {
+            assert_eq!(made.stderr.contains(message), told.contains(&message), "{path} {made:?}");
+        }
+    }
+    machine.finish().await;
+}

@@ -284,3 +284,24 @@ async fn the_schema_is_printed_whole() {
     assert!(schema["properties"]["compaction"].is_object());
     assert_eq!(code, Some(0));
 }
+
+#[tokio::test]
+async fn what_the_command_prints_steers_no_terminal() {
+    let scratch = Scratch::new();
+    let value =
+        json!({"agent": {"a": {"prompt": "x\u{202e}y\u{9b}", "k\u{1b}[2J\nz": 1}}, "username": "u\u{200b}"});
+    scratch.write("opencode.json", value.to_string());
+    scratch.write(".opencode/command/nl\nname.md", "Go.");
+    let shell = Shell::new(&scratch);
+    for arguments in [&["config"][..], &["config", "--sources"], &["config", "check"]] {
+        let (printed, errors, _) = shell.run(arguments).await;
+        let hidden = |it: char| matches!(it, '\u{1b}' | '\u{202e}' | '\u{9b}' | '\u{200b}');
+        assert!(!printed.contains(hidden) && !errors.contains(hidden), "{arguments:?} {printed:?}");
+        assert!(printed.lines().all(|line| !line.starts_with("name")), "{printed}");
+        // Escaped, it is the same value still.
+        if arguments.len() == 1 {
+            let printed: Value = serde_json::from_str(&printed).unwrap();
+            assert_eq!(printed["username"], "u\u{200b}");
+        }
+    }
+}

@@ -195,7 +195,7 @@ async fn what_a_server_lists_and_may_not_is_told() {
         "the agent `lost` cannot be fetched: lost.md: the server answered 404",
         "the agent `broken` cannot be fetched: broken.md:3:1: is not valid YAML",
         "windlass.agents.urls.1: http://agents.example/ is neither https nor this machine; it is left out",
-        "windlass.agents.urls.2: ftp://x/ is neither https nor this machine; it is left out",
+        "windlass.agents.urls.2: ftp://x/ is not a URL; write `https://…`; it is left out",
         "agent.wrong.temperature: invalid type: string \"hot\"",
     ] {
         agent.wait_stderr(told).await;

@@ -29,6 +29,33 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Like [`visible`], for a text that is one line among others: a line's end within it is shown as well.
+pub fn visible_line(text: &str) -> Cow<'_, str> {
+    match visible(text) {
+        shown if shown.contains('\n') => Cow::Owned(shown.replace('\n', "\\u{a}")),
+        shown => shown,
+    }
+}
+
+/// JSON with what [`visible`] shows escaped as JSON does, so that it stays the same value.
+pub fn visible_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for character in json.chars() {
+        match matches!(character, '\n' | '\t') || !is_hidden(character) {
+            true => shown.push(character),
+            false => {
+                let units = character
+                    .encode_utf16(&mut [0; 2])
+                    .iter()
+                    .map(|unit| format!("\\u{unit:04x}"))
+                    .collect::<String>();
+                shown.push_str(&units);
+            }
+        }
+    }
+    shown
+}
+
 /// Whether a character controls, turns the direction of what follows or takes no room.
 pub fn is_hidden(character: char) -> bool {
     character.is_control()
@@ -68,7 +95,7 @@ pub fn distance(one: &str, other: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::visible;
+    use super::{visible, visible_json, visible_line};
 
     #[test]
     fn what_is_hidden_is_shown_and_the_rest_stays() {
@@ -83,5 +110,7 @@ mod tests {
         ] {
             assert_eq!(visible(text), shown);
         }
+        assert_eq!(visible_line("a\nb\u{1b}\tc"), "a\\u{a}b\\u{1b}\tc");
+        assert_eq!(visible_json("{\n\"\u{202e}\u{e0041}é\"}"), "{\n\"\\u202e\\udb40\\udc41é\"}");
     }
 }

@@ -3,10 +3,11 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{output, runtime};
 use crate::{
+    base::text::visible_json,
     config::{Environment, Warning, paths::Paths, schema, secrets, sources},
     engine::{Engine, Report},
 };
@@ -67,13 +68,17 @@ fn show(report: Report, with_sources: bool, show_secrets: bool) -> ExitCode {
     let Report { config, leaves, warnings, .. } = report;
     let said = match (with_sources, show_secrets) {
         (true, show_secrets) => output::say(sources::render(&leaves, !show_secrets).trim_end()),
-        (false, true) => output::say(&format!("{:#}", Value::Object(config.raw))),
-        (false, false) => output::say(&format!("{:#}", Value::Object(secrets::masked(&config.raw)))),
+        (false, true) => output::say(&json(config.raw)),
+        (false, false) => output::say(&json(secrets::masked(&config.raw))),
     };
     if !warnings.is_empty() {
         output::note(&format!("{} `windlass config check` says what.", count(&warnings)));
     }
     said
+}
+
+fn json(config: Map<String, Value>) -> String {
+    visible_json(&format!("{:#}", Value::Object(config)))
 }
 
 fn check(warnings: &[Warning], notes: &[Warning]) -> ExitCode {

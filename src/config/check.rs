@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
 use super::{
     decode::{AGENT_KEYS, parse_model},
     layer::{Findings, Layer},
+    merge::{says_nothing, without_nulls},
     remote::{is_trusted, url_problem},
     rules::read_rules,
     schema, secrets,
@@ -239,6 +240,9 @@ impl Checker<'_> {
             return false;
         };
         entries.retain(|name, entry| {
+            if entry.is_null() {
+                return false;
+            }
             // Names of agents and commands are paths in directories of definitions.
             let problem = if matches!(key, "agent" | "command") { name_problem(name) } else { None };
             if let Some(problem) = problem {
@@ -291,6 +295,7 @@ impl Checker<'_> {
     }
 
     fn permission(&mut self, path: &[&str], value: &mut Value) {
+        drop_unsaid(value);
         let (_, problems) = read_rules(value, Path::new(""));
         for problem in problems {
             let keys: Vec<&str> =
@@ -322,7 +327,10 @@ impl Checker<'_> {
     /// A server field by field; what is missing from an entry without `type`, which changes an inherited one, is found
     /// after merging. False when nothing usable is left.
     fn mcp(&mut self, path: &[&str], value: &mut Value) -> bool {
-        let Value::Object(entry) = value else { return self.prune::<McpConfig>(path, value) };
+        let Value::Object(entry) = value else {
+            self.warn(path, format!("{} is no server; expected an object with `type`", brief(path, value)));
+            return false;
+        };
         let whole = [json!({"type": "local", "command": []}), json!({"type": "remote", "url": ""})];
         let kind = entry.get("type").filter(|kind| !kind.is_null()).cloned();
         let of_kind = |it: &&Value| kind.as_ref().is_none_or(|kind| it.get("type") == Some(kind));
@@ -340,19 +348,38 @@ impl Checker<'_> {
             if field.is_null() {
                 return true;
             }
+            // Without `type` a key tells its kind, or a kind that does not have it would take anything for it.
+            let only =
+                KEYS_OF_SERVERS.iter().find(|(_, keys)| keys.contains(&key.as_str())).map(|(kind, _)| *kind);
+            let has_key = |it: &&&Value| only.is_none_or(|kind| it["type"] == kind);
+            let narrowed: Vec<&Value> = whole.iter().filter(has_key).copied().collect();
+            let whole = if narrowed.is_empty() { &whole } else { &narrowed };
             let decodes = |field: &Value| {
                 let with_field = |whole: &&Value| {
                     let mut server = (*whole).clone();
-                    server[key.as_str()] = field.clone();
+                    server[key.as_str()] = without_nulls(field);
                     McpConfig::deserialize(server).map(drop).map_err(|err| err.to_string())
                 };
                 let tried: Vec<Result<(), String>> = whole.iter().map(with_field).collect();
                 if tried.iter().any(Result::is_ok) { Ok(()) } else { tried.into_iter().collect() }
             };
-            let Err(message) = decodes(field) else { return true };
-            let culprit = culprit(field, &decodes);
             let place = [path, &[key.as_str()]].concat();
-            let mut message = plain(&secrets::mask_message(&place, field, &message));
+            let message = match (decodes(field), key.as_str()) {
+                (Err(message), _) => plain(&secrets::mask_message(&place, field, &message)),
+                (Ok(()), "command") if field.get(0).is_none_or(|program| program == "") => {
+                    "names no program; expected a program and its arguments".to_owned()
+                }
+                (Ok(()), "url") => {
+                    let problem = field
+                        .as_str()
+                        .and_then(|url| Some(format!("{} {}", brief(&place, field), url_problem(url)?)));
+                    let Some(problem) = problem else { return true };
+                    problem
+                }
+                (Ok(()), _) => return true,
+            };
+            let culprit = culprit(field, &decodes);
+            let mut message = message;
             if matches!(key.as_str(), "command" | "url") && kind.is_some() {
                 is_usable = false;
                 message.push_str("; the server is left out");
@@ -376,6 +403,17 @@ impl Checker<'_> {
         is_usable
     }
 
+    /// Takes an address out that nothing can be reached by.
+    fn address(&mut self, path: &[&str], owner: &mut Map<String, Value>, key: &str) {
+        // What begins with a variable is an address once its value is there; an empty one counts as not given.
+        let is_known = |url: &&str| !url.is_empty() && !url.starts_with("${");
+        let Some(value @ Value::String(url)) = owner.get(key) else { return };
+        let Some(problem) = Some(url.as_str()).filter(is_known).and_then(url_problem) else { return };
+        let path = [path, &[key]].concat();
+        self.warn(&path, format!("{} {problem}; it is ignored", brief(&path, value)));
+        owner.shift_remove(key);
+    }
+
     fn provider(&mut self, path: &[&str], value: &mut Value) -> bool {
         let url = value.get("options").and_then(|options| options.get("enterpriseUrl"));
         if url.is_some_and(|url| !url.is_null()) {
@@ -390,6 +428,7 @@ impl Checker<'_> {
                 self.warn(&path, message);
                 options.shift_remove("timeout");
             }
+            self.address(&[path, &["options"]].concat(), options, "baseURL");
         }
         self.prune::<ProviderConfig>(path, value)
     }
@@ -397,19 +436,24 @@ impl Checker<'_> {
     /// A key of [`Settings`].
     fn setting(&mut self, key: &str, value: &mut Value) -> bool {
         let decodes = |candidate: &Value| {
-            let settings = Value::Object(Map::from_iter([(key.to_owned(), candidate.clone())]));
+            let settings = Value::Object(Map::from_iter([(key.to_owned(), without_nulls(candidate))]));
             Settings::deserialize(&settings).map(drop).map_err(|err| err.to_string())
         };
         if value.is_array() && decodes(&Value::Object(Map::new())).is_ok() {
             self.warn(&[key], "invalid type: list, expected an object".to_owned());
             return false;
         }
+        if let (true, Value::Object(windlass)) = (key == "windlass", &mut *value) {
+            self.address(&[key], windlass, "exa_url");
+        }
         self.prune_by(&[key], value, &decodes)
     }
 
     /// Removes the parts of `value` that do not decode as `T`; false when nothing usable is left.
     fn prune<T: DeserializeOwned>(&mut self, path: &[&str], value: &mut Value) -> bool {
-        let decodes = |candidate: &Value| T::deserialize(candidate).map(drop).map_err(|err| err.to_string());
+        let decodes = |candidate: &Value| {
+            T::deserialize(without_nulls(candidate)).map(drop).map_err(|err| err.to_string())
+        };
         // Serde takes a list for a struct's fields in order.
         if value.is_array() && decodes(&Value::Object(Map::new())).is_ok() {
             self.warn(path, "invalid type: list, expected an object".to_owned());
@@ -448,6 +492,19 @@ impl Checker<'_> {
         self.warn(path, plain(&secrets::mask_message(path, value, &message)));
         false
     }
+}
+
+/// Keys that only one kind of MCP server has.
+const KEYS_OF_SERVERS: [(&str, &[&str]); 2] =
+    [("local", &["command", "cwd", "environment"]), ("remote", &["url", "headers", "oauth"])];
+
+/// Takes out of a permission what says nothing: `null`, and objects that hold nothing else.
+///
+/// Left as an empty object it would displace the action that a weaker source gives.
+fn drop_unsaid(permission: &mut Value) {
+    let Value::Object(object) = permission else { return };
+    object.retain(|_, value| !says_nothing(value));
+    object.values_mut().for_each(drop_unsaid);
 }
 
 /// Numbers and words of an agent that decode and cannot be meant: key, what is expected, and what it is.
@@ -532,7 +589,7 @@ fn is_near(key: &str, near: Option<&str>) -> bool {
 }
 
 /// Serde's message in the words of someone who writes JSON.
-fn plain(message: &str) -> String {
+pub fn plain(message: &str) -> String {
     let words = [
         ("expected struct ", "expected an object: "),
         ("expected a map", "expected an object"),
@@ -549,6 +606,12 @@ fn plain(message: &str) -> String {
             "expected true, false or an object of programs",
         ),
         ("data did not match any variant of untagged enum AutoUpdate", "expected true, false or \"notify\""),
+        ("data did not match any variant of untagged enum McpOauth", "expected false or an object"),
+        (
+            "data did not match any variant of untagged enum PluginSpec",
+            "expected \"package@version\" or [\"package\", {options}]",
+        ),
+        ("missing field `type`", "has no `type`; write \"local\" or \"remote\""),
     ];
     // Serde quotes the value, however long it is.
     let text = words.iter().fold(cut(message, 200), |text, (from, to)| text.replace(from, to));

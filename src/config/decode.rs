@@ -17,12 +17,13 @@ use windlass_protocol::opencode::{
 
 use super::{
     Config, Hook, Instruction, Managed, ToolOutputLimits, Warning,
-    check::check,
+    check::{check, plain},
     layer::{Kind, Layer},
     layers::Sources,
     merge::{merge, yield_rules},
     paths::Paths,
     rules::{read_rules, rules_from_tools},
+    secrets,
 };
 
 /// `agent.<name>` keys that are not model options.
@@ -244,8 +245,9 @@ fn mcp(
                 let naming =
                     |layer: &&Layer| layer.value.get("mcp").is_some_and(|mcp| mcp.get(name).is_some());
                 let Some(layer) = layers.iter().rev().find(naming) else { continue };
-                warnings
-                    .push(layer.warning(&["mcp", name], format!("MCP server `{name}` is left out: {err}")));
+                let reason = plain(&secrets::mask_message(&["mcp", name], value, &err.to_string()));
+                let message = format!("MCP server `{name}` is left out: {reason}");
+                warnings.push(layer.warning(&["mcp", name], message));
             }
         }
     }

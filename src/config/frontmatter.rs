@@ -1,6 +1,9 @@
 //! Splits a markdown file into its YAML front matter and its text.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value};
@@ -132,8 +135,22 @@ struct Open {
 
 enum Collection {
     List(Vec<Value>),
-    /// With the key whose value comes next.
-    Object(Map<String, Value>, Option<String>),
+    Object(Object),
+}
+
+#[derive(Default)]
+struct Object {
+    value: Map<String, Value>,
+    /// The key whose value comes next.
+    key: Option<Key>,
+    /// Keys that came by `<<`, which the object's own displace.
+    merged: HashSet<String>,
+}
+
+enum Key {
+    Own(String),
+    /// `<<`, and where it stands: the objects behind it are laid below this one, as js-yaml does.
+    Merge((usize, usize)),
 }
 
 impl Reader {
@@ -147,7 +164,7 @@ impl Reader {
             Event::Alias(anchor) => {
                 let value = self.anchors.get(&anchor).cloned();
                 let value = value.ok_or("names an anchor that is not there yet".to_owned())?;
-                self.value(value, start)
+                self.value(value, false, start)
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = tag.is_some_and(|tag| tag.suffix == "str");
@@ -157,20 +174,21 @@ impl Reader {
                 };
                 // A key is the text that was written, also when it looks like a number.
                 self.keep(anchor, &value);
-                self.value(value, start)
+                self.value(value, style == ScalarStyle::Plain && !is_text, start)
             }
             Event::SequenceStart(anchor, _) => self.begin(Collection::List(Vec::new()), anchor, start),
-            Event::MappingStart(anchor, _) => self.begin(Collection::Object(Map::new(), None), anchor, start),
+            Event::MappingStart(anchor, _) => {
+                self.begin(Collection::Object(Object::default()), anchor, start)
+            }
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(open) = self.open.pop() else { return Ok(()) };
                 self.pointer.truncate(open.pointer_len);
                 let value = match open.value {
                     Collection::List(list) => Value::Array(list),
-                    Collection::Object(object, _) => Value::Object(object),
+                    Collection::Object(object) => Value::Object(object.value),
                 };
                 self.keep(open.anchor, &value);
-                self.put(value);
-                Ok(())
+                self.put(value)
             }
         }
     }
@@ -179,7 +197,7 @@ impl Reader {
         if self.open.len() == MAX_DEPTH {
             return Err(format!("is nested deeper than {MAX_DEPTH} levels"));
         }
-        if let Some(Open { value: Collection::Object(_, None), .. }) = self.open.last() {
+        if let Some(Open { value: Collection::Object(Object { key: None, .. }), .. }) = self.open.last() {
             return Err("a list or an object cannot be a key".to_owned());
         }
         self.enter(start);
@@ -188,17 +206,16 @@ impl Reader {
     }
 
     /// A scalar or an alias: a key where one is due, else a value.
-    fn value(&mut self, value: Value, start: &Marker) -> Result<(), String> {
+    fn value(&mut self, value: Value, is_plain: bool, start: &Marker) -> Result<(), String> {
         self.n_nodes += n_nodes(&value);
         if self.n_nodes > MAX_NODES {
             return Err(format!("has more than {MAX_NODES} values"));
         }
-        let Some(Open { value: Collection::Object(object, key @ None), pointer_len, .. }) =
+        let Some(Open { value: Collection::Object(object @ Object { key: None, .. }), pointer_len, .. }) =
             self.open.last_mut()
         else {
             self.enter(start);
-            self.put(value);
-            return Ok(());
+            return self.put(value);
         };
         let name = match value {
             Value::String(text) => text,
@@ -208,13 +225,17 @@ impl Reader {
                 return Err("a list or an object cannot be a key".to_owned());
             }
         };
-        if object.contains_key(&name) {
+        self.pointer.truncate(*pointer_len);
+        if is_plain && name == "<<" {
+            object.key = Some(Key::Merge(place(start)));
+            return Ok(());
+        }
+        if object.value.contains_key(&name) && !object.merged.remove(&name) {
             return Err(format!("`{name}` is given twice"));
         }
-        self.pointer.truncate(*pointer_len);
         push_key(&mut self.pointer, &name);
         self.key_lines.insert(self.pointer.clone(), place(start));
-        *key = Some(name);
+        object.key = Some(Key::Own(name));
         Ok(())
     }
 
@@ -227,16 +248,47 @@ impl Reader {
         }
     }
 
-    fn put(&mut self, value: Value) {
-        match self.open.last_mut().map(|open| &mut open.value) {
-            None => self.root = Some(value),
-            Some(Collection::List(list)) => list.push(value),
-            Some(Collection::Object(object, key)) => {
-                if let Some(key) = key.take() {
-                    object.insert(key, value);
+    fn put(&mut self, value: Value) -> Result<(), String> {
+        let Some(open) = self.open.last_mut() else {
+            self.root = Some(value);
+            return Ok(());
+        };
+        let object = match &mut open.value {
+            Collection::List(list) => {
+                list.push(value);
+                return Ok(());
+            }
+            Collection::Object(object) => object,
+        };
+        let position = match object.key.take() {
+            None => return Ok(()),
+            Some(Key::Own(key)) => {
+                object.value.insert(key, value);
+                return Ok(());
+            }
+            Some(Key::Merge(position)) => position,
+        };
+        let below = match value {
+            Value::Array(list) => list,
+            one => vec![one],
+        };
+        for one in below {
+            let Value::Object(one) = one else {
+                return Err("`<<` takes an object, or a list of them".to_owned());
+            };
+            // What is there already is the object's own, or of one that stands before.
+            for (key, value) in one {
+                if object.value.contains_key(&key) {
+                    continue;
                 }
+                let mut pointer = self.pointer.get(..open.pointer_len).unwrap_or_default().to_owned();
+                push_key(&mut pointer, &key);
+                self.key_lines.insert(pointer, position);
+                object.merged.insert(key.clone());
+                object.value.insert(key, value);
             }
         }
+        Ok(())
     }
 
     fn keep(&mut self, anchor: usize, value: &Value) {

@@ -221,7 +221,15 @@ impl Reading<'_> {
         let len = pointer.len();
         match node {
             Node::StringLit(string) => Value::String(string.value.clone().into_owned()),
-            Node::NumberLit(number) => serde_json::from_str(number.value).unwrap_or(Value::Null),
+            Node::NumberLit(number) => serde_json::from_str(number.value).unwrap_or_else(|_| {
+                let message = format!(
+                    "{}: {} is no number that can be used; it is ignored",
+                    dotted(pointer),
+                    number.value
+                );
+                self.document.problems.push(((self.origin)(number.range.start), message));
+                Value::Null
+            }),
             Node::BooleanLit(boolean) => Value::Bool(boolean.value),
             Node::NullKeyword(_) => Value::Null,
             Node::Array(array) => {
@@ -257,8 +265,7 @@ impl Reading<'_> {
 
     /// Of a key that an object has twice the last counts, as `JSON.parse` has it, and nobody would see the first go.
     fn said_twice(&mut self, pointer: &str, before: usize, offset: usize) {
-        let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~"));
-        let path = keys.collect::<Vec<_>>().join(".");
+        let path = dotted(pointer);
         let line =
             |offset: usize| self.text[..self.text.floor_char_boundary(offset)].matches('\n').count() + 1;
         let place = match (line(before), line(offset)) {
@@ -271,6 +278,12 @@ impl Reading<'_> {
         let below = format!("{pointer}/");
         self.document.offsets.retain(|place, _| !place.starts_with(&below));
     }
+}
+
+/// A JSON pointer's keys as messages name them.
+fn dotted(pointer: &str) -> String {
+    let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~"));
+    keys.collect::<Vec<_>>().join(".")
 }
 
 fn lower_first(text: &str) -> String {

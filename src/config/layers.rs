@@ -203,7 +203,7 @@ fn read_again(
         }
     }
     if let Some(named) = environment.get("OPENCODE_CONFIG_DIR") {
-        reader.directory(&directory.join(named));
+        reader.named_directory(named);
     }
     reader.variables();
     for managed in &paths.managed {
@@ -316,6 +316,9 @@ impl Reader<'_> {
                 let base = file.parent().unwrap_or(Path::new("/")).to_owned();
                 self.text(kind, source, &base, &text);
             }
+            Err(err) if err.kind() == io::ErrorKind::NotFound && file.is_symlink() => {
+                self.warn(&source, "is a link to something that is not there".to_owned());
+            }
             Err(err) if err.kind() == io::ErrorKind::NotFound && !is_required => {}
             Err(err) => {
                 let is_missing = err.kind() == io::ErrorKind::NotFound;
@@ -338,6 +341,17 @@ impl Reader<'_> {
         if self.seen.insert(directory.to_owned()) {
             self.definitions(directory);
         }
+    }
+
+    /// The directory that the variable names, as OpenCode takes it: a `~` is a name like any other.
+    fn named_directory(&mut self, named: &str) {
+        let path = self.directory.join(named);
+        if !path.is_dir() {
+            let hint = if named.starts_with("~/") { "; write out what `~` stands for" } else { "" };
+            let message = format!("{} is not a directory{hint}", path.display());
+            self.warn("OPENCODE_CONFIG_DIR", message);
+        }
+        self.directory(&path);
     }
 
     fn definitions(&mut self, directory: &Path) {

@@ -27,7 +27,7 @@ const MAX_AGENTS: usize = 200;
 const MAX_PATH_BYTES: usize = 255;
 
 /// Agents that come with windlass; a server says nothing of these.
-const BUILT_IN: [&str; 7] = ["build", "plan", "general", "explore", "title", "summary", "compaction"];
+pub const BUILT_IN: [&str; 7] = ["build", "plan", "general", "explore", "title", "summary", "compaction"];
 
 /// Keys that a list may call otherwise.
 const RENAMED: [(&str, &str); 2] = [("systemPrompt", "prompt"), ("permissions", "permission")];

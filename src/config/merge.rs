@@ -78,6 +78,7 @@ fn merge_key(lower: &mut Map<String, Value>, key: &str, value: &Value) {
                 merge_key(object, key, value);
             }
         }
+        (Some(_), value) if says_nothing(value) => {}
         (Some(place), value) => *place = without_nulls(value),
         (None, value) => {
             lower.insert(key.to_owned(), without_nulls(value));
@@ -85,8 +86,17 @@ fn merge_key(lower: &mut Map<String, Value>, key: &str, value: &Value) {
     }
 }
 
+/// Whether a value is `null`, or an object that holds nothing else at any depth.
+pub fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(object) => !object.is_empty() && object.values().all(says_nothing),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => false,
+    }
+}
+
 /// A value with nothing in its objects that says nothing.
-fn without_nulls(value: &Value) -> Value {
+pub fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
             let said = object.iter().filter(|(_, value)| !value.is_null());

@@ -10,7 +10,7 @@ use super::{
     merge::plugin_name,
     secrets,
 };
-use crate::base::text::head;
+use crate::base::text::{head, is_hidden, visible_json, visible_line};
 
 /// A value of the resolved configuration that is no object.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ pub struct Saying {
 
 impl std::fmt::Display for Saying {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&secrets::text(&self.source))?;
+        f.write_str(&visible_line(&secrets::text(&self.source)))?;
         match self.position {
             Some((line, column)) => write!(f, ":{line}:{column}"),
             None => Ok(()),
@@ -101,13 +101,14 @@ pub fn locate(warnings: &mut [Warning], layers: &[Layer]) {
 
 /// A key as it may stand between dots.
 fn quoted(key: &str) -> String {
-    let is_plain = !key.is_empty() && !key.contains(|letter: char| letter == '.' || letter.is_whitespace());
-    if is_plain { key.to_owned() } else { Value::from(key).to_string() }
+    let is_plain = !key.is_empty()
+        && !key.contains(|letter: char| letter == '.' || letter.is_whitespace() || is_hidden(letter));
+    if is_plain { key.to_owned() } else { visible_json(&Value::from(key).to_string()) }
 }
 
 /// A value on one line that is not too long.
 fn shown(value: &Value) -> String {
-    let text = value.to_string();
+    let text = visible_json(&value.to_string());
     let kept = head(&text, 120);
     if kept.len() < text.len() { format!("{kept}…") } else { text }
 }

@@ -16,7 +16,7 @@ use windlass_protocol::opencode::{
 
 use crate::{
     cli::{output, runtime},
-    config::{self, Config, Environment, paths::Paths, rules},
+    config::{self, Config, Environment, market::BUILT_IN, paths::Paths, rules},
     engine::{self, Engine, EngineError, GeneratedAgent},
 };
 
@@ -111,6 +111,7 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
         output::note("The model writes the agent …");
     }
     runtime::block_on(async move {
+        let paths_of_config = paths.opencode_config.clone();
         let engine = Engine::new(environment, paths);
         let generating = async {
             // Where the file will be: what one project allows is nothing for an agent of every project.
@@ -130,7 +131,22 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
         };
         let permission = wanted.allowed.as_deref().map(|allowed| permission(allowed, &loaded.config));
         let name = name.unwrap_or_else(|| agent.name.clone());
-        match write(&wanted, &name, &agent, permission.as_ref()) {
+        let written = write(&wanted, &name, &agent, permission.as_ref());
+        if written.is_ok() {
+            if BUILT_IN.contains(&name.as_str()) {
+                output::note(&format!(
+                    "`{name}` is built in; where this file is read, it takes that agent's place."
+                ));
+            }
+            if !is_read(&engine, &wanted.directory).await {
+                let place = wanted.directory.display();
+                output::note(&format!(
+                    "Nothing reads agents in {place}; they are read in `.opencode`, in {} and in what OPENCODE_CONFIG_DIR names.",
+                    paths_of_config.display()
+                ));
+            }
+        }
+        match written {
             Ok(file) if is_terminal => output::say(&format!("The agent `{name}` is in {}", file.display())),
             // For scripts: the path and nothing else.
             Ok(file) => output::say(&file.display().to_string()),
@@ -282,6 +298,16 @@ fn patterns(rules: &[Rule], home: &Path) -> Value {
 fn checked_name(name: &str) -> Option<String> {
     let is_fine = |part: &str| !part.is_empty() && engine::agent_name(part) == part;
     name.split('/').all(is_fine).then(|| name.to_owned())
+}
+
+/// Whether agents of a configuration directory are read by those who work around it.
+async fn is_read(engine: &Engine, directory: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or(path.to_owned());
+    let directory = real(directory);
+    let Ok(loaded) = engine.inspect_files(directory.parent().unwrap_or(&directory)).await else {
+        return true;
+    };
+    loaded.config.directories.iter().any(|read| real(read) == directory)
 }
 
 /// The file that defines the agent in this directory already.

@@ -49,7 +49,7 @@ fn a_wrong_field_of_a_server_is_named_and_the_rest_holds() {
             "5:7: mcp.d.type: \"lokal\" is no kind of server; write \"local\" or \"remote\"; the server is left out",
             "6:7: mcp.e.enabled: invalid type: string \"no\", expected a boolean",
             "7:65: mcp.f.headers.A: invalid type: integer `********`, expected a string; all of `headers` is ignored",
-            "6:1: mcp.e: MCP server `e` is left out: missing field `type`",
+            "6:1: mcp.e: MCP server `e` is left out: has no `type`; write \"local\" or \"remote\"",
         ]
     );
     assert_eq!(config.mcp.keys().collect::<Vec<_>>(), ["b", "f"]);
@@ -155,4 +155,111 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     let said_by: Vec<&str> = model.said_by.iter().map(|saying| saying.source.as_str()).collect();
     assert!(said_by[0] == "plugin" && said_by[1].ends_with("opencode.json"), "{said_by:?}");
     assert!(Path::new(said_by[1]).is_absolute());
+}
+
+#[test]
+fn null_says_nothing_at_any_depth() {
+    let global = json!({
+        "permission": {"bash": "deny", "edit": {"*": "deny"}},
+        "agent": {"a": {"prompt": "p", "permission": {"read": "deny"}}},
+        "command": {"c": {"template": "t"}},
+        "mcp": {"m": {"type": "local", "command": ["x"], "environment": {"A": "1"}}},
+        "provider": {"p": {"options": {"apiKey": "k", "timeout": 5}}},
+        "share": "manual",
+    });
+    let (expected, _) = resolved(&[("opencode.json", global.clone())], None);
+    assert_eq!(expected.mcp.len(), 1);
+    for said in [
+        json!({"permission": null}),
+        json!({"permission": {"bash": null, "edit": null}}),
+        json!({"permission": {"bash": {"*": null}, "edit": {"*": null}}}),
+        json!({"agent": null, "command": null, "mcp": null, "provider": null, "share": null}),
+        json!({"agent": {"a": null, "b": null}, "command": {"c": null}, "mcp": {"m": null}, "provider": {"p": null}}),
+        json!({"agent": {"a": {"prompt": null, "permission": null}}, "mcp": {"m": {"environment": null}}}),
+        json!({"agent": {"a": {"permission": {"read": null}}}, "mcp": {"m": {"command": null, "environment": {"A": null}}}}),
+        json!({"agent": {"a": {"permission": {"read": {"x": null}}}}}),
+        json!({"provider": {"p": {"options": null}}, "command": {"c": {"template": "t", "agent": null}}}),
+    ] {
+        let (config, _) =
+            resolved(&[("opencode.json", global.clone()), ("opencode.jsonc", said.clone())], None);
+        assert_eq!(warnings(&config), Vec::<String>::new(), "{said}");
+        assert_eq!(config.raw, expected.raw, "{said}");
+        assert_eq!(config.permission, expected.permission, "{said}");
+    }
+}
+
+#[test]
+fn a_wrong_value_of_an_inherited_server_is_dropped_alone_and_not_shown() {
+    let global = json!({"mcp": {
+        "r": {"type": "remote", "url": "https://r.example", "headers": {"A": "1"}},
+        "l": {"type": "local", "command": ["x"]},
+    }});
+    let (expected, _) = resolved(&[("opencode.json", global.clone())], None);
+    for (server, key, wrong, told) in [
+        ("r", "headers", json!("Bearer SSSECRET"), "invalid type: string \"********\", expected an object"),
+        ("l", "environment", json!("SSSECRET"), "invalid type: string \"********\", expected an object"),
+        ("l", "command", json!("x --token SSSECRET"), "invalid type: string \"********\", expected a list"),
+        ("r", "oauth", json!("SSSECRET"), "expected false or an object"),
+    ] {
+        let said = json!({"mcp": {server: {key: wrong}}});
+        let (config, _) = resolved(&[("opencode.json", global.clone()), ("opencode.jsonc", said)], None);
+        assert_eq!(config.mcp, expected.mcp, "{key}");
+        let warnings = warnings(&config).join("\n");
+        assert!(warnings.ends_with(&format!("mcp.{server}.{key}: {told}")), "{warnings}");
+        assert!(!warnings.contains("SSSECRET"), "{warnings}");
+    }
+    let config = config(r#"{"mcp": {"a": "x", "b": 5, "c": {"headers": {"A": "SSSECRET"}}}}"#);
+    let told = warnings(&config).join("\n");
+    assert!(!told.contains("McpConfig") && !told.contains("SSSECRET"), "{told}");
+    assert_eq!(told.matches("expected an object with `type`").count(), 2, "{told}");
+}
+
+#[test]
+fn an_address_or_a_program_that_cannot_work_is_told() {
+    let config = config(
+        r#"{"mcp": {
+"a": {"type": "local", "command": []},
+"b": {"type": "local", "command": [""]},
+"c": {"type": "remote", "url": "zzz"},
+"d": {"type": "remote", "url": ""},
+"e": {"type": "remote", "url": "http://e.example/mcp"}},
+"provider": {
+"p": {"options": {"baseURL": "nonsense"}},
+"q": {"options": {"baseURL": "${HOST}/v1"}},
+"r": {"options": {"baseURL": "https://${HOST}/v1"}}},
+"windlass": {"exa_url": "zz"}}"#,
+    );
+    assert_eq!(
+        warnings(&config),
+        [
+            "2:24: mcp.a.command: names no program; expected a program and its arguments; the server is left out",
+            "3:24: mcp.b.command: names no program; expected a program and its arguments; the server is left out",
+            "4:25: mcp.c.url: \"zzz\" is not a URL; write `https://…`; the server is left out",
+            "5:25: mcp.d.url: \"\" is not a URL; write `https://…`; the server is left out",
+            "8:19: provider.p.options.baseURL: \"nonsense\" is not a URL; write `https://…`; it is ignored",
+            "11:14: windlass.exa_url: \"zz\" is not a URL; write `https://…`; it is ignored",
+        ]
+    );
+    assert_eq!(config.mcp.keys().collect::<Vec<_>>(), ["e"]);
+}
+
+#[test]
+fn a_number_without_bounds_is_told() {
+    let config = config("{\n\"agent\": {\"a\": {\"temperature\": 1e999, \"top_p\": -1e999, \"steps\": 5}}}");
+    assert_eq!(
+        warnings(&config),
+        [
+            "2:32: agent.a.temperature: 1e999 is no number that can be used; it is ignored",
+            "2:48: agent.a.top_p: -1e999 is no number that can be used; it is ignored",
+        ]
+    );
+    assert_eq!(config.agents["a"].steps, Some(5));
+}
+
+#[test]
+fn a_warning_is_one_line_without_hidden_characters() {
+    let config = config(r#"{"a\u001b[2Jb\nforged: fine\u202e": 1, "model": "x\u009by"}"#);
+    let told = warnings(&config).join("|");
+    assert!(told.contains(r"a\u{1b}[2Jb\u{a}forged: fine\u{202e}: is not a known key"), "{told}");
+    assert!(told.contains(r#""x\u{9b}y" is not a model"#), "{told}");
 }

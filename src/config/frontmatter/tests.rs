@@ -104,3 +104,17 @@ fn depth_and_aliases_are_bounded() {
     let err = split(&format!("---\n{bomb}\n---\n")).unwrap_err();
     assert!(err.message.contains("more than") || err.message.contains("alias"), "{err}");
 }
+
+#[test]
+fn a_merge_key_lays_objects_below_the_own_keys() {
+    check(
+        "d: &d\n  a: 1\n  b: 2\nx:\n  <<: *d\n  b: 3\ny:\n  b: 3\n  <<: *d",
+        json!({"d": {"a": 1, "b": 2}, "x": {"a": 1, "b": 3}, "y": {"b": 3, "a": 1}}),
+    );
+    check("x:\n  <<: [{a: 1}, {a: 2, b: 2}]\n  <<: {c: 3}\n  c: 4", json!({"x": {"a": 1, "b": 2, "c": 4}}));
+    check("x:\n  '<<': {a: 1}", json!({"x": {"<<": {"a": 1}}}));
+    check("x:\n  <<: {a: 1}\n  a: 2\n  a: 3", json!("5:3: `a` is given twice"));
+    check("x:\n  <<: text", json!("3:7: `<<` takes an object, or a list of them"));
+    let split = split("---\nd: &d {bash: no}\npermission:\n  <<: *d\n---\n").unwrap();
+    assert_eq!(split.key_lines.get("/permission/bash"), Some(&(4, 3)));
+}

@@ -263,3 +263,51 @@ fn project_files_are_skipped_on_request() {
     let without = listed(&[("OPENCODE_DISABLE_PROJECT_CONFIG", "1"), ("OPENCODE_CONFIG", "x.json")]);
     assert_eq!(without, [&global[..], &home, &["/h/p/x.json"]].concat());
 }
+
+#[test]
+fn what_is_named_and_leads_nowhere_is_told() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path();
+    fs::create_dir(root.join("there")).unwrap();
+    let warnings = |named: &str| {
+        let variables = BTreeMap::from([("OPENCODE_CONFIG_DIR".to_owned(), named.to_owned())]);
+        let environment = Environment { variables, home: root.join("home") };
+        let paths = Paths { managed: Vec::new(), ..Paths::new(&environment) };
+        let sources = read(&environment, &paths, root, root);
+        sources.findings.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let at = root.display();
+    assert_eq!(warnings("there"), Vec::<String>::new());
+    assert_eq!(warnings("gone"), [format!("OPENCODE_CONFIG_DIR: {at}/gone is not a directory")]);
+    let told = format!("OPENCODE_CONFIG_DIR: {at}/~/there is not a directory; write out what `~` stands for");
+    assert_eq!(warnings("~/there"), [told]);
+    std::os::unix::fs::symlink("nothing", root.join("opencode.json")).unwrap();
+    assert_eq!(warnings("there"), [format!("{at}/opencode.json: is a link to something that is not there")]);
+}
+
+#[test]
+fn a_merge_key_makes_rules_of_an_agent() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path();
+    fs::create_dir_all(root.join(".opencode/agent")).unwrap();
+    let text =
+        "---\npermission:\n  edit: &d {'*': ask, '*.md': allow}\n  bash:\n    <<: *d\n    '*': deny\n---\nP";
+    fs::write(root.join(".opencode/agent/a.md"), text).unwrap();
+    let environment = Environment { home: root.join("home"), ..Environment::default() };
+    let config = super::load(&environment, &Paths::new(&environment), root, None, None).0;
+    let permission = config.agents["a"].permission.clone().unwrap();
+    assert_eq!(permission["bash"], json!({"*": "deny", "*.md": "allow"}));
+}
+
+#[test]
+fn a_file_name_with_a_line_in_it_forges_none() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path();
+    fs::create_dir_all(root.join(".opencode/command")).unwrap();
+    fs::write(root.join(".opencode/command/nl\nname\u{1b}[2J.md"), "x").unwrap();
+    let environment = Environment { home: root.join("home"), ..Environment::default() };
+    let config = super::load(&environment, &Paths::new(&environment), root, None, None).0;
+    let told: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert!(told.len() == 1 && told[0].contains(r"nl\u{a}name\u{1b}[2J"), "{told:?}");
+    assert!(!told[0].contains(['\n', '\u{1b}']), "{told:?}");
+}

@@ -170,10 +170,10 @@ fn rows() -> Vec<Row> {
             "a provider's options and models merge, its lists do not",
             &[
                 json!({"provider": {"p": {"options": {"apiKey": "k"}, "models": {"m": {"name": "M"}}, "whitelist": ["m"]}}}),
-                json!({"provider": {"p": {"options": {"baseURL": "u"}, "models": {"n": {}, "m": {"id": "i"}}, "whitelist": ["n"]}}}),
+                json!({"provider": {"p": {"options": {"baseURL": "http://u"}, "models": {"n": {}, "m": {"id": "i"}}, "whitelist": ["n"]}}}),
             ],
-            json!({"provider": {"p": {"options": {"apiKey": "k", "baseURL": "u"}, "models": {"m": {"name": "M", "id": "i"}, "n": {}}, "whitelist": ["n"]}}}),
-            "provider.p.options.apiKey=\"k\"<0\nprovider.p.options.baseURL=\"u\"<1\nprovider.p.models.m.name=\"M\"<0\nprovider.p.models.m.id=\"i\"<1\nprovider.p.models.n={}<1\nprovider.p.whitelist=[\"n\"]<1<0",
+            json!({"provider": {"p": {"options": {"apiKey": "k", "baseURL": "http://u"}, "models": {"m": {"name": "M", "id": "i"}, "n": {}}, "whitelist": ["n"]}}}),
+            "provider.p.options.apiKey=\"k\"<0\nprovider.p.options.baseURL=\"http://u\"<1\nprovider.p.models.m.name=\"M\"<0\nprovider.p.models.m.id=\"i\"<1\nprovider.p.models.n={}<1\nprovider.p.whitelist=[\"n\"]<1<0",
         ),
         row(
             "a permission that is set again keeps its place",
