@@ -301,9 +301,34 @@ impl Walk {
         for inner in found.backquoted.iter().filter(|inner| !seen.contains(inner.as_str())) {
             self.text(inner, directories);
         }
+        self.hidden(found, source, root, directories);
         for document in found.documents.iter().filter(|document| !document.is_quoted) {
             for expansion in scan::expansions(&document.body) {
                 self.expansion(expansion, directories);
+            }
+        }
+    }
+
+    /// Reads the expansions that the grammar takes for text: those in patterns.
+    fn hidden(&mut self, found: &Found, source: &Source<'_>, root: Node<'_>, directories: &Directories) {
+        let mut seen = HashSet::new();
+        each_below(root, |node| {
+            if node.kind().ends_with("_substitution") || node.kind().ends_with("expansion") {
+                seen.insert(node.start_byte());
+            }
+        });
+        let mut read_until = 0;
+        for range in &found.expansions {
+            if range.start < read_until || seen.contains(&range.start) {
+                continue;
+            }
+            read_until = range.end;
+            let text = source.text.get(range.clone()).unwrap_or_default();
+            match text.strip_prefix("<(").or(text.strip_prefix(">(")) {
+                Some(inner) => self.text(inner.strip_suffix(')').unwrap_or(inner), directories),
+                // The text is this expansion and nothing else: reading it once more would tell no more.
+                None if source.text.len() < text.len() + 5 => self.unknowable(text),
+                None => self.expansion(text, directories),
             }
         }
     }
@@ -394,6 +419,7 @@ impl Walk {
             }
             "declaration_command" | "unset_command" => {
                 // Subscripts are evaluated, and substitutions in them run, quoted or not.
+                self.declaration(source, node);
                 let mut cursor = node.walk();
                 let runs = |it: String| it.contains("$(") || it.contains('`');
                 let is_text = |child: &Node<'_>| child.kind() != "variable_assignment";

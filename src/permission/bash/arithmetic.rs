@@ -7,6 +7,7 @@ use super::{
     command::held,
     each_below, spans,
     values::{Held, is_number},
+    word,
 };
 
 impl Walk {
@@ -143,6 +144,7 @@ impl Walk {
         let name = &inner[..name_len];
         if let Some(default) = operation.trim_start_matches(':').strip_prefix('=') {
             self.values.hold(name, held(default));
+            self.assign(name, word::literal(default).as_deref());
         }
         if let Some(offset) = operation.strip_prefix(':').filter(|it| !it.starts_with(['-', '=', '?', '+'])) {
             self.values.evaluate(offset);

@@ -6,8 +6,8 @@ use super::{
     Directories, Flow, PathArgument, Source, Walk, arity,
     feed::{Fed, Feed},
     files, git, merge, program, push_new, spans,
-    values::{Held, is_number},
-    variables::is_steering,
+    values::{self, Held, is_number},
+    variables,
     word::{self, Word, base_name},
     wrapper::{self, Inner},
     written,
@@ -21,6 +21,9 @@ const MAX_COMMAND_READINGS: usize = 8;
 
 /// Commands that take variables among their arguments.
 const TAKES_VARIABLES: [&str; 5] = ["env", "sudo", "doas", "cross-env", "make"];
+
+/// Programs that run what some option says, and whose arguments are seldom computed.
+const RUNS_BY_OPTIONS: [&str; 8] = ["find", "fd", "fdfind", "tar", "gtar", "bsdtar", "rsync", "zip"];
 
 /// Words that begin or end something else than a command.
 const RESERVED: [&str; 18] = [
@@ -151,6 +154,7 @@ impl Walk {
             }
         }
 
+        self.split(plain_name, words, at, fed);
         if self.n_nested > wrapper::MAX_NESTED {
             self.acc.is_unknowable = true;
             return Vec::new();
@@ -263,6 +267,33 @@ impl Walk {
         self.acc.patterns = patterns;
     }
 
+    /// Reads a command with the words that its unquoted expansions become: options that run something may be among
+    /// them.
+    fn split(&mut self, name: &str, words: &[Word], at: &Directories, fed: &Fed) {
+        let is_split = |word: &Word| {
+            values::may_split(&word.text) || word.text.contains("$@") || word.text.contains("[@]}")
+        };
+        if !RUNS_BY_OPTIONS.contains(&name)
+            || self.n_nested > wrapper::MAX_NESTED
+            || !words.iter().any(is_split)
+        {
+            return;
+        }
+        let mut split = Vec::new();
+        for word in words {
+            match word.literal.is_none() && is_split(word) {
+                true => split.extend(self.values.known(&word.text).iter().map(|it| Word::new(it))),
+                false => split.push(word.clone()),
+            }
+        }
+        self.acc.is_unknowable |= split.iter().any(|word| values::may_split(&word.text));
+        if split != words && wrapper::inner(name, &split) != Inner::None {
+            self.n_nested += 1;
+            self.words(&split, None, at, fed);
+            self.n_nested -= 1;
+        }
+    }
+
     /// What `xargs` runs once it has read what the line gives it.
     fn with_input(&mut self, words: &[Word], inner: &[Word], at: &Directories, fed: &Fed) {
         let option = words.iter().position(|word| word.text.starts_with("-I") || word.text.starts_with("-i"));
@@ -317,7 +348,6 @@ impl Walk {
 
     /// What a command does to files and variables.
     fn effects(&mut self, name: &str, words: &[Word], at: &Directories, fed: &Fed) {
-        let arguments = &words[1..];
         for path in files::named(name, words) {
             self.path(&path, at);
         }
@@ -329,7 +359,7 @@ impl Walk {
         scripts.iter().for_each(|script| self.runs(script, at));
         anywhere.iter().for_each(|name| self.runs_anywhere(name));
         self.obeys(name, fed, at);
-        self.variables(name, arguments, fed);
+        self.variables(name, words, fed);
     }
 
     /// Programs that run commands which they find in their input.
@@ -351,15 +381,25 @@ impl Walk {
     }
 
     /// What a command does to variables.
-    fn variables(&mut self, name: &str, arguments: &[Word], fed: &Fed) {
+    fn variables(&mut self, name: &str, words: &[Word], fed: &Fed) {
+        let arguments = &words[1..];
         // A name that is computed may have a subscript, which is evaluated.
         let is_computed = |word: &&Word| word.literal.is_none() && word.text.contains('$');
         match name {
             "printf" => {
+                // `-vNAME` as well.
+                if let Some(variable) =
+                    arguments.first().filter(|it| it.text.starts_with("-v") && it.text != "-v")
+                {
+                    self.names_variable(&variable.text[2..]);
+                }
                 for (idx, _) in arguments.iter().enumerate().filter(|(_, option)| option.value() == "-v") {
                     let Some(variable) = arguments.get(idx + 1) else { continue };
                     let name = variable.value();
-                    self.acc.is_unknowable |= is_steering(name) || name.contains("$(") || name.contains('`');
+                    self.acc.is_unknowable |= name.contains("$(") || name.contains('`');
+                    if idx == 0 {
+                        self.names_variable(&variable.text);
+                    }
                     self.values.evaluate_names(&variable.text);
                     let format = arguments.get(idx + 2).map(Word::value).unwrap_or_default();
                     let is_number = format
@@ -375,11 +415,13 @@ impl Walk {
                 let values = arguments.get(2..).unwrap_or_default();
                 values.iter().for_each(|value| self.values.hold("OPTARG", held(&value.text)));
                 let variable = arguments.get(1).map(Word::value).unwrap_or_default();
-                self.acc.is_unknowable |= is_steering(variable);
+                arguments.get(1).into_iter().for_each(|word| self.names_variable(&word.text));
                 [variable, "OPTARG"].iter().for_each(|name| self.values.hold(name, Held::Input));
             }
             "read" | "mapfile" | "readarray" => {
-                self.acc.is_unknowable |= arguments.iter().any(|word| is_steering(word.value()));
+                let values = if name == "read" { "dinNptu" } else { "dnOsuCc" };
+                let named = variables::operands(arguments, values);
+                named.into_iter().for_each(|word| self.names_variable(&word.text));
                 let is_name = |word: &&Word| {
                     word.literal.is_none() || (word.value().contains('[') && !word.value().contains(' '))
                 };
@@ -421,18 +463,14 @@ impl Walk {
                 arguments.iter().filter(is_computed).for_each(|word| self.values.evaluate_names(&word.text));
                 self.assignments(arguments);
             }
-            _other if TAKES_VARIABLES.contains(&name) => self.assignments(arguments),
-            _other => {}
-        }
-    }
-
-    fn assignments(&mut self, arguments: &[Word]) {
-        for argument in arguments {
-            if let Some((variable, written)) = argument.text.split_once('=') {
-                let value = argument.literal.as_deref().and_then(|it| it.split_once('=')).map(|it| it.1);
-                self.assign(variable, value);
-                self.values.hold(variable.trim_end_matches('+'), held(written));
+            _other if TAKES_VARIABLES.contains(&name) => {
+                let until = match wrapper::inner(name, words) {
+                    Inner::Words(ranges) => ranges.first().map_or(words.len(), |it| it.0),
+                    _other => words.len(),
+                };
+                self.assignments(words.get(1..until).unwrap_or_default());
             }
+            _other => {}
         }
     }
 

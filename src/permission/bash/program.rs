@@ -59,6 +59,7 @@ const VALUED: &[(&str, &[&str], &[&str])] = &[
     ("ag", &[], &["--pager"]),
     ("bat", &[], &["--pager"]),
     ("delta", &[], &["--pager"]),
+    ("dpkg", &[], &["--pre-invoke", "--post-invoke", "--status-logger"]),
     ("emulate", &["-c"], &[]),
     ("fzf", &[], &["--preview", "--bind", "--reload"]),
     ("go", &[], &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool"]),
@@ -72,7 +73,6 @@ const VALUED: &[(&str, &[&str], &[&str])] = &[
     ("nodemon", &["-x"], &["--exec"]),
     ("rg", &[], &["--pre", "--hostname-bin"]),
     ("rsync", &["-e"], &["--rsh", "--rsync-path"]),
-    ("sftp", &["-D", "-S"], &[]),
     ("sort", &[], &["--compress-program"]),
     ("split", &[], &["--filter"]),
     ("tcpdump", &["-z"], &[]),
@@ -167,6 +167,9 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             Some(true) => Inner::None,
             Some(false) | None => Inner::Unknowable,
         },
+        "tar" | "gtar" | "bsdtar" if words.get(1).is_some_and(|it| !it.text.starts_with('-')) => {
+            return inner(name, &unbundled(words));
+        }
         "tar" | "gtar" | "bsdtar" => valued(
             words,
             &["-I", "-F"],
@@ -222,13 +225,16 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             Inner::Unknowable
         }
         "print" if has(words, |it| it.starts_with('-') && it.contains('z')) => Inner::Unknowable,
-        "scp" => match has(words, |it| it.starts_with("-S") || it.starts_with("-o")) {
+        "sftp" if has(words, |it| it.starts_with("-D")) => Inner::Unknowable,
+        "scp" | "sftp" => match has(words, |it| it.starts_with("-S") || it.starts_with("-o")) {
             true => Inner::Unknowable,
             false => Inner::None,
         },
         "vim" | "vi" | "nvim" | "view" | "ex" | "vimdiff" | "less" | "more" => {
+            let is_editor = !matches!(name, "less" | "more");
             let runs = |it: &str| {
-                matches!(it, "-c" | "--cmd" | "-S" | "-s" | "-es" | "-l")
+                let is_cluster = it.starts_with('-') && !it.starts_with("--");
+                (is_editor && (it == "--cmd" || (is_cluster && it.contains(['c', 'S', 's', 'l']))))
                     || it.strip_prefix('+').is_some_and(|line| {
                         !matches!(line, "" | "G" | "F" | "g") && line.parse::<u64>().is_err()
                     })
@@ -254,7 +260,25 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
-        "sqlite3" | "psql" | "mysql" | "mariadb" | "ftp" => {
+        "sqlite3" => {
+            if has(words, |it| it.lines().any(runs_in_sqlite)) {
+                Inner::Unknowable
+            } else {
+                Inner::None
+            }
+        }
+        "apt" | "apt-get" | "apt-cache" | "aptitude" => {
+            let runs = |it: &str| {
+                let it = it.to_lowercase();
+                let marks =
+                    ["invoke", "dir::", "install-pkgs", "command", "auto-detect", "::solver", "::planner"];
+                (it.contains("::") && marks.iter().any(|mark| it.contains(mark)))
+                    || it.starts_with("-c")
+                    || it.starts_with("--config-file")
+            };
+            if has(words, runs) { Inner::Unknowable } else { Inner::None }
+        }
+        "psql" | "mysql" | "mariadb" | "ftp" => {
             let runs =
                 |it: &str| [".shell", ".system", "\\!", "system "].iter().any(|command| it.contains(command));
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
@@ -263,16 +287,23 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             let is_known = |word: Option<&Word>| {
                 word.is_none_or(|it| it.literal.as_deref().is_some_and(|it| !super::wrapper::is_stdin(it)))
             };
+            // Long options may be abbreviated.
+            let is_file = |option: &str| {
+                option.len() > 2 && ["--file", "--makefile"].iter().any(|it| it.starts_with(option))
+            };
             let mut files =
-                words.iter().enumerate().filter(|(_, word)| matches!(word.value(), "-f" | "--file"));
+                words.iter().enumerate().filter(|(_, word)| word.value() == "-f" || is_file(word.value()));
             if !files.all(|(idx, _)| is_known(words.get(idx + 1))) {
                 return Some(Inner::Unknowable);
             }
             let runs = |it: &str| {
-                it.starts_with("--eval")
+                let (option, value) = it.split_once('=').unwrap_or((it, ""));
+                let attached = it.strip_prefix("-f").or(is_file(option).then_some(value));
+                it.starts_with("--ev")
                     || it.starts_with("-E")
                     || it.starts_with("SHELL=")
-                    || matches!(it, "-" | "-f-" | "--file=-" | "--makefile=-")
+                    || it == "-"
+                    || attached.is_some_and(|file| file == "-" || super::wrapper::is_stdin(file))
                     || it.contains("$(shell")
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
@@ -356,6 +387,34 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
     Some(found)
 }
 
+/// `tar cfI FILE PROGRAM …` with its letters as options of their own.
+fn unbundled(words: &[Word]) -> Vec<Word> {
+    let mut behind = words[2..].iter();
+    let mut acc = vec![words[0].clone()];
+    for letter in words[1].literal.as_deref().unwrap_or_default().chars() {
+        acc.push(Word::quoted(&format!("-{letter}")));
+        if "bCfFgHIKLNTVX".contains(letter) {
+            acc.extend(behind.next().cloned());
+        }
+    }
+    acc.extend(behind.cloned());
+    acc
+}
+
+/// Whether a line for `sqlite3` runs something: commands begin with a point and may be abbreviated.
+fn runs_in_sqlite(line: &str) -> bool {
+    let line = line.trim().to_lowercase();
+    let Some(command) = line.strip_prefix('.') else {
+        let packed: String = line.split_whitespace().collect();
+        return packed.contains("edit(") || packed.contains("load_extension(");
+    };
+    let name = command.split_whitespace().next().unwrap_or_default();
+    let is_short = |whole: &str| name.len() > 1 && whole.starts_with(name);
+    ["shell", "system", "load", "excel", "www"].iter().any(|it| is_short(it))
+        || command.contains('|')
+        || (is_short("once") && command.contains(['-']))
+}
+
 /// `python3.12` is a `python`.
 fn is_version_of(name: &str, known: &str) -> bool {
     name.strip_prefix(known).is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
@@ -388,7 +447,11 @@ fn interpreter(words: &[Word], options: &[&str], values: &[&str]) -> Inner {
         if literal == "-v" && words.len() == 2 {
             return Inner::None;
         }
-        if is_code || literal == "-" {
+        // A module that stands in the line itself.
+        let next = words.get(idx).map(Word::value).unwrap_or_default();
+        let is_module =
+            literal.contains("=data:") || (values.contains(&literal) && next.starts_with("data:"));
+        if is_code || is_module || literal == "-" {
             return Inner::Unknowable;
         }
         if literal == "-m" && words.get(idx).is_some_and(|module| PYTHON_RUNNERS.contains(&module.value())) {

@@ -16,6 +16,8 @@ pub struct Found {
     pub leading_backslashes: Vec<usize>,
     /// Texts in `$'…'`.
     pub ansi_texts: Vec<Range<usize>>,
+    /// Where `$(…)`, `${…}`, `$((…))`, `<(…)` and `>(…)` stand, also within patterns.
+    pub expansions: Vec<Range<usize>>,
 }
 
 /// What a command reads from the line itself.
@@ -69,11 +71,20 @@ impl Found {
 
 /// Finds what the shell would, however it is nested.
 pub fn scan(text: &str) -> Found {
-    let mut scanner =
-        Scanner { text, at: 0, stack: Vec::new(), pending: Vec::new(), found: Found::default() };
+    let mut scanner = Scanner {
+        text,
+        at: 0,
+        stack: Vec::new(),
+        opened: Vec::new(),
+        pending: Vec::new(),
+        found: Found::default(),
+    };
     while scanner.at < text.len() {
         scanner.step();
     }
+    let open = std::mem::take(&mut scanner.opened);
+    scanner.found.expansions.extend(open.into_iter().flatten().map(|start| start..text.len()));
+    scanner.found.expansions.sort_by_key(|range| range.start);
     scanner.found
 }
 
@@ -97,9 +108,15 @@ pub fn expansions(body: &str) -> Vec<&str> {
 }
 
 /// How long the expansion is that the text begins with; all of it when it does not end.
-fn expansion_len(text: &str) -> usize {
-    let mut scanner =
-        Scanner { text, at: 0, stack: vec![Context::Quotes], pending: Vec::new(), found: Found::default() };
+pub fn expansion_len(text: &str) -> usize {
+    let mut scanner = Scanner {
+        text,
+        at: 0,
+        stack: vec![Context::Quotes],
+        opened: vec![None],
+        pending: Vec::new(),
+        found: Found::default(),
+    };
     scanner.step();
     while scanner.at < text.len() && scanner.stack.len() > 1 {
         scanner.step();
@@ -136,6 +153,8 @@ struct Scanner<'a> {
     text: &'a str,
     at: usize,
     stack: Vec<Context>,
+    /// Where each of the stack began that is an expansion.
+    opened: Vec<Option<usize>>,
     /// Here-documents whose bodies begin with the next line.
     pending: Vec<Document>,
     found: Found,
@@ -181,6 +200,12 @@ impl Scanner<'_> {
             '#' if is_commands && self.begins_word() => {
                 self.at += rest.find('\n').unwrap_or(rest.len());
             }
+            '<' | '>'
+                if rest[1..].starts_with('(')
+                    && (is_commands || context == Context::Braces { is_quoted: false }) =>
+            {
+                self.push(Context::Commands, 2);
+            }
             '<' if rest.starts_with("<<<") => self.at += 3,
             '<' if rest.starts_with("<<") && (is_commands || context == Context::Arithmetic) => {
                 self.document(is_commands);
@@ -202,6 +227,8 @@ impl Scanner<'_> {
     }
 
     fn push(&mut self, context: Context, len: usize) {
+        let is_expansion = self.rest().starts_with(['$', '<', '>']) && context != Context::Brackets;
+        self.opened.push(is_expansion.then_some(self.at));
         self.stack.push(context);
         self.at += len;
     }
@@ -209,6 +236,9 @@ impl Scanner<'_> {
     fn pop(&mut self, len: usize) {
         self.stack.pop();
         self.at += len;
+        if let Some(start) = self.opened.pop().flatten() {
+            self.found.expansions.push(start..self.at.min(self.text.len()));
+        }
     }
 
     fn begins_word(&self) -> bool {

@@ -20,12 +20,17 @@ pub fn script(words: &[Word]) -> Option<Script> {
         idx += 1;
         let literal = word.literal.as_deref();
         match literal {
-            Some("-e" | "--expression") => {
+            Some(option) if option == "-e" || (option.starts_with("--e") && !option.contains('=')) => {
                 has_option = true;
                 scripts.push(words.get(idx)?.literal.clone()?);
                 idx += 1;
             }
-            Some("-f" | "--file") => {
+            Some(option) if option.starts_with("--fi") && option.contains('=') => {
+                has_option = true;
+                let file = option.split_once('=').map(|it| it.1);
+                file.filter(|it| *it != "-" && !super::wrapper::is_stdin(it))?;
+            }
+            Some(option) if option == "-f" || option.starts_with("--fi") => {
                 has_option = true;
                 let file = words.get(idx)?;
                 // Lines that are computed or read may run anything.
@@ -34,9 +39,10 @@ pub fn script(words: &[Word]) -> Option<Script> {
                 idx += 1;
             }
             Some("-l" | "--line-length") => idx += 1,
-            Some(option) if option.starts_with("--expression=") => {
+            // Also abbreviated.
+            Some(option) if option.starts_with("--e") && option.contains('=') => {
                 has_option = true;
-                scripts.push(option.trim_start_matches("--expression=").to_owned());
+                scripts.push(option.split_once('=').map_or("", |it| it.1).to_owned());
             }
             Some(option) if option.starts_with('-') && option.len() > 1 => {
                 // `-ne SCRIPT`.
@@ -80,7 +86,7 @@ fn read(script: &str, paths: &mut Vec<String>) -> bool {
                 },
                 Some(_) | None => break,
             };
-            let Some(after) = behind(chars.as_str(), delimiter) else { return false };
+            let Some(after) = behind_regex(chars.as_str(), delimiter) else { return false };
             rest = after.trim_start_matches(['I', 'M']);
         }
         rest = rest.trim_start_matches('{');
@@ -96,12 +102,19 @@ fn read(script: &str, paths: &mut Vec<String>) -> bool {
                 }
             }
             '{' | '}' => {}
-            '#' | ':' | 'b' | 't' | 'T' => rest = rest.find(['\n', ';']).map_or("", |at| &rest[at..]),
+            '#' => rest = rest.find('\n').map_or("", |at| &rest[at..]),
+            // A label ends at a blank.
+            ':' | 'b' | 't' | 'T' => {
+                let label = rest.trim_start_matches([' ', '\t']);
+                let end = label.find(|c: char| c.is_whitespace() || matches!(c, ';' | '}'));
+                rest = end.map_or("", |at| &label[at..]);
+            }
             'a' | 'i' | 'c' => rest = rest.find('\n').map_or("", |at| &rest[at..]),
             's' | 'y' => {
                 let mut chars = rest.chars();
                 let Some(delimiter) = chars.next() else { return false };
-                let Some(replacement) = behind(chars.as_str(), delimiter) else { return false };
+                let first = if command == 's' { behind_regex } else { behind };
+                let Some(replacement) = first(chars.as_str(), delimiter) else { return false };
                 let Some(flags) = behind(replacement, delimiter) else { return false };
                 let end =
                     flags.find(|c: char| !c.is_ascii_digit() && !"gpiImM".contains(c)).unwrap_or(flags.len());
@@ -125,6 +138,44 @@ fn read(script: &str, paths: &mut Vec<String>) -> bool {
 }
 
 /// What stands behind the next delimiter that is not escaped and not within brackets.
+fn behind_regex(text: &str, delimiter: char) -> Option<&str> {
+    let mut rest = text;
+    loop {
+        let mut chars = rest.chars();
+        match chars.next()? {
+            '\\' => {
+                chars.next();
+                rest = chars.as_str();
+            }
+            c if c == delimiter => return Some(chars.as_str()),
+            '[' => {
+                let inner = chars.as_str();
+                let inner = inner.strip_prefix('^').unwrap_or(inner);
+                rest = behind_brackets(inner.strip_prefix(']').unwrap_or(inner))?;
+            }
+            _other => rest = chars.as_str(),
+        }
+    }
+}
+
+/// What stands behind a list in brackets; classes in it have brackets of their own.
+fn behind_brackets(text: &str) -> Option<&str> {
+    let mut rest = text;
+    loop {
+        let at = rest.find(['[', ']'])?;
+        let (bracket, behind) = rest[at..].split_at(1);
+        if bracket == "]" {
+            return Some(behind);
+        }
+        let class = behind.chars().next().filter(|c| matches!(c, ':' | '.' | '='));
+        rest = match class.and_then(|mark| behind[1..].split_once(&format!("{mark}]"))) {
+            Some((_, behind)) => behind,
+            None => behind,
+        };
+    }
+}
+
+/// What stands behind the next delimiter that is not escaped.
 fn behind(text: &str, delimiter: char) -> Option<&str> {
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {

@@ -273,7 +273,7 @@ fn wrappers_do_not_hide_what_they_run() {
     check("sudo --user root rm x", "sudo --user root rm x ¦ rm x", "rm * ¦ sudo --user root rm *", "x");
     check("sudo A=1 rm x", "sudo A=1 rm x ¦ rm x", "rm * ¦ sudo A=1 rm *", "x");
     check("sudo -l", "sudo -l", "sudo -l", "");
-    check("sudo -s", "sudo -s", "sudo -s", "");
+    any("sudo -s", "sudo -s", "", "");
     check(
         "sudo bash -c 'rm x'",
         "sudo bash -c 'rm x' ¦ bash -c 'rm x' ¦ rm x",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::word;
+use super::{scan, word};
 
 /// Readings of one word that are followed.
 const MAX_READINGS: usize = 256;
@@ -324,4 +324,35 @@ pub fn is_number(written: &str) -> bool {
         NUMBERS.iter().any(|it| text.starts_with(it)) && !text[2..].contains(['|', ';', '&', '`', '\''])
     };
     is_digits(text.trim_start_matches(['-', '+'])) || is_range() || is_own()
+}
+
+/// Whether a word has an expansion outside of quotes that may become several words.
+pub fn may_split(written: &str) -> bool {
+    const PLACES: [&str; 7] = ["$HOME", "${HOME}", "$PWD", "${PWD}", "$OLDPWD", "$((", "$#"];
+    let (mut at, mut is_quoted) = (0, false);
+    while let Some(rest) = written.get(at..).filter(|rest| !rest.is_empty()) {
+        let first_len = rest.chars().next().map_or(1, char::len_utf8);
+        at += match rest.as_bytes() {
+            [b'\\', ..] => first_len + rest[first_len..].chars().next().map_or(0, char::len_utf8),
+            [b'"', ..] => {
+                is_quoted = !is_quoted;
+                1
+            }
+            [b'\'', ..] if !is_quoted => rest[1..].find('\'').map_or(rest.len(), |end| end + 2),
+            [b'$', b'(' | b'{' | b'[', ..] | [b'`', ..] => {
+                if !is_quoted && !PLACES.iter().any(|it| rest.starts_with(it)) {
+                    return true;
+                }
+                scan::expansion_len(rest)
+            }
+            [b'$', next, ..] if next.is_ascii_alphanumeric() || b"_@*".contains(next) => {
+                if !is_quoted && !PLACES.iter().any(|it| rest.starts_with(it)) {
+                    return true;
+                }
+                1
+            }
+            _other => first_len,
+        };
+    }
+    false
 }

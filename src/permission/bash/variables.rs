@@ -1,5 +1,14 @@
 //! Variables that decide what runs.
 
+use tree_sitter::Node;
+
+use super::{
+    Source, Walk,
+    command::held,
+    spans,
+    word::{self, Word},
+};
+
 /// Variables whose value decides which programs later commands are, or how words are split.
 const STEERING: [&str; 37] = [
     "PATH",
@@ -89,4 +98,103 @@ pub fn is_loading(name: &str, value: Option<&str>) -> bool {
 pub fn is_steering(name: &str) -> bool {
     let is_configuration = |prefix: &str| name.starts_with(prefix) && name.len() > prefix.len();
     STEERING.contains(&name) || is_configuration("GIT_CONFIG_KEY_") || is_configuration("BASH_FUNC_")
+}
+
+/// Whether a value of this variable may decide what runs.
+fn is_deciding(name: &str) -> bool {
+    is_steering(name) || COMMANDS.contains(&name) || is_loading(name, None)
+}
+
+/// The words that are no options, nor values of these; `-a NAME` names a variable as well.
+pub fn operands<'a>(arguments: &'a [Word], values: &str) -> Vec<&'a Word> {
+    let mut found = Vec::new();
+    let mut arguments = arguments.iter();
+    while let Some(word) = arguments.next() {
+        match word.text.strip_prefix('-').filter(|options| !options.is_empty()) {
+            Some("-") => {}
+            Some(options) => {
+                let at = options.find(|c| values.contains(c));
+                if at.is_some_and(|at| at + 1 == options.len()) {
+                    arguments.next();
+                }
+            }
+            None => found.push(word),
+        }
+    }
+    found
+}
+
+impl Walk {
+    /// What a written word may be, as a variable's name and perhaps its value; `None` when only running it would tell.
+    fn name_and_value(&self, written: &str) -> Vec<Option<(String, Option<String>)>> {
+        let readings = self.values.known(written);
+        let texts = readings.iter().flat_map(|reading| word::braces(reading));
+        let read = |text: String| {
+            let whole = word::literal(&text);
+            let (name, value) = match (&whole, text.split_once('=')) {
+                (Some(whole), _) => match whole.split_once('=') {
+                    Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                    None => (whole.clone(), None),
+                },
+                (None, Some((name, _))) => (name.replace(['"', '\'', '\\'], ""), None),
+                (None, None) => return None,
+            };
+            let end = name.find('[').unwrap_or(name.len());
+            let name = name.get(..end).unwrap_or_default().trim_end_matches('+').to_owned();
+            (!name.contains(['$', '`', '*', '?'])).then_some((name, value))
+        };
+        texts.map(read).collect()
+    }
+
+    /// A word by which a command gives a variable a value of its own making.
+    pub(super) fn names_variable(&mut self, written: &str) {
+        for found in self.name_and_value(written) {
+            self.acc.is_unknowable |= found.is_none_or(|(name, _)| is_deciding(&name));
+        }
+    }
+
+    /// `NAME=value` as a command's argument, quoted or not.
+    fn argument_assigns(&mut self, written: &str) {
+        for (name, value) in self.name_and_value(written).into_iter().flatten() {
+            if written.contains('=') || value.is_some() {
+                self.assign(&name, value.as_deref());
+                let text = written.split_once('=').map(|it| it.1).unwrap_or_default();
+                self.values.hold(&name, held(text));
+            }
+        }
+    }
+
+    pub(super) fn assignments(&mut self, arguments: &[Word]) {
+        arguments.iter().for_each(|argument| self.argument_assigns(&argument.text));
+    }
+
+    /// `declare`, `export`, `unset` and their like, for the words that the grammar takes for no assignment.
+    pub(super) fn declaration(&mut self, source: &Source<'_>, node: Node<'_>) {
+        let mut cursor = node.walk();
+        let plain: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        let is_unset = node.kind() == "unset_command";
+        let spans = spans(plain);
+        let texts: Vec<&str> =
+            spans.iter().filter_map(|(start, end)| source.text.get(*start..*end)).collect();
+        let is_reference = !source.of(node).starts_with("export")
+            && !is_unset
+            && texts.iter().any(|text| text.starts_with('-') && text.contains('n'));
+        for text in texts.into_iter().filter(|text| !text.starts_with(['-', '+'])) {
+            if is_unset {
+                // Without it programs are looked for in the working directory.
+                let removes = |it: &Option<(String, _)>| it.as_ref().is_some_and(|(name, _)| name == "PATH");
+                self.acc.is_unknowable |= self.name_and_value(text).iter().any(removes);
+                continue;
+            }
+            if is_reference {
+                match text.split_once('=') {
+                    Some((_, name)) => self.names_variable(name),
+                    None => self.acc.is_unknowable = true,
+                }
+                continue;
+            }
+            self.acc.is_unknowable |= self.name_and_value(text).iter().any(Option::is_none);
+            self.argument_assigns(text);
+        }
+    }
 }

@@ -66,6 +66,9 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "cross-env", has_assignments: true, ..PLAIN },
     Wrapper { name: "choom", short_values: "np", long_values: &["--adjust", "--pid"], ..PLAIN },
     Wrapper { name: "dbus-launch", ..PLAIN },
+    Wrapper { name: "debconf", short_values: "fop", long_values: &["--frontend", "--owner", "--priority"], ..PLAIN },
+    Wrapper { name: "debconf-apt-progress", ..PLAIN },
+    Wrapper { name: "gpg-agent", long_values: &["--options", "--homedir", "--log-file"], ..PLAIN },
     Wrapper { name: "i486", ..PLAIN },
     Wrapper { name: "i586", ..PLAIN },
     Wrapper { name: "i686", ..PLAIN },
@@ -216,10 +219,10 @@ fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
     let name = unprefixed(name);
     match name {
         _ if SHELLS.contains(&name) => shell(words),
-        "eval" => joined(&words[1..]),
-        "source" | "." => match words.get(1) {
+        "eval" => joined(&words[operands_at(words)..]),
+        "source" | "." => match words.get(operands_at(words)) {
             Some(script) if script.literal.is_none() || is_stdin(script.value()) => Inner::Unknowable,
-            Some(_script) => Inner::Script(1),
+            Some(_script) => Inner::Script(operands_at(words)),
             None => Inner::None,
         },
         "trap" if words.get(1).is_some_and(|word| word.value() == "--") => trap(words.get(2)),
@@ -238,12 +241,13 @@ fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
         "su" | "script" | "newgrp" => text_option(words),
         "sg" => match words.iter().any(|word| word.value() == "-c") {
             true => text_option(words),
-            false => joined(words.get(2..).unwrap_or_default()),
+            // A shell that reads its commands.
+            false if words.len() < 3 || words[1].value() == "-" => text_option(words),
+            false => joined(&words[2..]),
         },
+        // With a user as an option it runs a command, else a shell.
         "runuser"
-            if words
-                .iter()
-                .any(|word| matches!(word.value(), "-c" | "--command" | "-l" | "-" | "--login")) =>
+            if !words.iter().any(|word| word.text.starts_with("-u") || word.text.starts_with("--u")) =>
         {
             text_option(words)
         }
@@ -269,6 +273,43 @@ fn inner_at(name: &str, words: &[Word], depth: usize) -> Inner {
             None => program::inner(name, words).unwrap_or(Inner::None),
         },
     }
+}
+
+/// Where the operands begin of a command that has no options but `--`.
+fn operands_at(words: &[Word]) -> usize {
+    if words.get(1).is_some_and(|word| word.value() == "--") { 2 } else { 1 }
+}
+
+/// Programs that start a shell when they are given nothing to run.
+const STARTS_SHELL: [&str; 14] = [
+    "chroot",
+    "fakechroot",
+    "fakeroot",
+    "firejail",
+    "i386",
+    "i486",
+    "i586",
+    "i686",
+    "linux32",
+    "linux64",
+    "nsenter",
+    "proot",
+    "unshare",
+    "x86_64",
+];
+
+/// What a wrapper without a command runs.
+fn alone(name: &str, words: &[Word]) -> Inner {
+    let tells = |word: &Word| matches!(word.value(), "--help" | "--version" | "-h" | "-V" | "--list");
+    let is_shell = |word: &Word| {
+        let value = word.value();
+        matches!(value, "--shell" | "--login")
+            || (value.starts_with('-') && !value.starts_with("--") && value.ends_with(['s', 'i']))
+    };
+    let starts = STARTS_SHELL.contains(&name)
+        || matches!(name, "uname26" | "setarch")
+        || (matches!(name, "sudo" | "doas") && words[1..].iter().any(is_shell));
+    if starts && !words[1..].iter().any(tells) { Inner::Stdin } else { Inner::None }
 }
 
 /// Whether parameters of a command come from outside of the line: names of found files.
@@ -350,7 +391,9 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
             idx += 1 + usize::from(is_separate);
             continue;
         }
-        if wrapper.has_assignments && is_assignment(literal) {
+        // `env` takes any name.
+        let is_name = wrapper.name == "env" && literal.find('=').is_some_and(|at| at > 0);
+        if wrapper.has_assignments && (is_name || is_assignment(literal)) {
             idx += 1;
             continue;
         }
@@ -367,7 +410,7 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
         idx += 1;
     }
     if idx >= words.len() {
-        return Inner::None;
+        return alone(wrapper.name, words);
     }
     if wrapper.name == "xargs" && is_fed(&words[idx..], replaced.as_deref(), depth) {
         return Inner::Unknowable;
@@ -383,16 +426,26 @@ fn split_string(attached: Option<&str>, after: &[Word]) -> Inner {
         Inner::Texts(texts) if texts.iter().any(|text| text.contains(['$', '\\', '`', '#'])) => {
             Inner::Unknowable
         }
+        // More options of `env` itself.
+        Inner::Texts(texts) => {
+            let whole = |text: String| {
+                let first = text.split_whitespace().next().unwrap_or_default();
+                if first.starts_with('-') || first.contains('=') { format!("env {text}") } else { text }
+            };
+            Inner::Texts(texts.into_iter().map(whole).collect())
+        }
         other => other,
     }
 }
 
 fn text_of(wrapper: &Wrapper, option: &str, next: Option<&Word>) -> Option<Inner> {
     let letter = wrapper.text?;
-    let is_text = option == "--command" || (!option.starts_with("--") && option.ends_with(letter));
+    let long = option.split_once('=').map_or(option, |it| it.0);
+    let is_long = long.len() > 3 && ["--command", "--call"].iter().any(|it| it.starts_with(long));
+    let is_text = (is_long && long == option) || (!option.starts_with("--") && option.ends_with(letter));
     if !is_text {
         let attached = match option.starts_with("--") {
-            true => ["--command=", "--call="].iter().find_map(|long| option.strip_prefix(long)),
+            true => option.split_once('=').filter(|_| is_long).map(|it| it.1),
             false => option.split_once(letter).map(|it| it.1),
         };
         return attached.map(|text| Inner::Texts(vec![text.to_owned()]));
@@ -430,7 +483,7 @@ fn architecture(words: &[Word]) -> Inner {
     let skip_options =
         |from: usize| (from..words.len()).find(|at| !words[*at].text.starts_with('-')).unwrap_or(words.len());
     let first = skip_options(1);
-    let Some(word) = words.get(first) else { return Inner::None };
+    let Some(word) = words.get(first) else { return alone("setarch", words) };
     let is_known = matches!(word.value(), "x86_64" | "amd64" | "aarch64" | "arm64" | "linux32" | "linux64")
         || matches!(word.value(), "uname26" | "i386" | "i486" | "i586" | "i686" | "athlon");
     let mut ranges = vec![(skip_options(first + 1), words.len())];
@@ -438,7 +491,7 @@ fn architecture(words: &[Word]) -> Inner {
         ranges.push((first, words.len()));
     }
     ranges.retain(|(from, to)| from < to);
-    if ranges.is_empty() { Inner::None } else { Inner::Words(ranges) }
+    if is_known && ranges.is_empty() { alone("setarch", words) } else { Inner::Words(ranges) }
 }
 
 /// The dynamic linker runs the program that it is given.
