@@ -22,7 +22,7 @@ use windlass_protocol::opencode::{
 
 use crate::{
     base::{clock, hash},
-    config::Config,
+    config::{Config, Warning},
     library::skills::Skill,
     permission::Ask,
 };
@@ -299,6 +299,8 @@ pub trait Host: Send + Sync {
     fn note(&self, path: &Path, stamp: FileStamp);
     /// Whether an instruction file is new to the model. Who is told so must show it: nobody else will.
     fn claim_instructions(&self, path: &Path) -> bool;
+    /// Tells the user what of the instructions does not reach the model, each thing once in a session.
+    fn warn(&self, warnings: Vec<Warning>);
     /// Tells everyone that a file was changed.
     fn edited(&self, path: &Path);
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use crate::{
     cli::Machine,
@@ -63,16 +64,44 @@ async fn a_page_that_does_not_answer_delays_one_turn_and_no_session() {
     assert!(start.elapsed() < PAGE_LIMIT, "the session waited {:?}", start.elapsed());
     let (system, thoughts) = turn(&agent, &session).await;
     assert!(system.contains("Prefer tabs."), "{system}");
-    let told = format!(
-        "{}: is left out of the instructions: 127.0.0.1 does not answer within 3 s",
-        web.url("/silent")
-    );
+    let told =
+        format!("{}: is left out of the instructions: there was no answer within 5 s", web.url("/silent"));
     assert!(thoughts.contains(&told), "{thoughts}");
     agent.wait_stderr(&told).await;
     let again = Instant::now();
     let (_, thoughts) = turn(&agent, &session).await;
     assert!(again.elapsed() < PAGE_LIMIT, "the second turn waited {:?}", again.elapsed());
     assert_eq!(thoughts, "", "it is told once");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_page_of_a_slow_server_is_there_for_a_later_turn() {
+    let web = Web::start().await;
+    let gate = Arc::new(Semaphore::new(0));
+    web.page("/late", Page::new("text/plain", "Prefer tabs.").behind(&gate));
+    web.page("/slow", Page::new("text/plain", "Prefer short lines.").with_body_behind(&gate));
+    let urls = [web.url("/late"), web.url("/slow")];
+    let agent = start(&Scratch::new(), &urls).await;
+    let session = agent.new_session().await;
+    let (system, thoughts) = turn(&agent, &session).await;
+    assert!(!system.contains("Prefer"), "{system}");
+    for url in &urls {
+        let told = format!("{url}: is left out of the instructions: there was no answer within 5 s");
+        assert!(thoughts.contains(&told), "{thoughts}");
+    }
+    gate.add_permits(2);
+    let later = async {
+        loop {
+            let (system, thoughts) = turn(&agent, &session).await;
+            assert_eq!(thoughts, "");
+            if system.contains("Prefer tabs.") && system.contains("Prefer short lines.") {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), later).await.expect("the pages reach a later turn");
+    assert_eq!(web.asked().len(), 2, "each is asked for once");
     agent.finish().await;
 }
 
@@ -224,6 +253,28 @@ async fn what_has_the_name_of_an_instruction_file_and_is_none_is_told_and_hides_
     assert_eq!(checked.code, Some(1), "{checked:?}");
     assert_eq!(checked.stdout.lines().collect::<Vec<_>>(), told);
     machine.finish().await;
+}
+
+#[tokio::test]
+async fn of_what_comes_with_a_read_the_user_is_told_what_cannot_be_used() {
+    let scratch = Scratch::new();
+    scratch.write("q/AGENTS.md", b"\x7fELF\0");
+    scratch.write("q/CLAUDE.md", "Prefer tabs.");
+    scratch.write("q/a.txt", "text\n");
+    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let told = format!("{}: is left out of the instructions: it is not a text", scratch.path("q/AGENTS.md"));
+    for is_told in [true, false] {
+        agent.llm.reply(Reply::call("call_1", "read", json!({"filePath": scratch.path("q/a.txt")})));
+        agent.llm.reply(Reply::text("done"));
+        let turn = agent.prompt(&session, "go").await;
+        assert_eq!(turn.thoughts().contains(&told), is_told, "{}", turn.thoughts());
+        let shown = agent.llm.last_request().tool_result("call_1");
+        assert!(!shown.contains("ELF"), "{shown}");
+        assert!(!is_told || shown.contains("CLAUDE.md\nPrefer tabs.\n</system-reminder>"), "{shown}");
+    }
+    agent.wait_stderr(&told).await;
+    agent.finish().await;
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hook: Option<Hook<'_>>) -> (
         disabled_providers: strings("disabled_providers").unwrap_or_default(),
         enabled_providers: strings("enabled_providers"),
         mcp: mcp(&raw, &layers, &mut findings.warnings),
-        instructions: instructions(&layers),
+        instructions: instructions(&layers, &mut findings.warnings),
         shell: string("shell"),
         tool_output: ToolOutputLimits {
             max_lines: settings.tool_output.max_lines.unwrap_or(default_limits.max_lines),
@@ -254,11 +254,17 @@ fn mcp(
     servers
 }
 
-fn instructions(layers: &[Layer]) -> Vec<Instruction> {
+fn instructions(layers: &[Layer], warnings: &mut Vec<Warning>) -> Vec<Instruction> {
     let mut instructions = Vec::new();
     for layer in layers {
         let patterns = layer.value.get("instructions").and_then(Value::as_array).into_iter().flatten();
-        for pattern in patterns.filter_map(Value::as_str) {
+        for (idx, pattern) in patterns.enumerate() {
+            let Some(pattern) = pattern.as_str() else { continue };
+            if pattern.trim().is_empty() {
+                let message = "is empty and names nothing; a variable in it may not be set".to_owned();
+                warnings.push(layer.warning(&["instructions", &idx.to_string()], message));
+                continue;
+            }
             let instruction = Instruction { pattern: pattern.to_owned(), base: PathBuf::from(&layer.base) };
             if !instructions.contains(&instruction) {
                 instructions.push(instruction);

@@ -18,13 +18,13 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    session::PromptPart,
+    session::{PromptPart, SessionCx},
     shown::ShownInstructions,
     state::NotedFiles,
-    turn::{TurnCx, text_part},
+    turn::{TurnCx, tell_once, text_part},
 };
 use crate::{
-    config::rules::rule,
+    config::{Warning, rules::rule},
     permission::{self, Ask},
     tool::{self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput},
 };
@@ -40,7 +40,7 @@ pub async fn resolve(
     message_id: &MessageId,
     parts: Vec<PromptPart>,
 ) -> Vec<PartKind> {
-    let host = UserGave { noted_files, shown };
+    let host = UserGave { session: cx.session, noted_files, shown };
     let mut kinds = Vec::new();
     for part in parts {
         match part {
@@ -233,6 +233,7 @@ async fn inline(file: FilePart, path: &Path) -> PartKind {
 
 /// The user named the file, so nobody is asked.
 struct UserGave<'a> {
+    session: &'a SessionCx,
     noted_files: &'a NotedFiles,
     shown: &'a ShownInstructions,
 }
@@ -292,6 +293,10 @@ impl Host for UserGave<'_> {
 
     fn claim_instructions(&self, path: &Path) -> bool {
         self.shown.claim(path)
+    }
+
+    fn warn(&self, warnings: Vec<Warning>) {
+        tell_once(self.session, warnings);
     }
 
     fn edited(&self, _path: &Path) {}

@@ -33,10 +33,11 @@ use super::{
     state::{Journal, NotedFiles, SessionState},
     subtask,
     toolbox::{Entry, Toolbox},
-    turn::TurnCx,
+    turn::{TurnCx, tell},
 };
 use crate::{
     base::{clock, ids, lock::lock},
+    config::Warning,
     library, mcp,
     permission::Ask,
     tool::{self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput},
@@ -87,6 +88,8 @@ struct Changes {
     progress: BTreeMap<usize, (Option<String>, Map<String, Value>)>,
     todos: Option<Vec<Todo>>,
     switch: Option<AgentSwitch>,
+    /// What the user is to be told.
+    warnings: Vec<Warning>,
     /// What subagents used, in US dollars and tokens.
     cost: f64,
     tokens: Tokens,
@@ -197,6 +200,12 @@ impl Host for CallHost {
 
     fn claim_instructions(&self, path: &Path) -> bool {
         self.shown.claim(path)
+    }
+
+    fn warn(&self, warnings: Vec<Warning>) {
+        if !warnings.is_empty() {
+            self.report(|changes| changes.warnings.extend(warnings));
+        }
     }
 
     fn edited(&self, path: &Path) {
@@ -536,12 +545,13 @@ impl Job {
 /// Shows what running tools reported.
 async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> Result<(), EngineError> {
     let mut journal = Journal::default();
-    note_reports(state, reports, &mut journal);
+    note_reports(cx, state, reports, &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
-fn note_reports(state: &mut SessionState, reports: &Reports, journal: &mut Journal) {
+fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, journal: &mut Journal) {
     let changes = std::mem::take(&mut *lock(&reports.changes));
+    tell(cx.session, state, changes.warnings);
     journal.noted_files(&state.info, &state.noted_files);
     if let Some(todos) = changes.todos {
         journal.todos(&state.info, &todos);
@@ -588,7 +598,7 @@ async fn finish(
     result: Result<ToolOutput, ToolError>,
 ) -> Result<(), EngineError> {
     let mut journal = Journal::default();
-    note_reports(state, reports, &mut journal);
+    note_reports(cx, state, reports, &mut journal);
     if let Some(part) = state.part_mut(index) {
         end_call(part, result);
         journal.part(part);

@@ -89,7 +89,17 @@ pub async fn limited<T>(fetching: impl Future<Output = Result<T, String>>) -> Re
 
 /// The bytes behind a URL; else why there are none.
 pub async fn get(client: &http::Client, url: Url, max_bytes: usize) -> Result<Vec<u8>, String> {
-    fetch(client, url, None, max_bytes).await
+    fetch(client, url, None, max_bytes, ANSWER_LIMIT).await
+}
+
+/// Like [`get`], for whom nobody waits: a slow server may take its time to answer.
+pub async fn get_slow(
+    client: &http::Client,
+    url: Url,
+    max_bytes: usize,
+    answer_limit: Duration,
+) -> Result<Vec<u8>, String> {
+    fetch(client, url, None, max_bytes, answer_limit).await
 }
 
 /// Like [`get`], with headers. Redirects are not followed, as the headers may hold a key.
@@ -99,7 +109,7 @@ pub async fn get_with(
     headers: &[(String, String)],
     max_bytes: usize,
 ) -> Result<Vec<u8>, String> {
-    fetch(client, url, Some(headers), max_bytes).await
+    fetch(client, url, Some(headers), max_bytes, ANSWER_LIMIT).await
 }
 
 async fn fetch(
@@ -107,6 +117,7 @@ async fn fetch(
     url: Url,
     headers: Option<&[(String, String)]>,
     max_bytes: usize,
+    answer_limit: Duration,
 ) -> Result<Vec<u8>, String> {
     // Reads the system's certificates when it is the first.
     let client = client.clone();
@@ -118,8 +129,8 @@ async fn fetch(
         for (name, value) in headers.into_iter().flatten() {
             request = request.header(name, value);
         }
-        let silent = |_| format!("{} does not answer within {} s", host(&url), ANSWER_LIMIT.as_secs());
-        let sent = timeout(ANSWER_LIMIT, request.send()).await.map_err(silent)?;
+        let silent = |_| format!("{} does not answer within {} s", host(&url), answer_limit.as_secs());
+        let sent = timeout(answer_limit, request.send()).await.map_err(silent)?;
         let mut response = sent.map_err(http::causes)?;
         let status = response.status();
         if status.is_redirection()

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     path::PathBuf,
+    pin::pin,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -21,8 +22,10 @@ use crate::{
     provider::http,
 };
 
-/// How long a fetch may take, and a turn may wait for the first one of a page (facts: OpenCode §2.5).
+/// How long a turn may wait for the first fetch of a page (facts: OpenCode §2.5).
 const LIMIT: Duration = Duration::from_secs(5);
+/// How long a fetch goes on behind the turns, so that a later one has the page of a slow server.
+const FETCH_LIMIT: Duration = Duration::from_secs(30);
 /// How long a page counts as new.
 const FRESH: Duration = Duration::from_secs(600);
 /// How long a page that could not be fetched is left alone.
@@ -98,7 +101,7 @@ impl Pages {
                 page.wait_for(|page| page.known().is_some()).await.ok().and_then(|page| page.known())
             };
             let known = tokio::time::timeout(left, known).await.ok().flatten();
-            pages.insert(url.clone(), known.unwrap_or_else(|| Err(late())));
+            pages.insert(url.clone(), known.unwrap_or_else(|| Err(late(LIMIT))));
         }
         pages
     }
@@ -124,8 +127,8 @@ impl Pages {
     }
 }
 
-fn late() -> String {
-    format!("there was no answer within {} s", LIMIT.as_secs())
+fn late(limit: Duration) -> String {
+    format!("there was no answer within {} s", limit.as_secs())
 }
 
 impl Reach {
@@ -137,9 +140,17 @@ impl Reach {
         }
         let fetched = async {
             // The semaphore is never closed.
-            let _permit = self.permits.acquire().await;
-            let fetched = tokio::time::timeout(LIMIT, self.fetch(url)).await;
-            fetched.unwrap_or_else(|_| Err(late()))
+            let permit = self.permits.acquire().await;
+            let mut fetching = pin!(tokio::time::timeout(FETCH_LIMIT, self.fetch(url)));
+            let fetched = match tokio::time::timeout(LIMIT, &mut fetching).await {
+                Ok(fetched) => fetched,
+                Err(_) => {
+                    // Slow servers do not hold up the pages of others.
+                    drop(permit);
+                    fetching.await
+                }
+            };
+            fetched.unwrap_or_else(|_| Err(late(FETCH_LIMIT)))
         };
         let fetched = fetched.await;
         match &fetched {
@@ -160,7 +171,7 @@ impl Reach {
 
     async fn fetch(&self, url: &str) -> Result<String, String> {
         let url = Url::parse(url).map_err(|error| format!("it is not a URL ({error})"))?;
-        let bytes = download::get(&self.client, url, MAX_BYTES).await?;
+        let bytes = download::get_slow(&self.client, url, MAX_BYTES, FETCH_LIMIT).await?;
         if bytes.contains(&0) {
             return Err("it is not a text".to_owned());
         }

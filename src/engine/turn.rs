@@ -226,10 +226,14 @@ fn choose(loaded: &Loaded, state: &SessionState, input: &PromptInput) -> Result<
 }
 
 /// Says what is missing of the instructions, each thing once. A subagent's are its parent's.
-fn tell(session: &SessionCx, state: &SessionState, warnings: Vec<Warning>) {
-    if state.info.parent_id.is_some() {
-        return;
+pub fn tell(session: &SessionCx, state: &SessionState, warnings: Vec<Warning>) {
+    if state.info.parent_id.is_none() {
+        tell_once(session, warnings);
     }
+}
+
+/// Says each of these once in a session.
+pub fn tell_once(session: &SessionCx, warnings: Vec<Warning>) {
     let mut told = lock(&session.told);
     for text in warnings.iter().map(ToString::to_string).filter(|text| told.insert(text.clone())) {
         tracing::warn!(session = %session.id, "{text}");

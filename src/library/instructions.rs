@@ -1,14 +1,13 @@
 //! Which instruction files there are, and their texts (facts: OpenCode §2.5).
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     fs,
     io::{self, Read},
     path::{Path, PathBuf},
 };
 
-use globset::GlobBuilder;
-use ignore::WalkBuilder;
+use globset::{GlobBuilder, GlobMatcher};
 
 use super::{InstructionBlock, Instructions, Pages};
 use crate::{
@@ -39,7 +38,15 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
     for instruction in &config.instructions {
         match is_url(&instruction.pattern) {
             true => sources.push(Source::Page(instruction.pattern.clone())),
-            false => sources.extend(named(config, instruction).into_iter().map(Source::File)),
+            false => {
+                let named = named(config, instruction);
+                if named.is_cut {
+                    let message =
+                        format!("is looked for among the nearest {MAX_ENTRIES} files and directories only");
+                    acc.warn(&instruction.pattern, message);
+                }
+                sources.extend(named.files.into_iter().map(Source::File));
+            }
         }
     }
     let mut left = MAX_TOTAL_BYTES;
@@ -78,7 +85,11 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
 /// See [`super::missing_instructions`].
 pub(super) fn missing(config: &Config) -> Vec<String> {
     let files = config.instructions.iter().filter(|instruction| !is_url(&instruction.pattern));
-    let missing = files.filter(|instruction| named(config, instruction).is_empty());
+    let missing = files.filter(|&instruction| {
+        let named = named(config, instruction);
+        // Of what was not searched to its end the instructions themselves warn.
+        named.files.is_empty() && !named.is_cut
+    });
     missing.map(|instruction| instruction.pattern.clone()).collect()
 }
 
@@ -87,17 +98,26 @@ impl Instructions {
         self.warn(source, format!("is left out of the instructions: {reason}"));
     }
 
-    /// Whether this is a file to read; something else of its name is told, and does not stand in another's way.
+    /// Whether this is a text to send; something else of its name is told, and does not stand in another's way.
     fn takes(&mut self, file: &Path) -> bool {
-        let kind = kind(file);
-        if kind == Kind::Other {
-            self.leave_out(&file.display().to_string(), NOT_A_FILE);
+        if !is_there(file) {
+            return false;
         }
-        kind == Kind::File
+        match text_of(file) {
+            Ok(_) => true,
+            Err(reason) => {
+                self.leave_out(&file.display().to_string(), &reason);
+                false
+            }
+        }
     }
 
     fn warn(&mut self, source: &str, message: String) {
-        self.warnings.push(Warning { source: source.to_owned(), line: None, column: None, message });
+        let warning = Warning { source: source.to_owned(), line: None, column: None, message };
+        // `instructions` may name a file once more.
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
     }
 }
 
@@ -127,10 +147,30 @@ fn labelled(source: String, kept: &str, n_bytes: usize) -> InstructionBlock {
     InstructionBlock { text: format!("Instructions from: {source}\n{kept}{note}"), source }
 }
 
-/// One file's text, cut to so many bytes; none when it has none or cannot be used. Blocks.
-pub(super) fn block(file: &Path, max_bytes: usize) -> Option<InstructionBlock> {
-    let Text { kept, n_bytes } = text_of(file).ok()??;
-    Some(labelled(file.display().to_string(), text::head(&kept, max_bytes), n_bytes))
+/// Whether a file may be one of instructions: there, a text and readable. An empty one is. Blocks.
+pub(super) fn is_usable(file: &Path) -> bool {
+    text_of(file).is_ok()
+}
+
+/// Adds one file's text, cut to so many bytes, or why it cannot be used; how long it has become. Blocks.
+pub(super) fn add(acc: &mut Instructions, file: &Path, max_bytes: usize) -> usize {
+    let name = file.display().to_string();
+    match text_of(file) {
+        Ok(Some(Text { kept, n_bytes })) => {
+            let block = labelled(name, text::head(&kept, max_bytes), n_bytes);
+            let len = block.text.len();
+            acc.blocks.push(block);
+            len
+        }
+        Ok(None) => 0,
+        Err(reason) => {
+            // It may have gone since it was found.
+            if is_there(file) {
+                acc.leave_out(&name, &reason);
+            }
+            0
+        }
+    }
 }
 
 /// The beginning of a file; none when there is nothing in it, and the reason when it cannot be used.
@@ -200,74 +240,113 @@ fn project(config: &Config, acc: &mut Instructions) -> Vec<PathBuf> {
         .unwrap_or_default()
 }
 
-/// What has a file's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Also what cannot be reached, such as a link that leads nowhere: reading it says why.
-    File,
-    Other,
-    Missing,
-}
-
-fn kind(file: &Path) -> Kind {
+/// Whether something has this name, even if it cannot be reached, such as a link that leads nowhere.
+pub(super) fn is_there(file: &Path) -> bool {
     match fs::metadata(file) {
-        Ok(metadata) if metadata.is_file() => Kind::File,
-        Ok(_) => Kind::Other,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Kind::File,
-        Err(_) if file.symlink_metadata().is_ok() => Kind::File,
-        Err(_) => Kind::Missing,
+        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => file.symlink_metadata().is_ok(),
+        Ok(_) | Err(_) => true,
     }
 }
 
-/// Files of one entry of `instructions` that is no URL.
-fn named(config: &Config, instruction: &Instruction) -> Vec<PathBuf> {
+/// What one entry of `instructions` that is no URL names.
+#[derive(Default)]
+struct Named {
+    files: Vec<PathBuf>,
+    /// Whether there was more to search than is searched.
+    is_cut: bool,
+}
+
+fn named(config: &Config, instruction: &Instruction) -> Named {
+    let mut named = Named::default();
     let pattern = instruction.pattern.as_str();
     if let Some(rest) = pattern.strip_prefix("~/") {
-        return expand(&config.environment.home, rest);
-    }
-    if let Some(rest) = pattern.strip_prefix('/') {
-        return expand(Path::new("/"), rest);
-    }
-    if config.environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
+        named.expand(&config.environment.home, rest);
+    } else if let Some(rest) = pattern.strip_prefix('/') {
+        named.expand(Path::new("/"), rest);
+    } else if config.environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
         let own_directory = config.named_directory();
-        return expand(own_directory.as_ref().unwrap_or(&config.paths.opencode_config), pattern);
+        named.expand(own_directory.as_ref().unwrap_or(&config.paths.opencode_config), pattern);
+    } else {
+        // Outside a repository "up to the worktree" is the whole disk: too much to walk for a glob.
+        let is_whole_disk = config.worktree == Path::new("/") && is_glob(pattern);
+        let n_levels = if is_whole_disk { 1 } else { usize::MAX };
+        for directory in config.upwards().iter().take(n_levels) {
+            named.expand(directory, pattern);
+        }
+        if named.files.is_empty() {
+            named.expand(&instruction.base, pattern);
+        }
     }
-    // Outside a repository "up to the worktree" is the whole disk: too much to walk for a glob.
-    let is_whole_disk = config.worktree == Path::new("/") && is_glob(pattern);
-    let n_levels = if is_whole_disk { 1 } else { usize::MAX };
-    let found: Vec<PathBuf> =
-        config.upwards().iter().take(n_levels).flat_map(|directory| expand(directory, pattern)).collect();
-    if found.is_empty() { expand(&instruction.base, pattern) } else { found }
+    named
 }
 
-/// Files below `directory` that match, sorted.
-fn expand(directory: &Path, pattern: &str) -> Vec<PathBuf> {
-    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-    // Only the part from the first wildcard on has to be searched.
-    let parts: Vec<&str> = pattern.split('/').collect();
-    let n_fixed = parts.iter().take_while(|part| !is_glob(part)).count();
-    let root = parts.iter().take(n_fixed).fold(directory.to_owned(), |root, part| root.join(part));
-    let Some(searched) = parts.get(n_fixed..).filter(|searched| !searched.is_empty()) else {
-        return if kind(&root) == Kind::Missing { Vec::new() } else { vec![root] };
-    };
-    let Ok(glob) = GlobBuilder::new(&searched.join("/")).literal_separator(true).build() else {
-        return Vec::new();
-    };
-    let matcher = glob.compile_matcher();
-    let max_depth = if searched.contains(&"**") { None } else { Some(searched.len()) };
-    let walk = WalkBuilder::new(&root)
-        .standard_filters(false)
-        .max_depth(max_depth)
-        .filter_entry(|entry| !matches!(entry.file_name().to_str(), Some(".git" | "node_modules")))
-        .build();
-    let entries = walk.take(MAX_ENTRIES).filter_map(Result::ok).map(|entry| entry.into_path());
-    let mut files: Vec<PathBuf> = entries
-        .filter(|path| {
-            path.strip_prefix(&root).is_ok_and(|relative| matcher.is_match(relative)) && path.is_file()
-        })
-        .collect();
-    files.sort();
-    files
+impl Named {
+    /// Adds the files below `directory` that match, sorted.
+    fn expand(&mut self, directory: &Path, pattern: &str) {
+        let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+        let mut n_left = MAX_ENTRIES;
+        let mut places = vec![directory.to_owned()];
+        let mut parts: Vec<&str> = pattern.split('/').collect();
+        let mut is_searched = false;
+        // Part by part, so that only directories that match so far are looked into.
+        while let Some((part, rest)) = parts.split_first() {
+            if !is_glob(part) {
+                places.iter_mut().for_each(|place| place.push(part));
+                places.retain(|place| is_there(place));
+                parts = rest.to_vec();
+                continue;
+            }
+            is_searched = true;
+            let has_whole_braces = part.matches('{').count() == part.matches('}').count();
+            let (searched, rest, max_depth) = match (part.contains("**"), has_whole_braces) {
+                (true, _) => (parts.join("/"), &[][..], usize::MAX),
+                (false, false) => (parts.join("/"), &[][..], parts.len()),
+                (false, true) => ((*part).to_owned(), rest, 1),
+            };
+            let Ok(glob) = GlobBuilder::new(&searched).literal_separator(true).build() else { return };
+            let matcher = glob.compile_matcher();
+            places = places.iter().flat_map(|it| below(it, &matcher, max_depth, &mut n_left)).collect();
+            parts = rest.to_vec();
+        }
+        self.is_cut |= n_left == 0;
+        if is_searched {
+            places.retain(|place| place.is_file());
+        }
+        places.sort();
+        self.files.extend(places);
+    }
+}
+
+/// What matches so many levels below a directory: the nearest first, as only so many entries are looked at.
+fn below(directory: &Path, matcher: &GlobMatcher, max_depth: usize, n_left: &mut usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut pending = VecDeque::from([(directory.to_owned(), 1)]);
+    while let Some((place, depth)) = pending.pop_front() {
+        let Ok(entries) = fs::read_dir(&place) else { continue };
+        for entry in entries.flatten() {
+            if *n_left == 0 {
+                return found;
+            }
+            *n_left -= 1;
+            let path = entry.path();
+            if matches!(entry.file_name().to_str(), Some(".git" | "node_modules")) || is_of_kernel(&path) {
+                continue;
+            }
+            if path.strip_prefix(directory).is_ok_and(|relative| matcher.is_match(relative)) {
+                found.push(path.clone());
+            }
+            // Links are not followed: they may lead back.
+            if depth < max_depth && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                pending.push_back((path, depth + 1));
+            }
+        }
+    }
+    found
+}
+
+/// Whether these are no files of anybody's, but endless ones of the running system.
+fn is_of_kernel(path: &Path) -> bool {
+    ["/proc", "/sys", "/dev"].iter().any(|directory| path == Path::new(directory))
 }
 
 fn is_glob(pattern: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{InstructionBlock, instructions};
+use super::{Instructions, instructions};
 use crate::config::Config;
 
 /// What all instruction files that come with one read may add to it.
@@ -22,31 +22,40 @@ impl Nested {
     }
 
     /// The files that go with `file`, outermost first. The directory's own are in the system prompt. Blocks.
+    ///
+    /// Of a directory the first that can be used, behind those that have a name before it and cannot.
     pub fn files(&self, file: &Path) -> Vec<PathBuf> {
         let Some(parent) = file.parent() else { return Vec::new() };
-        let between =
-            parent.ancestors().take_while(|it| it.starts_with(&self.directory) && *it != self.directory);
-        let mut files: Vec<PathBuf> = between
-            .filter_map(|directory| {
-                self.names.iter().map(|name| directory.join(name)).find(|found| found.is_file())
-            })
-            .filter(|found| found != file)
+        let mut between: Vec<&Path> = parent
+            .ancestors()
+            .take_while(|it| it.starts_with(&self.directory) && *it != self.directory)
             .collect();
-        files.reverse();
-        files
+        between.reverse();
+        let of_directory = |directory: &Path| {
+            let mut files = Vec::new();
+            let there =
+                self.names.iter().map(|name| directory.join(name)).filter(|it| instructions::is_there(it));
+            for found in there {
+                let is_usable = instructions::is_usable(&found);
+                files.push(found);
+                if is_usable {
+                    break;
+                }
+            }
+            files
+        };
+        between.into_iter().flat_map(of_directory).filter(|found| found != file).collect()
     }
 }
 
 /// The texts of these files; what is too long together is cut, with a word about it. Blocks.
-pub fn blocks(files: &[PathBuf]) -> Vec<InstructionBlock> {
+pub fn read(files: &[PathBuf]) -> Instructions {
     let mut n_left = MAX_BYTES;
-    let mut blocks = Vec::new();
+    let mut acc = Instructions::default();
     for file in files {
-        let Some(block) = instructions::block(file, n_left) else { continue };
-        n_left = n_left.saturating_sub(block.text.len());
-        blocks.push(block);
+        n_left = n_left.saturating_sub(instructions::add(&mut acc, file, n_left));
     }
-    blocks
+    acc
 }
 
 #[cfg(test)]

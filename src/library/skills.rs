@@ -310,17 +310,23 @@ fn read_body(location: &Path) -> Result<String, String> {
 
 /// The first bytes of a text file, at most one beyond `limit`.
 fn read_text(path: &Path, limit: usize) -> io::Result<String> {
+    const TOO_LARGE: &str = "it is larger than 1 MiB";
     let file = {
         // Opening a pipe would block.
-        if !fs::metadata(path)?.is_file() {
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_file() {
             return Err(io::Error::other("it is not a regular file"));
+        }
+        // Also when only its beginning is wanted: what cannot be loaded is not to be listed.
+        if metadata.len() > MAX_FILE_BYTES as u64 {
+            return Err(io::Error::other(TOO_LARGE));
         }
         fs::File::open(path)?
     };
     let mut bytes = Vec::with_capacity(HEAD_BYTES);
     file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > MAX_FILE_BYTES {
-        return Err(io::Error::other("it is larger than 1 MiB"));
+        return Err(io::Error::other(TOO_LARGE));
     }
     let is_cut = bytes.len() > limit;
     match String::from_utf8(bytes) {

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     base::ids,
-    config::{Config, Environment, ToolOutputLimits, paths::Paths, rules::rule},
+    config::{Config, Environment, ToolOutputLimits, Warning, paths::Paths, rules::rule},
     library::skills::Skill,
     permission::Ask,
 };
@@ -54,6 +54,8 @@ pub(crate) struct FakeHost {
     pub calls: Mutex<Vec<NestedCall>>,
     /// Instruction files the model has seen.
     pub instructions: Mutex<BTreeSet<PathBuf>>,
+    /// What the user was told.
+    pub warned: Mutex<Vec<String>>,
     /// When there is one, each ask takes a permit and waits until there are some.
     pub gate: Option<Arc<Semaphore>>,
     /// Wakes whoever waits for an ask.
@@ -141,6 +143,11 @@ impl Host for FakeHost {
         self.instructions.lock().expect("not poisoned").insert(path.to_owned())
     }
 
+    fn warn(&self, warnings: Vec<Warning>) {
+        let told = warnings.iter().map(ToString::to_string);
+        self.warned.lock().expect("not poisoned").extend(told);
+    }
+
     fn edited(&self, path: &Path) {
         self.edited.lock().expect("not poisoned").push(path.to_owned());
     }
@@ -211,6 +218,7 @@ impl Project {
             switched: Mutex::default(),
             calls: Mutex::default(),
             instructions: Mutex::default(),
+            warned: Mutex::default(),
             gate: None,
             arrived: Notify::new(),
         };

@@ -24,7 +24,10 @@ use super::{
     walk::StopOnDrop,
 };
 use crate::{
-    library::nested::{self, Nested},
+    library::{
+        Instructions,
+        nested::{self, Nested},
+    },
     permission::{self, Ask},
 };
 
@@ -131,7 +134,8 @@ async fn remind(
     if files.is_empty() {
         return Ok(());
     }
-    let blocks = blocking(move || Ok(nested::blocks(&files))).await?;
+    let Instructions { blocks, warnings } = blocking(move || Ok(nested::read(&files))).await?;
+    cx.host.warn(warnings);
     if blocks.is_empty() {
         return Ok(());
     }

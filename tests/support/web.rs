@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::Semaphore,
 };
 
 /// One answer; the last for a path is repeated.
@@ -21,6 +22,10 @@ pub struct Page {
     pub is_chunked: bool,
     /// Never answers.
     pub hangs: bool,
+    /// Waits with the answer until there is a permit.
+    pub gate: Option<Arc<Semaphore>>,
+    /// Waits with the body until there is a permit.
+    pub body_gate: Option<Arc<Semaphore>>,
 }
 
 impl Page {
@@ -43,6 +48,16 @@ impl Page {
 
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub fn behind(mut self, gate: &Arc<Semaphore>) -> Self {
+        self.gate = Some(gate.clone());
+        self
+    }
+
+    pub fn with_body_behind(mut self, gate: &Arc<Semaphore>) -> Self {
+        self.body_gate = Some(gate.clone());
         self
     }
 
@@ -122,6 +137,7 @@ impl Web {
                 let _ = stream.read(&mut [0]).await;
                 return;
             }
+            pass(page.gate.as_ref()).await;
             // A client that has seen enough hangs up.
             if write(&mut stream, page).await.is_err() {
                 return;
@@ -155,6 +171,12 @@ async fn read(stream: &mut TcpStream) -> Option<Asked> {
     Some(Asked { line, headers, body })
 }
 
+async fn pass(gate: Option<&Arc<Semaphore>>) {
+    if let Some(gate) = gate {
+        gate.acquire().await.unwrap().forget();
+    }
+}
+
 async fn write(stream: &mut TcpStream, page: Page) -> std::io::Result<()> {
     let mut head = format!("HTTP/1.1 {} Status\r\n", page.status);
     for (name, value) in &page.headers {
@@ -167,6 +189,7 @@ async fn write(stream: &mut TcpStream, page: Page) -> std::io::Result<()> {
         false => head += &format!("content-length: {}\r\n\r\n", page.body.len()),
     }
     stream.write_all(head.as_bytes()).await?;
+    pass(page.body_gate.as_ref()).await;
     if !page.is_chunked {
         return stream.write_all(&page.body).await;
     }

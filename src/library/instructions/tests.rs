@@ -150,3 +150,99 @@ fn what_is_no_text_is_left_out_and_named() {
         ]
     );
 }
+
+#[test]
+fn what_is_no_text_does_not_hide_another_name() {
+    let files = [("AGENTS.md", b"\x7fELF\0".to_vec()), ("CLAUDE.md", b"Prefer tabs.".to_vec())];
+    let (texts, warnings) = repository(&files, r#"{"instructions": ["AGENTS.md"]}"#, &Pages::new());
+    assert_eq!(texts.len(), 1);
+    assert!(texts[0].ends_with("/CLAUDE.md\nPrefer tabs."), "{texts:?}");
+    assert_eq!(warnings, ["AGENTS.md: is left out of the instructions: it is not a text"]);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_and_a_global_file_that_is_no_text_hide_nothing() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().canonicalize().unwrap();
+    for (name, content) in [
+        ("home/.config/opencode/AGENTS.md", &b"\0"[..]),
+        ("home/.claude/CLAUDE.md", b"global"),
+        ("p/.git/HEAD", b""),
+        ("p/CLAUDE.md", b"project"),
+    ] {
+        fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+        fs::write(root.join(name), content).unwrap();
+    }
+    std::os::unix::fs::symlink("gone", root.join("p/AGENTS.md")).unwrap();
+    let read = read(&config_in(&root.join("home"), &root.join("p"), &[]), &Pages::new());
+    let texts: Vec<&str> = read.blocks.iter().filter_map(|block| block.text.lines().last()).collect();
+    assert_eq!(texts, ["global", "project"]);
+    let left_out: Vec<&str> = read.warnings.iter().map(|warning| warning.source.as_str()).collect();
+    let links =
+        ["home/.config/opencode/AGENTS.md", "p/AGENTS.md"].map(|it| root.join(it).display().to_string());
+    assert_eq!(left_out, links);
+}
+
+#[test]
+fn a_wildcard_may_stand_in_any_part() {
+    let files = [
+        ("a/f4/x/1.md", b"one".to_vec()),
+        ("b/f4/x/2.md", b"two".to_vec()),
+        ("b/f4/y/3.md", b"three".to_vec()),
+        ("deep/er/still/4.md", b"four".to_vec()),
+    ];
+    let last_lines = |entries: &str| -> Vec<String> {
+        let (texts, warnings) = repository(&files, entries, &Pages::new());
+        assert_eq!(warnings, [""; 0]);
+        texts.iter().map(|text| text.lines().last().unwrap().to_owned()).collect()
+    };
+    assert_eq!(last_lines(r#"{"instructions": ["*/f4/x/*.md"]}"#), ["one", "two"]);
+    assert_eq!(last_lines(r#"{"instructions": ["*/f4/{x,y}/[23].md"]}"#), ["two", "three"]);
+    assert_eq!(last_lines(r#"{"instructions": ["{a/f4,b/f4/x/..}/x/*.md"]}"#), ["one"]);
+    assert_eq!(last_lines(r#"{"instructions": ["**/4.md", "b/*/y/3.md"]}"#), ["four", "three"]);
+}
+
+#[test]
+fn a_wildcard_may_stand_behind_the_root_of_all() {
+    let temporary = tempfile::tempdir().unwrap();
+    let file = temporary.path().canonicalize().unwrap().join("x/rules.md");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "rules").unwrap();
+    let below_first = file.iter().skip(2).collect::<std::path::PathBuf>();
+    let entries = format!(r#"{{"instructions": ["/*/{}"]}}"#, below_first.display());
+    let (texts, warnings) = repository(&[], &entries, &Pages::new());
+    assert_eq!(texts, [format!("Instructions from: {}\nrules", file.display())]);
+    assert_eq!(warnings, [""; 0]);
+}
+
+#[test]
+fn a_search_that_finds_no_end_says_so() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().canonicalize().unwrap();
+    for idx in 0..=super::MAX_ENTRIES {
+        fs::write(root.join(idx.to_string()), "").unwrap();
+    }
+    let variables = [("OPENCODE_CONFIG_CONTENT", r#"{"instructions": ["**/none.md"]}"#)];
+    let config = config_in(Path::new("/nowhere"), &root, &variables);
+    let warnings: Vec<String> =
+        read(&config, &Pages::new()).warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings, ["**/none.md: is looked for among the nearest 20000 files and directories only"]);
+    assert_eq!(super::missing(&config), [""; 0]);
+}
+
+#[test]
+fn an_entry_that_comes_to_nothing_is_told_with_its_place() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().canonicalize().unwrap();
+    fs::write(root.join("opencode.json"), "{\"instructions\": [\n\"{env:NOPE}\", \"a.md\"]}").unwrap();
+    let config = config_in(Path::new("/nowhere"), &root, &[]);
+    let patterns: Vec<&str> = config.instructions.iter().map(|it| it.pattern.as_str()).collect();
+    assert_eq!(patterns, ["a.md"]);
+    let told = format!(
+        "{}:2:1: instructions.0: is empty and names nothing; a variable in it may not be set",
+        root.join("opencode.json").display()
+    );
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert!(warnings.contains(&told), "{warnings:?}");
+    assert_eq!(read(&config, &Pages::new()).warnings, []);
+}

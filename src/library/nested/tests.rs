@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use super::{MAX_BYTES, Nested, blocks};
+use super::{MAX_BYTES, Nested, read};
 use crate::config::{Environment, load, paths::Paths};
 
 fn files(root: &Path, variables: &[(&str, &str)], file: &str) -> Vec<String> {
@@ -35,7 +35,6 @@ fn they_lie_between_the_file_and_the_sessions_directory() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "text").unwrap();
     }
-    fs::create_dir_all(root.join("p/session/a/b/c/AGENTS.md")).unwrap();
     let both = ["session/a/AGENTS.md", "session/a/b/CLAUDE.md"];
     assert_eq!(files(&root, &[], "session/a/b/c/x.rs"), both);
     assert_eq!(files(&root, &[], "session/a/x.rs"), both[..1]);
@@ -58,7 +57,9 @@ fn all_together_are_bounded() {
     fs::write(&large, "x".repeat(MAX_BYTES - 10)).unwrap();
     fs::write(&empty, " \n").unwrap();
     fs::write(&after, "y".repeat(100)).unwrap();
-    let blocks = blocks(&[large.clone(), empty, after.clone(), temporary.path().join("lost")]);
+    let read = read(&[large.clone(), empty, after.clone(), temporary.path().join("lost")]);
+    assert_eq!(read.warnings, []);
+    let blocks = read.blocks;
     let sources: Vec<&str> = blocks.iter().map(|block| block.source.as_str()).collect();
     assert_eq!(sources, [large.display().to_string(), after.display().to_string()]);
     assert!(blocks[0].text.ends_with("xxx"));
@@ -66,5 +67,30 @@ fn all_together_are_bounded() {
         blocks[1].text.ends_with("\n[The file is cut here: 0 of 100 bytes are shown.]"),
         "{}",
         blocks[1].text
+    );
+}
+
+#[test]
+fn what_cannot_be_used_hides_no_other_name_and_is_told() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().canonicalize().unwrap();
+    let of_session = root.join("p/session");
+    fs::create_dir_all(of_session.join("q/r/AGENTS.md")).unwrap();
+    fs::create_dir(root.join("p/.git")).unwrap();
+    fs::write(of_session.join("q/AGENTS.md"), b"\x7fELF\0").unwrap();
+    fs::write(of_session.join("q/CLAUDE.md"), "Prefer tabs.").unwrap();
+    let names = files(&root, &[], "session/q/r/x.rs");
+    assert_eq!(names, ["session/q/AGENTS.md", "session/q/CLAUDE.md", "session/q/r/AGENTS.md"]);
+    let read = read(&names.iter().map(|name| root.join("p").join(name)).collect::<Vec<_>>());
+    let texts: Vec<&str> = read.blocks.iter().filter_map(|block| block.text.lines().last()).collect();
+    assert_eq!(texts, ["Prefer tabs."]);
+    let prefix = format!("{}/", of_session.display());
+    let told: Vec<String> = read.warnings.iter().map(|it| it.to_string().replace(&prefix, "")).collect();
+    assert_eq!(
+        told,
+        [
+            "q/AGENTS.md: is left out of the instructions: it is not a text",
+            "q/r/AGENTS.md: is left out of the instructions: it is not a regular file",
+        ]
     );
 }

@@ -244,3 +244,18 @@ fn skill_directories_may_be_read_unless_the_user_says_otherwise() {
     assert_eq!(verdict(denied(), elsewhere()), [Action::Deny; 2]);
     assert_eq!(verdict(Vec::new(), denied()), [Action::Deny; 2]);
 }
+
+#[test]
+fn a_skill_too_large_to_load_is_not_listed_and_told() {
+    let project = project();
+    let text = |n_bytes: usize| format!("---\nname: x\ndescription: text\n---\n{}", "x".repeat(n_bytes));
+    project.write(".opencode/skill/x/SKILL.md", text(MAX_FILE_BYTES));
+    let (skills, warnings) = found(&project);
+    assert_eq!(skills, []);
+    assert_eq!(
+        warnings,
+        ["project/.opencode/skill/x/SKILL.md: the skill cannot be read: it is larger than 1 MiB"]
+    );
+    project.write(".opencode/skill/x/SKILL.md", text(MAX_FILE_BYTES - 100));
+    assert_eq!(names(&project), ["x"]);
+}
