@@ -117,6 +117,31 @@ async fn debug_shows_what_a_turn_then_sends() {
 }
 
 #[tokio::test]
+async fn keys_in_what_agents_say_are_masked() {
+    let machine = machine().await;
+    let key = "ghp_0123456789abcdefghij0123456789";
+    let text = format!(
+        "---\ndescription: Uses {key} often.\npermission:\n  bash:\n    \"x {key}\": deny\n---\nLog in with {key} first.\n"
+    );
+    machine.scratch.write(".opencode/agent/keyed.md", text);
+    for args in [
+        &["agent", "list"][..],
+        &["agent", "list", "--json"],
+        &["debug", "agent", "keyed"],
+        &["debug", "agent", "keyed", "--json"],
+    ] {
+        let shown = machine.run(args).await;
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        assert!(!shown.stdout.contains(key), "{args:?}: {}", shown.stdout);
+        assert!(shown.stdout.contains("Uses ******** often."), "{args:?}: {}", shown.stdout);
+        assert!(shown.stdout.contains("x ********"), "{args:?}: {}", shown.stdout);
+        let is_prompt_shown = args != ["agent", "list"];
+        assert_eq!(shown.stdout.contains("Log in with ******** first."), is_prompt_shown, "{args:?}");
+    }
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn debug_shows_a_subagent_as_its_parent_would_start_it() {
     let machine = machine().await;
     let shown = machine.run(&["debug", "agent", "worker", "--json", "-m", "mock/other"]).await;

@@ -61,13 +61,15 @@ async fn list(engine: &Engine, as_json: bool) -> ExitCode {
     let mut lines = Vec::new();
     for agent in agents {
         lines.push(format!("{} ({})", agent.name, kind(agent)));
-        lines.extend(agent.description.iter().map(|text| format!("  {}", output::plain(text))));
+        lines.extend(
+            agent.description.iter().map(|text| format!("  {}", output::plain(&secrets::text(text)))),
+        );
         lines.extend(agent.permission.iter().map(|rule| format!("  {}", rule_line(rule))));
     }
     output::say(&lines.join("\n"))
 }
 
-/// An agent as OpenCode writes one.
+/// An agent as OpenCode writes one, without what is secret.
 pub fn to_json(agent: &Agent) -> Value {
     let model = agent.model.as_ref();
     let mut fields = json!({
@@ -83,14 +85,14 @@ pub fn to_json(agent: &Agent) -> Value {
         "model": model.map(|model| json!({"providerID": model.provider_id, "modelID": model.model_id})),
         "variant": agent.variant,
         "prompt": agent.prompt,
-        "options": secrets::masked(&agent.options),
+        "options": agent.options,
         "steps": agent.steps,
         "permission": agent.permission,
     });
     if let Some(fields) = fields.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
     }
-    fields
+    secrets::mask(&[], &fields)
 }
 
 /// Where an agent may be used and where it comes from.
@@ -108,5 +110,5 @@ pub fn kind(agent: &Agent) -> String {
 /// A rule on one line, such as `deny edit src/*`.
 pub fn rule_line(rule: &Rule) -> String {
     let line = format!("{:<5} {} {}", rule.action.name(), rule.permission, rule.pattern);
-    output::plain(&line)
+    output::plain(&secrets::text(&line))
 }

@@ -73,17 +73,17 @@ fn as_json(view: &AgentView) -> Value {
         .iter()
         .map(|(source, size)| json!({"source": secrets::text(source), "bytes": size}));
     let tools = view.tools.iter().map(
-        |tool| json!({"name": tool.name, "description": tool.description, "needs_user": tool.needs_user}),
+        |tool| json!({"name": tool.name, "description": secrets::text(&tool.description), "needs_user": tool.needs_user}),
     );
     json!({
         "agent": agent::to_json(&view.agent),
         "model": view.model.to_string(),
         "variant": view.model.variant,
         "request": parameters(view),
-        "rules": view.rules,
+        "rules": secrets::mask(&[], &json!(view.rules)),
         "tools": tools.collect::<Vec<_>>(),
         "instructions": instructions.collect::<Vec<_>>(),
-        "system": view.system.iter().map(|text| shown(text)).collect::<Vec<_>>(),
+        "system": view.system.iter().map(|text| secrets::text(text)).collect::<Vec<_>>(),
         "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
@@ -104,7 +104,7 @@ fn parameters(view: &AgentView) -> Map<String, Value> {
 fn as_text(view: &AgentView) -> String {
     let AgentView { agent, .. } = view;
     let mut lines = vec![format!("{} ({})", agent.name, agent::kind(agent))];
-    lines.extend(agent.description.iter().map(|text| output::plain(text)));
+    lines.extend(agent.description.iter().map(|text| output::plain(&secrets::text(text))));
     let variant = view.model.variant.as_ref().map(|variant| format!(" ({variant})")).unwrap_or_default();
     lines.push(format!("model: {}{variant}", view.model));
     for (key, value) in parameters(view) {
@@ -117,7 +117,7 @@ fn as_text(view: &AgentView) -> String {
     lines.push("\nTools:".to_owned());
     lines.extend(view.tools.iter().map(|tool| {
         let note = if tool.needs_user { " (not in `windlass run`, which has no user to ask)" } else { "" };
-        format!("  {}: {}{note}", tool.name, output::plain(&tool.description))
+        format!("  {}: {}{note}", tool.name, output::plain(&secrets::text(&tool.description)))
     }));
     lines.push("\nInstructions:".to_owned());
     lines.extend(
@@ -126,16 +126,7 @@ fn as_text(view: &AgentView) -> String {
     lines.extend(view.warnings.iter().map(|warning| format!("  {warning}")));
     for (idx, text) in view.system.iter().enumerate() {
         lines.push(format!("\nSystem prompt, text {} of {}:\n", idx + 1, view.system.len()));
-        lines.push(shown(text));
+        lines.push(secrets::text(text));
     }
     lines.join("\n")
-}
-
-/// A text of the system prompt: the addresses of pages may hold passwords.
-fn shown(text: &str) -> String {
-    let line = |line: &str| match line.starts_with("Instructions from: ") {
-        true => secrets::text(line),
-        false => line.to_owned(),
-    };
-    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }

@@ -72,7 +72,11 @@ impl Layer {
     pub fn warning(&self, path: &[&str], message: String) -> Warning {
         let position = self.position(path);
         let (line, column) = (position.map(|(line, _)| line), position.map(|(_, column)| column));
-        let message = if path.is_empty() { message } else { format!("{}: {message}", path.join(".")) };
+        // A name of dots alone could not be told from the dots between names.
+        let is_dots = |name: &str| name.chars().all(|letter| letter == '.');
+        let quoted = |name: &&str| if is_dots(name) { format!("`{name}`") } else { (*name).to_owned() };
+        let place = path.iter().map(quoted).collect::<Vec<_>>().join(".");
+        let message = if path.is_empty() { message } else { format!("{place}: {message}") };
         Warning { source: self.source.clone(), line, column, message }
     }
 

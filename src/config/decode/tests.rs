@@ -73,6 +73,15 @@ fn a_limit_that_is_no_number_is_told() {
 }
 
 #[test]
+fn a_name_of_dots_alone_is_quoted_in_a_warning() {
+    let config = config(r#"{"provider": {"..": {"options": {"timeout": "5"}}}}"#);
+    assert_eq!(
+        warnings(&config),
+        ["1:34: provider.`..`.options.timeout: \"5\" is ignored; expected milliseconds or false"]
+    );
+}
+
+#[test]
 fn a_model_is_provider_model_and_maybe_a_variant() {
     let shown = |text: &str| {
         parse_model(text).map(|model| format!("{}|{}|{:?}", model.provider_id, model.model_id, model.variant))
