@@ -404,7 +404,10 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         }
         ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
         ("external_directory", None) => format!("outside the project: {patterns}"),
-        (_, Some(exact)) => exact.to_owned(),
+        (_, Some(exact)) => match field("resolved") {
+            Some(resolved) => format!("{exact} (leads to {resolved})"),
+            None => exact.to_owned(),
+        },
         (permission, None) if patterns == "*" || patterns.is_empty() => permission.to_owned(),
         (_, None) => patterns,
     };

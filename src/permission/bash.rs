@@ -13,6 +13,7 @@ mod command;
 mod feed;
 mod files;
 mod git;
+mod outputs;
 mod program;
 mod scan;
 mod sed;
@@ -21,6 +22,9 @@ mod variables;
 mod word;
 mod wrapper;
 mod written;
+
+pub use outputs::is_obeyed;
+pub use written::Destination;
 
 use scan::{Found, HereDocument};
 use word::{Word, base_name};
@@ -53,6 +57,10 @@ pub struct Analysis {
     /// What to allow from now on when the user says so.
     pub always: Vec<String>,
     pub paths: Vec<PathArgument>,
+    /// Paths with `*`, `?` or `[`, which may match links; `/**` at the end stands for all links below.
+    pub globs: Vec<String>,
+    /// What is written, as far as it is known.
+    pub writes: Vec<Destination>,
     /// Something runs that the text does not tell: it counts as any command.
     pub is_unknowable: bool,
 }
@@ -112,13 +120,22 @@ pub fn analyse(command: &str) -> Analysis {
     walk.acc.is_unknowable |= walk.values.evaluates_input() || walk.files.runs_what_it_writes();
     let mut analysis = walk.acc;
     if analysis.is_unknowable {
-        analysis.always.clear();
-        analysis.patterns.retain(|pattern| pattern != whole);
-        analysis.patterns.insert(0, whole.to_owned());
+        analysis.count_as_any(whole);
     } else if analysis.patterns.is_empty() && !walk.moves && has_statement(whole) {
         analysis.patterns.push(whole.to_owned());
     }
     analysis
+}
+
+impl Analysis {
+    /// The line counts as any command.
+    pub fn count_as_any(&mut self, command: &str) {
+        let whole = command.trim();
+        self.is_unknowable = true;
+        self.always.clear();
+        self.patterns.retain(|pattern| pattern != whole);
+        self.patterns.insert(0, whole.to_owned());
+    }
 }
 
 fn has_statement(text: &str) -> bool {
@@ -555,9 +572,9 @@ impl Walk {
         if let Some(destination) = destinations.into_iter().next() {
             self.path(destination, at);
             if source.of(node).contains('>') {
-                self.written(destination, at);
-                let text = destination.to_owned();
-                self.writes(&written::Destination { text, is_tree: false }, at);
+                let destination = Destination { text: destination.to_owned(), is_tree: false };
+                self.written(&destination, at);
+                self.writes(&destination, at);
             }
         }
     }

@@ -84,18 +84,19 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let paths = names.join(", ");
     let diff: String = plan.changes.iter().map(|change| change.unified.patch.as_str()).collect();
     let mut patterns: Vec<String> = Vec::new();
+    let mut resolved: Vec<String> = Vec::new();
     for target in plan.changes.iter().flat_map(|change| [&change.from, &change.to]) {
         let new = target.patterns.iter().filter(|pattern| !patterns.contains(pattern)).cloned();
         let new: Vec<String> = new.collect();
         patterns.extend(new);
+        resolved.extend(target.resolved().filter(|it| !resolved.contains(it)));
+    }
+    let mut metadata = object(json!({ "filepath": paths, "diff": diff, "files": shown }));
+    if !resolved.is_empty() {
+        metadata.insert("resolved".to_owned(), resolved.join(", ").into());
     }
     cx.host
-        .ask(Ask {
-            permission: "edit".to_owned(),
-            patterns,
-            always: vec!["*".to_owned()],
-            metadata: object(json!({ "filepath": paths, "diff": diff, "files": shown })),
-        })
+        .ask(Ask { permission: "edit".to_owned(), patterns, always: vec!["*".to_owned()], metadata })
         .await?;
     for target in plan.changes.iter().flat_map(|change| [&change.from, &change.to]) {
         path::unmoved(cx, target).await?;

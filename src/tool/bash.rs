@@ -25,8 +25,8 @@ use windlass_protocol::opencode::part::PRINTED;
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    blocking, object,
-    path::{self, Roots, Target, display},
+    object,
+    path::{self, Target, display},
 };
 use crate::{
     base::{
@@ -40,8 +40,10 @@ use crate::{
     },
 };
 
+mod named;
 mod output;
 
+use named::Named;
 use output::Output;
 
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
@@ -200,10 +202,12 @@ pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Nee
     if let Some(reason) = refusal(command) {
         return Err(ToolError::Model(reason));
     }
-    let analysis = analyse(command);
+    let mut analysis = analyse(command);
     let mut asks = Vec::new();
-    let named: Vec<String> = analysis.paths.into_iter().map(|path| path.text).collect();
-    let Named { targets, homes } = judge_named(config, workdir, &named).await?;
+    let Named { targets, homes, is_obeyed } = named::judge(config, workdir, &analysis).await?;
+    if is_obeyed && !analysis.is_unknowable {
+        analysis.count_as_any(command);
+    }
     let outside = targets.iter().filter(|it| !it.is_inside).map(Target::directory).chain(homes);
     let outside: BTreeSet<PathBuf> = outside.collect();
     if !outside.is_empty() {
@@ -212,8 +216,8 @@ pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Nee
         let mut metadata = described(config, command, workdir);
         metadata.insert("directories".to_owned(), directories.into());
         metadata.insert("patterns".to_owned(), patterns.clone().into());
-        let ask =
-            Ask { permission: "external_directory".to_owned(), always: patterns.clone(), patterns, metadata };
+        let always = path::offered(&patterns);
+        let ask = Ask { permission: "external_directory".to_owned(), always, patterns, metadata };
         asks.push((ask, false));
     }
     let (mut patterns, mut always) = (analysis.patterns, analysis.always);
@@ -245,38 +249,6 @@ fn is_plain_cd(command: &str) -> bool {
     let name = command.split_whitespace().next().unwrap_or_default();
     let has_more = command.trim().contains([';', '&', '|', '<', '>', '$', '`', '(', ')', '\n']);
     matches!(name, "cd" | "chdir" | "pushd" | "popd") && !has_more
-}
-
-/// Where a command runs and what it names.
-struct Named {
-    targets: Vec<Target>,
-    /// Of other users: not ours, wherever they are.
-    homes: Vec<PathBuf>,
-}
-
-async fn judge_named(config: &Config, workdir: &Path, named: &[String]) -> Result<Named, ToolError> {
-    let mut paths = vec![workdir.to_owned()];
-    let mut homes = Vec::new();
-    for text in named.iter().filter(|text| !is_pseudo_file(text)) {
-        let expanded = home::expand(&config.environment.home, text);
-        match expanded.strip_prefix('~') {
-            // Another user's home, or what else the shell makes of `~x`.
-            Some(_) => homes.extend(text.split('/').next().map(PathBuf::from)),
-            None => paths.push(path::absolute(workdir, &expanded)),
-        }
-    }
-    let roots = Roots::new(config);
-    blocking(move || {
-        let targets = paths.into_iter().map(|path| path::judge(&roots, path)).collect();
-        Ok(Named { targets, homes })
-    })
-    .await
-}
-
-/// Files that hold nothing of anyone.
-fn is_pseudo_file(text: &str) -> bool {
-    const NAMES: &[&str] = &["null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty"];
-    text.strip_prefix("/dev/").is_some_and(|name| NAMES.contains(&name))
 }
 
 enum Ending {

@@ -14,6 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::{
     FileStamp, ToolCx, ToolError, blocking, object,
     path::{Target, display, unmoved},
+    read::is_hidden,
 };
 use crate::{
     base::{
@@ -216,11 +217,18 @@ impl ReadGate {
             Self::Noted(noted) => noted,
         };
         let now = fs::metadata(path).map(|metadata| FileStamp::of(&metadata).with_content(content));
+        let is_hidden = is_hidden(path, content);
         let path = path.display();
         let Some(noted) = noted else {
-            return Err(ToolError::Model(format!(
-                "You must read the file {path} before overwriting it. Use the Read tool first"
-            )));
+            return Err(ToolError::Model(match is_hidden {
+                false => {
+                    format!("You must read the file {path} before overwriting it. Use the Read tool first")
+                }
+                true => format!(
+                    "{path} is a binary file, which the Read tool does not show, so it is not overwritten or \
+                     deleted unseen. If it has to go, remove it with the bash tool."
+                ),
+            }));
         };
         let now = now.map_err(|error| ToolError::Model(format!("Cannot read {path}: {error}")))?;
         if now.is_same(noted) {
@@ -325,7 +333,7 @@ impl Change {
                 permission: "edit".to_owned(),
                 patterns: target.patterns.clone(),
                 always: vec!["*".to_owned()],
-                metadata: object(metadata),
+                metadata: target.described(object(metadata)),
             })
             .await?;
         unmoved(cx, target).await?;

@@ -8,7 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{ToolCx, ToolError, blocking, object};
 use crate::{config::Config, permission::Ask};
@@ -21,7 +21,7 @@ const MAX_LINKS: usize = 40;
 /// A path as a tool may use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// Absolute, without `.` and `..`.
+    /// Absolute; without `.` and `..` unless it is one of a command.
     pub path: PathBuf,
     /// Where it leads once every symlink is followed.
     pub real: PathBuf,
@@ -40,6 +40,19 @@ impl Target {
             Some(parent) if !self.is_directory => parent.to_owned(),
             Some(_) | None => self.real.clone(),
         }
+    }
+
+    /// By which other names the file is judged, where its own hides them: what the user has to be shown.
+    pub(crate) fn resolved(&self) -> Option<String> {
+        let hidden = self.patterns.iter().filter(|name| !name.eq_ignore_ascii_case(&self.relative));
+        let hidden: Vec<&str> = hidden.map(String::as_str).collect();
+        (!hidden.is_empty()).then(|| hidden.join(", "))
+    }
+
+    /// What a question about the file says of it.
+    pub(crate) fn described(&self, mut metadata: Map<String, Value>) -> Map<String, Value> {
+        metadata.extend(self.resolved().map(|resolved| ("resolved".to_owned(), resolved.into())));
+        metadata
     }
 }
 
@@ -94,11 +107,16 @@ pub(crate) async fn ask_outside(cx: &ToolCx<'_>, target: &Target) -> Result<(), 
     cx.host
         .ask(Ask {
             permission: "external_directory".to_owned(),
-            patterns: vec![pattern.clone()],
-            always: vec![pattern],
+            always: offered(std::slice::from_ref(&pattern)),
+            patterns: vec![pattern],
             metadata: object(metadata),
         })
         .await
+}
+
+/// What of directories that are asked for may be allowed for ever: below `/` lies everything.
+pub(crate) fn offered(patterns: &[String]) -> Vec<String> {
+    patterns.iter().filter(|pattern| *pattern != "/*").cloned().collect()
 }
 
 /// The directories a session may use without being asked.
@@ -135,6 +153,11 @@ pub(crate) fn judge(roots: &Roots, path: PathBuf) -> Target {
         if !patterns.contains(&pattern) {
             patterns.push(pattern);
         }
+    }
+    // What may be planned in may be another name of what may not be changed.
+    let is_plan = real.parent().is_some_and(|it| it.ends_with("plans"));
+    if is_plan && fs::metadata(&real).is_ok_and(|it| it.is_file() && it.nlink() > 1) {
+        patterns.push(format!("{relative} (hard link)"));
     }
     Target { is_directory: real.is_dir(), path, real, is_inside, relative, patterns }
 }

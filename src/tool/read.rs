@@ -65,7 +65,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             permission: "read".to_owned(),
             patterns: target.patterns.clone(),
             always: vec!["*".to_owned()],
-            metadata: object(json!({ "filepath": path::display(&target.path) })),
+            metadata: target.described(object(json!({ "filepath": path::display(&target.path) }))),
         })
         .await?;
     path::unmoved(cx, &target).await?;
@@ -277,6 +277,12 @@ fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)
         },
     });
     Ok((output, metadata))
+}
+
+/// Whether a file that holds this cannot be shown.
+pub(super) fn is_hidden(path: &Path, content: &[u8]) -> bool {
+    let sample = &content[..content.len().min(SAMPLE_BYTES)];
+    media_type(sample).is_none() && is_binary(path, sample)
 }
 
 /// The kind of image or document that providers take as such, by its first bytes.

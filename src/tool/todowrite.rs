@@ -5,7 +5,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_protocol::opencode::session::{Todo, TodoPriority, TodoStatus};
 
-use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, object};
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::{arguments, invalid},
+    object,
+};
 use crate::permission::Ask;
 
 /// The new list.
@@ -28,6 +32,14 @@ pub struct Item {
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let args: Args = arguments("todowrite", input)?;
+    let unknown = args.todos.iter().enumerate().find(|(_, item)| status(&item.status).is_none());
+    if let Some((idx, item)) = unknown {
+        let issue = format!(
+            "`todos.{idx}.status` is {:?}, which is none of pending, in_progress, completed and cancelled",
+            item.status
+        );
+        return Err(invalid("todowrite", &issue));
+    }
     let todos: Vec<Todo> = args.todos.into_iter().map(todo).collect();
     cx.host
         .ask(Ask {
@@ -48,17 +60,25 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })
 }
 
+/// Models spell these freely; where the meaning is plain, a spelling must not cost a round.
+fn word(text: &str) -> String {
+    text.trim().to_lowercase().replace(['-', ' '], "_")
+}
+
+fn status(text: &str) -> Option<TodoStatus> {
+    match word(text).as_str() {
+        "pending" | "todo" | "open" => Some(TodoStatus::Pending),
+        "in_progress" | "active" | "doing" => Some(TodoStatus::InProgress),
+        "completed" | "complete" | "done" => Some(TodoStatus::Completed),
+        "cancelled" | "canceled" => Some(TodoStatus::Cancelled),
+        _other => None,
+    }
+}
+
 fn todo(item: Item) -> Todo {
-    // Models spell these freely; the meaning is plain, so a spelling must not cost a round.
-    let word = |text: &str| text.trim().to_lowercase().replace(['-', ' '], "_");
     Todo {
         content: item.content,
-        status: match word(&item.status).as_str() {
-            "in_progress" | "active" | "doing" => TodoStatus::InProgress,
-            "completed" | "complete" | "done" => TodoStatus::Completed,
-            "cancelled" | "canceled" => TodoStatus::Cancelled,
-            _other => TodoStatus::Pending,
-        },
+        status: status(&item.status).unwrap_or(TodoStatus::Pending),
         priority: match word(&item.priority).as_str() {
             "high" => TodoPriority::High,
             "low" => TodoPriority::Low,

@@ -493,6 +493,14 @@ fn a_secret_file_is_asked_for_by_its_path() {
             "rawInput": {"filepath": "/work/.env"},
         }),
     );
+    let metadata = json!({"filepath": "/work/innocent", "resolved": ".env"});
+    check_question(
+        question("read", &["innocent", ".env"], metadata.clone(), &["*"]),
+        json!({
+            "title": "/work/innocent (leads to .env)", "kind": "read", "locations": [{"path": "/work/innocent"}],
+            "rawInput": metadata,
+        }),
+    );
 }
 
 #[test]

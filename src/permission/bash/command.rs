@@ -5,12 +5,12 @@ use tree_sitter::Node;
 use super::{
     Directories, Flow, PathArgument, Source, Walk, arity,
     feed::{Fed, Feed},
-    files, git, merge, program, push_new, spans,
+    files, git, merge, outputs, program, push_new, spans,
     values::{self, Held, is_number},
     variables,
     word::{self, Word, base_name},
     wrapper::{self, Inner},
-    written,
+    written::{self, Destination},
 };
 
 /// Commands that only move the shell: a path, but nothing to run.
@@ -179,12 +179,18 @@ impl Walk {
                 self.resolved(words, at, fed);
             }
             Inner::Words(ranges) if plain_name == "git" => {
+                let before = &words[..ranges.first().map_or(0, |range| range.0)];
+                let mut at = at.clone();
+                for (idx, _) in before.iter().enumerate().filter(|(_, word)| word.value() == "-C") {
+                    at =
+                        words.get(idx + 1).map_or(at.clone(), |directory| self.entered(&directory.text, &at));
+                }
                 for (from, to) in ranges {
                     let is_git = words[from - 1].value() != "run";
                     let mut inner = if is_git { vec![Word::new("git")] } else { Vec::new() };
                     inner.extend_from_slice(&words[from..to]);
                     let skipped = usize::from(is_git);
-                    for prefix in self.words(&inner, None, at, &Fed::default()) {
+                    for prefix in self.words(&inner, None, &at, &Fed::default()) {
                         prefixes.push((prefix + from).saturating_sub(skipped));
                     }
                 }
@@ -351,9 +357,17 @@ impl Walk {
         for path in files::named(name, words) {
             self.path(&path, at);
         }
-        for destination in written::destinations(name, words) {
-            self.written(&destination.text, at);
+        let destinations = written::destinations(name, words);
+        for destination in destinations.into_iter().chain(outputs::outputs(name, words)) {
+            self.written(&destination, at);
             self.writes(&destination, at);
+        }
+        // A patch names its files itself.
+        self.acc.is_unknowable |= name == "patch" && fed.known().is_some_and(|text| text.contains(".git/"));
+        if files::follows_links(name, words) {
+            let mut below = files::named(name, words);
+            below.extend(Some(".".to_owned()).filter(|_| below.is_empty()));
+            below.iter().for_each(|path| self.links_below(path, at));
         }
         let (scripts, anywhere) = written::code(name, words);
         scripts.iter().for_each(|script| self.runs(script, at));
@@ -484,14 +498,28 @@ impl Walk {
     }
 
     /// A file that is written. Where git looks for programs, that decides what runs later.
-    pub(super) fn written(&mut self, written: &str, at: &Directories) {
-        let texts: Vec<String> = self.values.known(written).iter().filter_map(|it| path_of(it)).collect();
-        for (base, text) in at.iter().flat_map(|base| texts.iter().map(move |text| (base, text))) {
-            let path = below(base, text).replace("/./", "/").replace("//", "/").to_lowercase();
-            let path = format!("/{path}");
-            let is_trigger =
-                path.contains("/.git/hooks") || path.ends_with("/.git/config") || path.ends_with("/.git");
-            self.acc.is_unknowable |= is_trigger;
+    pub(super) fn written(&mut self, destination: &Destination, at: &Directories) {
+        for known in self.values.known(&destination.text) {
+            let Some(text) = path_of(&known) else {
+                self.acc.is_unknowable |= outputs::is_likely_obeyed(&known, destination.is_tree);
+                continue;
+            };
+            for text in word::braces(&text) {
+                for base in at {
+                    let destination = Destination { text: below(base, &text), is_tree: destination.is_tree };
+                    self.acc.is_unknowable |= outputs::is_obeyed(&destination.text, destination.is_tree);
+                    if !self.acc.writes.contains(&destination) {
+                        self.acc.writes.push(destination);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the links below a directory lead to.
+    fn links_below(&mut self, written: &str, at: &Directories) {
+        for text in self.values.known(written).iter().filter_map(|it| path_of(it)) {
+            at.iter().for_each(|base| push_new(&mut self.acc.globs, format!("{}/**", below(base, &text))));
         }
     }
 
@@ -514,6 +542,9 @@ impl Walk {
             }
             let known = self.values.known(&argument.text);
             target = known.first().and_then(|it| path_of(it)).filter(|target| target != "-");
+            if target.is_none() && known.iter().any(|it| it.contains("git-dir") || it.contains("GIT_DIR")) {
+                target = Some(".git".to_owned());
+            }
         }
         let target = match (n_targets, words[0].value()) {
             (0, "cd" | "chdir") => Some("~".to_owned()),
@@ -540,6 +571,12 @@ impl Walk {
         let Some(text) = path_of(written).or_else(|| known_directory(written)) else { return };
         if wrapper::is_stdin(&text) {
             return;
+        }
+        for base in at {
+            let glob = below(base, &text);
+            if glob.contains(['?', '*', '[']) {
+                push_new(&mut self.acc.globs, glob);
+            }
         }
         let text = match text.find(['?', '*', '[']) {
             // Behind a `..` the rest matters more than what the glob may match.

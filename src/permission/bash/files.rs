@@ -7,9 +7,36 @@ use super::{
 };
 
 /// Commands whose arguments are files.
-const FILE_COMMANDS: [&str; 22] = [
-    "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown", "cat", "chgrp", "dd", "head", "install", "ln",
-    "rmdir", "shred", "tail", "tee", "truncate", "unlink", "rsync", "link", "mkfifo",
+const FILE_COMMANDS: [&str; 29] = [
+    "rm",
+    "cp",
+    "mv",
+    "mkdir",
+    "touch",
+    "chmod",
+    "chown",
+    "cat",
+    "chgrp",
+    "dd",
+    "head",
+    "install",
+    "ln",
+    "rmdir",
+    "shred",
+    "tail",
+    "tee",
+    "truncate",
+    "unlink",
+    "rsync",
+    "link",
+    "mkfifo",
+    "chattr",
+    "lsattr",
+    "mknod",
+    "mktemp",
+    "setfacl",
+    "getfacl",
+    "fallocate",
 ];
 
 /// A program that reads the files among its operands.
@@ -77,6 +104,9 @@ const READERS: &[Reader] = &[
     Reader { names: &["gzip", "gunzip", "zcat", "bzip2", "bunzip2", "bzcat", "xz", "unxz", "xzcat", "zstd", "zstdcat", "lz4", "compress", "uncompress"], values: "S", ..PLAIN },
     Reader { names: &["bat", "batcat", "vim", "vi", "nvim", "view", "nano", "emacs", "ed"], values: "lrTH", ..PLAIN },
     Reader { names: &["source", "."], ..PLAIN },
+    Reader { names: &["patch"], values: "pFDVrBYzgiod", ..PLAIN },
+    Reader { names: &["script"], values: "cEmoBIOT", long_values: &["--command", "--echo", "--output-limit"], ..PLAIN },
+    Reader { names: &["scp", "sftp"], values: "cDFiJloPSX", ..PLAIN },
 ];
 
 /// Options whose value is a file or directory, by program.
@@ -90,6 +120,9 @@ const PATH_OPTIONS: &[(&str, &[&str])] = &[
         "--pathspec-from-file", "--reference", "--exclude-from", "--contents", "--ignore-revs-file"]),
     ("sort", &["-o", "--output", "-T", "--temporary-directory", "--files0-from"]),
     ("wc", &["--files0-from"]),
+    ("diff", &["--from-file", "--to-file", "-X", "--exclude-from"]),
+    ("scp", &["-F", "-i", "-S"]),
+    ("shuf", &["-o", "--output"]),
     ("date", &["-f", "--file", "-r", "--reference"]),
     ("du", &["-X", "--exclude-from", "--files0-from"]),
     ("grep", &["-f", "--file", "--exclude-from"]),
@@ -129,6 +162,10 @@ pub fn named(name: &str, words: &[Word]) -> Vec<String> {
         match name {
             "source" | "." => operands.truncate(1),
             "awk" | "gawk" | "mawk" | "nawk" => operands.retain(|text| !is_assignment(text)),
+            // `host:path` is elsewhere.
+            "scp" | "sftp" => {
+                operands.retain(|text| !text.split('/').next().unwrap_or_default().contains(':'))
+            }
             "less" | "more" | "vim" | "vi" | "nvim" | "view" => {
                 operands.retain(|text| !text.starts_with('+'))
             }
@@ -187,6 +224,28 @@ pub fn named(name: &str, words: &[Word]) -> Vec<String> {
     // `-` is standard input or output.
     paths.retain(|path| path != "-" && path != "." && !is_stdin(path));
     paths
+}
+
+/// Whether a command reads what the links below its directories lead to.
+pub fn follows_links(name: &str, words: &[Word]) -> bool {
+    let (letters, long): (&str, &[&str]) = match name {
+        "grep" | "egrep" | "fgrep" | "ggrep" => ("R", &["--dereference-recursive"]),
+        "rgrep" => return true,
+        "rg" | "find" | "fd" | "fdfind" | "du" => ("L", &["--follow", "--dereference"]),
+        "ag" => ("f", &["--follow"]),
+        "diff" => ("r", &["--recursive"]),
+        "tar" | "bsdtar" => ("h", &["--dereference"]),
+        "cp" | "rsync" => ("L", &["--dereference", "--copy-links"]),
+        "zip" => ("r", &["--recurse-paths"]),
+        "scp" => ("r", &[]),
+        _other => return false,
+    };
+    words[1..].iter().map(Word::value).any(|text| {
+        long.contains(&text)
+            || text
+                .strip_prefix('-')
+                .is_some_and(|rest| !rest.starts_with('-') && rest.contains(|c| letters.contains(c)))
+    })
 }
 
 /// What git names outside of its work tree: revisions and paths within begin otherwise.

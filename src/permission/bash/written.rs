@@ -27,7 +27,7 @@ struct Written {
 }
 
 /// Where a command puts what it writes, as written.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
     pub text: String,
     pub is_tree: bool,
@@ -214,7 +214,7 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
 }
 
 /// Words that are no options nor the values of these short ones; and the value of `-t`.
-fn operands<'a>(words: &'a [Word], values: &str) -> (Vec<&'a str>, Option<&'a str>) {
+pub(super) fn operands<'a>(words: &'a [Word], values: &str) -> (Vec<&'a str>, Option<&'a str>) {
     let (mut found, mut target) = (Vec::new(), None);
     let mut idx = 1;
     let mut is_operand = false;

@@ -396,6 +396,103 @@ async fn paths_outside_are_found_through_links_and_dots() {
     }
 }
 
+/// The directories that a command asks for, without the stars, and whether it counts as any.
+async fn outside(project: &Project, command: &str, workdir: &Path) -> (Vec<String>, bool) {
+    let needs = needs(&project.config, command, workdir).await.expect("judged");
+    let is_any = needs.asks.iter().any(|(_, is_any)| *is_any);
+    let asks = needs.asks.into_iter().map(|(ask, _)| ask);
+    let asked = asks.filter(|ask| ask.permission == "external_directory").flat_map(|ask| ask.patterns);
+    (asked.map(|pattern| pattern.trim_end_matches("/*").to_owned()).collect(), is_any)
+}
+
+#[tokio::test]
+async fn dots_behind_a_link_lead_where_the_kernel_says() {
+    let project = Project::new();
+    project.write("../outside/in/file", "");
+    project.write("sub/file", "");
+    symlink("../outside/in", project.path("e")).expect("linked");
+    symlink("sub", project.path("s")).expect("linked");
+    let expected = project.text("../outside");
+    for command in [
+        "cat e/../precious",
+        "rm e/../precious",
+        "echo w > e/../w1",
+        "cp f e/../w",
+        "tee e/../w",
+        "touch e/../w",
+        "sed -i s/a/b/ e/../precious",
+        "cd -P e/..; cat precious",
+        "set -P; cd e/..; cat precious",
+        "set -o physical; cd e/.. && cat precious",
+    ] {
+        let (asked, _) = outside(&project, command, &project.config.directory).await;
+        assert!(asked.contains(&expected), "{command}: {asked:?}");
+    }
+    for command in ["cat s/../file", "cat sub/../file", "cd sub/.. && cat file"] {
+        assert_eq!(outside(&project, command, &project.config.directory).await.0, [""; 0], "{command}");
+    }
+}
+
+#[tokio::test]
+async fn links_that_a_glob_matches_are_paths() {
+    let project = Project::new();
+    project.write("../outside/file", "");
+    project.write("a", "");
+    project.write("sub/b", "");
+    symlink("../outside/file", project.path("pw")).expect("linked");
+    symlink("../../outside", project.path("sub/out")).expect("linked");
+    let expected = project.text("../outside");
+    for command in [
+        "cat *",
+        "cat p?",
+        "cat [p]w",
+        "for f in *; do cat $f; done",
+        "cat sub/o*/file",
+        "cat */out/file",
+        "grep -R x",
+        "grep -R x sub",
+        "cd sub; head o*/file",
+    ] {
+        let (asked, _) = outside(&project, command, &project.config.directory).await;
+        assert_eq!(asked, [expected.as_str()], "{command}");
+    }
+    for command in ["cat a*", "cat sub/b*", "grep -r x", "cat 'no such'*"] {
+        assert_eq!(outside(&project, command, &project.config.directory).await.0, [""; 0], "{command}");
+    }
+}
+
+#[tokio::test]
+async fn writing_where_git_looks_for_programs_counts_as_any_command() {
+    let project = Project::new();
+    project.write(".git/hooks/a.sample", "");
+    project.write("f", "");
+    symlink(".git/hooks", project.path("h")).expect("linked");
+    for (command, workdir, expected) in [
+        ("echo x > h/pre-commit", "", true),
+        ("cp f h/", "", true),
+        ("echo x > config", ".git", true),
+        ("cp -r f ../.git", ".git", true),
+        ("echo x > h/../description", "", false),
+        ("echo x > config", "", false),
+    ] {
+        let (_, is_any) = outside(&project, command, &project.path(workdir)).await;
+        assert_eq!(is_any, expected, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn the_whole_disk_is_not_offered() {
+    let project = Project::new();
+    for command in ["cat /nonexistent", "ls /"] {
+        let needs = needs(&project.config, command, &project.config.directory).await.expect("judged");
+        let (ask, _) = &needs.asks[0];
+        assert_eq!(
+            (ask.patterns.as_slice(), ask.always.as_slice()),
+            (["/*".to_owned()].as_slice(), [].as_slice())
+        );
+    }
+}
+
 #[test]
 fn only_a_lone_cd_needs_no_asking() {
     for (command, expected) in [

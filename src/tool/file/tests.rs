@@ -179,6 +179,12 @@ async fn only_a_file_the_model_knows_is_changed() {
             project.error(tool, input.clone()).await,
             format!("You must read the file {text} before overwriting it. Use the Read tool first")
         );
+        project.write("a", "\0\0\0\0\0\0\0\0");
+        if tool == "write" {
+            let error = project.error(tool, input.clone()).await;
+            assert!(error.ends_with("If it has to go, remove it with the bash tool."), "{error}");
+        }
+        project.write("a", "old");
         project.output("read", json!({ "filePath": "a" })).await;
         project.write("a", "old and more");
         let error = project.error(tool, input.clone()).await;

@@ -96,6 +96,33 @@ fn other_names_of_an_env_file_are_known_to_the_rules() {
 }
 
 #[tokio::test]
+async fn a_question_names_what_a_link_leads_to() {
+    let project = Project::new();
+    project.write(".env", "secret");
+    std::os::unix::fs::symlink(".env", project.path("innocent")).expect("linked");
+    fs::hard_link(project.path(".env"), project.path("harmless")).expect("linked");
+    for name in ["innocent", "harmless"] {
+        project.output("read", json!({ "filePath": name })).await;
+        let metadata = json!({ "filepath": project.text(name), "resolved": ".env" });
+        assert_eq!(serde_json::Value::Object(project.last_ask().metadata), metadata);
+    }
+    project.output("read", json!({ "filePath": ".env" })).await;
+    assert!(!project.last_ask().metadata.contains_key("resolved"));
+}
+
+/// What the rules of the plan agent allow by name must not be another name of the source.
+#[test]
+fn a_plan_that_is_a_hard_link_is_judged_by_more_than_its_name() {
+    let project = Project::new();
+    project.write("source.rs", "");
+    project.write(".opencode/plans/own.md", "");
+    fs::hard_link(project.path("source.rs"), project.path(".opencode/plans/linked.md")).expect("linked");
+    check(&project, ".opencode/plans/own.md", true, &[".opencode/plans/own.md"]);
+    let hidden = ".opencode/plans/linked.md (hard link)";
+    check(&project, ".opencode/plans/linked.md", true, &[".opencode/plans/linked.md", hidden]);
+}
+
+#[tokio::test]
 async fn a_path_stays_one_line_that_bash_reads() {
     let project = Project::new();
     let check = |name: &[u8], expected: &str| {

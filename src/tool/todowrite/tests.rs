@@ -14,7 +14,7 @@ async fn the_list_is_shown_and_kept() {
                 { "content": "one", "status": "pending", "priority": "high", "id": "1" },
                 { "content": "two", "status": "In Progress", "priority": "urgent" },
                 { "content": "three", "status": "completed", "priority": "low" },
-                { "content": "four", "status": "someday", "priority": "medium" },
+                { "content": "four", "status": "todo", "priority": "medium" },
             ] }),
         )
         .await;
@@ -30,6 +30,19 @@ async fn the_list_is_shown_and_kept() {
     assert_eq!(Value::Object(output.metadata), json!({ "todos": todos, "truncated": false }));
     assert_eq!(json!(*project.host.todos.lock().expect("not poisoned")), todos);
     assert_eq!(project.asked(), [one("todowrite", "*")]);
+}
+
+#[tokio::test]
+async fn a_status_that_means_nothing_is_a_mistake() {
+    let project = Project::new();
+    let todos = json!({ "todos": [{ "content": "a", "status": "bogus", "priority": "low" }] });
+    let error = project.error("todowrite", todos).await;
+    assert!(
+        error.contains("`todos.0.status` is \"bogus\", which is none of pending, in_progress"),
+        "{error}"
+    );
+    assert!(error.contains("Expected schema: "), "{error}");
+    assert!(project.asked().is_empty() && project.host.todos.lock().expect("not poisoned").is_empty());
 }
 
 #[tokio::test]

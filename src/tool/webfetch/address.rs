@@ -212,9 +212,10 @@ fn literal(host: &str) -> Option<IpAddr> {
 }
 
 fn refusal(url: &Url, host: &str, address: IpAddr, kind: &str) -> String {
+    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
     let place = match literal(host) {
-        Some(_) => format!("{host} is a {kind} address"),
-        None => format!("{host} is at {address}, a {kind} address"),
+        Some(_) => format!("{host} is {article} {kind} address"),
+        None => format!("{host} is at {address}, {article} {kind} address"),
     };
     let port = url.port().map_or(String::new(), |port| format!(":{port}"));
     let pattern = format!("{}://{host}{port}/*", url.scheme());
