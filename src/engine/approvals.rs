@@ -31,6 +31,35 @@ struct State {
     unsaved: Vec<Rule>,
     /// Answers that were stored from here: several calls may be storing the same ones at once.
     n_saved: usize,
+    /// How many readings were begun, and which of them `stored` is.
+    n_begun: u64,
+    latest: u64,
+}
+
+/// One storing and reading under way.
+struct Syncing {
+    unsaved: Vec<Rule>,
+    n_before: usize,
+    order: u64,
+}
+
+impl State {
+    fn begin(&mut self) -> Syncing {
+        self.n_begun += 1;
+        Syncing { unsaved: self.unsaved.clone(), n_before: self.n_saved, order: self.n_begun }
+    }
+
+    /// Takes what was read. One that was begun earlier than what holds by now may not know the newest answers.
+    fn end(&mut self, syncing: &Syncing, answers: Vec<Rule>) {
+        if syncing.order > self.latest {
+            self.latest = syncing.order;
+            self.stored = answers;
+        }
+        // What was added meanwhile stands behind what was written; another call may have been faster.
+        let n_new = (syncing.n_before + syncing.unsaved.len()).saturating_sub(self.n_saved);
+        self.unsaved.drain(..n_new);
+        self.n_saved += n_new;
+    }
 }
 
 impl Approvals {
@@ -63,24 +92,16 @@ impl Approvals {
     /// Stores what is new and reads what others have added or revoked.
     pub async fn sync(&self) {
         let Some((storage, project)) = &self.place else { return };
-        let (unsaved, n_before) = {
-            let state = self.lock();
-            (state.unsaved.clone(), state.n_saved)
-        };
+        let syncing = self.lock().begin();
         let synced = async {
-            if !unsaved.is_empty() {
-                storage.add_answers(project.clone(), unsaved.clone(), clock::now_ms()).await?;
+            if !syncing.unsaved.is_empty() {
+                storage.add_answers(project.clone(), syncing.unsaved.clone(), clock::now_ms()).await?;
             }
             storage.answers(Some(project.clone())).await
         };
         match synced.await {
             Ok(answers) => {
-                let mut state = self.lock();
-                state.stored = answers.into_iter().map(|answer| answer.rule).collect();
-                // What was added meanwhile stands behind what was written; another call may have been faster.
-                let n_new = (n_before + unsaved.len()).saturating_sub(state.n_saved);
-                state.unsaved.drain(..n_new);
-                state.n_saved += n_new;
+                self.lock().end(&syncing, answers.into_iter().map(|answer| answer.rule).collect());
             }
             Err(error) => tracing::warn!(%error, "remembered permissions were not stored or read"),
         }
@@ -147,4 +168,23 @@ fn numbered(answers: Vec<StoredAnswer>) -> Vec<Approval> {
         created: answer.created,
     };
     answers.into_iter().enumerate().map(approval).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_protocol::opencode::permission::Action;
+
+    use super::*;
+
+    #[test]
+    fn a_reading_that_is_overtaken_takes_no_answer_back() {
+        let rule = Rule { permission: "bash".to_owned(), pattern: "ls".to_owned(), action: Action::Allow };
+        let mut state = State::default();
+        let early = state.begin();
+        state.unsaved.push(rule.clone());
+        let late = state.begin();
+        state.end(&late, vec![rule.clone()]);
+        state.end(&early, Vec::new());
+        assert_eq!((&state.stored, &state.unsaved), (&vec![rule], &Vec::new()));
+    }
 }
