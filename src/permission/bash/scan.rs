@@ -10,7 +10,8 @@ pub struct Found {
     /// Commands between backquotes, their escapes resolved.
     pub backquoted: Vec<String>,
     pub documents: Vec<HereDocument>,
-    /// A backquote has no partner.
+    /// A backquote has no partner, or a single quote in `"${…}"`, where it quotes for bash and the grammar but not for
+    /// other shells.
     pub is_open: bool,
     /// Backslashes that begin a line and its first word.
     pub leading_backslashes: Vec<usize>,
@@ -234,10 +235,13 @@ impl Scanner<'_> {
     }
 
     fn pop(&mut self, len: usize) {
-        self.stack.pop();
+        let context = self.stack.pop();
         self.at += len;
         if let Some(start) = self.opened.pop().flatten() {
-            self.found.expansions.push(start..self.at.min(self.text.len()));
+            let range = start..self.at.min(self.text.len());
+            let n_quotes = self.text[range.clone()].matches('\'').count();
+            self.found.is_open |= context == Some(Context::Braces { is_quoted: true }) && n_quotes % 2 == 1;
+            self.found.expansions.push(range);
         }
     }
 
