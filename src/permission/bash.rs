@@ -1,11 +1,8 @@
 //! Reads a shell command: which commands it runs, which paths they touch, which prefix `always` means.
 
-use std::{
-    collections::{HashMap, HashSet},
-    ops::ControlFlow,
-};
+use std::collections::{HashMap, HashSet};
 
-use tree_sitter::{Node, ParseOptions, Parser, Tree};
+use tree_sitter::Node;
 
 mod arithmetic;
 mod arity;
@@ -17,6 +14,7 @@ mod outputs;
 mod program;
 mod scan;
 mod sed;
+mod tree;
 mod values;
 mod variables;
 mod word;
@@ -27,12 +25,9 @@ pub use outputs::is_obeyed;
 pub use written::Destination;
 
 use scan::{Found, HereDocument};
+use tree::{each_below, has_statement, last_named_child, parse, spans};
 use word::{Word, base_name};
 
-/// Longer commands are one pattern.
-const MAX_BYTES: usize = 64 * 1024;
-/// How often the parser may report progress before it is stopped: far beyond any readable command.
-const MAX_PROGRESS_REPORTS: usize = 10_000;
 /// Syntax nested deeper is searched for commands without following the directory they run in.
 const MAX_DEPTH: usize = 200;
 /// Shell texts in a line (`bash -c "bash -c …"`).
@@ -136,29 +131,6 @@ impl Analysis {
         self.patterns.retain(|pattern| pattern != whole);
         self.patterns.insert(0, whole.to_owned());
     }
-}
-
-fn has_statement(text: &str) -> bool {
-    let Some(tree) = parse(text) else { return true };
-    let root = tree.root_node();
-    let mut cursor = root.walk();
-    root.named_children(&mut cursor).any(|child| child.kind() != "comment")
-}
-
-fn parse(text: &str) -> Option<Tree> {
-    if text.len() > MAX_BYTES {
-        return None;
-    }
-    let mut parser = Parser::new();
-    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    let mut n_reports = 0;
-    let mut progress = |_: &tree_sitter::ParseState| {
-        n_reports += 1;
-        if n_reports > MAX_PROGRESS_REPORTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    let options = ParseOptions::new().progress_callback(&mut progress);
-    let bytes = text.as_bytes();
-    parser.parse_with_options(&mut |offset, _| bytes.get(offset..).unwrap_or_default(), None, Some(options))
 }
 
 /// The text with its lines joined where a backslash ends them.
@@ -638,18 +610,6 @@ fn has_lost_documents(source: &Source<'_>, root: Node<'_>) -> bool {
     source.documents.iter().any(|document| !seen.contains(&(document.at, document.lines.end)))
 }
 
-/// Where words stand. Those that touch are one word, which the grammar has split (`$a/$b/c`).
-fn spans<'t>(nodes: impl IntoIterator<Item = Node<'t>>) -> Vec<(usize, usize)> {
-    let mut spans: Vec<(usize, usize)> = Vec::new();
-    for node in nodes {
-        match spans.last_mut().filter(|(_, end)| *end == node.start_byte()) {
-            Some((_, end)) => *end = node.end_byte(),
-            None => spans.push((node.start_byte(), node.end_byte())),
-        }
-    }
-    spans
-}
-
 fn name_of(source: &Source<'_>, command: Node<'_>) -> Option<String> {
     let name = word::literal(source.of(command.child_by_field_name("name")?))?;
     Some(base_name(&name).to_owned())
@@ -672,27 +632,6 @@ fn merge(into: &mut Directories, more: Directories) {
     for directory in more {
         if !into.contains(&directory) && into.len() < MAX_DIRECTORIES {
             into.push(directory);
-        }
-    }
-}
-
-fn last_named_child(node: Node<'_>) -> Option<Node<'_>> {
-    let count = node.named_child_count();
-    u32::try_from(count.checked_sub(1)?).ok().and_then(|idx| node.named_child(idx))
-}
-
-/// Calls `look` for a node and everything below it.
-fn each_below<'t>(root: Node<'t>, mut look: impl FnMut(Node<'t>)) {
-    let mut cursor = root.walk();
-    loop {
-        look(cursor.node());
-        if cursor.goto_first_child() {
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                return;
-            }
         }
     }
 }

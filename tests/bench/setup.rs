@@ -15,7 +15,7 @@ pub const SETUP: Scenario = Scenario { name: "setup", is_long: false, run: setup
 
 const N_FILES: usize = 200;
 const N_SESSIONS: usize = 10;
-const SETTLED: Duration = Duration::from_millis(100);
+const SETTLED: Duration = Duration::from_millis(1200);
 
 fn setup(subject: &mut Subject, _model: &Model) -> Result<()> {
     let small = memory_after_sessions(subject, subject.cwd()?)?;
@@ -38,7 +38,7 @@ fn setup(subject: &mut Subject, _model: &Model) -> Result<()> {
         fs::write(path, format!("---\n{front}\n---\n{body}"))?;
     }
     fs::create_dir_all(work.join(".git"))?;
-    // Nobody's setup was written this very instant; such files are read again, as they may still be written.
+    // A setup that lies there: files of this very second are read a second time, as they may still be written.
     thread::sleep(SETTLED);
     let cwd = work.display().to_string();
     let mut agent = subject.start()?;

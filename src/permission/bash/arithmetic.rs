@@ -5,7 +5,7 @@ use tree_sitter::Node;
 use super::{
     Source, Walk,
     command::held,
-    each_below, spans,
+    tree::{each_below, spans},
     values::{Held, is_number},
     word,
 };

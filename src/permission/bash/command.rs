@@ -5,7 +5,8 @@ use tree_sitter::Node;
 use super::{
     Directories, Flow, PathArgument, Source, Walk, arity,
     feed::{Fed, Feed},
-    files, git, merge, outputs, program, push_new, spans,
+    files, git, merge, outputs, program, push_new,
+    tree::spans,
     values::{self, Held, is_number},
     variables,
     word::{self, Word, base_name},

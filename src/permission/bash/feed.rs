@@ -2,7 +2,7 @@
 
 use tree_sitter::Node;
 
-use super::{Source, Walk, name_of, spans, word};
+use super::{Source, Walk, name_of, tree::spans, word};
 
 /// Where input comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use tree_sitter::Node;
 use super::{
     Source, Walk,
     command::held,
-    spans,
+    tree::spans,
     word::{self, Word},
 };
 
