@@ -10,7 +10,7 @@ use crate::base::{ids, queue::Queue};
 /// Somebody who wants events. A floor-5 front end implements this over its own outbox, so that events and
 /// answers stand in one queue.
 pub trait Subscriber: Send + Sync {
-    /// Takes an event; never waits.
+    /// Takes an event; never waits, nor asks anything of who publishes: it may hold a lock.
     fn deliver(&self, event: &Arc<Event>);
     /// Ends when the subscriber can take more. A lossy subscriber returns at once.
     fn room(&self) -> BoxFuture<'_, ()>;

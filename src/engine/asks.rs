@@ -63,42 +63,47 @@ impl Asks {
             Verdict::Deny { rules } => return Err(ToolError::Model(permission::denied_message(&rules))),
         }
         asker.approvals.sync().await;
-        let answers = asker.approvals.rules();
-        match permission::evaluate_all(&ask, asker.rules, &answers) {
-            Verdict::Allow if !is_any => return Ok(()),
-            Verdict::Allow | Verdict::Ask => {}
-            Verdict::Deny { rules } => return Err(ToolError::Model(permission::denied_message(&rules))),
-        }
-        let is_approved =
-            |pattern: &&String| permission::evaluate(&ask.permission, pattern, &answers) == Action::Allow;
-        let approved = ask.patterns.iter().filter(is_approved).cloned().collect();
         let (answer, answered) = oneshot::channel();
-        let request = PermissionRequest {
-            id: ids::permission(),
-            session_id: asker.session_id.clone(),
-            permission: ask.permission,
-            patterns: ask.patterns,
-            metadata: ask.metadata,
-            always: ask.always,
-            approved,
-            tool: Some(asker.tool),
-        };
-        let approvals = asker.approvals.clone();
-        let withdrawal = Withdrawal { asks: self, id: request.id.clone() };
-        lock(&self.pending).push(Pending {
-            request: request.clone(),
-            rules: asker.rules.to_vec(),
-            approvals: approvals.clone(),
-            is_any,
-            cancel: asker.cancel.clone(),
-            answer,
-        });
-        self.bus.publish(EventPayload::PermissionAsked(request));
+        let id = ids::permission();
+        {
+            // An answer is remembered before it looks for what it settles here: it finds this question, or is found.
+            // And none is told of before its question.
+            let mut pending = lock(&self.pending);
+            let answers = asker.approvals.rules();
+            match permission::evaluate_all(&ask, asker.rules, &answers) {
+                Verdict::Allow if !is_any => return Ok(()),
+                Verdict::Allow | Verdict::Ask => {}
+                Verdict::Deny { rules } => return Err(ToolError::Model(permission::denied_message(&rules))),
+            }
+            let is_approved =
+                |pattern: &&String| permission::evaluate(&ask.permission, pattern, &answers) == Action::Allow;
+            let approved = ask.patterns.iter().filter(is_approved).cloned().collect();
+            let request = PermissionRequest {
+                id: id.clone(),
+                session_id: asker.session_id.clone(),
+                permission: ask.permission,
+                patterns: ask.patterns,
+                metadata: ask.metadata,
+                always: ask.always,
+                approved,
+                tool: Some(asker.tool),
+            };
+            pending.push(Pending {
+                request: request.clone(),
+                rules: asker.rules.to_vec(),
+                approvals: asker.approvals.clone(),
+                is_any,
+                cancel: asker.cancel.clone(),
+                answer,
+            });
+            self.bus.publish(EventPayload::PermissionAsked(request));
+        }
+        let withdrawal = Withdrawal { asks: self, id };
         let result = answered.await.unwrap_or(Err(ToolError::Cancelled { partial: None }));
         drop(withdrawal);
-        if approvals.has_unsaved() {
+        if asker.approvals.has_unsaved() {
             // Before the tool goes on: what the user said once must not be asked again after a crash.
-            approvals.sync().await;
+            asker.approvals.sync().await;
         }
         result
     }
