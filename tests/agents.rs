@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     agent::{Agent, Answer},
-    llm::{Reply, Request},
+    llm::{Reply, request::Request},
     scratch::Scratch,
 };
 

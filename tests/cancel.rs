@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::{
-    agent::{Agent, CANCEL_LIMIT, Pending},
+    agent::{Agent, CANCEL_LIMIT, requests::Pending},
     llm::{Gate, Reply},
     message::{Turn, tag},
     process,

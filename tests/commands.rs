@@ -550,8 +550,7 @@ async fn clients_that_want_events_hear_of_commands_and_compactions() {
 async fn run_takes_a_command_by_its_option() {
     let agent = saying("Fix $1").spawn().await.initialized().await;
     let config = json!({"command": {"go": {"template": "Fix $1"}}});
-    let mut provider =
-        crate::support::agent::provider_config(&agent.llm, crate::support::agent::Wire::OpenAi);
+    let mut provider = crate::support::llm::provider_config(&agent.llm, crate::support::llm::Wire::OpenAi);
     provider["command"] = config["command"].clone();
     let run = |arguments: &'static [&'static str]| {
         let (home, work) = (agent.scratch.home.clone(), agent.scratch.work.clone());

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, prompt_params},
+    agent::{Agent, requests::prompt_params},
     llm::Reply,
     scratch::Scratch,
 };

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Pending},
+    agent::{Agent, requests::Pending},
     llm::Reply,
     message::{Turn, content_text, tag},
 };

@@ -10,8 +10,8 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Wire, binary, prompt_params, provider_config},
-    llm::{Gate, Llm, Reply},
+    agent::{Agent, binary, requests::prompt_params},
+    llm::{Gate, Llm, Reply, Wire, provider_config},
     message::text,
     process,
     scratch::Scratch,

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Wire},
-    llm::{Finish, Gate, Reply},
+    agent::Agent,
+    llm::{Finish, Gate, Reply, Wire},
     message::tag,
 };
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Answer, Ask},
+    agent::{Agent, Answer, asks::Ask},
     llm::Reply,
 };
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::{
-    agent::{Agent, Wire},
-    llm::Reply,
+    agent::Agent,
+    llm::{Reply, Wire},
 };
 
 /// A quick retry, so that the tests do not wait for the backoff.

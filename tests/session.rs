@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Answer, prompt_params},
+    agent::{Agent, Answer, requests::prompt_params},
     llm::{Gate, Reply},
     message::{settled, tag, text},
     transcript,

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Wire},
-    llm::Reply,
+    agent::Agent,
+    llm::{Reply, Wire},
     message::{Turn, content_text, diff, tag},
 };
 
