@@ -117,8 +117,7 @@ async fn a_command_dies_with_all_its_processes() {
 
 #[tokio::test]
 async fn a_pending_question_is_withdrawn() {
-    let config = json!({"permission": {"bash": "ask"}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
     let prompt = agent.send_prompt(&session, "go");
@@ -259,7 +258,7 @@ async fn a_hundred_cancels_wear_nothing_out() {
 
 #[tokio::test]
 async fn a_prompt_that_waits_for_its_session_is_cancelled_at_once() {
-    let agent = Agent::builder().spawn().await.initialized().await;
+    let agent = Agent::start().await;
     // The store is held by somebody else, so the session cannot open for a while.
     let other = agent.new_session().await;
     let database = agent.scratch.home.join(".local/share/windlass/windlass.db");

@@ -79,10 +79,9 @@ async fn a_terminal_is_written_each_byte_once_while_the_command_runs() {
     assert_eq!((&end["status"], &end["_meta"]), (&json!("completed"), &json!({"terminal_exit": exit})));
     assert_eq!(end["rawOutput"]["output"], printed);
     assert_eq!(agent.llm.last_request().tool_result("call_1"), printed);
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
+    let successor = agent.successor();
     agent.finish().await;
-
-    let agent = with_terminals(Agent::builder().scratch(&scratch).llm(&llm).spawn().await).await;
+    let agent = with_terminals(successor.spawn().await).await;
     let replayed = agent.load(&session).await;
     assert_eq!(written(&replayed, "call_1"), printed);
     let calls: Vec<&Value> = replayed.iter().filter(|it| it["toolCallId"] == "call_1").collect();
@@ -162,10 +161,9 @@ async fn what_a_command_printed_survives_a_sudden_death() {
     agent.signal(Signal::SIGKILL);
     agent.wait_exit(Duration::from_secs(1)).await;
     agent.allow_cut_output();
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
+    let successor = agent.successor();
     agent.finish().await;
-
-    let agent = with_terminals(Agent::builder().scratch(&scratch).llm(&llm).spawn().await).await;
+    let agent = with_terminals(successor.spawn().await).await;
     let replayed = agent.load(&session).await;
     assert_eq!(written(&replayed, "call_1"), "one\ntwo\n");
     let end = replayed.iter().rfind(|update| update["toolCallId"] == "call_1").unwrap();

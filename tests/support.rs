@@ -1,6 +1,7 @@
 //! What the end-to-end tests stand on: a scratch machine, a scripted model, a web server, a strict client, a schema check.
 
 pub mod agent;
+pub mod http;
 pub mod llm;
 pub mod message;
 pub mod process;

@@ -5,6 +5,7 @@
 //! after its turn, a process left behind.
 
 pub mod asks;
+mod calls;
 pub mod requests;
 mod seen;
 pub mod wire;
@@ -110,6 +111,11 @@ impl Builder {
     pub fn answering(mut self, answer: Answer) -> Self {
         self.policy = Some(answer);
         self
+    }
+
+    /// A running agent that has been initialized, by a client without capabilities.
+    pub async fn start(self) -> Agent {
+        self.spawn().await.initialized().await
     }
 
     pub async fn spawn(self) -> Agent {
@@ -229,7 +235,29 @@ impl Agent {
 
     /// A running agent that has been initialized.
     pub async fn start() -> Self {
-        Self::builder().spawn().await.initialized().await
+        Self::builder().start().await
+    }
+
+    /// The same with configuration of the test's own.
+    pub async fn start_with(config: Value) -> Self {
+        Self::builder().config(config).start().await
+    }
+
+    /// The same, asking its user before it uses this permission.
+    pub async fn asking(permission: &str) -> Self {
+        Self::start_with(json!({"permission": {permission: "ask"}})).await
+    }
+
+    /// Another agent on the same machine and with the same model.
+    pub fn successor(&self) -> Builder {
+        Self::builder().scratch(&self.scratch).llm(&self.llm)
+    }
+
+    /// Ends the agent and starts another in its place, to see what outlives a process.
+    pub async fn restarted(self) -> Self {
+        let builder = self.successor();
+        self.finish().await;
+        builder.start().await
     }
 
     pub fn stop_reading(&self) {

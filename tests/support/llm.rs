@@ -23,12 +23,18 @@ use tokio::{
 };
 
 use self::request::Request;
+use super::http;
 
 /// Which wire the configured provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     OpenAi,
     Anthropic,
+}
+
+/// The arguments of a `task` call.
+pub fn task(prompt: &str, agent: &str) -> Value {
+    json!({"description": "look around", "prompt": prompt, "subagent_type": agent})
 }
 
 /// Configuration with the scripted model as `mock/mock`.
@@ -372,7 +378,8 @@ impl Llm {
     async fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let mut buffer = Vec::new();
-        while let Some(request) = request::read(&mut stream, &mut buffer).await? {
+        while let Some(asked) = http::read(&mut stream, &mut buffer).await? {
+            let request = Request::new(asked);
             let wire = if request.path.ends_with("/messages") { Wire::Anthropic } else { Wire::OpenAi };
             let reply = self.take(request);
             if !server::answer(&mut stream, wire, reply).await? {

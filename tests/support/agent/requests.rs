@@ -78,8 +78,13 @@ impl Agent {
 
     /// A new session in the scratch repository.
     pub async fn new_session(&self) -> String {
+        self.open().await.0
+    }
+
+    /// The same, and what the client is told of it.
+    pub async fn open(&self) -> (String, Value) {
         let answer = self.request("session/new", self.session_params()).await.unwrap();
-        answer["sessionId"].as_str().unwrap().to_owned()
+        (answer["sessionId"].as_str().unwrap().to_owned(), answer)
     }
 
     pub fn session_params(&self) -> Value {

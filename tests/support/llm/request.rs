@@ -1,21 +1,27 @@
 //! A request to the scripted model as it arrived, and what it tells the model.
 
-use std::io;
+use std::collections::HashMap;
 
 use serde_json::Value;
-use tokio::{io::AsyncReadExt, net::TcpStream};
+
+use crate::support::http::Asked;
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub path: String,
-    pub headers: Vec<(String, String)>,
+    /// Names in lower case.
+    pub headers: HashMap<String, String>,
     pub body: Value,
 }
 
 impl Request {
+    pub(super) fn new(asked: Asked) -> Self {
+        Self { path: asked.path().to_owned(), headers: asked.headers, body: asked.body }
+    }
+
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers.get(name).map(String::as_str)
     }
 
     /// The names of the tools offered.
@@ -84,33 +90,4 @@ fn texts(content: &Value) -> String {
             .join("\n"),
         _ => String::new(),
     }
-}
-
-/// Reads the next request of a connection; none when it ends.
-pub(super) async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Request>> {
-    let head_end = loop {
-        match buffer.windows(4).position(|window| window == b"\r\n\r\n") {
-            Some(position) => break position,
-            None if stream.read_buf(buffer).await? == 0 => return Ok(None),
-            None => {}
-        }
-    };
-    let head = String::from_utf8_lossy(&buffer[..head_end]).into_owned();
-    let mut lines = head.split("\r\n");
-    let path = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_owned();
-    let headers: Vec<(String, String)> = lines
-        .filter_map(|line| line.split_once(':'))
-        .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
-        .collect();
-    let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let length: usize = length.map_or(0, |(_, value)| value.parse().unwrap());
-    let body_start = head_end + 4;
-    while buffer.len() < body_start + length {
-        if stream.read_buf(buffer).await? == 0 {
-            return Ok(None);
-        }
-    }
-    let body = serde_json::from_slice(&buffer[body_start..body_start + length]).unwrap_or(Value::Null);
-    buffer.drain(..body_start + length);
-    Ok(Some(Request { path, headers, body }))
 }
