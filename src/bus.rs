@@ -7,6 +7,9 @@ use windlass_protocol::opencode::event::{Event, EventKind, EventPayload};
 
 use crate::base::{ids, queue::Queue};
 
+/// How many events a listener may be behind.
+const LISTENER_HIGH_WATER: usize = 1024;
+
 /// Somebody who wants events. A floor-5 front end implements this over its own outbox, so that events and
 /// answers stand in one queue.
 pub trait Subscriber: Send + Sync {
@@ -78,9 +81,6 @@ impl Bus {
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// Events.
-const LISTENER_HIGH_WATER: usize = 1024;
 
 impl Subscriber for Queue<Arc<Event>> {
     fn deliver(&self, event: &Arc<Event>) {
