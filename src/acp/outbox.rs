@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use futures_util::future::BoxFuture;
@@ -172,7 +172,7 @@ impl Outbox {
     }
 
     fn unanswered(&self) -> MutexGuard<'_, HashMap<Id, Cancel>> {
-        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.unanswered)
     }
 }
 

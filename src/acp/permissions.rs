@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
 };
@@ -17,6 +17,7 @@ use windlass_protocol::{
 };
 
 use super::elicitation::Dialog;
+use crate::base::lock::lock;
 
 /// See the module's comment.
 #[derive(Default)]
@@ -183,7 +184,7 @@ impl Permissions {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

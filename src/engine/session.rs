@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, HashSet, VecDeque},
     panic::AssertUnwindSafe,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -25,7 +25,7 @@ use super::{
     turn,
     workspace::Workspace,
 };
-use crate::mcp;
+use crate::{base::lock::lock, mcp};
 
 /// How long a session without work keeps its history in memory.
 const IDLE: Duration = Duration::from_secs(120);
@@ -200,7 +200,7 @@ impl Tickets {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Ticket>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 }
 
