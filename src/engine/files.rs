@@ -10,7 +10,7 @@ use super::{
     workspace::{Moment, Reading},
 };
 use crate::{
-    base::{lock::lock, watch::Stamp},
+    base::{lock::lock, memory, watch::Stamp},
     config::{Warning, remote},
     library::{self, Instructions},
 };
@@ -41,6 +41,7 @@ impl Engine {
             let read_at = Moment::now();
             let loaded = Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref());
             let stamp = Stamp::settled(&loaded.sources(), read_at.wall);
+            memory::give_back();
             Ok(Reading { loaded, read_at, stamp, use_stored_keys })
         });
         read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
