@@ -41,6 +41,7 @@ mod command;
 mod compact;
 mod download;
 mod error;
+mod fetch;
 mod files;
 mod fork;
 mod generate;
