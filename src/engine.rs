@@ -39,12 +39,14 @@ mod attach;
 mod calls;
 mod command;
 mod compact;
+mod context;
 mod download;
 mod error;
 mod fetch;
 mod files;
 mod fork;
 mod generate;
+mod inbox;
 mod inspect;
 pub mod keys;
 mod limits;
@@ -56,7 +58,9 @@ mod prompt;
 mod questions;
 mod reload;
 mod remote_config;
+mod request;
 mod revert;
+mod say;
 mod session;
 mod shown;
 mod skill_urls;
@@ -64,6 +68,8 @@ mod state;
 mod state_file;
 mod step;
 mod subtask;
+mod summary;
+mod tickets;
 mod title;
 mod toolbox;
 mod turn;
@@ -74,11 +80,14 @@ pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
 pub use lint::Report;
-pub use session::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
+pub use request::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
+use context::SessionCx;
+use inbox::{Inbox, MAX_QUEUED};
 use limits::Limits;
-use session::{Command, Inbox, SessionCx, Tickets};
+use request::Command;
+use tickets::Tickets;
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
@@ -446,7 +455,7 @@ impl Engine {
                 Err(_) => open.tickets.clone(),
             }
         };
-        let message = format!("{} prompts are waiting for this session already", session::MAX_QUEUED);
+        let message = format!("{} prompts are waiting for this session already", MAX_QUEUED);
         tickets.end(ticket, Err(EngineError::new(EngineErrorKind::InvalidInput, message)));
         ticket
     }
@@ -472,7 +481,7 @@ impl Engine {
         match &open.task {
             Some(task) if !task.inbox.is_closed() => task.inbox.clone(),
             Some(_) | None => {
-                let (inbox, receiver) = mpsc::channel(session::MAX_QUEUED);
+                let (inbox, receiver) = mpsc::channel(MAX_QUEUED);
                 let cx = SessionCx {
                     engine: self.clone(),
                     id: id.clone(),

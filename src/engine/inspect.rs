@@ -12,8 +12,12 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule};
 
 use super::{
-    Engine, EngineError, NewSession, project, prompt, questions, session::SessionCx, state::SessionState,
-    subtask, toolbox::Toolbox, turn::TurnCx,
+    Engine, EngineError, NewSession,
+    context::{SessionCx, TurnCx},
+    project, prompt, questions,
+    state::SessionState,
+    subtask,
+    toolbox::Toolbox,
 };
 use crate::{
     base::ids,
