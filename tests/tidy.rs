@@ -1,5 +1,7 @@
 //! Rules about the source that a program can check.
 
+mod circles;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},

@@ -21,7 +21,7 @@ use windlass_protocol::{
     rpc::{self, Id},
 };
 
-use super::session::FrontSessions;
+use super::{error::error, front::FrontSessions};
 use crate::{
     base::{lock::lock, queue::Queue},
     bus::Subscriber,
@@ -229,10 +229,7 @@ impl Responder {
 impl Drop for Responder {
     fn drop(&mut self) {
         if !self.is_answered {
-            let error = super::dispatch::error(
-                rpc::code::INTERNAL_ERROR,
-                "The request was not completed: windlass ended it.",
-            );
+            let error = error(rpc::code::INTERNAL_ERROR, "The request was not completed: windlass ended it.");
             if let Ok(error) = serde_json::value::to_raw_value(&error) {
                 self.outbox.send(&failure(&self.id, &error));
             }

@@ -10,13 +10,14 @@ use std::{
 
 use windlass_protocol::{
     opencode::{
+        event::EventPayload,
         id::{PermissionId, QuestionId, SessionId},
         permission::PermissionRequest,
     },
     rpc::Id,
 };
 
-use super::elicitation::Dialog;
+use super::dialog::Dialog;
 use crate::base::lock::lock;
 
 /// See the module's comment.
@@ -185,6 +186,19 @@ impl Permissions {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+}
+
+/// The question that an event says is settled.
+pub fn settled(payload: &EventPayload) -> Option<AskedId> {
+    if let EventPayload::PermissionReplied { request_id, .. } = payload {
+        Some(AskedId::Permission(request_id.clone()))
+    } else if let EventPayload::QuestionReplied { request_id, .. }
+    | EventPayload::QuestionRejected { request_id, .. } = payload
+    {
+        Some(AskedId::Question(request_id.clone()))
+    } else {
+        None
     }
 }
 
