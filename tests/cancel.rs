@@ -7,17 +7,18 @@ use serde_json::json;
 use crate::support::{
     agent::{Agent, CANCEL_LIMIT, requests::Pending},
     llm::{Gate, Reply},
-    message::{Turn, tag},
+    message::Turn,
     process,
 };
 
 /// Cancels and waits for the end of the turn, which must come in time.
 async fn cancelled(agent: &Agent, session: &str, prompt: &Pending) -> Turn {
-    let start = Instant::now();
+    let watch = agent.stopwatch();
     agent.cancel(session);
     let turn = prompt.turn().await;
     assert_eq!(turn.stop, "cancelled");
-    assert!(start.elapsed() < CANCEL_LIMIT, "the turn took {:?} to end", start.elapsed());
+    let took = watch.elapsed();
+    assert!(took < CANCEL_LIMIT, "the turn took {took:?} to end");
     turn
 }
 
@@ -226,14 +227,7 @@ async fn every_call_of_a_cancelled_turn_is_settled() {
     let wait = json!({"command": "sleep 600"});
     agent.llm.reply(Reply::call("call_1", "bash", wait.clone()).and_call("call_2", "bash", wait));
     let prompt = agent.send_prompt(&session, "go");
-    agent
-        .wait_for("both commands to run", |message| {
-            let update = &message["params"]["update"];
-            tag(update).starts_with("tool_call")
-                && update["toolCallId"] == "call_2"
-                && update["status"] == "in_progress"
-        })
-        .await;
+    agent.wait_running(&session, &["call_1", "call_2"]).await;
     let turn = cancelled(&agent, &session, &prompt).await;
     assert_eq!(turn.tool("call_1")["status"], "failed");
     assert_eq!(turn.tool("call_2")["status"], "failed");

@@ -29,13 +29,7 @@ async fn a_cancel_by_request_shows_none_of_the_questions_that_wait() {
     let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
     let prompt = agent.send_request_with_id(json!("the prompt"), "session/prompt", params);
     let ask = agent.permission().await;
-    for call_id in ["call_1", "call_2"] {
-        let is_running = |message: &Value| {
-            let update = &message["params"]["update"];
-            update["toolCallId"] == call_id && update["status"] == "in_progress"
-        };
-        agent.wait_for("the calls", is_running).await;
-    }
+    agent.wait_running(&session, &["call_1", "call_2"]).await;
     agent.notify("$/cancel_request", json!({"requestId": "the prompt"}));
     agent.withdrawn(&ask).await;
     assert_eq!((prompt.turn().await.stop.as_str(), agent.n_asked()), ("cancelled", 1));

@@ -1,10 +1,6 @@
 //! Instruction files and pages: what of them reaches the model, what a user is told when something does not.
 
-use std::{
-    os::unix::fs::PermissionsExt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{os::unix::fs::PermissionsExt, sync::Arc, time::Duration};
 
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -59,18 +55,18 @@ async fn a_page_that_does_not_answer_delays_one_turn_and_no_session() {
     web.page("/silent", Page::hanging());
     web.page("/rules.md", Page::new("text/plain", "Prefer tabs."));
     let agent = start(&Scratch::new(), &[web.url("/silent"), web.url("/rules.md")]).await;
-    let start = Instant::now();
+    let watch = agent.stopwatch();
     let session = agent.new_session().await;
-    assert!(start.elapsed() < PAGE_LIMIT, "the session waited {:?}", start.elapsed());
+    assert!(watch.elapsed() < PAGE_LIMIT, "the session waited {:?}", watch.elapsed());
     let (system, thoughts) = turn(&agent, &session).await;
     assert!(system.contains("Prefer tabs."), "{system}");
     let told =
         format!("{}: is left out of the instructions: there was no answer within 5 s", web.url("/silent"));
     assert!(thoughts.contains(&told), "{thoughts}");
     agent.wait_stderr(&told).await;
-    let again = Instant::now();
+    let watch = agent.stopwatch();
     let (_, thoughts) = turn(&agent, &session).await;
-    assert!(again.elapsed() < PAGE_LIMIT, "the second turn waited {:?}", again.elapsed());
+    assert!(watch.elapsed() < PAGE_LIMIT, "the second turn waited {:?}", watch.elapsed());
     assert_eq!(thoughts, "", "it is told once");
     agent.finish().await;
 }
@@ -113,11 +109,11 @@ async fn a_page_seen_before_is_there_when_its_server_is_not() {
     for _ in 0..2 {
         let agent = start(&scratch, &[web.url("/rules.md")]).await;
         let session = agent.new_session().await;
-        let begun = Instant::now();
+        let watch = agent.stopwatch();
         let (system, thoughts) = turn(&agent, &session).await;
         assert!(system.contains("Prefer tabs."), "{system}");
         assert_eq!(thoughts, "");
-        assert!(begun.elapsed() < PAGE_LIMIT, "the turn waited {:?}", begun.elapsed());
+        assert!(watch.elapsed() < PAGE_LIMIT, "the turn waited {:?}", watch.elapsed());
         agent.finish().await;
     }
 }

@@ -80,11 +80,11 @@ async fn an_error_of_a_tool_is_told_to_the_model() {
 #[tokio::test]
 async fn a_hanging_server_holds_up_nothing() {
     let agent = Agent::start().await;
-    let start = std::time::Instant::now();
     let session = session_with(&agent, json!([server("hang")])).await;
     agent.llm.reply(Reply::text("first word"));
-    agent.prompt(&session, "go").await;
-    assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
+    assert_eq!(agent.prompt(&session, "go").await.text(), "first word");
+    let status = agent.prompt(&session, "/status").await.text();
+    assert!(status.contains("shop is connecting"), "{status}");
     agent.finish().await;
 }
 

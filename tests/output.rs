@@ -1,6 +1,6 @@
 //! What commands print reaches the client while they run: in its terminals, or as the last lines.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -135,14 +135,18 @@ async fn a_flood_costs_little_more_on_the_wire_than_what_is_shown() {
         let agent = if has_terminals { with_terminals(agent).await } else { agent.initialized().await };
         let session = agent.new_session().await;
         let command = "yes 'a line of an ordinary log' | head -c 20000000; echo end";
+        let begun = Instant::now();
         let turn = run(&agent, &session, command).await;
+        // Without terminals the last lines are shown anew, at most this often.
+        let n_anew = if has_terminals { 0 } else { begun.elapsed().as_millis() as usize / 100 };
         let n_wire: usize = turn.updates.iter().map(|update| update.to_string().len()).sum();
         let shown = match has_terminals {
             true => written(&turn.updates, "call_1"),
             false => content_text(&turn.tool("call_1")),
         };
         assert!(shown.ends_with("end\n"), "{}", &shown[shown.len() - 100..]);
-        assert!(n_wire <= 3 * shown.len(), "{n_wire} bytes for {} that are shown", shown.len());
+        let n_allowed = 3 * shown.len() + n_anew * 5000;
+        assert!(n_wire <= n_allowed, "{n_wire} bytes for {} that are shown, {n_anew} times", shown.len());
         let path = turn.tool("call_1")["rawOutput"]["metadata"]["outputPath"].as_str().unwrap().to_owned();
         assert_eq!(std::fs::metadata(path).unwrap().len(), 20_000_004);
         agent.finish().await;

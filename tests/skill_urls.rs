@@ -1,6 +1,6 @@
 //! Skills behind URLs: fetched beside the work, kept by version, and there when their server is not.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -132,11 +132,11 @@ async fn a_server_that_hangs_delays_neither_a_session_nor_a_turn() {
     let web = Web::start().await;
     web.page("/s/index.json", Page::hanging());
     let agent = from(&Scratch::new(), &web.url("/s")).start().await;
-    let began = std::time::Instant::now();
+    let watch = agent.stopwatch();
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "go").await;
-    assert!(began.elapsed().as_secs() < 4, "the answer waited for the server");
+    assert!(watch.elapsed() < Duration::from_secs(4), "the answer waited for the server");
     agent.finish().await;
 }
 

@@ -7,5 +7,6 @@ pub mod message;
 pub mod process;
 pub mod schema;
 pub mod scratch;
+pub mod stopwatch;
 pub mod transcript;
 pub mod web;

@@ -162,7 +162,7 @@ async fn finish(
     child.kill_group();
     // With the group gone the pipe is at its end, unless somebody outside the group holds it.
     let _ = timeout(AFTERMATH, log).await;
-    let last_line = lock(&last_line);
+    let last_line = lock(last_line);
     if last_line.is_empty() { task.failed(&what) } else { task.failed(&format!("{what}: {last_line}")) }
 }
 
@@ -281,5 +281,5 @@ fn log_line(server: &str, line: &[u8], last_line: &Mutex<String>) {
         return;
     }
     tracing::info!(server, "{text}");
-    text.clone_into(&mut lock(&last_line));
+    text.clone_into(&mut lock(last_line));
 }

@@ -31,6 +31,7 @@ use super::{
     llm::{Llm, Wire, provider_config},
     process,
     scratch::Scratch,
+    stopwatch::Stopwatch,
 };
 
 /// How long anything may take before a test gives up on it.
@@ -293,6 +294,11 @@ impl Agent {
 
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Begins to measure how long this agent takes for something.
+    pub fn stopwatch(&self) -> Stopwatch {
+        Stopwatch::start(self.pid)
     }
 
     pub fn signal(&self, signal: Signal) {

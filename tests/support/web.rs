@@ -8,10 +8,14 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{Semaphore, watch},
+    time::timeout,
 };
 
-use super::http::{self, Asked};
+use super::{
+    agent::DEADLINE,
+    http::{self, Asked},
+};
 
 /// One answer; the last for a path is repeated.
 #[derive(Debug, Clone, Default)]
@@ -78,12 +82,17 @@ struct State {
 pub struct Web {
     pub port: u16,
     state: Arc<Mutex<State>>,
+    n_asked: Arc<watch::Sender<usize>>,
 }
 
 impl Web {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let web = Self { port: listener.local_addr().unwrap().port(), state: Arc::default() };
+        let web = Self {
+            port: listener.local_addr().unwrap().port(),
+            state: Arc::default(),
+            n_asked: Arc::default(),
+        };
         let server = web.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -111,6 +120,13 @@ impl Web {
         self.state.lock().unwrap().asked.clone()
     }
 
+    /// Ends when anything was asked.
+    pub async fn reached(&self) {
+        let mut n_asked = self.n_asked.subscribe();
+        let waited = timeout(DEADLINE, n_asked.wait_for(|n_asked| *n_asked > 0)).await;
+        assert!(waited.is_ok(), "the web server was asked nothing");
+    }
+
     /// How often this path was asked for.
     pub fn n_asked(&self, path: &str) -> usize {
         self.asked().iter().filter(|asked| asked.line == format!("GET {path}")).count()
@@ -124,6 +140,7 @@ impl Web {
             let page = {
                 let mut state = self.state.lock().unwrap();
                 state.asked.push(asked);
+                self.n_asked.send_replace(state.asked.len());
                 match state.pages.get_mut(&path) {
                     Some(pages) if pages.len() > 1 => pages.remove(0),
                     Some(pages) => pages[0].clone(),

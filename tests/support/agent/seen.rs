@@ -35,6 +35,19 @@ impl Agent {
         message["params"]["update"].clone()
     }
 
+    /// Ends when these calls of a session have begun to run, in whatever order.
+    pub async fn wait_running(&self, session: &str, call_ids: &[&str]) {
+        let is_running =
+            |update: &Value, id: &str| update["toolCallId"] == id && update["status"] == "in_progress";
+        self.shared
+            .wait(self.deadline, "calls to run", |state| {
+                let updates = updates(&state.lines, session);
+                let has_begun = |id: &&str| updates.iter().any(|update| is_running(update, id));
+                call_ids.iter().all(has_begun).then_some(())
+            })
+            .await;
+    }
+
     /// Ends when the agent has said `wanted` in this session, in however many chunks.
     pub async fn wait_text(&self, session: &str, wanted: &str) {
         self.shared
