@@ -12,7 +12,7 @@ use super::super::{
 use crate::{
     base::home,
     config::{Config, rules::wildcard},
-    permission::bash::{Analysis, is_obeyed},
+    permission::{bash::Analysis, obeyed::is_obeyed},
 };
 
 /// Entries that are looked at for what a glob matches.
@@ -23,7 +23,7 @@ pub struct Named {
     pub targets: Vec<Target>,
     /// Of other users: not ours, wherever they are.
     pub homes: Vec<PathBuf>,
-    /// Something is written that git takes commands from.
+    /// Something is written that rules or commands are taken from.
     pub is_obeyed: bool,
 }
 
