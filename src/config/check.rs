@@ -10,20 +10,19 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    decode::{AGENT_KEYS, parse_model},
-    layer::{Findings, Layer},
+    layer::Layer,
     merge::{says_nothing, without_nulls},
+    model::parse_model,
     remote::{is_trusted, url_problem},
     rules::read_rules,
-    schema, secrets,
+    schema::{self, AGENT_KEYS, COLORS},
+    secrets,
+    warning::Findings,
 };
 use crate::base::text::{distance, head};
 
 /// Any name, in a path.
 const ANY: &str = "*";
-
-/// What OpenCode calls colours.
-const COLORS: [&str; 7] = ["primary", "secondary", "accent", "success", "warning", "error", "info"];
 
 /// Keys that are understood and not acted on yet.
 const WITHOUT_EFFECT: [&[&str]; 21] = [
@@ -48,6 +47,21 @@ const WITHOUT_EFFECT: [&[&str]; 21] = [
     &["experimental", "chatMaxRetries"],
     &["provider", ANY, "id"],
     &["mcp", ANY, "oauth"],
+];
+
+/// Keys that only one kind of MCP server has.
+const KEYS_OF_SERVERS: [(&str, &[&str]); 2] =
+    [("local", &["command", "cwd", "environment"]), ("remote", &["url", "headers", "oauth"])];
+
+/// Numbers and words of an agent that decode and cannot be meant: key, what is expected, and what it is.
+type AgentValue = (&'static str, &'static str, fn(&Value) -> bool);
+
+const AGENT_VALUES: [AgentValue; 5] = [
+    ("temperature", "a number from 0 to 2", |value| is_within(value, 2.0)),
+    ("top_p", "a number from 0 to 1", |value| is_within(value, 1.0)),
+    ("steps", "a whole number from 1 on", |value| !value.is_number() || value.as_u64() > Some(0)),
+    ("color", "\"#RRGGBB\" or a name of OpenCode's such as \"accent\"", is_color),
+    ("variant", "the name of a variant", |value| value.as_str().is_none_or(|name| !name.trim().is_empty())),
 ];
 
 /// Checks a layer whose deprecated forms are gone already.
@@ -494,10 +508,6 @@ impl Checker<'_> {
     }
 }
 
-/// Keys that only one kind of MCP server has.
-const KEYS_OF_SERVERS: [(&str, &[&str]); 2] =
-    [("local", &["command", "cwd", "environment"]), ("remote", &["url", "headers", "oauth"])];
-
 /// Takes out of a permission what says nothing: `null`, and objects that hold nothing else.
 ///
 /// Left as an empty object it would displace the action that a weaker source gives.
@@ -506,17 +516,6 @@ fn drop_unsaid(permission: &mut Value) {
     object.retain(|_, value| !says_nothing(value));
     object.values_mut().for_each(drop_unsaid);
 }
-
-/// Numbers and words of an agent that decode and cannot be meant: key, what is expected, and what it is.
-type AgentValue = (&'static str, &'static str, fn(&Value) -> bool);
-
-const AGENT_VALUES: [AgentValue; 5] = [
-    ("temperature", "a number from 0 to 2", |value| is_within(value, 2.0)),
-    ("top_p", "a number from 0 to 1", |value| is_within(value, 1.0)),
-    ("steps", "a whole number from 1 on", |value| !value.is_number() || value.as_u64() > Some(0)),
-    ("color", "\"#RRGGBB\" or a name of OpenCode's such as \"accent\"", is_color),
-    ("variant", "the name of a variant", |value| value.as_str().is_none_or(|name| !name.trim().is_empty())),
-];
 
 fn is_within(value: &Value, most: f64) -> bool {
     value.as_f64().is_none_or(|number| (0.0..=most).contains(&number))

@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::{
-    layer::{Findings, Layer},
+    layer::Layer,
     merge::merge,
+    warning::Findings,
 };
 
 /// Keys that are OpenCode's terminal interface's own.
@@ -31,9 +32,7 @@ pub fn lower(layer: &mut Layer, findings: &mut Findings) {
     lowering.compaction();
     lowering.share();
     lowering.steps();
-    if lowering.layer.value.contains_key("tools") {
-        lowering.note(&["tools"], "is deprecated; write `permission`");
-    }
+    lowering.tools();
 }
 
 struct Lowering<'a> {
@@ -125,6 +124,21 @@ impl Lowering<'_> {
             if let Some(position) = self.layer.position(&["autoshare"]) {
                 self.layer.places.insert("/share".to_owned(), position);
             }
+        }
+    }
+
+    /// What `tools` says becomes rules where it is decoded, below those of `permission`.
+    fn tools(&mut self) {
+        const NOTE: &str = "is deprecated; write `permission`";
+        let is_said = |owner: &Map<String, Value>| owner.get("tools").is_some_and(|tools| !tools.is_null());
+        if is_said(&self.layer.value) {
+            self.note(&["tools"], NOTE);
+        }
+        let agents = self.layer.value.get("agent").and_then(Value::as_object).into_iter().flatten();
+        let saying = agents.filter(|(_, agent)| agent.as_object().is_some_and(is_said));
+        let names: Vec<String> = saying.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            self.note(&["agent", &name, "tools"], NOTE);
         }
     }
 

@@ -10,10 +10,10 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    Warning,
     frontmatter::{self, FrontMatter},
-    layer::{Findings, Kind, Layer, pointer},
-    layers::read_bounded,
+    layer::{Kind, Layer, pointer},
+    text_file,
+    warning::{Findings, Warning},
 };
 use crate::base::text::distance;
 
@@ -225,10 +225,11 @@ fn definition(root: &Path, file: &Path, kind: Definition, findings: &mut Finding
             return None;
         }
     };
-    let text = match read_bounded(file) {
+    let text = match text_file::read(file) {
         Ok(text) => text,
         Err(err) => {
-            findings.warnings.push(skipped(format!("cannot be read: {err}")));
+            let (line, column) = err.position().unzip();
+            findings.warnings.push(Warning { line, column, ..skipped(format!("cannot be read: {err}")) });
             return None;
         }
     };

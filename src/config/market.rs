@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Warning,
     check::name_problem,
     frontmatter,
-    layer::{self, Findings, Kind, Layer, pointer},
+    layer::{self, Kind, Layer, pointer},
     paths::Paths,
+    warning::{Findings, Warning},
 };
 use crate::base::hash::fnv;
 

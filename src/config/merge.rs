@@ -2,6 +2,20 @@
 
 use serde_json::{Map, Value};
 
+use super::layer::{Kind, Layer};
+
+/// Everything the layers say, as one object.
+pub fn merged<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Map<String, Value> {
+    let mut raw = Map::new();
+    for layer in layers {
+        if layer.kind == Kind::Managed {
+            yield_rules(&mut raw, &layer.value);
+        }
+        merge(&mut raw, &layer.value);
+    }
+    raw
+}
+
 /// Merges `upper` into `lower`: objects key by key, everything else replaced.
 ///
 /// `null` says nothing, so what lies below stays. A key that `upper` sets again keeps its place, also in `permission`,
@@ -31,7 +45,7 @@ pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
 
 /// Takes out of `lower` the rules that `managed` sets, so that merging puts them behind all others: nothing that
 /// somebody else says decides over them.
-pub fn yield_rules(lower: &mut Map<String, Value>, managed: &Map<String, Value>) {
+fn yield_rules(lower: &mut Map<String, Value>, managed: &Map<String, Value>) {
     if let (Some(lower), Some(managed)) = (lower.get_mut("permission"), managed.get("permission")) {
         yield_to(lower, managed);
     }

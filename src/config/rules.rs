@@ -277,20 +277,24 @@ fn char_len(first: u8) -> usize {
 }
 
 fn action(value: &Value, path: &[&str], problems: &mut Vec<Problem>) -> Action {
-    match value.as_str() {
-        Some("allow") => Action::Allow,
-        Some("ask") => Action::Ask,
-        Some("deny") => Action::Deny,
+    let known = match value {
+        Value::String(word) => match word.as_str() {
+            "allow" => Some(Action::Allow),
+            "ask" => Some(Action::Ask),
+            "deny" => Some(Action::Deny),
+            _ => None,
+        },
         // As in the deprecated `tools`. `true` would widen what is allowed by a word that may mean `ask`.
-        None if *value == Value::Bool(false) => Action::Deny,
-        _ => {
-            problems.push(Problem {
-                path: path.iter().map(|&key| key.to_owned()).collect(),
-                message: format!("{value} is not an action; use \"allow\", \"ask\" or \"deny\""),
-            });
-            Action::Ask
-        }
-    }
+        Value::Bool(false) => Some(Action::Deny),
+        Value::Bool(true) | Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    known.unwrap_or_else(|| {
+        problems.push(Problem {
+            path: path.iter().map(|&key| key.to_owned()).collect(),
+            message: format!("{value} is not an action; use \"allow\", \"ask\" or \"deny\""),
+        });
+        Action::Ask
+    })
 }
 
 fn expand_home(pattern: &str, home: &Path) -> String {

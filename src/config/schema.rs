@@ -8,6 +8,41 @@ use windlass_protocol::opencode::config::ConfigFile;
 
 use crate::base::text::distance;
 
+/// `agent.<name>` keys that are not model options.
+pub const AGENT_KEYS: [&str; 16] = [
+    "name",
+    "model",
+    "variant",
+    "temperature",
+    "top_p",
+    "prompt",
+    "description",
+    "mode",
+    "hidden",
+    "disable",
+    "color",
+    "steps",
+    "maxSteps",
+    "permission",
+    "options",
+    "tools",
+];
+
+/// What OpenCode calls colours.
+pub const COLORS: [&str; 7] = ["primary", "secondary", "accent", "success", "warning", "error", "info"];
+
+/// What takes other keys too: an agent's go to its model, and providers have fields of their own.
+const OPEN: [&str; 8] = [
+    "AgentConfig",
+    "ProviderOptions",
+    "ModelConfig",
+    "ModelProvider",
+    "ModelLimit",
+    "ModelCost",
+    "LongContextCost",
+    "Modalities",
+];
+
 /// The schema of a whole file, for editors.
 pub fn schema() -> Value {
     let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<ConfigFile>();
@@ -28,18 +63,6 @@ pub fn schema() -> Value {
     schema
 }
 
-/// What takes other keys too: an agent's go to its model, and providers have fields of their own.
-const OPEN: [&str; 8] = [
-    "AgentConfig",
-    "ProviderOptions",
-    "ModelConfig",
-    "ModelProvider",
-    "ModelLimit",
-    "ModelCost",
-    "LongContextCost",
-    "Modalities",
-];
-
 /// Lets an object have the keys that are named and no others.
 fn close(schema: &mut Value) {
     let Value::Object(schema) = schema else { return };
@@ -56,6 +79,7 @@ fn bound(schema: &mut Value) {
     let model = json!({"pattern": "^[^/]+/.+"});
     let url = json!({"items": {"type": "string", "pattern": "^https?://[^/?#]"}});
     let trusted = "^(https://[^/?#]|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?([/?#]|$))";
+    let color = format!("^(#([0-9a-fA-F]{{3}}){{1,2}}|{})$", COLORS.join("|"));
     let bounds = [
         ("/properties/model", model.clone()),
         ("/properties/small_model", model.clone()),
@@ -63,7 +87,7 @@ fn bound(schema: &mut Value) {
         ("/definitions/AgentConfig/properties/temperature", json!({"minimum": 0, "maximum": 2})),
         ("/definitions/AgentConfig/properties/top_p", json!({"minimum": 0, "maximum": 1})),
         ("/definitions/AgentConfig/properties/steps", json!({"minimum": 1})),
-        ("/definitions/AgentConfig/properties/color", json!({"pattern": COLOR})),
+        ("/definitions/AgentConfig/properties/color", json!({"pattern": color})),
         ("/definitions/CommandConfig/properties/model", model),
         ("/definitions/SkillsConfig/properties/urls", url),
         (
@@ -84,9 +108,6 @@ fn bound(schema: &mut Value) {
         }
     }
 }
-
-/// `#RGB`, `#RRGGBB`, or a name of OpenCode's.
-const COLOR: &str = "^(#([0-9a-fA-F]{3}){1,2}|primary|secondary|accent|success|warning|error|info)$";
 
 /// Adds what `lower` rewrites: deprecated forms, and those of newer versions.
 fn add_older_spellings(schema: &mut Value) {

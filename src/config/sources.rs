@@ -5,10 +5,10 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 
 use super::{
-    Warning,
     layer::{Layer, pointer},
     merge::plugin_name,
     secrets,
+    warning::Warning,
 };
 use crate::base::text::{head, is_hidden, visible_json, visible_line};
 

@@ -21,7 +21,7 @@ use super::{
     session::{PromptPart, SessionCx},
     shown::ShownInstructions,
     state::NotedFiles,
-    turn::{TurnCx, tell_once, text_part},
+    turn::{TurnCx, text_part},
 };
 use crate::{
     config::{Warning, rules::rule},
@@ -296,7 +296,7 @@ impl Host for UserGave<'_> {
     }
 
     fn warn(&self, warnings: Vec<Warning>) {
-        tell_once(self.session, warnings);
+        self.session.tell(&warnings);
     }
 
     fn edited(&self, _path: &Path) {}

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Engine, EngineError, EngineErrorKind, Loaded, Workspace, remote_config,
+    Engine, EngineError, EngineErrorKind, Inner, Loaded, Workspace, remote_config,
     workspace::{Moment, Reading},
 };
 use crate::{
@@ -29,17 +29,18 @@ impl Engine {
     }
 
     pub(super) async fn read(&self, directory: &Path) -> Result<Reading, EngineError> {
-        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
-        let directory = directory.to_owned();
+        let (directory, engine) = (directory.to_owned(), self.clone());
         let read = tokio::task::spawn_blocking(move || {
+            let Inner { environment, paths, hooks, .. } = engine.0.as_ref();
             if !directory.is_dir() {
                 let reason = format!("the directory {} does not exist", directory.display());
                 return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
             }
             let read_at = Moment::now();
-            let loaded = Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref());
+            let before = before.as_deref();
+            let loaded = Loaded::read(environment, paths, hooks, &directory, use_stored_keys, before);
             let stamp = Stamp::settled(&loaded.sources(), read_at.wall);
             Ok(Reading { loaded, read_at, stamp, use_stored_keys })
         });
@@ -120,11 +121,8 @@ impl Engine {
         }
     }
 
-    /// What of a directory's instructions would not reach a model; its pages are asked for only when they are wanted.
-    pub async fn instruction_problems(&self, loaded: &Arc<Loaded>, with_pages: bool) -> Vec<Warning> {
-        if with_pages {
-            return self.read_instructions(loaded).await.warnings;
-        }
+    /// What of a directory's instruction files would not reach a model; pages are not asked for.
+    pub(super) async fn instruction_file_problems(&self, loaded: &Arc<Loaded>) -> Vec<Warning> {
         let loaded = loaded.clone();
         let read = tokio::task::spawn_blocking(move || library::instruction_problems(&loaded.config));
         read.await.unwrap_or_default()

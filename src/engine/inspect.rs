@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -13,7 +13,7 @@ use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permissi
 
 use super::{
     Engine, EngineError, NewSession, project, prompt, questions, session::SessionCx, state::SessionState,
-    subtask, toolbox::Toolbox, turn::TurnCx,
+    subtask, told::Told, toolbox::Toolbox, turn::TurnCx,
 };
 use crate::{
     base::ids,
@@ -81,14 +81,15 @@ pub async fn inspect(
     }
     // The session is stored nowhere, and nothing is ever put into its inbox.
     let (inbox, _) = mpsc::channel(1);
+    let id = ids::session();
     let session = SessionCx {
         engine: engine.clone(),
-        id: ids::session(),
+        told: Told::new(id.clone()),
+        id,
         workspace: workspace.clone(),
         mcp: None,
         limits: Default::default(),
         tickets: Arc::default(),
-        told: Mutex::default(),
         own_inbox: inbox.downgrade(),
     };
     let variant = loaded.variant_for(&agent, &model, None);

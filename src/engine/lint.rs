@@ -4,9 +4,9 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use windlass_protocol::opencode::config::AgentMode;
 
-use super::{Engine, EngineError, EngineErrorKind, Loaded};
+use super::{Engine, EngineError, EngineErrorKind, Inner, Loaded};
 use crate::{
-    config::{Config, Warning, decode::parse_model, layers, sources::Leaf},
+    config::{Config, Warning, model::parse_model, layers, sources::Leaf},
     library::{self, Agent},
     provider::catalog::Catalog,
     tool::bash,
@@ -22,17 +22,26 @@ pub struct Report {
     pub leaves: Vec<Leaf>,
 }
 
+/// Whether pages among the instructions are looked at too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    AreAsked,
+    AreLeft,
+}
+
 impl Engine {
-    /// Looks at everything that configures a directory, also at the pages behind URLs when they are wanted; slower than
-    /// reading it for a session.
-    pub async fn examine(&self, directory: &Path, with_pages: bool) -> Result<Report, EngineError> {
+    /// Looks at everything that configures a directory; slower than reading it for a session.
+    pub async fn examine(&self, directory: &Path, pages: Pages) -> Result<Report, EngineError> {
         let loaded = Arc::new(self.inspect_files(directory).await?);
-        let instructions = self.instruction_problems(&loaded, with_pages).await;
-        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
-        let directory = directory.to_owned();
+        let instructions = match pages {
+            Pages::AreAsked => self.read_instructions(&loaded).await.warnings,
+            Pages::AreLeft => self.instruction_file_problems(&loaded).await,
+        };
+        let (directory, engine) = (directory.to_owned(), self.clone());
         let examined = tokio::task::spawn_blocking(move || {
-            let (config, leaves) = layers::explain(&environment, &paths, &directory);
-            let unread = layers::unread(&environment, &paths, &directory);
+            let Inner { environment, paths, hooks, .. } = engine.0.as_ref();
+            let (config, leaves) = layers::explain(environment, paths, &directory, hooks);
+            let unread = layers::unread(environment, paths, &directory);
             let missing = missing_instructions(&loaded.config, &leaves);
             let Loaded { config: read, warnings, notes, .. } = loaded.as_ref();
             Report {

@@ -1,7 +1,7 @@
 //! The task that owns a session: it takes prompts from its inbox and runs their turns one after another.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     panic::AssertUnwindSafe,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -22,10 +22,11 @@ use super::{
     Engine, EngineError, EngineErrorKind,
     limits::Limits,
     state::{Journal, SessionState},
+    told::Told,
     turn,
     workspace::Workspace,
 };
-use crate::mcp;
+use crate::{config::Warning, mcp};
 
 /// How long a session without work keeps its history in memory.
 const IDLE: Duration = Duration::from_secs(120);
@@ -215,9 +216,16 @@ pub struct SessionCx {
     pub limits: Limits,
     pub tickets: Arc<Tickets>,
     /// Warnings that the user has seen.
-    pub told: Mutex<HashSet<String>>,
+    pub told: Told,
     /// For what the session itself starts, such as its title.
     pub own_inbox: mpsc::WeakSender<Command>,
+}
+
+impl SessionCx {
+    /// Tells the user what of the instructions does not reach a model.
+    pub fn tell(&self, warnings: &[Warning]) {
+        self.told.tell(self.engine.bus(), warnings);
+    }
 }
 
 /// What reaches the session, in order.

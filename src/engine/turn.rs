@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
-    event::{EventPayload, ToastVariant},
     id::MessageId,
     message::{CreatedTime, Message, MessageError, ModelRef, Tokens, UserMessage},
     part::{PartKind, PartTime, TextPart},
@@ -25,8 +24,7 @@ use super::{
     workspace::Loaded,
 };
 use crate::{
-    base::{clock, ids, lock::lock},
-    config::Warning,
+    base::{clock, ids},
     library::{Agent, InstructionBlock, Instructions, commands::Body},
     mcp::Held,
     provider::{Finish, Model},
@@ -173,7 +171,7 @@ async fn drive(
             }
         },
     }
-    tell(session, state, warnings);
+    session.tell(&warnings);
     start_title(&cx, state, title);
 
     let mut spent = Tokens::default();
@@ -223,27 +221,6 @@ fn choose(loaded: &Loaded, state: &SessionState, input: &PromptInput) -> Result<
         None => loaded.model_for(agent, None),
     };
     Ok((agent.clone(), model.clone()))
-}
-
-/// Says what is missing of the instructions, each thing once. A subagent's are its parent's.
-pub fn tell(session: &SessionCx, state: &SessionState, warnings: Vec<Warning>) {
-    if state.info.parent_id.is_none() {
-        tell_once(session, warnings);
-    }
-}
-
-/// Says each of these once in a session.
-pub fn tell_once(session: &SessionCx, warnings: Vec<Warning>) {
-    let mut told = lock(&session.told);
-    for text in warnings.iter().map(ToString::to_string).filter(|text| told.insert(text.clone())) {
-        tracing::warn!(session = %session.id, "{text}");
-        session.engine.bus().publish(EventPayload::Toast {
-            session_id: session.id.clone(),
-            title: "Part of the instructions does not reach the model.".to_owned(),
-            message: text,
-            variant: ToastVariant::Warning,
-        });
-    }
 }
 
 /// Stores what the user said as a message.

@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
 use super::{Agent, skills::Skill};
 use crate::config::{
     Config, Warning,
-    decode::parse_model,
+    model::parse_model,
     rules::{deciding, defaults, impose, read_rules, rule, rules_from_tools, strictest, wildcard},
 };
 

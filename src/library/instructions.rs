@@ -90,7 +90,10 @@ pub(super) fn missing(config: &Config) -> Vec<String> {
         // Of what was not searched to its end the instructions themselves warn.
         named.files.is_empty() && !named.is_cut
     });
-    missing.map(|instruction| instruction.pattern.clone()).collect()
+    // Two files may name the same.
+    let mut seen = HashSet::new();
+    let patterns = missing.map(|instruction| instruction.pattern.clone());
+    patterns.filter(|pattern| seen.insert(pattern.clone())).collect()
 }
 
 impl Instructions {

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::config::{
     check::check,
-    decode::merged,
-    layer::{Findings, Kind, Layer},
+    Findings,
+    layer::{Kind, Layer},
     lower::lower,
     sources::{leaves, render},
 };
 
-use super::{merge, yield_rules};
+use super::{merge, merged, yield_rules};
 
 /// A rule, layers from the weakest on, what they come to, and each value with the layers that say it, strongest first.
 struct Row {

@@ -11,7 +11,8 @@ use super::{keys, schema};
 use crate::config::{
     Environment,
     check::check as check_layer,
-    layer::{self, Findings, Kind, Layer},
+    Findings,
+    layer::{self, Kind, Layer},
     lower::lower,
 };
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Command, Inbox, PromptInput, SessionCx, StopReason, Tickets, TurnOutcome};
 use crate::{
     config::{Environment, paths::Paths},
-    engine::{Engine, EngineError, EngineErrorKind, NewSession, state::SessionState},
+    engine::{Engine, EngineError, EngineErrorKind, NewSession, state::SessionState, told::Told},
     storage::StoredSession,
 };
 
@@ -145,7 +145,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
         mcp: None,
         limits: Default::default(),
         tickets: Arc::default(),
-        told: Mutex::default(),
+        told: Told::new(opened.info.id.clone()),
         own_inbox: sender.downgrade(),
     };
     let stored =

@@ -9,7 +9,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{Agent, agents, default_agent};
-use crate::config::{Config, Environment, load, paths::Paths, rules::deciding};
+use crate::config::{Config, Environment, fixture::load, paths::Paths, rules::deciding};
 
 /// What a configuration text resolves to, away from any real file.
 fn config(text: &Value) -> Config {

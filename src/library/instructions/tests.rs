@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use super::read;
 use crate::{
-    config::{Config, Environment, load, paths::Paths},
+    config::{Config, Environment, fixture::load, paths::Paths},
     library::{Instructions, Pages},
 };
 
