@@ -41,7 +41,7 @@ fn broken() -> Arc<Scratch> {
 
 const TOLD: &[&str] = &[
     "work/opencode.json:4:12: is not valid JSON",
-    "work/opencode.jsonc: cannot be read: it is not text in UTF-8",
+    "work/opencode.jsonc:1:6: cannot be read: it is not text in UTF-8",
     ".opencode/opencode.json:12:5: agent.``: is left out: its name is empty",
     ".opencode/opencode.json:8:5: agent.../up: is left out: a part of its name is `..`",
     ".opencode/opencode.json:17:5: command.a/../b: is left out: a part of its name is `..`",

@@ -120,7 +120,7 @@ async fn files_replaced_by_rename_deleted_and_made_again_are_followed() {
     let file = scratch.work.join("opencode.json");
     scratch.write("opencode.json", with_model("other"));
     let agent = builder(&scratch).spawn().await.initialized().await;
-    agent.new_session().await;
+    let session = agent.new_session().await;
     for _ in 0..2 {
         replace(&file, &with_model("mock"));
         assert_eq!(options(&agent, "model").await.1, "mock/mock");
@@ -267,7 +267,7 @@ async fn what_is_mended_is_told_with_what_is_left() {
     let scratch = Scratch::new();
     scratch.write("opencode.json", json!({"share": "loud", "shell": 5}).to_string());
     let agent = watching(builder(&scratch)).await;
-    let session = agent.new_session().await;
+    agent.new_session().await;
     for _ in 0..2 {
         assert_eq!(agent.wait_update("notice").await["severity"], "warning");
     }
