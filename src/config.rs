@@ -21,6 +21,7 @@ pub mod fixture;
 pub mod frontmatter;
 mod hook;
 pub mod jsonc;
+pub mod known_keys;
 pub mod layer;
 pub mod layers;
 pub mod lower;

@@ -17,6 +17,7 @@ use windlass_protocol::opencode::{
 use super::{
     Config, Hook, Instruction, Managed, ToolOutputLimits, Warning,
     check::{check, plain},
+    known_keys::AGENT_KEYS,
     layer::{Kind, Layer},
     lower::lower,
     merge::{merge, merged},
@@ -24,7 +25,6 @@ use super::{
     paths::Paths,
     reader::Sources,
     rules::{read_rules, rules_from_tools},
-    schema::AGENT_KEYS,
     secrets,
 };
 

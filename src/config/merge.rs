@@ -109,14 +109,15 @@ pub fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// A value with nothing in its objects that says nothing.
+/// A value without the `null`s of its objects, also of those in lists.
 pub fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
             let said = object.iter().filter(|(_, value)| !value.is_null());
             Value::Object(said.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => value.clone(),
+        Value::Array(list) => Value::Array(list.iter().map(without_nulls).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 

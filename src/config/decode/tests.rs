@@ -266,7 +266,7 @@ fn an_address_or_a_program_that_cannot_work_is_told() {
 "p": {"options": {"baseURL": "nonsense"}},
 "q": {"options": {"baseURL": "${HOST}/v1"}},
 "r": {"options": {"baseURL": "https://${HOST}/v1"}}},
-"windlass": {"exa_url": "zz"}}"#,
+"windlass": {"exa_url": "zz", "parallel_url": "https://p"}}"#,
     );
     assert_eq!(
         warnings(&config),
