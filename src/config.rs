@@ -20,6 +20,7 @@ mod environment;
 pub mod fixture;
 pub mod frontmatter;
 mod hook;
+mod in_force;
 pub mod jsonc;
 pub mod known_keys;
 pub mod layer;
@@ -60,7 +61,7 @@ pub struct Config {
     pub default_agent: Option<String>,
     /// The rules of the merged `tools` and `permission`.
     pub permission: Vec<Rule>,
-    /// The administrator's rules, which are in `permission` as well: nobody's rules are looser.
+    /// The administrator's rules, which `permission` begins with: nobody's rules are looser.
     pub managed: Managed,
     pub agents: BTreeMap<String, AgentConfig>,
     /// Rules of agents that came over the network, which stand below the user's.
@@ -131,6 +132,11 @@ impl Default for ToolOutputLimits {
 }
 
 impl Config {
+    /// The general rules without the administrator's.
+    pub fn own_permission(&self) -> &[Rule] {
+        self.permission.get(self.managed.general.len()..).unwrap_or_default()
+    }
+
     /// The directory that `OPENCODE_CONFIG_DIR` names, from the session's directory.
     pub fn named_directory(&self) -> Option<PathBuf> {
         self.environment.get("OPENCODE_CONFIG_DIR").map(|named| self.directory.join(named))

@@ -17,6 +17,7 @@ use windlass_protocol::opencode::{
 use super::{
     Config, Hook, Instruction, Managed, ToolOutputLimits, Warning,
     check::{check, plain},
+    in_force,
     known_keys::AGENT_KEYS,
     layer::{Kind, Layer},
     lower::lower,
@@ -24,7 +25,7 @@ use super::{
     model::parse_model,
     paths::Paths,
     reader::Sources,
-    rules::{read_rules, rules_from_tools},
+    rules::{read_rules, rules_of},
     secrets,
 };
 
@@ -54,9 +55,11 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
             }
         }
     }
-    let raw = merged(&layers);
+    let mut raw = merged(&layers);
     let home = &environment.home;
     let managed = managed(&layers, home);
+    in_force::show(&mut raw, &layers, &managed, home);
+    let raw = raw;
     // Beneath everybody's rules, for what it allows; what it restricts is imposed on all of them, see `rules::impose`.
     let permission = [managed.general.clone(), rules_of(&own(&raw, &layers), home)].concat();
     let string =
@@ -111,15 +114,6 @@ fn settings(raw: &Map<String, Value>) -> Settings {
         let usable = raw.iter().filter(is_usable).map(|(key, value)| (key.clone(), value.clone()));
         Settings::deserialize(Value::Object(usable.collect())).unwrap_or_default()
     })
-}
-
-/// The rules of the deprecated `tools`, and those of `permission` over them.
-fn rules_of(owner: &Map<String, Value>, home: &Path) -> Vec<Rule> {
-    let tools = owner.get("tools").and_then(Value::as_object).into_iter().flatten();
-    let tools = tools.filter_map(|(tool, is_enabled)| Some((tool.as_str(), is_enabled.as_bool()?)));
-    let mut rules = rules_from_tools(tools);
-    rules.extend(owner.get("permission").into_iter().flat_map(|permission| read_rules(permission, home).0));
-    rules
 }
 
 /// What the administrator's own sources say together.

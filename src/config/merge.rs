@@ -2,15 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::layer::{Kind, Layer};
+use super::layer::Layer;
 
 /// Everything the layers say, as one object.
 pub fn merged<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Map<String, Value> {
     let mut raw = Map::new();
     for layer in layers {
-        if layer.kind == Kind::Managed {
-            yield_rules(&mut raw, &layer.value);
-        }
         merge(&mut raw, &layer.value);
     }
     raw
@@ -39,35 +36,6 @@ pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
                 }
             }
             _ => merge_key(lower, key, value),
-        }
-    }
-}
-
-/// Takes out of `lower` the rules that `managed` sets, so that merging puts them behind all others: nothing that
-/// somebody else says decides over them.
-fn yield_rules(lower: &mut Map<String, Value>, managed: &Map<String, Value>) {
-    if let (Some(lower), Some(managed)) = (lower.get_mut("permission"), managed.get("permission")) {
-        yield_to(lower, managed);
-    }
-    let agents = managed.get("agent").and_then(Value::as_object).into_iter().flatten();
-    for (name, agent) in agents {
-        let lower = lower.get_mut("agent").and_then(|agents| agents.get_mut(name)?.get_mut("permission"));
-        if let (Some(lower), Some(managed)) = (lower, agent.get("permission")) {
-            yield_to(lower, managed);
-        }
-    }
-}
-
-fn yield_to(lower: &mut Value, managed: &Value) {
-    let (Value::Object(lower), Value::Object(managed)) = (lower, managed) else { return };
-    for (permission, actions) in managed {
-        match (lower.get_mut(permission), actions) {
-            (Some(Value::Object(patterns)), Value::Object(managed)) => {
-                patterns.retain(|pattern, _| !managed.contains_key(pattern));
-            }
-            _ => {
-                lower.shift_remove(permission);
-            }
         }
     }
 }
