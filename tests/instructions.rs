@@ -287,7 +287,8 @@ async fn what_a_subagents_read_meets_is_told_in_the_session_it_works_for_once() 
     let told = format!("{}: is left out of the instructions: it is not a text", scratch.path("q/AGENTS.md"));
     let read = || Reply::call("call_2", "read", json!({"filePath": scratch.path("q/a.txt")}));
     for prompt in ["first", "second"] {
-        let task = json!({"description": "look", "prompt": format!("CHILD {prompt}"), "subagent_type": "general"});
+        let task =
+            json!({"description": "look", "prompt": format!("CHILD {prompt}"), "subagent_type": "general"});
         agent.llm.reply(Reply::call("call_1", "task", task));
         agent.llm.reply(read());
         agent.llm.reply(Reply::text("read it"));

@@ -409,7 +409,9 @@ impl Checker<'_> {
                 if tried.iter().any(Result::is_ok) { Ok(()) } else { tried.into_iter().collect() }
             };
             let place = [path, &[key.as_str()]].concat();
-            if let (Some(kind), Some(only)) = (&kind, only.filter(|only| kind.as_ref().is_some_and(|it| it != only))) {
+            if let (Some(kind), Some(only)) =
+                (&kind, only.filter(|only| kind.as_ref().is_some_and(|it| it != only)))
+            {
                 self.warn(&place, format!("is of a {only} server and is ignored for one that is {kind}"));
                 return false;
             }

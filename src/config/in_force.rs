@@ -67,9 +67,8 @@ fn as_config(rules: &[Rule], written: &HashMap<String, String>) -> Value {
         for rule in rules.iter().filter(|rule| covers(&rule.permission, name)) {
             said.retain(|(pattern, _)| !covers(&rule.pattern, pattern));
             let before = said.iter().rev().find(|(pattern, _)| meets(pattern, &rule.pattern));
-            let is_said = |(pattern, action): &(&str, Action)| {
-                *action == rule.action && covers(pattern, &rule.pattern)
-            };
+            let is_said =
+                |(pattern, action): &(&str, Action)| *action == rule.action && covers(pattern, &rule.pattern);
             if !before.is_some_and(is_said) {
                 said.push((&rule.pattern, rule.action));
             }

@@ -71,7 +71,8 @@ impl Keys {
             None | Some(Value::Bool(false)) => {}
             Some(value) => self.others.get_or_insert_default().add(value),
         }
-        let of_list = |it: &Value| it == "array" || it.as_array().is_some_and(|it| it.iter().any(|it| it == "array"));
+        let of_list =
+            |it: &Value| it == "array" || it.as_array().is_some_and(|it| it.iter().any(|it| it == "array"));
         self.is_list |= schema.get("type").is_some_and(of_list);
         if let Some(items) = schema.get("items") {
             // Elements are told apart by their number, which is any other key.

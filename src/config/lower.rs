@@ -2,11 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{
-    layer::Layer,
-    merge::merge,
-    warning::Findings,
-};
+use super::{layer::Layer, merge::merge, warning::Findings};
 
 /// Keys that are OpenCode's terminal interface's own.
 const TERMINAL_KEYS: [&str; 3] = ["theme", "keybinds", "tui"];
@@ -63,7 +59,9 @@ impl Lowering<'_> {
 
     /// Lays what stands under one key below what stands under another.
     fn rename(&mut self, from: &str, to: &str) {
-        let Some(value) = self.layer.value.shift_remove(from).filter(|value| !value.is_null()) else { return };
+        let Some(value) = self.layer.value.shift_remove(from).filter(|value| !value.is_null()) else {
+            return;
+        };
         self.note(&[from], &format!("is read as `{to}`"));
         self.layer.move_places(&[from], &[to]);
         self.put_below(to, value);

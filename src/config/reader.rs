@@ -15,8 +15,7 @@ use super::{
     markdown::{self, Broken},
     market,
     paths::Paths,
-    remote,
-    text_file,
+    remote, text_file,
     worktree::upwards,
 };
 

@@ -103,9 +103,10 @@ pub struct Request {
 pub fn entries(environment: &Environment, paths: &Paths) -> Vec<Entry> {
     let texts = match environment.get("OPENCODE_AUTH_CONTENT") {
         Some(text) => vec![text.to_owned()],
-        None => {
-            [paths.opencode_auth(), paths.auth()].iter().filter_map(|file| text_file::read(file).ok()).collect()
-        }
+        None => [paths.opencode_auth(), paths.auth()]
+            .iter()
+            .filter_map(|file| text_file::read(file).ok())
+            .collect(),
     };
     let mut found = Map::new();
     for text in texts {

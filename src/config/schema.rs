@@ -20,7 +20,8 @@ const OPEN: [&str; 8] = [
 ];
 
 /// An address with a host, as `remote::url_problem` has it.
-const URL: &str = r"https?://(\[[^\]/?#\s\x00-\x1f\x7f-\x9f]+|[^\[:/?#\s\x00-\x1f\x7f-\x9f])[^\s\x00-\x1f\x7f-\x9f]*";
+const URL: &str =
+    r"https?://(\[[^\]/?#\s\x00-\x1f\x7f-\x9f]+|[^\[:/?#\s\x00-\x1f\x7f-\x9f])[^\s\x00-\x1f\x7f-\x9f]*";
 
 /// What is filled in while a file is read, so that nothing can be said of its text.
 const FILLED_IN: &str = r"\{(env|file):[^}]*\}";

@@ -186,9 +186,8 @@ fn put_deciding_first(said_by: &mut Vec<Saying>, rule: &Rule, path: &[String], l
         _ => &[&[]],
     };
     let find = |reach: Reach| {
-        let in_scope = |scope: &&[&str]| {
-            layers.iter().rev().find_map(|layer| saying_alike(layer, scope, rule, reach))
-        };
+        let in_scope =
+            |scope: &&[&str]| layers.iter().rev().find_map(|layer| saying_alike(layer, scope, rule, reach));
         scopes.iter().find_map(in_scope)
     };
     // What no pattern can name is made as strict as a rule that is about something else as well.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     base::{lock::lock, watch::Stamp},
-    config::{Warning, remote},
+    config::remote,
     library::{self, Instructions},
 };
 
@@ -121,10 +121,10 @@ impl Engine {
         }
     }
 
-    /// What of a directory's instruction files would not reach a model; pages are not asked for.
-    pub(super) async fn instruction_file_problems(&self, loaded: &Arc<Loaded>) -> Vec<Warning> {
+    /// A directory's instruction files; pages are not asked for.
+    pub(super) async fn read_instruction_files(&self, loaded: &Arc<Loaded>) -> Instructions {
         let loaded = loaded.clone();
-        let read = tokio::task::spawn_blocking(move || library::instruction_problems(&loaded.config));
+        let read = tokio::task::spawn_blocking(move || library::instruction_files(&loaded.config));
         read.await.unwrap_or_default()
     }
 }

@@ -1,10 +1,6 @@
 //! What an agent comes to: the request that a turn of its would send, put together as for a turn and not sent.
 
-use std::{
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -69,10 +65,11 @@ pub async fn inspect(
     };
     // Titles and summaries are asked for with the agent's prompt and nothing else.
     let is_internal = agent.is_internal();
-    let Instructions { blocks, warnings } = match is_internal {
+    let read = match is_internal {
         true => Instructions::default(),
         false => engine.read_instructions(&loaded).await,
     };
+    let warnings = read.told();
 
     let new = NewSession { directory: directory.to_owned(), ..NewSession::default() };
     let mut info = super::new_info(new, &loaded.config.worktree, project::GLOBAL.to_owned());
@@ -99,7 +96,7 @@ pub async fn inspect(
         agent,
         model,
         variant,
-        instructions: blocks,
+        instructions: read.blocks,
         limits: Default::default(),
         mcp: workspace.mcp().hold(),
         cancel: CancellationToken::new(),

@@ -6,7 +6,7 @@ use windlass_protocol::opencode::config::AgentMode;
 
 use super::{Engine, EngineError, EngineErrorKind, Inner, Loaded};
 use crate::{
-    config::{Config, Warning, model::parse_model, layers, sources::Leaf},
+    config::{Config, Warning, layers, model::parse_model, sources::Leaf},
     library::{self, Agent},
     provider::catalog::Catalog,
     tool::bash,
@@ -34,8 +34,8 @@ impl Engine {
     pub async fn examine(&self, directory: &Path, pages: Pages) -> Result<Report, EngineError> {
         let loaded = Arc::new(self.inspect_files(directory).await?);
         let instructions = match pages {
-            Pages::AreAsked => self.read_instructions(&loaded).await.warnings,
-            Pages::AreLeft => self.instruction_file_problems(&loaded).await,
+            Pages::AreAsked => self.read_instructions(&loaded).await,
+            Pages::AreLeft => self.read_instruction_files(&loaded).await,
         };
         let (directory, engine) = (directory.to_owned(), self.clone());
         let examined = tokio::task::spawn_blocking(move || {
@@ -45,8 +45,8 @@ impl Engine {
             let missing = missing_instructions(&loaded.config, &leaves);
             let Loaded { config: read, warnings, notes, .. } = loaded.as_ref();
             Report {
-                warnings: [warnings.as_slice(), &unread.warnings, &instructions].concat(),
-                notes: [read.notes.as_slice(), notes, &unread.notes, &missing].concat(),
+                warnings: [warnings.as_slice(), &unread.warnings, &instructions.warnings].concat(),
+                notes: [read.notes.as_slice(), notes, &unread.notes, &missing, &instructions.cuts].concat(),
                 config,
                 leaves,
             }

@@ -5,9 +5,11 @@ use std::{
     fs,
     io::{self, Read},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use globset::{GlobBuilder, GlobMatcher};
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::{InstructionBlock, Instructions, Pages};
 use crate::{
@@ -27,6 +29,9 @@ const MAX_FILES: usize = 100;
 /// Why a directory or a pipe is no instruction file.
 const NOT_A_FILE: &str = "it is not a regular file";
 
+/// Bytes that tell whether a file is a text.
+const BEGINNING: u64 = 8 * 1024;
+
 /// Directory entries one pattern may look at.
 const MAX_ENTRIES: usize = 20_000;
 
@@ -39,11 +44,14 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
         match is_url(&instruction.pattern) {
             true => sources.push(Source::Page(instruction.pattern.clone())),
             false => {
-                let named = named(config, instruction);
+                let mut named = named(config, instruction);
                 if named.is_cut {
                     let message =
                         format!("is looked for among the nearest {MAX_ENTRIES} files and directories only");
-                    acc.warn(&instruction.pattern, message);
+                    acc.cut(&instruction.pattern, message);
+                }
+                if names_everything(&instruction.pattern) {
+                    acc.leave_no_texts(&instruction.pattern, &mut named.files);
                 }
                 sources.extend(named.files.into_iter().map(Source::File));
             }
@@ -51,10 +59,16 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
     }
     let mut left = MAX_TOTAL_BYTES;
     let mut seen = HashSet::new();
+    let mut beyond: Vec<String> = Vec::new();
     for source in sources.into_iter().filter(|source| seen.insert(source.clone())) {
-        let (name, text) = match &source {
-            Source::File(file) => (file.display().to_string(), text_of(file)),
-            Source::Page(url) => (url.clone(), page(pages.get(url))),
+        if acc.blocks.len() == MAX_FILES || left == 0 {
+            beyond.push(source.name());
+            continue;
+        }
+        let name = source.name();
+        let text = match &source {
+            Source::File(file) => text_of(file),
+            Source::Page(url) => page(pages.get(url)),
         };
         let Text { kept, n_bytes } = match text {
             Ok(Some(text)) => text,
@@ -64,20 +78,23 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
                 continue;
             }
         };
-        if acc.blocks.len() == MAX_FILES || left == 0 {
-            let reason = match left {
-                0 => format!("those before it fill the {} KiB there are", MAX_TOTAL_BYTES / 1024),
-                _ => format!("there are more than {MAX_FILES}"),
-            };
-            acc.leave_out(&name, &reason);
-            continue;
-        }
         let kept = text::head(&kept, left);
         left -= kept.len();
         if kept.len() < n_bytes {
-            acc.warn(&name, format!("is cut: {} of {n_bytes} bytes are among the instructions", kept.len()));
+            acc.cut(&name, format!("is cut: {} of {n_bytes} bytes are among the instructions", kept.len()));
         }
         acc.blocks.push(labelled(name, kept, n_bytes));
+    }
+    if let Some((first, others)) = beyond.split_first() {
+        let reason = match left {
+            0 => format!("those before it fill the {} KiB there are", MAX_TOTAL_BYTES / 1024),
+            _ => format!("there are more than {MAX_FILES}"),
+        };
+        let more = match others.len() {
+            0 => String::new(),
+            n => format!(", and {n} behind it"),
+        };
+        acc.cut(first, format!("is left out of the instructions{more}: {reason}"));
     }
     acc
 }
@@ -115,12 +132,43 @@ impl Instructions {
         }
     }
 
-    fn warn(&mut self, source: &str, message: String) {
-        let warning = Warning { source: source.to_owned(), line: None, column: None, message };
-        // `instructions` may name a file once more.
-        if !self.warnings.contains(&warning) {
-            self.warnings.push(warning);
+    /// Leaves out what a pattern for everything finds and is no text: nobody meant pictures.
+    fn leave_no_texts(&mut self, pattern: &str, files: &mut Vec<PathBuf>) {
+        let n_all = files.len();
+        let mut first = None;
+        files.retain(|file| {
+            let is_text = !is_binary(file);
+            if !is_text && first.is_none() {
+                first = Some(file.clone());
+            }
+            is_text
+        });
+        if let Some(first) = first {
+            let n_left_out = n_all - files.len();
+            self.cut(
+                pattern,
+                format!(
+                    "names files that are no texts ({n_left_out}, such as {}); they are left out",
+                    first.display()
+                ),
+            );
         }
+    }
+
+    fn warn(&mut self, source: &str, message: String) {
+        add_once(&mut self.warnings, source, message);
+    }
+
+    fn cut(&mut self, source: &str, message: String) {
+        add_once(&mut self.cuts, source, message);
+    }
+}
+
+/// `instructions` may name a file once more.
+fn add_once(list: &mut Vec<Warning>, source: &str, message: String) {
+    let warning = Warning { source: source.to_owned(), line: None, column: None, message };
+    if !list.contains(&warning) {
+        list.push(warning);
     }
 }
 
@@ -128,6 +176,15 @@ impl Instructions {
 enum Source {
     File(PathBuf),
     Page(String),
+}
+
+impl Source {
+    fn name(&self) -> String {
+        match self {
+            Source::File(file) => file.display().to_string(),
+            Source::Page(url) => url.clone(),
+        }
+    }
 }
 
 /// The beginning of a text and the length of all of it.
@@ -323,8 +380,11 @@ impl Named {
 /// What matches so many levels below a directory: the nearest first, as only so many entries are looked at.
 fn below(directory: &Path, matcher: &GlobMatcher, max_depth: usize, n_left: &mut usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut pending = VecDeque::from([(directory.to_owned(), 1)]);
-    while let Some((place, depth)) = pending.pop_front() {
+    // Only where everything below is looked through: whoever writes a directory's name means it.
+    let ignored = (max_depth == usize::MAX).then(|| Ignored::above(directory)).unwrap_or_default();
+    let mut pending = VecDeque::from([(directory.to_owned(), 1, ignored)]);
+    while let Some((place, depth, ignored)) = pending.pop_front() {
+        let ignored = if max_depth == usize::MAX { ignored.with(&place) } else { ignored };
         let Ok(entries) = fs::read_dir(&place) else { continue };
         for entry in entries.flatten() {
             if *n_left == 0 {
@@ -339,17 +399,81 @@ fn below(directory: &Path, matcher: &GlobMatcher, max_depth: usize, n_left: &mut
                 found.push(path.clone());
             }
             // Links are not followed: they may lead back.
-            if depth < max_depth && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                pending.push_back((path, depth + 1));
+            let is_directory = || entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if depth < max_depth && is_directory() && !ignored.has(&path) {
+                pending.push_back((path, depth + 1, ignored.clone()));
             }
         }
     }
     found
 }
 
+/// Which directories the project has git and search tools pass over; the innermost rules last.
+#[derive(Clone, Default)]
+struct Ignored {
+    rules: Vec<Arc<Gitignore>>,
+    /// Whether a repository is around.
+    is_in_git: bool,
+}
+
+impl Ignored {
+    /// What the directories above say, up to the repository's root.
+    fn above(directory: &Path) -> Self {
+        let Some(root) = directory.ancestors().find(|it| it.join(".git").exists()) else {
+            return Self::default();
+        };
+        let mut ignored = Self { rules: Vec::new(), is_in_git: true };
+        ignored.add(root, ".git/info/exclude");
+        let mut between: Vec<&Path> =
+            directory.ancestors().skip(1).take_while(|it| it.starts_with(root)).collect();
+        between.reverse();
+        between.into_iter().fold(ignored, |ignored, it| ignored.with(it))
+    }
+
+    /// These rules, and those in a directory over them.
+    fn with(mut self, directory: &Path) -> Self {
+        if self.is_in_git {
+            self.add(directory, ".gitignore");
+        }
+        self.add(directory, ".ignore");
+        self
+    }
+
+    fn add(&mut self, directory: &Path, name: &str) {
+        let file = directory.join(name);
+        if !file.is_file() {
+            return;
+        }
+        let mut builder = GitignoreBuilder::new(directory);
+        // A line that means nothing ignores nothing.
+        let _ = builder.add(file);
+        if let Ok(rules) = builder.build() {
+            self.rules.push(Arc::new(rules));
+        }
+    }
+
+    fn has(&self, directory: &Path) -> bool {
+        let said = self.rules.iter().rev().map(|rules| rules.matched(directory, true));
+        said.into_iter().find(|said| !said.is_none()).is_some_and(|said| said.is_ignore())
+    }
+}
+
 /// Whether these are no files of anybody's, but endless ones of the running system.
 fn is_of_kernel(path: &Path) -> bool {
     ["/proc", "/sys", "/dev"].iter().any(|directory| path == Path::new(directory))
+}
+
+/// Whether a pattern asks for files of whatever name.
+fn names_everything(pattern: &str) -> bool {
+    pattern.rsplit('/').next().is_some_and(|last| !last.is_empty() && last.bytes().all(|byte| byte == b'*'))
+}
+
+/// Whether a file holds something else than text, as its beginning tells.
+fn is_binary(file: &Path) -> bool {
+    let mut beginning = Vec::new();
+    let read = fs::metadata(file).is_ok_and(|metadata| metadata.is_file())
+        && fs::File::open(file).is_ok_and(|file| file.take(BEGINNING).read_to_end(&mut beginning).is_ok());
+    read && beginning.contains(&0)
 }
 
 fn is_glob(pattern: &str) -> bool {

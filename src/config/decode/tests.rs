@@ -150,7 +150,10 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     assert_eq!(patterns, ["a.md", "b.md"]);
     // What it says is checked like everything else, and `--sources` names it.
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(warnings, ["planner@1.0: agent.planner.steps: 0 is ignored; expected a whole number from 1 on"]);
+    assert_eq!(
+        warnings,
+        ["planner@1.0: agent.planner.steps: 0 is ignored; expected a whole number from 1 on"]
+    );
     let leaves = leaves(&config.raw, &layers);
     let model = leaves.iter().find(|leaf| leaf.path == ["model"]).unwrap();
     let said_by: Vec<&str> = model.said_by.iter().map(|saying| saying.source.as_str()).collect();
@@ -185,10 +188,7 @@ fn hooks_see_what_those_before_them_did_and_one_that_fails_changes_nothing() {
     assert_eq!((agent.prompt.as_deref(), agent.steps, &config.model), (Some("Two."), Some(2), &None));
     assert_eq!(rules(&config), ["bash * Deny"]);
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        warnings,
-        ["broken: could not change the configuration, so nothing of it holds: no answer"]
-    );
+    assert_eq!(warnings, ["broken: could not change the configuration, so nothing of it holds: no answer"]);
     let raw = crate::config::merge::merged(&layers);
     let leaves = leaves(&raw, &layers);
     let prompt = leaves.iter().find(|leaf| leaf.path == ["agent", "a", "prompt"]).unwrap();

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::config::{
-    check::check,
     Findings,
+    check::check,
     layer::{Kind, Layer},
     lower::lower,
     sources::{leaves, render},

@@ -9,9 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::schema;
 use crate::config::{
-    Environment,
+    Environment, Findings,
     check::check as check_layer,
-    Findings,
     layer::{self, Kind, Layer},
     lower::lower,
 };

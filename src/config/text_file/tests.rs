@@ -31,6 +31,9 @@ fn the_first_byte_that_is_no_text_is_named_by_line_and_column() {
     ] {
         fs::write(&file, bytes).unwrap();
         let error = read(&file).unwrap_err();
-        assert_eq!((error.position(), error.to_string().as_str()), (Some(position), "it is not text in UTF-8"));
+        assert_eq!(
+            (error.position(), error.to_string().as_str()),
+            (Some(position), "it is not text in UTF-8")
+        );
     }
 }

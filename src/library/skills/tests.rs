@@ -267,7 +267,8 @@ fn a_skill_that_is_no_text_far_behind_its_front_matter_is_not_listed_and_told() 
 #[test]
 fn a_skill_too_large_to_load_is_not_listed_and_told() {
     let project = project();
-    let text = |n_bytes: u64| format!("---\nname: x\ndescription: text\n---\n{}", "x".repeat(n_bytes as usize));
+    let text =
+        |n_bytes: u64| format!("---\nname: x\ndescription: text\n---\n{}", "x".repeat(n_bytes as usize));
     project.write(".opencode/skill/x/SKILL.md", text(text_file::MAX_BYTES));
     let (skills, warnings) = found(&project);
     assert_eq!(skills, []);
