@@ -118,7 +118,6 @@ async fn what_decodes_and_cannot_work_is_told() {
 #[tokio::test]
 async fn instructions_of_everything_are_cut_with_a_note_and_nothing_is_wrong() {
     let scratch = Scratch::new();
-    std::fs::create_dir(scratch.work.join(".git")).unwrap();
     scratch.write("opencode.json", json!({"instructions": ["**"]}).to_string());
     scratch.write(".gitignore", "/target/\n");
     for idx in 0..120 {
