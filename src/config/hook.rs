@@ -11,11 +11,14 @@ use super::{
 
 /// What a plugin does to the configuration: it gets everything that was read but the administrator's part, and may
 /// add and change; what it removes stays. When it fails, nothing of it holds, and the reason is a warning.
+type Change = dyn Fn(&mut Map<String, Value>) -> Result<(), String> + Send + Sync;
+
+/// A plugin's part in every configuration that is read.
 #[derive(Clone)]
 pub struct Hook {
     /// The plugin, as warnings and `--sources` name it.
     pub name: String,
-    pub change: Arc<dyn Fn(&mut Map<String, Value>) -> Result<(), String> + Send + Sync>,
+    pub change: Arc<Change>,
 }
 
 impl Hook {

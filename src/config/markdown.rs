@@ -32,6 +32,9 @@ const SUBDIRECTORIES: [&str; 12] = [
 /// Those of programs for OpenCode's own runtime.
 const SCRIPTS: [&str; 4] = ["plugin", "plugins", "tool", "tools"];
 
+/// What the warning about a [`Broken`] file ends with.
+pub const LEFT_OUT: &str = "the file is left out";
+
 /// What was found in a directory of configuration.
 #[derive(Debug, Default)]
 pub struct Read {
@@ -51,9 +54,6 @@ pub struct Broken {
     pub key: &'static str,
     pub name: String,
 }
-
-/// What the warning about a [`Broken`] file ends with.
-pub const LEFT_OUT: &str = "the file is left out";
 
 /// Reads the commands, agents and modes of a directory, in this order: later ones win.
 pub fn read(directory: &Path, findings: &mut Findings) -> Read {

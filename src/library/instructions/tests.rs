@@ -224,7 +224,7 @@ fn a_wildcard_may_stand_behind_the_root_of_all() {
 fn a_search_that_finds_no_end_says_so() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path().canonicalize().unwrap();
-    for idx in 0..=super::MAX_ENTRIES {
+    for idx in 0..=super::search::MAX_ENTRIES {
         fs::write(root.join(idx.to_string()), "").unwrap();
     }
     let variables = [("OPENCODE_CONFIG_CONTENT", r#"{"instructions": ["**/none.md"]}"#)];
