@@ -6,6 +6,7 @@ pub mod hash;
 pub mod home;
 pub mod ids;
 pub mod lock;
+pub mod memory;
 pub mod mime;
 pub mod process;
 pub mod queue;

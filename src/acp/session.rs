@@ -32,10 +32,7 @@ use super::{
     outbox::{Outbox, Outgoing, Replay, Responder},
     reload, to_proto,
 };
-use crate::{
-    config::Warning,
-    engine::{ClientServer, Loaded, NewSession, Opened, Workspace},
-};
+use crate::engine::{ClientServer, Loaded, NewSession, Opened, Workspace};
 
 /// Sessions of one page of `session/list`.
 const PAGE: usize = 50;
@@ -47,10 +44,10 @@ pub struct FrontSession {
     pub agent: Option<String>,
     /// The model the client chose, or the session had.
     pub model: Option<ModelRef>,
-    /// What was wrong in the configuration, until the user has been told.
-    pub untold: Vec<Warning>,
     /// What the client knows the modes, options, commands and warnings of.
     pub shown: Arc<Loaded>,
+    /// Which of `shown`'s warnings the user has not been told of, for a client without notices.
+    pub untold: Vec<usize>,
 }
 
 /// The sessions a client has opened.
@@ -187,7 +184,7 @@ fn front(opened: &Opened) -> FrontSession {
         workspace: opened.workspace.clone(),
         agent: opened.info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
         model: model.or_else(|| last.map(|(_, model)| model)),
-        untold: shown.warnings.clone(),
+        untold: (0..shown.warnings.len()).collect(),
         shown,
     }
 }

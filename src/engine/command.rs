@@ -1,6 +1,6 @@
 //! Slash commands: which one a prompt calls, and what it says to the model in the user's place (facts: OpenCode §6.9).
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use serde_json::json;
 use windlass_protocol::opencode::{
@@ -165,7 +165,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
     let Called { command, arguments, typed, others, is_subtask } = called;
     let text = match &command.body {
         Body::Template(text) => Some(text.clone()),
-        Body::Skill(_) => Some(skill_text(&command).await?),
+        Body::Skill(_) => Some(Arc::from(skill_text(&command).await?)),
         Body::Compact | Body::Own(_) => None,
     };
     let mut journal = Journal::default();

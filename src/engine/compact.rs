@@ -117,7 +117,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Resul
 
     let system = agent.prompt.clone().unwrap_or_default();
     let prompt = Prompt {
-        system: vec![Cow::Owned(system)],
+        system: vec![Cow::Borrowed(&system)],
         messages: vec![PromptMessage::User(vec![UserContent::Text(Cow::Owned(text))])],
         temperature: agent.temperature.filter(|_| model.takes_temperature),
         top_p: agent.top_p,

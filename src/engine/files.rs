@@ -10,7 +10,7 @@ use super::{
     workspace::{Moment, Reading},
 };
 use crate::{
-    base::{lock::lock, watch::Stamp},
+    base::{lock::lock, memory, watch::Stamp},
     config::remote,
     library::{self, Instructions},
 };
@@ -42,6 +42,7 @@ impl Engine {
             let before = before.as_deref();
             let loaded = Loaded::read(environment, paths, hooks, &directory, use_stored_keys, before);
             let stamp = Stamp::settled(&loaded.sources(), read_at.wall);
+            memory::give_back();
             Ok(Reading { loaded, read_at, stamp, use_stored_keys })
         });
         read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?

@@ -130,7 +130,7 @@ pub async fn inspect(
     Ok(AgentView {
         model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
         system: match is_internal {
-            true => cx.agent.prompt.iter().cloned().collect(),
+            true => cx.agent.prompt.as_deref().map(str::to_owned).into_iter().collect(),
             false => prompt.system.iter().map(ToString::to_string).collect(),
         },
         instructions: sizes.collect(),

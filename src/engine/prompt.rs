@@ -82,7 +82,7 @@ fn options(agent: &Agent, model: &Model, variant: Option<&str>) -> Map<String, V
 /// Two blocks, the one that never changes first, so that a provider's cache holds.
 fn system<'a>(inputs: &Inputs<'a>) -> Vec<Cow<'a, str>> {
     let persona = match &inputs.agent.prompt {
-        Some(prompt) => Cow::Borrowed(prompt.as_str()),
+        Some(prompt) => Cow::Borrowed(prompt.as_ref()),
         None => Cow::Borrowed(family(&inputs.model.api_id)),
     };
     let mut situation = environment(inputs);
