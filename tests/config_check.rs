@@ -129,9 +129,9 @@ async fn instructions_of_everything_are_cut_with_a_note_and_nothing_is_wrong() {
     assert_eq!(code, Some(0), "{lines:?}");
     let cut: Vec<&String> = lines.iter().filter(|line| line.contains("left out")).collect();
     assert_eq!(cut.len(), 2, "{lines:?}");
-    assert!(
-        cut[0].contains("**: names files that are no texts (1, such as logo.png); they are left out (note)")
-    );
+    let told = "opencode.json:1:18: instructions: ** names files that are no texts (1, such as logo.png); \
+                they are left out (note)";
+    assert_eq!(cut[0], told);
     assert!(cut[1].contains("there are more than 100 (note)"), "{}", cut[1]);
 }
 

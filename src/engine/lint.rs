@@ -43,10 +43,11 @@ impl Engine {
             let (config, leaves) = layers::explain(environment, paths, &directory, hooks);
             let unread = layers::unread(environment, paths, &directory);
             let missing = missing_instructions(&loaded.config, &leaves);
+            let cuts: Vec<Warning> = instructions.cuts.iter().map(|cut| placed(cut, &leaves)).collect();
             let Loaded { config: read, warnings, notes, .. } = loaded.as_ref();
             Report {
                 warnings: [warnings.as_slice(), &unread.warnings, &instructions.warnings].concat(),
-                notes: [read.notes.as_slice(), notes, &unread.notes, &missing, &instructions.cuts].concat(),
+                notes: [read.notes.as_slice(), notes, &unread.notes, &missing, &cuts].concat(),
                 config,
                 leaves,
             }
@@ -133,14 +134,22 @@ fn missing_shell(config: &Config) -> Option<Warning> {
 /// Entries of `instructions` that name no file: often meant so, because a file of the user's serves many projects.
 fn missing_instructions(config: &Config, leaves: &[Leaf]) -> Vec<Warning> {
     let missing = library::missing_instructions(config);
-    let note = |pattern: &String| {
-        let is_said = |leaf: &&Leaf| leaf.path == ["instructions"] && leaf.value == *pattern.as_str();
-        let saying = leaves.iter().find(is_said).and_then(|leaf| leaf.said_by.first())?;
-        let (line, column) = saying.position.unzip();
-        let message = format!("instructions: {pattern} names no file here");
-        Some(Warning { source: saying.source.clone(), line, column, message })
-    };
+    let note = |pattern: &String| at_entry(pattern, "names no file here", leaves);
     missing.iter().filter_map(note).collect()
+}
+
+/// A warning about an entry of `instructions`, where the strongest source says it.
+fn at_entry(pattern: &str, message: &str, leaves: &[Leaf]) -> Option<Warning> {
+    let is_said = |leaf: &&Leaf| leaf.path == ["instructions"] && leaf.value == pattern;
+    let saying = leaves.iter().find(is_said).and_then(|leaf| leaf.said_by.first())?;
+    let (line, column) = saying.position.unzip();
+    let message = format!("instructions: {pattern} {message}");
+    Some(Warning { source: saying.source.clone(), line, column, message })
+}
+
+/// A warning about a file or an entry; an entry's with its place.
+fn placed(warning: &Warning, leaves: &[Leaf]) -> Warning {
+    at_entry(&warning.source, &warning.message, leaves).unwrap_or_else(|| warning.clone())
 }
 
 fn at(source: String, message: String) -> Warning {

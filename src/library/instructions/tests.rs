@@ -221,6 +221,19 @@ fn a_wildcard_may_stand_behind_the_root_of_all() {
 }
 
 #[test]
+fn what_two_files_name_and_is_not_there_is_missing_once() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (home, project) = (temporary.path().join("home"), temporary.path().join("project"));
+    for file in [home.join(".config/opencode/opencode.json"), project.join("opencode.json")] {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, r#"{"instructions": ["none.md"]}"#).unwrap();
+    }
+    let config = config_in(&home, &project, &[]);
+    assert_eq!(config.instructions.len(), 2, "each is looked for from its own file");
+    assert_eq!(super::missing(&config), ["none.md"]);
+}
+
+#[test]
 fn a_search_that_finds_no_end_says_so() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path().canonicalize().unwrap();
