@@ -1,4 +1,4 @@
-//! Floor 0: small, general pieces that know nothing of sessions.
+//! Small, general pieces that know nothing of sessions.
 
 pub mod clock;
 pub mod diff;

@@ -17,9 +17,11 @@ use windlass_protocol::{
 };
 
 use super::{
+    call::Call,
     connection::Connection,
-    dispatch::{Call, engine_error, error, invalid_params, no_session, session_id},
-    elicitation, from_proto,
+    elicitation,
+    error::{engine_error, error, invalid_params, no_session, session_id},
+    from_proto,
     outbox::Cancel,
     permissions::AskedId,
     to_proto,

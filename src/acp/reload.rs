@@ -8,7 +8,7 @@ use windlass_protocol::{
     opencode::event::Event,
 };
 
-use super::{commands, connection::Connection, options, session::FrontSession, settings};
+use super::{commands, connection::Connection, front::FrontSession, options, settings};
 use crate::{bus::Subscriber, config::Warning};
 
 /// Listens for `config.updated`.

@@ -18,10 +18,10 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    session::{PromptPart, SessionCx},
+    context::{SessionCx, TurnCx},
+    request::PromptPart,
     shown::ShownInstructions,
-    state::NotedFiles,
-    turn::{TurnCx, text_part},
+    state::{NotedFiles, text_part},
 };
 use crate::{
     config::{Warning, rules::rule},

@@ -29,11 +29,11 @@ use super::{
     answer::Call,
     approvals::Approvals,
     asks::Asker,
+    context::TurnCx,
     shown::ShownInstructions,
     state::{Journal, NotedFiles, SessionState},
     subtask,
     toolbox::{Entry, Toolbox},
-    turn::TurnCx,
 };
 use crate::{
     base::{clock, ids, lock::lock},

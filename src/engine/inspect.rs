@@ -8,8 +8,13 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule};
 
 use super::{
-    Engine, EngineError, NewSession, project, prompt, questions, session::SessionCx, state::SessionState,
-    subtask, told::Told, toolbox::Toolbox, turn::TurnCx,
+    Engine, EngineError, NewSession,
+    context::{SessionCx, TurnCx},
+    project, prompt, questions,
+    state::SessionState,
+    subtask,
+    told::Told,
+    toolbox::Toolbox,
 };
 use crate::{
     base::ids,

@@ -11,8 +11,9 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    compact, revert,
+    revert,
     state::{SessionState, TOOL_ABORTED, TOOL_INTERRUPTED},
+    summary,
     workspace::Loaded,
 };
 use crate::{
@@ -147,7 +148,7 @@ fn history<'a>(inputs: &Inputs<'a>) -> Vec<PromptMessage<'a>> {
     let history = &inputs.state.history;
     let refused = refused_prompts(history);
     let mut messages = Vec::new();
-    for message in compact::visible(history) {
+    for message in summary::visible(history) {
         match &message.info {
             Message::User(user) if refused.contains(&user.id) => {}
             Message::User(_) => {

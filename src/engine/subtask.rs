@@ -19,7 +19,6 @@ use super::{
     limits::Limits,
     project,
     told::Told,
-    toolbox::TaskCall,
     workspace::{Loaded, Workspace},
 };
 use crate::{
@@ -52,6 +51,14 @@ pub struct Parent {
     pub told: Told,
     /// Cancelled with the turn that gave the task.
     pub cancel: CancellationToken,
+}
+
+/// What a command's task has that a model's has not.
+#[derive(Clone)]
+pub struct TaskCall {
+    pub agent: String,
+    pub model: Option<ModelRef>,
+    pub attachments: Vec<PromptPart>,
 }
 
 /// A subagent that is done.

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use windlass_protocol::opencode::part::PartKind;
 
-use super::{state::SessionState, turn::TurnCx};
+use super::{context::TurnCx, state::SessionState};
 use crate::{
     base::{clock, text},
     provider::{self, Model, Prompt, PromptMessage, ProviderError, UserContent, http},
