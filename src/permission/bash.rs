@@ -7,22 +7,23 @@ use tree_sitter::Node;
 mod arithmetic;
 mod arity;
 mod command;
-mod feed;
+mod effects;
 mod files;
 mod git;
+mod input;
+mod options;
 mod outputs;
 mod program;
 mod scan;
+mod scripts;
 mod sed;
 mod tree;
 mod values;
 mod variables;
 mod word;
 mod wrapper;
-mod written;
 
-pub use outputs::is_obeyed;
-pub use written::Destination;
+pub use outputs::{Destination, is_obeyed};
 
 use scan::{Found, HereDocument};
 use tree::{each_below, has_statement, last_named_child, parse, spans};
@@ -112,7 +113,7 @@ pub fn analyse(command: &str) -> Analysis {
     let whole = command.trim();
     let mut walk = Walk::default();
     walk.text(whole, &vec![String::new()]);
-    walk.acc.is_unknowable |= walk.values.evaluates_input() || walk.files.runs_what_it_writes();
+    walk.acc.is_unknowable |= walk.values.evaluates_input() || walk.scripts.runs_what_it_writes();
     let mut analysis = walk.acc;
     if analysis.is_unknowable {
         analysis.count_as_any(whole);
@@ -192,9 +193,9 @@ struct Walk {
     /// Aliases and functions that the line defines.
     defined: HashSet<String>,
     values: values::Values,
-    files: written::Files,
+    scripts: scripts::Scripts,
     /// What comes down the pipe to what is being read.
-    piped: Option<feed::Piped>,
+    piped: Option<input::Piped>,
     n_texts: usize,
     n_expansions: usize,
     /// Commands around the one that is being noted.
@@ -247,7 +248,7 @@ impl Walk {
     /// Collects what the text defines: it may be used before it is defined, in a loop.
     fn definitions(&mut self, source: &Source<'_>, root: Node<'_>) {
         each_below(root, |node| match node.kind() {
-            "variable_assignment" => self.held(source, node),
+            "variable_assignment" => self.value_of(source, node),
             "for_statement" => self.looped(source, node),
             "declaration_command" => self.declared(source, node),
             "function_definition" => {
@@ -392,7 +393,7 @@ impl Walk {
                     merge(&mut any, self.visit(source, child, at, depth + 1).any);
                     let written = source.text.get(node.start_byte()..child.end_byte()).unwrap_or_default();
                     let output = self.output_of(source, child);
-                    self.piped = Some(feed::Piped { output, written: written.to_owned() });
+                    self.piped = Some(input::Piped { output, written: written.to_owned() });
                 }
                 self.piped = outer;
                 Flow { success: any.clone(), any }
@@ -510,13 +511,13 @@ impl Walk {
             }
         }
         let outer = self.piped.clone();
-        let mut feeds = redirects.iter().filter_map(|redirect| self.fed_by(source, *redirect));
+        let mut feeds = redirects.iter().filter_map(|redirect| self.input_of(source, *redirect));
         if let Some(feed) = feeds.next_back().filter(|_| body.is_some_and(|body| body.kind() != "pipeline")) {
             let output = match feed {
-                feed::Feed::Known(text) => Some(text),
-                feed::Feed::File(_) | feed::Feed::Computed => None,
+                input::InputFrom::Text(text) => Some(text),
+                input::InputFrom::File(_) | input::InputFrom::Computed => None,
             };
-            self.piped = Some(feed::Piped { output, written: String::new() });
+            self.piped = Some(input::Piped { output, written: String::new() });
         }
         let flow = match body {
             Some(body) => self.visit(source, body, at, depth + 1),
@@ -544,9 +545,9 @@ impl Walk {
         if let Some(destination) = destinations.into_iter().next() {
             self.path(destination, at);
             if source.of(node).contains('>') {
-                let destination = Destination { text: destination.to_owned(), is_tree: false };
-                self.written(&destination, at);
-                self.writes(&destination, at);
+                let destination = Destination::file(destination);
+                self.output(&destination, at);
+                self.output_of_line(&destination, at);
             }
         }
     }
@@ -565,7 +566,7 @@ impl Walk {
     /// `name=value`, as written.
     fn assignment_of(&mut self, text: &str) {
         let Some((name, value)) = text.split_once('=') else { return };
-        self.values.hold(name.split(['+', '[']).next().unwrap_or_default(), command::held(value));
+        self.values.add(name.split(['+', '[']).next().unwrap_or_default(), command::value_of(value));
         self.assign(name, word::literal(value).as_deref());
     }
 

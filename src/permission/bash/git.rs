@@ -1,6 +1,6 @@
 //! What git runs besides itself: by settings, options and subcommands that name programs.
 
-use super::{program::valued, word::Word, wrapper::Inner};
+use super::{options, program, word::Word, wrapper::Inner};
 
 /// Options before the subcommand whose value is the next word.
 const VALUES: [&str; 8] =
@@ -86,23 +86,6 @@ const ELSEWHERE: [&str; 7] = [
     "core.attributesfile",
 ];
 
-/// By subcommand: short and long options whose value is shell text.
-const OPTIONS: &[(&str, &[&str], &[&str])] = &[
-    ("archive", &[], &["--exec"]),
-    ("clone", &["-u"], &["--upload-pack"]),
-    ("difftool", &["-x"], &["--extcmd"]),
-    ("fetch", &[], &["--upload-pack"]),
-    ("fetch-pack", &[], &["--upload-pack", "--exec"]),
-    ("grep", &["-O"], &["--open-files-in-pager"]),
-    ("ls-remote", &[], &["--upload-pack", "--exec"]),
-    ("mergetool", &["-x"], &["--extcmd"]),
-    ("pull", &[], &["--upload-pack"]),
-    ("push", &[], &["--receive-pack", "--exec"]),
-    ("rebase", &["-x"], &["--exec"]),
-    ("send-email", &[], &["--smtp-server", "--sendmail-cmd", "--to-cmd", "--cc-cmd", "--header-cmd"]),
-    ("send-pack", &[], &["--receive-pack", "--exec"]),
-];
-
 /// What runs besides git and its subcommand.
 #[derive(Debug, Default)]
 pub struct Besides {
@@ -157,9 +140,8 @@ pub fn besides(words: &[Word]) -> Besides {
     }
     let Some(name) = rest.first() else { return acc };
     acc.is_unknowable |= name.literal.is_none() || rest.iter().any(|word| word.text.contains("ext::"));
-    if let Some((_, short, long)) = OPTIONS.iter().find(|(known, ..)| *known == name.value()) {
-        acc.add(valued(rest, short, long));
-    }
+    let subcommand: Vec<Word> = words.first().into_iter().chain(rest).cloned().collect();
+    acc.add(program::options_run(&options::arguments("git", &subcommand)));
     match name.value() {
         "clone" => {
             for (idx, word) in rest.iter().enumerate() {

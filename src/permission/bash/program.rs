@@ -1,84 +1,14 @@
 //! Programs that run commands or code given in their arguments, in ways of their own.
 
-use super::{sed, word::Word, wrapper::Inner};
-
-/// Interpreters, and the options whose value is code. Code can do anything.
-const INTERPRETERS: &[(&str, &[&str])] = &[
-    ("python", &["-c"]),
-    ("pypy", &["-c"]),
-    ("perl", &["-e", "-E", "-ne", "-pe", "-ie", "-i"]),
-    ("ruby", &["-e", "-ne", "-pe"]),
-    ("node", &["-e", "--eval", "-p", "--print", "-pe"]),
-    ("bun", &["-e", "--eval", "-p", "--print", "eval"]),
-    ("deno", &["eval"]),
-    ("php", &["-r", "-B", "-R", "-E"]),
-    ("lua", &["-e"]),
-    ("luajit", &["-e"]),
-    ("Rscript", &["-e"]),
-    ("R", &["-e"]),
-    ("julia", &["-e", "--eval", "-E", "--print"]),
-    ("osascript", &["-e"]),
-    ("tclsh", &["-"]),
-    ("expect", &["-c"]),
-    ("groovy", &["-e"]),
-    ("scala", &["-e"]),
-    ("elixir", &["-e", "--eval"]),
-    ("erl", &["-eval"]),
-    ("ghc", &["-e"]),
-    ("guile", &["-c"]),
-    ("jshell", &["-"]),
-    ("ghci", &["-e"]),
-    ("nu", &["-c", "--commands"]),
-    ("elvish", &["-c"]),
-    ("xonsh", &["-c"]),
-    ("pwsh", &["-c", "-Command", "-EncodedCommand", "-e", "-ec"]),
-    ("powershell", &["-c", "-Command", "-EncodedCommand", "-e", "-ec"]),
-    ("dc", &["-e", "--expression"]),
-    ("ipython", &["-c"]),
-    ("irb", &["-e"]),
-    ("pry", &["-e"]),
-];
-
-/// Options of interpreters whose value is the next word, and which are followed by others.
-const INTERPRETER_VALUES: &[(&str, &[&str])] = &[
-    ("python", &["-W", "-X"]),
-    ("perl", &["-I"]),
-    ("ruby", &["-r", "-I", "-C"]),
-    ("node", &["-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"]),
-    ("bun", &["-r", "--preload"]),
-    ("php", &["-c", "-d", "-z"]),
-    ("lua", &["-l"]),
-];
+use super::{
+    options::{self, Argument, Arguments, Operands, What},
+    sed,
+    word::Word,
+    wrapper::{Inner, is_stdin},
+};
 
 /// Modules of Python that run code given in their arguments or on standard input.
 const PYTHON_RUNNERS: [&str; 5] = ["timeit", "pdb", "code", "profile", "cProfile"];
-
-/// Options whose value is shell text or a program: short ones, long ones.
-const VALUED: &[(&str, &[&str], &[&str])] = &[
-    ("ack", &[], &["--pager"]),
-    ("ag", &[], &["--pager"]),
-    ("bat", &[], &["--pager"]),
-    ("delta", &[], &["--pager"]),
-    ("dpkg", &[], &["--pre-invoke", "--post-invoke", "--status-logger"]),
-    ("emulate", &["-c"], &[]),
-    ("fzf", &[], &["--preview", "--bind", "--reload"]),
-    ("go", &[], &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool"]),
-    ("iptables", &[], &["--modprobe"]),
-    ("man", &["-P", "-H"], &["--pager", "--html"]),
-    ("nc", &["-e", "-c"], &[]),
-    ("ncat", &["-e", "-c"], &["--exec", "--sh-exec", "--lua-exec"]),
-    ("netcat", &["-e", "-c"], &[]),
-    ("nix", &["-c"], &["--command"]),
-    ("nix-shell", &[], &["--run", "--command"]),
-    ("nodemon", &["-x"], &["--exec"]),
-    ("rg", &[], &["--pre", "--hostname-bin"]),
-    ("rsync", &["-e"], &["--rsh", "--rsync-path"]),
-    ("sort", &[], &["--compress-program"]),
-    ("split", &[], &["--filter"]),
-    ("tcpdump", &["-z"], &[]),
-    ("wget", &[], &["--use-askpass"]),
-    ("zip", &["-TT"], &["--unzip-command"]),
-];
 
 /// `NAME SUBCOMMAND [command…]`.
 const RUNNERS: &[(&str, &str)] = &[
@@ -154,34 +84,14 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
     if RUNNERS.iter().any(|(known, runs)| name == *known && subcommand == *runs) {
         return Some(runner(words));
     }
-    if let Some((known, options)) = INTERPRETERS.iter().find(|(known, _)| is_version_of(name, known)) {
-        let values = INTERPRETER_VALUES.iter().find(|(it, _)| it == known);
-        return Some(interpreter(words, options, values.map_or(&[], |it| it.1)));
-    }
-    if let Some((_, short, long)) = VALUED.iter().find(|(known, ..)| name == *known) {
-        return Some(valued(words, short, long));
-    }
+    let arguments = options::arguments(name, words);
+    let operands = options::program_of(name, words).map(|(program, _)| program.operands);
     let found = match name {
         "awk" | "gawk" | "mawk" | "nawk" => awk(words),
         "sed" | "gsed" => match sed::script(words).map(|script| script.is_plain) {
             Some(true) => Inner::None,
             Some(false) | None => Inner::Unknowable,
         },
-        "tar" | "gtar" | "bsdtar" if words.get(1).is_some_and(|it| !it.text.starts_with('-')) => {
-            return inner(name, &unbundled(words));
-        }
-        "tar" | "gtar" | "bsdtar" => valued(
-            words,
-            &["-I", "-F"],
-            &[
-                "--to-command",
-                "--use-compress-program",
-                "--info-script",
-                "--new-volume-script",
-                "--rsh-command",
-                "--checkpoint-action",
-            ],
-        ),
         "ssh" | "autossh" => ssh(words),
         "socat" => {
             let runs = |it: &str| {
@@ -207,13 +117,6 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
         "cargo" => {
             let runs = |it: &str| it.starts_with("--config") || it == "watch";
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
-        "gcc" | "g++" | "cc" | "c++" | "clang" => {
-            if has(words, |it| it == "-wrapper") {
-                Inner::Unknowable
-            } else {
-                Inner::None
-            }
         }
         // What they run stands somewhere among their own options.
         "abduco" | "alacritty" | "bwrap" | "byobu" | "capsh" | "cgexec" | "cpulimit" | "daemonize"
@@ -285,7 +188,7 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
         }
         "make" | "gmake" => {
             let is_known = |word: Option<&Word>| {
-                word.is_none_or(|it| it.literal.as_deref().is_some_and(|it| !super::wrapper::is_stdin(it)))
+                word.is_none_or(|it| it.literal.as_deref().is_some_and(|it| !is_stdin(it)))
             };
             // Long options may be abbreviated.
             let is_file = |option: &str| {
@@ -303,7 +206,7 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
                     || it.starts_with("-E")
                     || it.starts_with("SHELL=")
                     || it == "-"
-                    || attached.is_some_and(|file| file == "-" || super::wrapper::is_stdin(file))
+                    || attached.is_some_and(|file| file == "-" || is_stdin(file))
                     || it.contains("$(shell")
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
@@ -313,9 +216,7 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             let module = words.iter().position(|word| matches!(word.value(), "-m" | "--module-name"));
             let module = module.and_then(|at| words.get(at + 1)).map(Word::value);
             match module {
-                None | Some("" | "shell" | "command" | "raw" | "script" | "expect") => {
-                    valued(words, &["-a"], &["--args"])
-                }
+                None | Some("" | "shell" | "command" | "raw" | "script" | "expect") => ansible(words),
                 Some(_other) => Inner::None,
             }
         }
@@ -361,10 +262,6 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
         }
         // They read commands, or take them up again.
         "at" | "batch" | "crontab" | "ed" | "fc" | "compgen" => Inner::Unknowable,
-        "npm" | "pnpm" | "yarn" => {
-            let runs = |it: &str| it == "-c" || it == "--call" || it.starts_with("--call=");
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
         // Subscripts in their arguments are evaluated, substitutions in them too.
         "let" | "declare" | "typeset" | "local" | "readonly" | "test" | "[" | "unset" | "wait" | "read"
         | "getopts" => {
@@ -382,23 +279,57 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
                 false => Inner::None,
             }
         }
-        _other => return None,
+        "nix" => match words.iter().position(|word| matches!(word.value(), "-c" | "--command" | "--run")) {
+            Some(at) if at + 1 < words.len() => Inner::Words(vec![(at + 1, words.len())]),
+            Some(_) => Inner::Stdin,
+            None => Inner::None,
+        },
+        _other if operands == Some(Operands::Script) => match options_run(&arguments) {
+            Inner::None => interpreter(words, &arguments),
+            found => found,
+        },
+        _other => options_run(&arguments),
     };
-    Some(found)
+    Some(if found == Inner::None { options_run(&arguments) } else { found })
+}
+
+/// What the values of options run.
+pub fn options_run(arguments: &Arguments) -> Inner {
+    if arguments.that_are(&[What::Unknowable]).next().is_some() {
+        return Inner::Unknowable;
+    }
+    // Other checkpoint actions (`dot`, `echo=…`) run nothing.
+    let runs = |it: &&Argument| {
+        it.what == What::Shell && (it.option != Some("--checkpoint-action") || it.text.contains("exec="))
+    };
+    let text_of = |it: &Argument| {
+        let text = Word::new(&it.text).literal?;
+        Some(text.strip_prefix("exec=").map(str::to_owned).unwrap_or(text))
+    };
+    let texts: Option<Vec<String>> = arguments.all.iter().filter(runs).map(text_of).collect();
+    match texts {
+        Some(texts) if texts.is_empty() => Inner::None,
+        Some(texts) => Inner::Texts(texts),
+        None => Inner::Unknowable,
+    }
 }
 
 /// `tar cfI FILE PROGRAM …` with its letters as options of their own.
-fn unbundled(words: &[Word]) -> Vec<Word> {
+pub fn unbundled(name: &str, words: &[Word]) -> Option<Vec<Word>> {
+    let letters = words.get(1).map(Word::value).filter(|it| !it.is_empty() && !it.starts_with('-'))?;
+    if !matches!(name, "tar" | "gtar" | "bsdtar") {
+        return None;
+    }
     let mut behind = words[2..].iter();
     let mut acc = vec![words[0].clone()];
-    for letter in words[1].literal.as_deref().unwrap_or_default().chars() {
+    for letter in letters.chars() {
         acc.push(Word::quoted(&format!("-{letter}")));
         if "bCfFgHIKLNTVX".contains(letter) {
             acc.extend(behind.next().cloned());
         }
     }
     acc.extend(behind.cloned());
-    acc
+    Some(acc)
 }
 
 /// Whether a line for `sqlite3` runs something: commands begin with a point and may be abbreviated.
@@ -415,9 +346,10 @@ fn runs_in_sqlite(line: &str) -> bool {
         || (is_short("once") && command.contains(['-']))
 }
 
-/// `python3.12` is a `python`.
-fn is_version_of(name: &str, known: &str) -> bool {
-    name.strip_prefix(known).is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
+/// `python3.12` is a `python`, `gcc-12` a `gcc`.
+pub fn is_version_of(name: &str, known: &str) -> bool {
+    let version = name.strip_prefix(known).map(|it| it.strip_prefix('-').unwrap_or(it));
+    version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
 /// Whether some argument is like this; one that begins with an expansion may be.
@@ -428,49 +360,41 @@ fn has(words: &[Word], is_like: impl Fn(&str) -> bool) -> bool {
     })
 }
 
-fn interpreter(words: &[Word], options: &[&str], values: &[&str]) -> Inner {
-    let mut idx = 1;
-    while let Some(word) = words.get(idx) {
-        idx += 1;
-        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
-        // `-c`, `-Bc`, `--eval=…`.
-        let is_code = options.iter().any(|option| {
-            let is_cluster = option.len() == 2
-                && literal.starts_with('-')
-                && !literal.starts_with("--")
-                && option
-                    .chars()
-                    .nth(1)
-                    .is_some_and(|letter| letter.is_alphabetic() && literal.contains(letter));
-            literal == *option || literal.starts_with(&format!("{option}=")) || is_cluster
-        });
-        if literal == "-v" && words.len() == 2 {
-            return Inner::None;
-        }
-        // A module that stands in the line itself.
-        let next = words.get(idx).map(Word::value).unwrap_or_default();
-        let is_module =
-            literal.contains("=data:") || (values.contains(&literal) && next.starts_with("data:"));
-        if is_code || is_module || literal == "-" {
-            return Inner::Unknowable;
-        }
-        if literal == "-m" && words.get(idx).is_some_and(|module| PYTHON_RUNNERS.contains(&module.value())) {
-            return Inner::Unknowable;
-        }
-        idx += usize::from(values.contains(&literal));
-        if literal == "-m" || literal == "--version" || literal == "-V" || literal == "--help" {
-            return Inner::None;
-        }
-        if !literal.starts_with('-') {
-            return if super::wrapper::is_stdin(literal) {
-                Inner::Unknowable
-            } else {
-                Inner::Script(idx - 1)
-            };
-        }
+/// What an interpreter runs: a file, code in its arguments or from standard input.
+fn interpreter(words: &[Word], arguments: &Arguments) -> Inner {
+    let tells = |it: &Word| matches!(it.value(), "--version" | "-V" | "--help" | "-version");
+    if words.get(1).is_some_and(|it| tells(it) || (words.len() == 2 && matches!(it.value(), "-v" | "-h"))) {
+        return Inner::None;
     }
-    // Code from standard input.
-    Inner::Unknowable
+    // Code, or a module that stands in the line itself.
+    let is_code = |it: &Argument| it.what == What::Unknowable || it.text.contains("data:");
+    if arguments.all.iter().any(is_code) {
+        return Inner::Unknowable;
+    }
+    let script = arguments.all.iter().find(|it| it.what == What::Code && it.option.is_none());
+    let script_at = script.and_then(|script| words.iter().position(|word| word.text == script.text));
+    let before = &words[1..script_at.unwrap_or(words.len())];
+    if let Some(module) = arguments.that_are(&[What::Module]).next() {
+        let is_runner = PYTHON_RUNNERS.contains(&module) || module.contains(['$', '`']);
+        return if is_runner { Inner::Unknowable } else { Inner::None };
+    }
+    if let Some(file) = arguments.that_are(&[What::CodeFirst]).next() {
+        let is_known = Word::new(file).literal.is_some_and(|it| it != "-" && !is_stdin(&it));
+        return if is_known { Inner::None } else { Inner::Unknowable };
+    }
+    if before.iter().any(|word| word.literal.is_none()) || before.iter().any(|word| word.text == "-") {
+        return Inner::Unknowable;
+    }
+    match script_at {
+        Some(at)
+            if words[at].literal.is_none() || is_stdin(words[at].value()) || words[at].value() == "-" =>
+        {
+            Inner::Unknowable
+        }
+        Some(at) => Inner::Script(at),
+        // Code from standard input.
+        None => Inner::Unknowable,
+    }
 }
 
 fn screen(words: &[Word]) -> Inner {
@@ -501,58 +425,17 @@ fn runner(words: &[Word]) -> Inner {
     }
 }
 
-/// Shell text in the values of these options. Long ones may be abbreviated.
-pub fn valued(words: &[Word], short: &[&str], long: &[&str]) -> Inner {
-    let mut texts = Vec::new();
-    let mut idx = 1;
-    while let Some(word) = words.get(idx) {
-        idx += 1;
-        let written = word.text.trim_start_matches(['"', '\'']);
-        let name = written.split('=').next().unwrap_or_default();
-        let is_long = |option: &&&str| {
-            name == **option || (option.starts_with("--") && name.len() > 4 && option.starts_with(name))
-        };
-        let is_short = |option: &&&str| written.starts_with(**option) && !written.starts_with("--");
-        // An option in a cluster (`-xzI prog`) takes the next word as well.
-        let in_cluster = |option: &&&str| {
-            option.len() == 2
-                && written.len() > 2
-                && !written.starts_with("--")
-                && written.starts_with('-')
-                && written.ends_with(&option[1..])
-        };
-        let value = if long.iter().any(|option| is_long(&option)) {
-            match word.literal.as_deref().and_then(|literal| literal.split_once('=')) {
-                Some((_, value)) => Some(value.to_owned()),
-                None if written.contains('=') => None,
-                None => {
-                    idx += 1;
-                    words.get(idx - 1).and_then(|next| next.literal.clone())
-                }
-            }
-        } else if let Some(option) = short.iter().find(is_short) {
-            match written.len() > option.len() {
-                true => word.literal.as_deref().and_then(|it| it.get(option.len()..)).map(str::to_owned),
-                false => {
-                    idx += 1;
-                    words.get(idx - 1).and_then(|next| next.literal.clone())
-                }
-            }
-        } else if short.iter().any(|option| in_cluster(&option)) {
-            idx += 1;
-            words.get(idx - 1).and_then(|next| next.literal.clone())
-        } else {
-            continue;
-        };
-        let Some(value) = value else { return Inner::Unknowable };
-        match value.strip_prefix("exec=") {
-            Some(text) => texts.push(text.to_owned()),
-            // Other checkpoint actions (`dot`, `echo=…`) run nothing.
-            None if written.starts_with("--checkpoint-action") => {}
-            None => texts.push(value),
+/// What `ansible -a` runs on other hosts.
+fn ansible(words: &[Word]) -> Inner {
+    let at = words.iter().position(|word| matches!(word.value(), "-a" | "--args"));
+    match at.and_then(|at| words.get(at + 1)).map(|word| word.literal.clone()) {
+        Some(Some(text)) => Inner::Texts(vec![text]),
+        Some(None) => Inner::Unknowable,
+        None if words.iter().any(|it| it.text.starts_with("-a") || it.text.starts_with("--a")) => {
+            Inner::Unknowable
         }
+        None => Inner::None,
     }
-    if texts.is_empty() { Inner::None } else { Inner::Texts(texts) }
 }
 
 /// What runs on the other host, and what its options run on this one.
@@ -603,7 +486,7 @@ fn awk(words: &[Word]) -> Inner {
             // A script file is known by its name.
             "-f" | "--file" => match words.get(idx + 1).map(Word::value) {
                 Some("" | "-") | None => return Inner::Unknowable,
-                Some(script) if super::wrapper::is_stdin(script) => return Inner::Unknowable,
+                Some(script) if is_stdin(script) => return Inner::Unknowable,
                 Some(_) => return Inner::None,
             },
             "-e" | "--source" | "-i" | "-l" | "--include" | "--load" | "-E" | "--exec" => {

@@ -12,27 +12,27 @@ const MAX_STEPS: usize = 4;
 /// Variables by name; positional parameters by their number, `@` for all of them.
 #[derive(Debug, Default)]
 pub struct Values {
-    held: BTreeMap<String, Vec<Held>>,
+    possible: BTreeMap<String, Vec<Value>>,
     /// Variables that arithmetic looks into.
     evaluated: BTreeSet<String>,
 }
 
 /// One of the things that a variable may hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum Value {
     /// What the shell makes of this text.
-    Written(String),
+    Text(String),
     /// A number, whatever it is.
     Number,
     /// What comes from outside of the line's text: input, names of files.
-    Input,
+    Outside,
 }
 
 impl Values {
-    pub fn hold(&mut self, name: &str, held: Held) {
-        let all = self.held.entry(name.to_owned()).or_default();
-        if !all.contains(&held) && all.len() < MAX_READINGS {
-            all.push(held);
+    pub fn add(&mut self, name: &str, value: Value) {
+        let all = self.possible.entry(name.to_owned()).or_default();
+        if !all.contains(&value) && all.len() < MAX_READINGS {
+            all.push(value);
         }
     }
 
@@ -102,9 +102,9 @@ impl Values {
 
     fn values_of(&self, found: &Reference<'_>) -> Vec<String> {
         let of = |name: &str| {
-            self.held.get(name).into_iter().flatten().filter_map(|held| match held {
-                Held::Written(value) => Some(value.clone()),
-                Held::Number | Held::Input => None,
+            self.possible.get(name).into_iter().flatten().filter_map(|value| match value {
+                Value::Text(value) => Some(value.clone()),
+                Value::Number | Value::Outside => None,
             })
         };
         let mut values: Vec<String> = of(found.name).collect();
@@ -135,12 +135,12 @@ impl Values {
             if name == "_" {
                 return true;
             }
-            for held in self.held.get(&name).map(Vec::as_slice).unwrap_or_default() {
-                match held {
-                    Held::Number => {}
-                    Held::Input => return true,
-                    Held::Written(text) if is_open(text) => return true,
-                    Held::Written(text) => ahead.extend(names_in(text).filter(|name| !seen.contains(name))),
+            for value in self.possible.get(&name).map(Vec::as_slice).unwrap_or_default() {
+                match value {
+                    Value::Number => {}
+                    Value::Outside => return true,
+                    Value::Text(text) if is_open(text) => return true,
+                    Value::Text(text) => ahead.extend(names_in(text).filter(|name| !seen.contains(name))),
                 }
             }
             seen.insert(name);
@@ -236,13 +236,9 @@ fn pieces(value: &str, is_quoted: bool) -> Vec<String> {
             false => vec![value.to_owned()],
         };
     };
-    let quote = |text: &str| match text.chars().all(|c| c.is_alphanumeric() || "/._-~+=:,@%*?".contains(c)) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    };
     match literal.contains(char::is_whitespace) && !is_quoted {
-        true => literal.split_whitespace().map(quote).collect(),
-        false => vec![quote(&literal)],
+        true => literal.split_whitespace().map(word::quote).collect(),
+        false => vec![word::quote(&literal)],
     }
 }
 

@@ -4,7 +4,7 @@ use tree_sitter::Node;
 
 use super::{
     Source, Walk,
-    command::held,
+    command::value_of,
     tree::spans,
     word::{self, Word},
 };
@@ -159,7 +159,7 @@ impl Walk {
             if written.contains('=') || value.is_some() {
                 self.assign(&name, value.as_deref());
                 let text = written.split_once('=').map(|it| it.1).unwrap_or_default();
-                self.values.hold(&name, held(text));
+                self.values.add(&name, value_of(text));
             }
         }
     }
