@@ -11,6 +11,7 @@ mod effects;
 mod files;
 mod git;
 mod input;
+mod marks;
 mod options;
 mod outputs;
 mod program;
@@ -39,9 +40,9 @@ const MAX_EXPANSIONS: usize = 256;
 const MAX_DIRECTORIES: usize = 8;
 
 /// Programs that run shell text.
-const SHELLS: [&str; 15] = [
+const SHELLS: [&str; 21] = [
     "bash", "sh", "zsh", "dash", "ksh", "ash", "mksh", "fish", "rbash", "csh", "tcsh", "yash", "oksh",
-    "posh", "osh",
+    "posh", "osh", "sash", "rc", "es", "hush", "lksh", "scsh",
 ];
 
 /// What a command line does, as far as its text tells.
@@ -568,13 +569,14 @@ impl Walk {
         let Some((name, value)) = text.split_once('=') else { return };
         self.values.add(name.split(['+', '[']).next().unwrap_or_default(), command::value_of(value));
         self.assign(name, word::literal(value).as_deref());
+        self.searches(name, value);
     }
 
     fn assign(&mut self, name: &str, value: Option<&str>) {
         let name = name.split(['+', '[']).next().unwrap_or_default();
         if variables::is_steering(name) || variables::is_loading(name, value) {
             self.acc.is_unknowable = true;
-        } else if variables::COMMANDS.contains(&name) {
+        } else if variables::is_command(name) {
             match value {
                 Some("") => {}
                 Some(text) => self.text(text, &vec![String::new()]),

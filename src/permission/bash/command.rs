@@ -193,7 +193,7 @@ impl Walk {
                         words.get(idx + 1).map_or(at.clone(), |directory| self.entered(&directory.text, &at));
                 }
                 for (from, to) in ranges {
-                    let is_git = words[from - 1].value() != "run";
+                    let is_git = from == git::subcommand_at(words);
                     let mut inner = if is_git { vec![Word::new("git")] } else { Vec::new() };
                     inner.extend_from_slice(&words[from..to]);
                     let skipped = usize::from(is_git);
@@ -286,20 +286,22 @@ impl Walk {
         let is_split = |word: &Word| {
             values::may_split(&word.text) || word.text.contains("$@") || word.text.contains("[@]}")
         };
-        if !RUNS_BY_OPTIONS.contains(&name)
-            || self.n_nested > wrapper::MAX_NESTED
-            || !words.iter().any(is_split)
-        {
+        let mut split = Vec::new();
+        let mut gives_options = false;
+        for word in words {
+            if word.literal.is_some() {
+                split.push(word.clone());
+                continue;
+            }
+            let known: Vec<Word> = self.values.known(&word.text).iter().map(|it| Word::new(it)).collect();
+            gives_options |= known.iter().any(|it| it.value().starts_with('-'));
+            split.extend(known);
+        }
+        let is_likely = RUNS_BY_OPTIONS.contains(&name) && words.iter().any(is_split);
+        if !(gives_options || is_likely) || self.n_nested > wrapper::MAX_NESTED {
             return;
         }
-        let mut split = Vec::new();
-        for word in words {
-            match word.literal.is_none() && is_split(word) {
-                true => split.extend(self.values.known(&word.text).iter().map(|it| Word::new(it))),
-                false => split.push(word.clone()),
-            }
-        }
-        self.acc.is_unknowable |= split.iter().any(|word| values::may_split(&word.text));
+        self.acc.is_unknowable |= is_likely && split.iter().any(is_split);
         if split != words && wrapper::inner(name, &split) != Inner::None {
             self.n_nested += 1;
             self.words(&split, None, at, input);

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Commands that take variables among their arguments.
-const TAKES_VARIABLES: [&str; 5] = ["env", "sudo", "doas", "cross-env", "make"];
+const TAKES_VARIABLES: [&str; 6] = ["env", "sudo", "doas", "cross-env", "make", "configure"];
 
 impl Walk {
     /// What a command does to files and variables.

@@ -94,7 +94,7 @@ pub struct Besides {
 }
 
 /// Where the subcommand begins; the number of words when there is none.
-fn subcommand_at(words: &[Word]) -> usize {
+pub fn subcommand_at(words: &[Word]) -> usize {
     let mut idx = 1;
     while let Some(word) = words.get(idx).filter(|word| word.text.starts_with('-')) {
         idx += 1 + usize::from(VALUES.contains(&word.value()));
@@ -112,6 +112,11 @@ pub fn inner(words: &[Word]) -> Inner {
         None | Some([]) => Inner::None,
         Some([name, run, ..]) if name.value() == "bisect" && run.value() == "run" => {
             Inner::Words(vec![(at + 2, words.len())])
+        }
+        // `git merge-index [-o] [-q] PROGRAM files…`.
+        Some([name, ..]) if name.value() == "merge-index" && at == 1 => {
+            let rest = words[at + 1..].iter().position(|word| !word.text.starts_with('-'));
+            rest.map_or(Inner::None, |first| Inner::Words(vec![(at + 1 + first, words.len())]))
         }
         // `git -C x push` is a `git push`; the caller puts the name in front again.
         Some(_) if at > 1 => Inner::Words(vec![(at, words.len())]),

@@ -1,6 +1,9 @@
 //! How a program's words are read: what the values of its options are, and what its operands are.
 
-use super::{program, word, word::Word};
+use super::{
+    program,
+    word::{self, Word},
+};
 
 mod table;
 
@@ -41,6 +44,8 @@ pub enum Operands {
     OutputAt(usize),
     /// All are written.
     Outputs,
+    /// All are code.
+    Scripts,
     /// Files, of which the last is written.
     OutputLast,
     /// A file, then texts.
@@ -115,7 +120,7 @@ pub fn program_of(name: &str, words: &[Word]) -> Option<(&'static Program, usize
     let is_named = |known: &str| match (known.split_once(' '), subcommand) {
         (Some((first, second)), Some(subcommand)) => first == name && second == subcommand,
         (Some(_), None) => false,
-        (None, _) => program::is_version_of(name, known),
+        (None, _) => is_version_of(name, known),
     };
     let is_whole = |row: &&Program| row.names.iter().any(|it| it.contains(' ') && is_named(it));
     let whole = table::PROGRAMS.iter().find(is_whole).map(|row| (row, 2));
@@ -184,6 +189,7 @@ impl Program {
                 Operands::FileFirst if nth == 0 => What::Path,
                 Operands::FileFirst => What::Text,
                 Operands::Outputs => What::Output,
+                Operands::Scripts => What::Code,
                 Operands::OutputLast if nth + 1 == n_operands => What::Output,
                 Operands::OutputLast => What::Path,
                 Operands::Script if nth == 0 && !has_script => What::Code,
@@ -208,8 +214,9 @@ impl Program {
         let is_long = |option: &str| option.trim_end_matches(['?', '+']).len() > 2;
         let is_exact =
             |(_, option): &(What, &str)| is_long(option) && option.trim_end_matches(['?', '+']) == name;
-        let is_short_form = |(_, option): &(What, &str)| {
-            is_long(option) && option.starts_with("--") && name.len() > 3 && option.starts_with(name)
+        let is_short_form = |(what, option): &(What, &str)| {
+            let n_least = if matches!(what, What::Text | What::Path) { 5 } else { 3 };
+            is_long(option) && option.starts_with("--") && name.len() >= n_least && option.starts_with(name)
         };
         let found = self.each_option().find(is_exact).or_else(|| self.each_option().find(is_short_form));
         if let Some((what, option)) = found {
@@ -235,6 +242,12 @@ struct Given {
     option: &'static str,
     /// Where its value begins in the word.
     attached: Option<usize>,
+}
+
+/// `python3.12` is a `python`, `gcc-12` a `gcc`.
+pub fn is_version_of(name: &str, known: &str) -> bool {
+    let version = name.strip_prefix(known).map(|it| it.strip_prefix('-').unwrap_or(it));
+    version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
 impl Word {

@@ -1,9 +1,10 @@
 //! Programs that run commands or code given in their arguments, in ways of their own.
 
 use super::{
+    marks,
     options::{self, Argument, Arguments, Operands, What},
     sed,
-    word::Word,
+    word::{Word, base_name},
     wrapper::{Inner, is_stdin},
 };
 
@@ -55,22 +56,37 @@ const RUNNERS: &[(&str, &str)] = &[
     ("volta", "run"),
     ("yarn", "dlx"),
     ("yarn", "exec"),
+    ("buildah", "unshare"),
+    ("composer", "exec"),
+    ("composer", "run-script"),
+    ("flatpak", "run"),
+    ("gprofng", "collect"),
+    ("lerna", "exec"),
+    ("podman", "unshare"),
+    ("spack", "build-env"),
+    ("toolbox", "run"),
+    ("uvx", "run"),
+    ("xdotool", "exec"),
 ];
 
 /// Programs that take commands from standard input, some of which run others.
-pub const OBEDIENT: [&str; 15] = [
-    "sqlite3", "psql", "mysql", "mariadb", "ftp", "lftp", "m4", "gdb", "lldb", "gnuplot", "ex", "vi", "vim",
-    "nvim", "view",
+#[rustfmt::skip]
+pub const OBEDIENT: [&str; 32] = [
+    "sqlite3", "duckdb", "psql", "usql", "pgcli", "mysql", "mariadb", "mycli", "ftp", "tnftp", "lftp", "sftp", "ncftp", "smbclient", "telnet", "m4",
+    "gdb", "lldb", "gnuplot", "ex", "vi", "vim", "nvim", "view", "rvim", "rview", "dc", "mail", "mailx", "gp", "tdbtool", "debugfs",
 ];
 
 /// Whether a program that takes commands runs something for this text.
 pub fn is_obeyed(name: &str, text: &str) -> bool {
     let lower = text.to_lowercase();
     let marks: &[&str] = match name {
-        "sqlite3" => &[".sh", ".sy", "edit(", "load_extension", ".load", "|", ".read"],
-        "psql" => &["\\!", "program", "\\o", "\\g", "\\w", "`"],
-        "mysql" | "mariadb" => &["\\!", "system", "source", "\\.", "pager", "edit"],
-        "ftp" | "lftp" => &["!", "shell"],
+        "sqlite3" | "duckdb" => &[".sh", ".sy", "edit(", "load_extension", ".load", "|", ".read"],
+        "psql" | "usql" | "pgcli" => &["\\!", "program", "\\o", "\\g", "\\w", "`"],
+        "mysql" | "mariadb" | "mycli" => &["\\!", "system", "source", "\\.", "pager", "edit"],
+        "dc" => &["!"],
+        "mail" | "mailx" => &["~"],
+        "ftp" | "tnftp" | "lftp" | "sftp" | "ncftp" | "smbclient" | "telnet" | "gp" | "tdbtool"
+        | "debugfs" => &["!", "shell"],
         "m4" => &["sys"],
         "gnuplot" => &["system", "!", "`", "<", "|"],
         _debugger => &[""],
@@ -84,6 +100,9 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
     if RUNNERS.iter().any(|(known, runs)| name == *known && subcommand == *runs) {
         return Some(runner(words));
     }
+    if marks::runs_unknown(name, words) {
+        return Some(Inner::Unknowable);
+    }
     let arguments = options::arguments(name, words);
     let operands = options::program_of(name, words).map(|(program, _)| program.operands);
     let found = match name {
@@ -93,47 +112,32 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             Some(false) | None => Inner::Unknowable,
         },
         "ssh" | "autossh" => ssh(words),
-        "socat" => {
-            let runs = |it: &str| {
-                let it = it.to_lowercase();
-                it.contains("exec:") || it.contains("system:")
-            };
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
         // Each operand is a command line.
-        "hyperfine" | "concurrently" | "pee" | "mispipe" => {
-            let operands = words[1..].iter().filter(|word| !word.text.starts_with('-'));
-            match operands.map(|word| word.literal.clone()).collect::<Option<Vec<String>>>() {
+        "hyperfine" | "concurrently" | "pee" | "mispipe" | "cross-env-shell" | "run-p" | "run-s" => {
+            let texts = words[1..].iter().map(|word| match word.literal.as_deref() {
+                Some(option) if option.starts_with('-') => {
+                    Some(option.split_once('=').map(|it| it.1.to_owned()))
+                }
+                literal => literal.map(|it| Some(it.to_owned())),
+            });
+            let texts: Option<Vec<Option<String>>> = texts.collect();
+            match texts.map(|texts| texts.into_iter().flatten().collect::<Vec<String>>()) {
                 Some(texts) if texts.is_empty() => Inner::None,
                 Some(texts) => Inner::Texts(texts),
                 None => Inner::Unknowable,
             }
         }
+        "npm" | "pnpm" if subcommand == "explore" => explored(words),
+        "cmake" => cmake(words).unwrap_or(Inner::None),
+        "rename" | "prename" | "file-rename" | "perl-rename" => renaming(words),
+        "service" if subcommand.contains('/') => Inner::Words(vec![(1, words.len())]),
         "direnv" | "rustup"
             if words.get(1).is_some_and(|it| matches!(it.value(), "exec" | "run")) && words.len() > 3 =>
         {
             Inner::Words(vec![(3, words.len())])
         }
-        "cargo" => {
-            let runs = |it: &str| it.starts_with("--config") || it == "watch";
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
-        // What they run stands somewhere among their own options.
-        "abduco" | "alacritty" | "bwrap" | "byobu" | "capsh" | "cgexec" | "cpulimit" | "daemonize"
-        | "dtach" | "gnome-terminal" | "kitty" | "konsole" | "launchctl" | "mosh" | "mpiexec" | "mpirun"
-        | "pssh" | "rr" | "srun" | "start-stop-daemon" | "systemd-nspawn" | "watchexec" | "xterm"
-        | "sched" | "zpty"
-            if words.len() > 1 =>
-        {
-            Inner::Unknowable
-        }
-        "print" if has(words, |it| it.starts_with('-') && it.contains('z')) => Inner::Unknowable,
-        "sftp" if has(words, |it| it.starts_with("-D")) => Inner::Unknowable,
-        "scp" | "sftp" => match has(words, |it| it.starts_with("-S") || it.starts_with("-o")) {
-            true => Inner::Unknowable,
-            false => Inner::None,
-        },
-        "vim" | "vi" | "nvim" | "view" | "ex" | "vimdiff" | "less" | "more" => {
+        "vim" | "vi" | "nvim" | "view" | "ex" | "vimdiff" | "gvim" | "gvimdiff" | "rvim" | "rview"
+        | "rgvim" | "evim" | "eview" | "less" | "more" => {
             let is_editor = !matches!(name, "less" | "more");
             let runs = |it: &str| {
                 let is_cluster = it.starts_with('-') && !it.starts_with("--");
@@ -144,26 +148,11 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
-        "emacs" => match has(words, |it| {
-            ["eval", "execute", "funcall", "load", "script"]
-                .iter()
-                .any(|option| it.trim_start_matches('-').starts_with(option))
-                || matches!(it, "-f" | "-l")
-        }) {
-            true => Inner::Unknowable,
-            false => Inner::None,
-        },
         "gdb" | "lldb" if words.iter().any(|word| matches!(word.value(), "--args" | "-args")) => {
             let at = words.iter().position(|word| matches!(word.value(), "--args" | "-args"));
             Inner::Words(at.map(|at| (at + 1, words.len())).into_iter().collect())
         }
-        "gdb" | "lldb" => {
-            let runs = |it: &str| {
-                it.starts_with("-ex") || it.starts_with("--ex") || it.starts_with("--eval") || it == "-o"
-            };
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
-        "sqlite3" => {
+        "sqlite3" | "duckdb" => {
             if has(words, |it| it.lines().any(runs_in_sqlite)) {
                 Inner::Unknowable
             } else {
@@ -181,35 +170,14 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
-        "psql" | "mysql" | "mariadb" | "ftp" => {
-            let runs =
-                |it: &str| [".shell", ".system", "\\!", "system "].iter().any(|command| it.contains(command));
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
-        "make" | "gmake" => {
-            let is_known = |word: Option<&Word>| {
-                word.is_none_or(|it| it.literal.as_deref().is_some_and(|it| !is_stdin(it)))
-            };
-            // Long options may be abbreviated.
-            let is_file = |option: &str| {
-                option.len() > 2 && ["--file", "--makefile"].iter().any(|it| it.starts_with(option))
-            };
-            let mut files =
-                words.iter().enumerate().filter(|(_, word)| word.value() == "-f" || is_file(word.value()));
-            if !files.all(|(idx, _)| is_known(words.get(idx + 1))) {
-                return Some(Inner::Unknowable);
+        // A file of rules that is computed, or read from standard input.
+        "make" => {
+            let is_known = |text: &str| Word::new(text).literal.is_some_and(|it| it != "-" && !is_stdin(&it));
+            let is_given = |it: &Word| it.text == "-";
+            match arguments.that_are(&[What::Code]).all(is_known) && !words.iter().any(is_given) {
+                true => Inner::None,
+                false => Inner::Unknowable,
             }
-            let runs = |it: &str| {
-                let (option, value) = it.split_once('=').unwrap_or((it, ""));
-                let attached = it.strip_prefix("-f").or(is_file(option).then_some(value));
-                it.starts_with("--ev")
-                    || it.starts_with("-E")
-                    || it.starts_with("SHELL=")
-                    || it == "-"
-                    || attached.is_some_and(|file| file == "-" || is_stdin(file))
-                    || it.contains("$(shell")
-            };
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
         "screen" => screen(words),
         "ansible" => {
@@ -234,34 +202,6 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
                 Some(_command) => Inner::Words(vec![(idx, words.len())]),
             }
         }
-        "tmux" => {
-            let runs = |it: &str| {
-                it.starts_with("new")
-                    || it.ends_with("-window")
-                    || it.ends_with("-pane")
-                    || matches!(
-                        it,
-                        "send-keys"
-                            | "send"
-                            | "run-shell"
-                            | "run"
-                            | "if-shell"
-                            | "if"
-                            | "-X"
-                            | "-c"
-                            | "pipep"
-                            | "popup"
-                            | "display-popup"
-                            | "neww"
-                            | "splitw"
-                            | "respawnp"
-                            | "respawnw"
-                    )
-            };
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
-        // They read commands, or take them up again.
-        "at" | "batch" | "crontab" | "ed" | "fc" | "compgen" => Inner::Unknowable,
         // Subscripts in their arguments are evaluated, substitutions in them too.
         "let" | "declare" | "typeset" | "local" | "readonly" | "test" | "[" | "unset" | "wait" | "read"
         | "getopts" => {
@@ -346,12 +286,6 @@ fn runs_in_sqlite(line: &str) -> bool {
         || (is_short("once") && command.contains(['-']))
 }
 
-/// `python3.12` is a `python`, `gcc-12` a `gcc`.
-pub fn is_version_of(name: &str, known: &str) -> bool {
-    let version = name.strip_prefix(known).map(|it| it.strip_prefix('-').unwrap_or(it));
-    version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
-}
-
 /// Whether some argument is like this; one that begins with an expansion may be.
 fn has(words: &[Word], is_like: impl Fn(&str) -> bool) -> bool {
     words[1..].iter().any(|word| match &word.literal {
@@ -362,7 +296,7 @@ fn has(words: &[Word], is_like: impl Fn(&str) -> bool) -> bool {
 
 /// What an interpreter runs: a file, code in its arguments or from standard input.
 fn interpreter(words: &[Word], arguments: &Arguments) -> Inner {
-    let tells = |it: &Word| matches!(it.value(), "--version" | "-V" | "--help" | "-version");
+    let tells = |it: &Word| matches!(it.value(), "--version" | "-V" | "--help" | "-version" | "--test");
     if words.get(1).is_some_and(|it| tells(it) || (words.len() == 2 && matches!(it.value(), "-v" | "-h"))) {
         return Inner::None;
     }
@@ -413,15 +347,75 @@ fn screen(words: &[Word]) -> Inner {
     Inner::None
 }
 
+/// Runners whose first operand says for whom or with what; the command stands behind `--`.
+const NAMING: [&str; 12] = [
+    "aws-vault",
+    "chamber",
+    "doppler",
+    "flatpak",
+    "infisical",
+    "lerna",
+    "mise",
+    "op",
+    "teller",
+    "toolbox",
+    "tox",
+    "volta",
+];
+
 fn runner(words: &[Word]) -> Inner {
-    if let Some(at) = words.iter().position(|word| word.value() == "--") {
+    let first = words.get(2).map(Word::value);
+    let dashes = words.iter().position(|word| word.value() == "--");
+    let names = words.first().is_some_and(|it| NAMING.contains(&base_name(it.value())));
+    if let Some(at) = dashes.filter(|_| names || first.is_some_and(|it| it.starts_with('-'))) {
         return if at + 1 < words.len() { Inner::Words(vec![(at + 1, words.len())]) } else { Inner::None };
     }
-    match words.get(2).map(|word| word.value()) {
+    match first {
         None => Inner::None,
         // Which words are values of its options only the runner knows.
         Some(option) if option.starts_with('-') => Inner::Unknowable,
+        // Put together to shell text.
+        Some(text) if text.contains(char::is_whitespace) => Inner::Unknowable,
         Some(_command) => Inner::Words(vec![(2, words.len())]),
+    }
+}
+
+/// `npm explore PACKAGE [-- command…]`.
+fn explored(words: &[Word]) -> Inner {
+    let from = 3 + usize::from(words.get(3).is_some_and(|word| word.value() == "--"));
+    if words.len() > from { Inner::Words(vec![(from, words.len())]) } else { Inner::None }
+}
+
+/// `cmake -E env|time|chdir … command…`.
+fn cmake(words: &[Word]) -> Option<Inner> {
+    let at = words.iter().position(|word| word.value() == "-E")?;
+    let mut from = match words.get(at + 1)?.value() {
+        "chdir" => at + 3,
+        "time" => at + 2,
+        "env" => {
+            let is_setting = |word: &Word| word.text.contains('=') || word.text.starts_with("--");
+            at + 2 + words[at + 2..].iter().take_while(|word| is_setting(word)).count()
+        }
+        "" => return Some(Inner::Unknowable),
+        _other => return None,
+    };
+    from += usize::from(words.get(from).is_some_and(|word| word.value() == "--"));
+    Some(if from < words.len() { Inner::Words(vec![(from, words.len())]) } else { Inner::None })
+}
+
+/// A script for Perl's `rename`: Perl itself.
+fn renaming(words: &[Word]) -> Inner {
+    let is_flag = |word: &&Word| !word.text.starts_with('-') || word.text.starts_with("-e");
+    let Some(script) = words[1..].iter().find(is_flag) else { return Inner::None };
+    let is_plain = |script: &str| {
+        let is_name = script.chars().all(|c| c.is_alphanumeric() || "._- ".contains(c));
+        is_name
+            || (sed::is_plain(script)
+                && !["(?{", "(??{", "@{", "${", "`"].iter().any(|it| script.contains(it)))
+    };
+    match script.literal.as_deref() {
+        Some(script) if !script.starts_with('-') && is_plain(script) => Inner::None,
+        Some(_) | None => Inner::Unknowable,
     }
 }
 

@@ -2,9 +2,8 @@
 
 use super::{
     Directories, Walk,
-    options::{self, What},
+    options::{self, What, is_version_of},
     outputs::Destination,
-    program::is_version_of,
     word::{self, Word, base_name},
     wrapper::is_stdin,
 };
@@ -21,6 +20,8 @@ pub struct Scripts {
     run: Vec<String>,
     /// What compilers make, by the file that they make it of.
     compiled: Vec<(String, String)>,
+    /// Directories that code is looked up in.
+    searched: Vec<String>,
     /// Programs that are looked up.
     programs: Vec<String>,
 }
@@ -46,7 +47,26 @@ const IMPLICIT: &[(&str, &[&str])] = &[
     ("gradle", &["build.gradle", "build.gradle.kts", "settings.gradle"]),
     ("gradlew", &["build.gradle", "build.gradle.kts", "settings.gradle"]),
     ("cmake", &["CMakeLists.txt"]),
-    ("pytest", &["conftest.py"]),
+    ("pytest", &["conftest.py", "pytest.ini", "setup.cfg", "pyproject.toml", "tox.ini"]),
+    ("pip", &["setup.py"]),
+    ("vagrant", &["Vagrantfile"]),
+    ("scons", &["SConstruct"]),
+    ("waf", &["wscript"]),
+    ("ant", &["build.xml"]),
+    ("mvn", &["pom.xml"]),
+    ("ninja", &["build.ninja"]),
+    ("meson", &["meson.build"]),
+    ("nox", &["noxfile.py"]),
+    ("tox", &["tox.ini"]),
+    ("gulp", &["gulpfile.js"]),
+    ("grunt", &["Gruntfile.js"]),
+    ("mix", &["mix.exs"]),
+    ("bundle", &["Gemfile"]),
+    ("gdb", &[".gdbinit"]),
+    ("vim", &[".exrc", ".vimrc"]),
+    ("direnv", &[".envrc"]),
+    ("pre-commit", &[".pre-commit-config.yaml"]),
+    ("docker-compose", &["docker-compose.yml", "compose.yaml"]),
 ];
 
 /// Files that a command of these words takes for code, as written; those without a place by their name alone.
@@ -121,6 +141,12 @@ impl Walk {
         self.scripts.run.extend(places);
     }
 
+    /// A directory that code is looked up in.
+    pub(super) fn run_tree(&mut self, directory: &str, at: &Directories) {
+        let places = self.places(directory, at);
+        self.scripts.searched.extend(places);
+    }
+
     /// A program that is looked up.
     pub(super) fn run_program(&mut self, name: &str) {
         self.scripts.programs.push(name.to_owned());
@@ -150,6 +176,16 @@ impl Walk {
 }
 
 impl Scripts {
+    fn is_searched(&self, path: &str) -> bool {
+        let is_below = |directory: &String| match directory.as_str() {
+            "" => !path.starts_with(['/', '~']),
+            directory => {
+                path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            }
+        };
+        !DATA.iter().any(|ending| path.ends_with(ending)) && self.searched.iter().any(is_below)
+    }
+
     /// Whether something runs that the line writes. The order does not matter: there are loops and jobs.
     pub fn runs_what_it_writes(&self) -> bool {
         let is_program = |path: &str| {
@@ -164,7 +200,7 @@ impl Scripts {
             }
         }
         run.iter().any(|run| self.outputs.iter().any(|output| is_same(output, run)))
-            || self.outputs.iter().any(|output| is_program(&output.path))
+            || self.outputs.iter().any(|output| is_program(&output.path) || self.is_searched(&output.path))
     }
 }
 

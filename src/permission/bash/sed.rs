@@ -67,6 +67,12 @@ pub fn script(words: &[Word]) -> Option<Script> {
     Some(Script { is_plain, paths })
 }
 
+/// Whether a script does no more than change text.
+pub fn is_plain(script: &str) -> bool {
+    let mut paths = Vec::new();
+    read(script, &mut paths) && paths.is_empty()
+}
+
 /// Reads one script. False when it runs something or is not understood.
 fn read(script: &str, paths: &mut Vec<String>) -> bool {
     let mut rest = script;

@@ -174,7 +174,7 @@ fn unit_len(text: &str) -> usize {
             let (open, quote) = if text.starts_with('"') { (1, '"') } else { (2, '\'') };
             let mut at = open;
             while at < text.len() && !text[at..].starts_with(quote) {
-                at += match text[at..].as_bytes() {
+                at += match &text.as_bytes()[at..] {
                     [b'\\', ..] => 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8),
                     [b'$', b'(' | b'{', ..] | [b'`', ..] if quote == '"' => scan::expansion_len(&text[at..]),
                     _other => char_len(&text[at..]),

@@ -83,6 +83,18 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "gosu", n_positional: 1, ..PLAIN },
     Wrapper { name: "heaptrack", ..PLAIN },
     Wrapper { name: "i386", ..PLAIN },
+    Wrapper { name: "pnpx", short_values: "p", long_values: &["--package"], text: Some('c'), ..PLAIN },
+    Wrapper { name: "pexec", ..PLAIN },
+    Wrapper { name: "grc", short_values: "ce", long_values: &["--config"], ..PLAIN },
+    Wrapper { name: "multitime", short_values: "Ifilnorsq", ..PLAIN },
+    Wrapper { name: "zrun", ..PLAIN },
+    Wrapper { name: "lckdo", short_values: "W", n_positional: 1, ..PLAIN },
+    Wrapper { name: "envchain", n_positional: 1, ..PLAIN },
+    Wrapper { name: "with-lock-ex", n_positional: 1, ..PLAIN },
+    Wrapper { name: "scriptlive", ..PLAIN },
+    Wrapper { name: "fakeroot-ng", ..PLAIN },
+    Wrapper { name: "box64", ..PLAIN },
+    Wrapper { name: "wine", ..PLAIN },
     Wrapper { name: "npx", short_values: "pw", long_values: &["--package", "--workspace"], text: Some('c'), ..PLAIN },
     Wrapper { name: "nsenter", short_values: "tSG", long_values: &["--target", "--setuid", "--setgid"], ..PLAIN },
     Wrapper { name: "prlimit", short_values: "p", long_values: &["--pid"], ..PLAIN },
@@ -147,7 +159,7 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "command", harmless: "vV", ..PLAIN },
     Wrapper { name: "coproc", ..PLAIN },
     Wrapper { name: "doas", short_values: "uC", has_assignments: true, ..PLAIN },
-    Wrapper { name: "env", short_values: "uC", long_values: &["--unset", "--chdir"], has_assignments: true, ..PLAIN },
+    Wrapper { name: "env", short_values: "uCa", long_values: &["--unset", "--chdir", "--argv0", "--argv", "--arg", "--ar", "--a", "--uns", "--unse", "--chd", "--chdi", "--ch", "--un", "--u", "--c"], has_assignments: true, ..PLAIN },
     Wrapper { name: "exec", short_values: "a", ..PLAIN },
     Wrapper { name: "fakeroot", ..PLAIN },
     Wrapper { name: "flock", short_values: "wE", long_values: &["--wait", "--timeout", "--conflict-exit-code"], n_positional: 1, text: Some('c'), ..PLAIN },
@@ -412,6 +424,11 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
     if idx >= words.len() {
         return alone(wrapper.name, words);
     }
+    // Put together to shell text.
+    let is_text = |word: &Word| word.value().contains(char::is_whitespace);
+    if matches!(wrapper.name, "npx" | "pnpx" | "bunx") && is_text(&words[idx]) {
+        return Inner::Unknowable;
+    }
     if wrapper.name == "xargs" && is_fed(&words[idx..], replaced.as_deref(), depth) {
         return Inner::Unknowable;
     }
@@ -557,8 +574,12 @@ fn joined(words: &[Word]) -> Inner {
 fn find(words: &[Word], depth: usize) -> Inner {
     let mut ranges = Vec::new();
     let mut idx = 1;
+    // Words that are not known may be the beginning of what `;` ends, or all of it.
+    let (mut n_unknown, mut may_run) = (0, false);
     while let Some(word) = words.get(idx) {
         idx += 1;
+        may_run |= n_unknown > 0 && matches!(word.value(), ";" | "+");
+        n_unknown = if word.literal.is_none() { n_unknown + 1 } else { n_unknown };
         if !["-exec", "-execdir", "-ok", "-okdir"].contains(&word.value()) {
             continue;
         }
@@ -568,7 +589,11 @@ fn find(words: &[Word], depth: usize) -> Inner {
             return Inner::Unknowable;
         }
         ranges.push((idx, idx + n_words));
-        idx += n_words;
+        idx += n_words + 1;
+    }
+    let in_a_row = words.windows(3).any(|three| three.iter().all(|word| word.literal.is_none()));
+    if may_run || in_a_row {
+        return Inner::Unknowable;
     }
     if ranges.is_empty() { Inner::None } else { Inner::Words(ranges) }
 }
