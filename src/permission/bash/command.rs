@@ -149,7 +149,12 @@ impl Walk {
             push_new(&mut self.acc.patterns, normal.clone());
         }
         match full_name.contains('/') {
-            true => self.run_file(&first.text, at),
+            true => {
+                if !has_own_place(full_name, false) && !is_installed(full_name) {
+                    self.path(&first.text, at);
+                }
+                self.run_file(&first.text, at);
+            }
             false => self.run_program(full_name),
         }
         self.effects(plain_name, words, at, input);
@@ -172,6 +177,7 @@ impl Walk {
         match wrapper::inner(plain_name, words) {
             inner @ (Inner::None | Inner::Script(_)) => {
                 if let Inner::Script(script) = inner {
+                    self.path(&words[script].text, at);
                     self.run_file(&words[script].text, at);
                 }
                 if wrapper::is_wrapper(plain_name) && arity::arity(plain_name, None) == 1 {
@@ -379,7 +385,7 @@ impl Walk {
             };
             for text in word::braces(&text) {
                 for base in at {
-                    let destination = Destination { text: below(base, &text), is_tree: destination.is_tree };
+                    let destination = Destination { text: below(base, &text), ..destination.clone() };
                     self.acc.is_unknowable |= outputs::is_obeyed(&destination.text, destination.is_tree);
                     if !self.acc.writes.contains(&destination) {
                         self.acc.writes.push(destination);
@@ -502,6 +508,12 @@ fn split_assignment<'t>(command: Node<'t>, name: Node<'t>) -> Option<Node<'t>> {
 /// What a variable holds that this is assigned to.
 pub(super) fn value_of(written: &str) -> Value {
     if is_number(written) { Value::Number } else { Value::Text(written.to_owned()) }
+}
+
+/// Whether a program lies where programs are installed: a name written out, no file of somebody's.
+fn is_installed(name: &str) -> bool {
+    let directory = name.rsplit('/').nth(1).unwrap_or_default();
+    matches!(directory, "bin" | "sbin" | "libexec" | "lib" | "lib64")
 }
 
 /// Whether a name with a path is a program of its own: below the working directory, where only the project can be.

@@ -63,6 +63,10 @@ pub fn named(name: &str, words: &[Word]) -> Vec<String> {
             _other => {}
         }
         paths.extend(found.that_are(&FILES).map(str::to_owned));
+        // `python -m json.tool FILE`: what a module makes of its words only it knows.
+        if found.that_are(&[What::Module]).next().is_some() {
+            paths.extend(found.operands.into_iter().filter(|it| is_place(it)));
+        }
     }
     match name {
         "sed" => match sed::script(words) {
@@ -120,12 +124,14 @@ pub fn follows_links(name: &str, words: &[Word]) -> bool {
     })
 }
 
+/// Whether a word leads out of the working directory, or may.
+fn is_place(text: &str) -> bool {
+    let text = text.trim_start_matches(['"', '\'']);
+    text.starts_with(['/', '$', '`']) || text.starts_with("~/") || text.starts_with("../") || text == ".."
+}
+
 /// What git names outside of its work tree: revisions and paths within begin otherwise.
 fn places_of_git(words: &[Word]) -> Vec<String> {
-    let is_place = |text: &str| {
-        let text = text.trim_start_matches(['"', '\'']);
-        text.starts_with(['/', '$', '`']) || text.starts_with("~/") || text.starts_with("../") || text == ".."
-    };
     let is_grep = words.get(1).is_some_and(|word| word.value() == "grep");
     let pattern = words.iter().skip(2).position(|word| is_grep && !word.text.starts_with('-'));
     let mut places = Vec::new();

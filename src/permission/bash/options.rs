@@ -20,8 +20,10 @@ pub enum What {
     PathFirst,
     /// A file that is written.
     Output,
-    /// A directory that files are written to, or what their names begin with.
+    /// A directory that files are written to.
     Tree,
+    /// What the names of files begin with that are written.
+    Prefix,
     /// A file of commands or code.
     Code,
     /// The same, standing for the first operand.

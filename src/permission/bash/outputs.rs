@@ -1,7 +1,7 @@
 //! Which files the options and operands of a program have it write, and which of them git takes programs from.
 
 use super::{
-    options::{self, Operands, What},
+    options::{self, Arguments, Operands, What},
     sed,
     word::{Word, base_name},
 };
@@ -12,15 +12,22 @@ pub struct Destination {
     pub text: String,
     /// Whether it stands for what lies below it, too.
     pub is_tree: bool,
+    /// Whether what is written below may have any name, `.git` among them.
+    pub is_open: bool,
 }
 
 impl Destination {
     pub fn file(text: &str) -> Self {
-        Self { text: text.to_owned(), is_tree: false }
+        Self { text: text.to_owned(), is_tree: false, is_open: false }
     }
 
     pub fn tree(text: &str) -> Self {
-        Self { text: text.to_owned(), is_tree: true }
+        Self { text: text.to_owned(), is_tree: true, is_open: false }
+    }
+
+    /// A directory that gets what an archive, a patch or another directory holds.
+    pub fn open(text: &str) -> Self {
+        Self { text: text.to_owned(), is_tree: true, is_open: true }
     }
 }
 
@@ -29,6 +36,8 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
     let arguments = options::arguments(name, words);
     let mut found: Vec<Destination> = arguments.that_are(&[What::Output]).map(Destination::file).collect();
     found.extend(arguments.that_are(&[What::Tree]).map(Destination::tree));
+    found.extend(arguments.that_are(&[What::Prefix]).map(|it| Destination::file(&format!("{it}*"))));
+    found.extend(unpacked(name, words, &arguments).map(|it| Destination::open(&it)));
     let operands = &arguments.operands;
     if options::program_of(name, words).is_some_and(|(program, _)| program.operands == Operands::Copied) {
         let target = arguments.that_are(&[What::Tree]).next();
@@ -61,8 +70,14 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
             let unpacked = operands.iter().filter_map(|it| it.rsplit_once('.'));
             found.extend(unpacked.map(|(unpacked, _)| Destination::file(unpacked)));
         }
-        "split" if operands.len() < 2 => found.push(Destination::file("x*")),
-        "csplit" if arguments.that_are(&[What::Tree]).next().is_none() => {
+        "split" => {
+            found.push(Destination::file(&format!("{}*", operands.get(1).map_or("x", String::as_str))))
+        }
+        "yq" if has_short(words, 'i') || words.iter().any(|it| it.text == "--inplace") => {
+            found.extend(operands.iter().map(|it| Destination::file(it)));
+        }
+        "sqlite3" | "duckdb" => found.extend(words[1..].iter().filter_map(exported_to)),
+        "csplit" if arguments.that_are(&[What::Prefix]).next().is_none() => {
             found.push(Destination::file("xx*"));
         }
         "git" if subcommand == "bundle" && words.get(2).is_some_and(|verb| verb.value() == "create") => {
@@ -79,6 +94,49 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
     }
     found.retain(|destination| !destination.text.is_empty() && destination.text != "-");
     found
+}
+
+/// The directory that a command fills with what an archive, a patch or a repository holds.
+fn unpacked(name: &str, words: &[Word], arguments: &Arguments) -> Option<String> {
+    let has_long =
+        |texts: &[&str]| words[1..].iter().any(|it| texts.iter().any(|long| it.text.starts_with(long)));
+    let first = words.get(1).map(Word::value).unwrap_or_default();
+    let verb = words.get(2).map(Word::value).unwrap_or_default();
+    let is_unpacking = match name {
+        "tar" | "gtar" | "bsdtar" => {
+            let is_old = !first.is_empty() && !first.starts_with('-') && first.contains('x');
+            is_old || has_short(words, 'x') || has_long(&["--ext", "--get"])
+        }
+        "unzip" => !['l', 't', 'p', 'Z', 'v', 'z'].iter().any(|letter| has_short(words, *letter)),
+        "7z" | "7za" | "7zr" | "7zz" | "unrar" | "rar" | "ar" => first.starts_with(['x', 'e']),
+        "jar" => first.trim_start_matches('-').starts_with('x') || has_long(&["--ext"]),
+        "cpio" | "pax" => {
+            ['i', 'p', 'r'].iter().any(|letter| has_short(words, *letter)) || has_long(&["--ext", "--pass"])
+        }
+        "unar" | "dtrx" | "atool" | "aunpack" => true,
+        "patch" => arguments.operands.is_empty() && !has_long(&["--dry-run"]),
+        "git" => {
+            matches!((first, verb), ("clone" | "am", _))
+                || (first == "apply" && !has_long(&["--check", "--stat", "--numstat"]))
+        }
+        _other => false,
+    };
+    if !is_unpacking {
+        return None;
+    }
+    if name == "git" && first == "clone" {
+        let url = arguments.operands.first()?;
+        let own = base_name(url.trim_end_matches(['/', '"', '\''])).trim_end_matches(".git").to_owned();
+        return Some(arguments.operands.get(1).cloned().unwrap_or(own));
+    }
+    let given = arguments.that_are(&[What::Tree]).last().map(str::to_owned);
+    Some(given.unwrap_or_else(|| ".".to_owned()))
+}
+
+/// `.output FILE`, `.once FILE` for `sqlite3`.
+fn exported_to(word: &Word) -> Option<Destination> {
+    let rest = word.value().trim_start().strip_prefix(".o")?;
+    Some(Destination::file(rest.split_whitespace().nth(1)?.trim_matches(['"', '\''])))
 }
 
 fn has_short(words: &[Word], letter: char) -> bool {
@@ -109,19 +167,25 @@ fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>)
     let (sources, target) = match (target, operands.split_last()) {
         (Some(target), _) => (operands, target),
         (None, Some((target, sources))) if !sources.is_empty() => {
-            found.push(Destination { text: target.clone(), is_tree });
+            found.push(Destination { is_tree, ..Destination::file(target) });
             (sources, target.as_str())
         }
         (None, Some(_)) if name == "ln" => (operands, "."),
         (None, _) => return found,
     };
     for source in sources {
+        // What lies below is copied, whatever it is called.
+        let holds = |it: &str| it.ends_with("/.") || it == "." || (name == "rsync" && it.ends_with('/'));
+        if is_tree && holds(source.trim_matches(['"', '\''])) {
+            found.push(Destination::open(target));
+            continue;
+        }
         let source = source.trim_end_matches('/');
         let name = base_name(source.trim_matches(['"', '\'']));
         // A source that is not known leaves it open what it is called.
         match source.contains(['$', '`', '*', '?', '[', '{']) {
             true => found.push(Destination::tree(target)),
-            false => found.push(Destination { text: format!("{target}/{name}"), is_tree }),
+            false => found.push(Destination { is_tree, ..Destination::file(&format!("{target}/{name}")) }),
         }
     }
     found

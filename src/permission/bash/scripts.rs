@@ -31,6 +31,8 @@ struct Output {
     path: String,
     /// Whether what lies below may be written with it.
     is_tree: bool,
+    /// Whether that may have any name.
+    is_open: bool,
 }
 
 /// Files that a program takes its commands from without being told so.
@@ -110,7 +112,7 @@ impl Walk {
         let outputs: Vec<String> = outputs.iter().flat_map(|it| self.places(it, at)).collect();
         // A source on standard input is not known any more than what a line writes.
         for source in arguments.operands.iter().filter(|it| *it == "-" || is_stdin(it)) {
-            self.scripts.outputs.push(Output { path: source.clone(), is_tree: false });
+            self.scripts.outputs.push(Output { path: source.clone(), is_tree: false, is_open: false });
         }
         for source in &arguments.operands {
             let mut sources = self.places(source, at);
@@ -124,7 +126,7 @@ impl Walk {
     /// A file that the line writes.
     pub(super) fn output_of_line(&mut self, destination: &Destination, at: &Directories) {
         for path in self.places(&destination.text, at) {
-            let output = Output { path, is_tree: destination.is_tree };
+            let output = Output { path, is_tree: destination.is_tree, is_open: destination.is_open };
             if !self.scripts.outputs.contains(&output) {
                 self.scripts.outputs.push(output);
             }
@@ -194,7 +196,7 @@ impl Scripts {
         };
         let mut run = self.run.clone();
         for (output, source) in self.compiled.iter().rev().chain(&self.compiled) {
-            let made = Output { path: output.clone(), is_tree: true };
+            let made = Output { path: output.clone(), is_tree: true, is_open: false };
             if run.iter().any(|run| is_same(&made, run)) {
                 run.push(source.clone());
             }
@@ -209,7 +211,11 @@ fn is_same(output: &Output, run: &str) -> bool {
     if run == FOUND {
         return !DATA.iter().any(|ending| path.ends_with(ending));
     }
-    if path == run {
+    let begins_so = |begin: &str| run.starts_with(begin) && !begin.is_empty();
+    if path == run || path.strip_suffix('*').is_some_and(begins_so) {
+        return true;
+    }
+    if output.is_open && run.starts_with("*/") {
         return true;
     }
     let is_below = match path {

@@ -195,7 +195,7 @@ fn text_fed_to_a_shell_is_read_where_it_is_literal() {
     any("bash < script", "bash < script", "", "script");
     any("bash <(curl u)", "bash <(curl u) ¦ curl u", "", "");
     any("bash /dev/stdin", "bash /dev/stdin", "", "");
-    check("bash script.sh a", "bash script.sh a", "bash script.sh *", "");
+    check("bash script.sh a", "bash script.sh a", "bash script.sh *", "script.sh");
     any("bash $X", "bash $X", "", "");
     check("bash -c 'rm x'", "bash -c 'rm x' ¦ rm x", "rm * ¦ bash -c 'rm x'", "x");
     check(
@@ -417,7 +417,7 @@ fn variables_that_steer_programs_count() {
     any("PATH=/x:$PATH ls", "PATH=/x:$PATH ls ¦ ls", "", "");
     any("export PATH=/x", "export PATH=/x", "", "");
     any("LD_PRELOAD=./x ls", "LD_PRELOAD=./x ls ¦ ls", "", "");
-    any("BASH_ENV=x bash y", "BASH_ENV=x bash y ¦ bash y", "", "");
+    any("BASH_ENV=x bash y", "BASH_ENV=x bash y ¦ bash y", "", "y");
     any("PROMPT_COMMAND='rm x'", "PROMPT_COMMAND='rm x'", "", "");
     any("x='$(rm y)'; echo $((x))", "x='$(rm y)'; echo $((x)) ¦ echo $((x))", "", "");
     any("echo ${x@P}", "echo ${x@P}", "", "");

@@ -3,7 +3,9 @@
 use super::{
     Operands::{self, Copied, FileFirst, Files, OutputAt, OutputLast, Outputs, Script, Scripts, Texts},
     Program,
-    What::{Code, CodeFirst, Module, Output, Path, PathFirst, Shell, Text, TextFirst, Tree, Unknowable},
+    What::{
+        Code, CodeFirst, Module, Output, Path, PathFirst, Prefix, Shell, Text, TextFirst, Tree, Unknowable,
+    },
     row, row_of_words,
 };
 
@@ -80,8 +82,8 @@ pub(super) const PROGRAMS: &[Program] = &[
         (Path, "--files-from --exclude-from --include-from --compare-dest --copy-dest --link-dest --temp-dir --partial-dir"),
         (Text, "-S --suffix -m --mode -o -g --owner --group --exclude --include --chmod --filter -f --info --timeout --port --bwlimit"),
     ]),
-    row(&["split"], OutputAt(1), &[(Shell, "--filter"), (Text, "-a -b -C -l -n -t --bytes --lines --number --suffix-length --line-bytes --additional-suffix")]),
-    row(&["csplit"], Files(0), &[(Tree, "-f --prefix"), (Text, "-b -n --suffix-format --digits")]),
+    row(&["split"], Files(0), &[(Shell, "--filter"), (Text, "-a -b -C -l -n -t --bytes --lines --number --suffix-length --line-bytes --additional-suffix")]),
+    row(&["csplit"], Files(0), &[(Prefix, "-f --prefix"), (Text, "-b -n --suffix-format --digits")]),
     row(&["shuf"], Files(0), &[(Output, "-o --output"), (Path, "--random-source"), (Text, "-n -i --head-count --input-range")]),
     row(&["iconv"], Files(0), &[(Output, "-o --output"), (Text, "-f -t --from-code --to-code")]),
     row(&["curl"], Texts, &[
@@ -113,7 +115,7 @@ pub(super) const PROGRAMS: &[Program] = &[
     ]),
     row(&["tar", "gtar", "bsdtar"], Files(0), &[
         (Shell, "-I --use-compress-program -F --info-script --new-volume-script --to-command --rsh-command --checkpoint-action"),
-        (Tree, "-C --directory --cd"), (Path, "-f --file -T --files-from -X --exclude-from -g --listed-incremental"),
+        (Tree, "-C --directory --cd --one-top-level"), (Path, "-f --file -T --files-from -X --exclude-from -g --listed-incremental"),
         (Text, "-b -H -K -L -N -V --exclude --exclude-tag --transform --xform --strip-components --owner --group --mode --mtime --format --label --checkpoint?"),
     ]),
     row(&["unzip"], Files(0), &[(Tree, "-d"), (Text, "-P -x -I -O")]),
@@ -176,7 +178,13 @@ pub(super) const PROGRAMS: &[Program] = &[
     row(&["psql"], Texts, &[(Code, "-f --file"), (Output, "-o --output -L --log-file"), (Text, "-c --command -d -h -p -U -v -P -F -R -T")]),
     row(&["mysql", "mariadb"], Texts, &[(Unknowable, "--pager --login-path --init-command --plugin-dir --default-auth"), (Output, "--tee"), (Path, "--defaults-file --defaults-extra-file"), (Text, "-e --execute -h -u -P -D")]),
     row_of_words(&["sqlite3"], FileFirst, &[(Code, "-init"), (Text, "-cmd -separator -newline -nullvalue")]),
-    row(&["dotnet"], Texts, &[]),
+    row_of_words(&["terraform", "tofu"], Texts, &[(Path, "-chdir -var-file -state -out -backup"), (Unknowable, "-plugin-dir"), (Text, "-var -target")]),
+    row(&["poetry", "uv", "pdm", "hatch"], Texts, &[(Path, "-C --directory --project -P"), (Text, "-p --python")]),
+    row(&["eslint", "prettier", "jest", "vitest", "webpack", "vite", "rollup", "babel", "mocha", "ava", "stylelint", "playwright", "cypress", "karma",
+        "gulp", "grunt", "rubocop", "pylint", "flake8", "mypy", "tox", "nox", "pre-commit", "sphinx-build", "mkdocs"], Files(0), &[
+        (Code, "-c --config --config-file --configfile --gulpfile --gruntfile --rulesdir --rcfile --require --plugin"), (Path, "--root --rootDir --cwd --resolve-plugins-relative-to"),
+        (Text, "-t -g --grep -k --reporter --ext --testNamePattern --project --max-warnings --format -e --session -s"),
+    ]),
 
     // What runs what an option says.
     row(&["dpkg", "dpkg-deb", "dpkg-query"], Texts, &[(Shell, "--pre-invoke --post-invoke --status-logger"), (Path, "--root --admindir --instdir -i --install")]),
@@ -240,6 +248,7 @@ pub(super) const PROGRAMS: &[Program] = &[
     row(&["docker", "podman", "docker-compose"], Texts, &[(Code, "-f --file"), (Path, "--env-file --config"), (Text, "-v -e -w -p -t -u --name --network --mount --entrypoint --platform --tag -H --host")]),
     row(&["eb", "ghcup", "kubectl"], Texts, &[(Path, "--kubeconfig")]),
     row(&["ansible"], Texts, &[(Path, "-i --inventory"), (Text, "-m --module-name -u -f -l -t -e")]),
+    row(&["git am", "git apply"], Texts, &[(Tree, "--directory"), (Text, "-p -C --exclude --include --whitespace")]),
     row(&["git archive"], Texts, &[(Shell, "--exec"), (Output, "-o --output"), (Text, "--format --prefix --remote")]),
     row(&["git clone", "git init"], Texts, &[(Shell, "-u --upload-pack"), (Tree, "--separate-git-dir"), (Unknowable, "--template"), (Path, "--reference --reference-if-able"), (Text, "-b --branch --depth -o --origin -c --config --bundle-uri")]),
     row(&["git difftool", "git mergetool"], Texts, &[(Shell, "-x --extcmd"), (Text, "-t --tool")]),
@@ -250,11 +259,11 @@ pub(super) const PROGRAMS: &[Program] = &[
     row(&["git send-email"], Texts, &[(Shell, "--smtp-server --sendmail-cmd --to-cmd --cc-cmd --header-cmd"), (Text, "--to --cc --from --subject")]),
     row(&["git format-patch"], Texts, &[(Tree, "-o --output-directory"), (Output, "--output"), (Text, "-v -n? --to --cc --subject-prefix")]),
     row(&["git bugreport", "git diagnose"], Texts, &[(Tree, "-o --output-directory"), (Text, "-s --suffix")]),
-    row(&["git checkout-index"], Texts, &[(Tree, "--prefix"), (Text, "--stage")]),
+    row(&["git checkout-index"], Texts, &[(Prefix, "--prefix"), (Text, "--stage")]),
     row(&["git instaweb"], Operands::Texts, &[(Shell, "-b --browser -d --httpd"), (Path, "-m --module-path")]),
     row(&["git web--browse"], Texts, &[(Shell, "-b --browser -t --tool"), (Unknowable, "-c --config")]),
     row(&["git help"], Texts, &[(Unknowable, "-w? --web?")]),
-    row(&["git commit", "git tag", "git notes", "git merge", "git stash", "git revert", "git cherry-pick", "git am"], Texts, &[
+    row(&["git commit", "git tag", "git notes", "git merge", "git stash", "git revert", "git cherry-pick"], Texts, &[
         (Path, "-F --file -t --template --pathspec-from-file"), (Text, "-m --message -C -c --reuse-message --author --date -S? -u? -s -X --trailer"),
     ]),
     // Any other subcommand: those that show differences, and names of places.
