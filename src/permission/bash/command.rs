@@ -75,9 +75,14 @@ impl Walk {
         // Braces become words before anything is read as an option.
         let braced = spans.iter().enumerate().flat_map(|(nth, (start, end))| {
             let text = source.text.get(*start..*end).unwrap_or_default();
-            word::braces(text).into_iter().map(move |text| (nth, Word::new(&text)))
+            // What is left empty of braces is no word.
+            let texts = word::braces(text).into_iter().filter(|it| !it.is_empty());
+            texts.map(move |text| (nth, Word::new(&text)))
         });
         let (places, words): (Vec<usize>, Vec<Word>) = braced.unzip();
+        if words.is_empty() {
+            return Flow::stay(at);
+        }
         let own_name = base_name(words[0].value()).to_owned();
         if MOVES.contains(&own_name.as_str())
             && words[0].literal.is_some()
@@ -133,6 +138,13 @@ impl Walk {
             self.acc.is_unknowable = true;
             return Vec::new();
         }
+        // `time x=1`: the grammar took an assignment for a command.
+        if wrapper::is_assignment(full_name) {
+            self.assignments(&words[..1]);
+        }
+        // Behind another command the definition was not collected beforehand.
+        self.acc.is_unknowable |=
+            self.n_nested > 0 && full_name == "alias" && words.iter().any(|it| it.text.contains('='));
         let plain_name = wrapper::unprefixed(base_name(full_name));
         let name = if has_own_place(full_name, self.moves) { full_name } else { plain_name };
         self.acc.is_unknowable |= self.defined.contains(name) || self.defined.contains(plain_name);
@@ -292,26 +304,35 @@ impl Walk {
         let is_split = |word: &Word| {
             values::may_split(&word.text) || word.text.contains("$@") || word.text.contains("[@]}")
         };
-        let mut split = Vec::new();
-        let mut gives_options = false;
-        for word in words {
-            if word.literal.is_some() {
-                split.push(word.clone());
-                continue;
-            }
-            let known: Vec<Word> = self.values.known(&word.text).iter().map(|it| Word::new(it)).collect();
-            gives_options |= known.iter().any(|it| it.value().starts_with('-'));
-            split.extend(known);
-        }
+        let readings: Vec<Vec<Word>> = words
+            .iter()
+            .map(|word| match word.literal.is_some() {
+                true => vec![word.clone()],
+                false => self.values.known(&word.text).iter().map(|it| Word::new(it)).collect(),
+            })
+            .collect();
+        let are_given = |word: &Word| word.literal.is_none();
+        let computed = words.iter().zip(&readings).filter(|(word, _)| are_given(word));
+        let gives_options =
+            computed.clone().any(|(_, known)| known.iter().any(|it| it.value().starts_with('-')));
         let is_likely = RUNS_BY_OPTIONS.contains(&name) && words.iter().any(is_split);
         if !(gives_options || is_likely) || self.n_nested > wrapper::MAX_NESTED {
             return;
         }
-        self.acc.is_unknowable |= is_likely && split.iter().any(is_split);
-        if split != words && wrapper::inner(name, &split) != Inner::None {
-            self.n_nested += 1;
-            self.words(&split, None, at, input);
-            self.n_nested -= 1;
+        // The readings of a word are words that stand there together, or one at a time.
+        let n_readings = readings.iter().map(Vec::len).max().unwrap_or_default().min(MAX_COMMAND_READINGS);
+        let one_of = |nth: usize| {
+            readings.iter().filter_map(move |known| known.get(nth).or(known.first())).cloned().collect()
+        };
+        let mut commands: Vec<Vec<Word>> = vec![readings.iter().flatten().cloned().collect()];
+        commands.extend((0..n_readings).map(one_of));
+        for split in commands {
+            self.acc.is_unknowable |= is_likely && split.iter().any(is_split);
+            if split != words && wrapper::inner(name, &split) != Inner::None {
+                self.n_nested += 1;
+                self.words(&split, None, at, input);
+                self.n_nested -= 1;
+            }
         }
     }
 

@@ -146,7 +146,9 @@ pub fn besides(words: &[Word]) -> Besides {
     let Some(name) = rest.first() else { return acc };
     acc.is_unknowable |= name.literal.is_none() || rest.iter().any(|word| word.text.contains("ext::"));
     let subcommand: Vec<Word> = words.first().into_iter().chain(rest).cloned().collect();
-    acc.add(program::options_run(&options::arguments("git", &subcommand)));
+    let arguments = options::arguments("git", &subcommand);
+    acc.is_unknowable |= program::may_give_options("git", &subcommand, &arguments);
+    acc.add(program::options_run(&arguments));
     match name.value() {
         "clone" => {
             for (idx, word) in rest.iter().enumerate() {

@@ -203,6 +203,11 @@ impl Program {
         acc
     }
 
+    /// Whether some of its options run something.
+    pub fn runs_by_options(&self) -> bool {
+        self.options.iter().any(|(what, _)| matches!(what, What::Shell | What::Unknowable))
+    }
+
     fn each_option(&self) -> impl Iterator<Item = (What, &'static str)> {
         self.options.iter().flat_map(|(what, names)| names.split(' ').map(move |name| (*what, name)))
     }

@@ -3,7 +3,7 @@
 use super::{
     marks,
     options::{self, Argument, Arguments, Operands, What},
-    sed,
+    sed, values,
     word::{Word, base_name},
     wrapper::{Inner, is_stdin},
 };
@@ -104,7 +104,14 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
         return Some(Inner::Unknowable);
     }
     let arguments = options::arguments(name, words);
-    let operands = options::program_of(name, words).map(|(program, _)| program.operands);
+    let program = options::program_of(name, words).map(|(program, _)| program);
+    let operands = program.map(|it| it.operands);
+    // The first letters of `tar` need no dash.
+    let is_bundle_unknown =
+        matches!(name, "tar" | "bsdtar") && words.get(1).is_some_and(|it| it.literal.is_none());
+    if is_bundle_unknown || may_give_options(name, words, &arguments) {
+        return Some(Inner::Unknowable);
+    }
     let found = match name {
         "awk" | "gawk" | "mawk" | "nawk" => awk(words),
         "sed" | "gsed" => match sed::script(words).map(|script| script.is_plain) {
@@ -233,6 +240,12 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
     Some(if found == Inner::None { options_run(&arguments) } else { found })
 }
 
+/// Whether a computed word may be an option that runs something.
+pub fn may_give_options(name: &str, words: &[Word], arguments: &Arguments) -> bool {
+    options::program_of(name, words).is_some_and(|(program, _)| program.runs_by_options())
+        && arguments.operands.iter().any(|it| values::may_be_option(it))
+}
+
 /// What the values of options run.
 pub fn options_run(arguments: &Arguments) -> Inner {
     if arguments.that_are(&[What::Unknowable]).next().is_some() {
@@ -306,10 +319,11 @@ fn interpreter(words: &[Word], arguments: &Arguments) -> Inner {
         return Inner::Unknowable;
     }
     let script = arguments.all.iter().find(|it| it.what == What::Code && it.option.is_none());
-    let script_at = script.and_then(|script| words.iter().position(|word| word.text == script.text));
+    let script_at = script.and_then(|script| (1..words.len()).find(|&at| words[at].text == script.text));
     let before = &words[1..script_at.unwrap_or(words.len())];
     if let Some(module) = arguments.that_are(&[What::Module]).next() {
-        let is_runner = PYTHON_RUNNERS.contains(&module) || module.contains(['$', '`']);
+        let module = Word::new(module).literal;
+        let is_runner = module.is_none_or(|it| PYTHON_RUNNERS.contains(&it.as_str()));
         return if is_runner { Inner::Unknowable } else { Inner::None };
     }
     if let Some(file) = arguments.that_are(&[What::CodeFirst]).next() {

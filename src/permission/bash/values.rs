@@ -81,8 +81,19 @@ impl Values {
                     return around(written, at, len, &words, is_quoted);
                 }
                 '$' if written[at..].starts_with("$(") => {
-                    let Some((words, len)) = echoed(&written[at..]) else { continue };
-                    return around(written, at, len, &words, is_quoted);
+                    if let Some((words, len)) = echoed(&written[at..]) {
+                        return around(written, at, len, &words, is_quoted);
+                    }
+                    // Quotes begin anew within.
+                    let len = scan::expansion_len(&written[at..]);
+                    let end = (at + len).saturating_sub(1).max(at + 2);
+                    let inner = written.get(at + 2..end).unwrap_or_default();
+                    let replaced = self.replaced(inner);
+                    if replaced != [inner] {
+                        let put = |it: &String| format!("{}{it}{}", &written[..at + 2], &written[end..]);
+                        return replaced.iter().map(put).collect();
+                    }
+                    chars.by_ref().find(|it| it.0 + 1 >= at + len);
                 }
                 '$' => {
                     let Some(found) = Reference::at(&written[at..]) else { continue };
@@ -164,11 +175,14 @@ fn around<T: AsRef<str>>(written: &str, at: usize, len: usize, values: &[T], is_
 /// What the `$(echo …)` writes that the text begins with, and how long that is.
 fn echoed(text: &str) -> Option<(Vec<String>, usize)> {
     const NAMES: [&str; 6] = ["echo", "printf", "dirname", "realpath", "readlink", "ls"];
-    let (start, end) = match text.strip_prefix('`') {
-        Some(inner) => (1, 1 + inner.find('`')?),
-        None => (2, text.find(')')?),
-    };
+    let start = if text.starts_with('`') { 1 } else { 2 };
+    let end = scan::expansion_len(text).checked_sub(1)?;
     let inner = text.get(start..end)?;
+    // Words are taken apart by their spaces alone.
+    let is_whole = |word: &str| ['"', '\''].iter().all(|quote| word.matches(*quote).count() % 2 == 0);
+    if inner.contains('\\') || !inner.split_whitespace().all(is_whole) {
+        return None;
+    }
     let is_plain = !inner.contains(['|', ';', '&', '<', '>', '`', '(', '\n']);
     let mut words = inner.split_whitespace();
     let name = words.next()?;
@@ -302,6 +316,17 @@ pub fn repeats_text(written: &str) -> bool {
     let mut names = inner.split('|').map(|part| part.split_whitespace().next().unwrap_or_default());
     let is_plain_echo = matches!(names.clone().next(), Some("echo" | "printf"));
     names.all(|name| PASSING.contains(&word::base_name(name))) && !is_plain_echo
+}
+
+/// Whether a word begins with what a command writes that repeats text: an option, perhaps.
+pub fn may_be_option(written: &str) -> bool {
+    let unquoted = written.trim_start_matches('"');
+    let Some(inner) = unquoted.strip_prefix("$(").or(unquoted.strip_prefix('`')) else { return false };
+    let name = inner.split_whitespace().next().unwrap_or_default();
+    match word::base_name(name) {
+        "echo" | "printf" => inner.contains(['-', '\\', '$']) || inner.matches('`').count() > 1,
+        _other => repeats_text(&unquoted[..scan::expansion_len(unquoted)]),
+    }
 }
 
 /// Whether a word is a number wherever it is used.

@@ -5,7 +5,7 @@ use super::scan;
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// As written.
+    /// As written; an option without the quotes it does not need.
     pub text: String,
     /// What the command gets; `None` when only running it would tell, or when it may become several words.
     pub literal: Option<String>,
@@ -13,7 +13,21 @@ pub struct Word {
 
 impl Word {
     pub fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), literal: literal(text) }
+        let literal = literal(text);
+        // Options are known by how they begin, however they are quoted.
+        let text = match &literal {
+            Some(option) if option.starts_with('-') && option != text => {
+                let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+                let (plain, rest) = option.split_at(option.find(|c| !is_plain(c)).unwrap_or(option.len()));
+                if rest.is_empty() {
+                    plain.to_owned()
+                } else {
+                    format!("{plain}'{}'", rest.replace('\'', "'\\''"))
+                }
+            }
+            Some(_) | None => text.to_owned(),
+        };
+        Self { text, literal }
     }
 
     /// A word that stands for exactly this.

@@ -77,10 +77,14 @@ pub(super) const PROGRAMS: &[Program] = &[
     row(&["tee", "sponge", "touch", "truncate", "shred", "mktemp", "mkfifo"], Outputs, &[
         (Path, "-r --reference"), (Text, "-s --size -t --date -d -n --iterations --random-source"), (Tree, "-p? --tmpdir?"),
     ]),
-    row(&["cp", "mv", "ln", "install", "rsync", "link", "ditto"], Copied, &[
-        (Tree, "-t --target-directory"), (Shell, "-e --rsh --rsync-path"), (Unknowable, "--strip-program"), (Output, "--log-file --write-batch --only-write-batch"),
-        (Path, "--files-from --exclude-from --include-from --compare-dest --copy-dest --link-dest --temp-dir --partial-dir"),
-        (Text, "-S --suffix -m --mode -o -g --owner --group --exclude --include --chmod --filter -f --info --timeout --port --bwlimit"),
+    row(&["cp", "mv", "ln", "link", "ditto"], Copied, &[(Tree, "-t --target-directory"), (Text, "-S --suffix")]),
+    row(&["install", "ginstall"], Copied, &[
+        (Tree, "-t --target-directory"), (Unknowable, "--strip-program"), (Text, "-S --suffix -m --mode -o -g --owner --group"),
+    ]),
+    row(&["rsync"], Copied, &[
+        (Shell, "-e --rsh --rsync-path"), (Output, "--log-file --write-batch --only-write-batch"),
+        (Path, "--files-from --exclude-from --include-from --compare-dest --copy-dest --link-dest -T --temp-dir --partial-dir --backup-dir"),
+        (Text, "-f -B -M --suffix --exclude --include --chmod --chown --filter --info --timeout --port --bwlimit --remote-option --out-format"),
     ]),
     row(&["split"], Files(0), &[(Shell, "--filter"), (Text, "-a -b -C -l -n -t --bytes --lines --number --suffix-length --line-bytes --additional-suffix")]),
     row(&["csplit"], Files(0), &[(Prefix, "-f --prefix"), (Text, "-b -n --suffix-format --digits")]),
