@@ -72,6 +72,8 @@ impl Walk {
                 return Flow::stay(at);
             }
         }
+        let texts = spans.iter().filter_map(|(start, end)| source.text.get(*start..*end));
+        self.acc.is_unknowable |= texts.into_iter().any(word::may_hide_options);
         // Braces become words before anything is read as an option.
         let braced = spans.iter().enumerate().flat_map(|(nth, (start, end))| {
             let text = source.text.get(*start..*end).unwrap_or_default();

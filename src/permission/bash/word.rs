@@ -84,11 +84,19 @@ const MAX_BRACED: usize = 64;
 
 /// The words that the lists and sequences in braces make of a text: itself when there are none, or too many.
 pub fn braces(text: &str) -> Vec<String> {
+    all_braces(text).unwrap_or_else(|| vec![text.to_owned()])
+}
+
+/// Whether there are too many words in braces to look at, and options may be among them.
+pub fn may_hide_options(text: &str) -> bool {
+    text.starts_with(['{', '-']) && text.contains(['-', '$', '\\', '\'', '"', '`']) && all_braces(text).is_none()
+}
+
+fn all_braces(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
-    match expand_braces(text, &mut words) {
-        Some(()) => words,
-        None => vec![text.to_owned()],
-    }
+    let is_bounded = text.matches('{').count() <= MAX_BRACED;
+    is_bounded.then(|| expand_braces(text, &mut words))??;
+    Some(words)
 }
 
 fn expand_braces(text: &str, words: &mut Vec<String>) -> Option<()> {
