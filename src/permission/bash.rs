@@ -286,7 +286,13 @@ impl Walk {
         let mut seen = HashSet::new();
         each_below(root, |node| {
             if node.kind() == "command_substitution" {
-                seen.insert(source.of(node).trim_matches('`'));
+                let text = source.of(node);
+                let inner = text.trim_matches('`');
+                seen.insert(inner);
+                // The grammar takes two that stand side by side for one.
+                let is_two = |at: usize| !inner[..at].ends_with('\\');
+                self.acc.is_unknowable |=
+                    text.starts_with('`') && inner.match_indices('`').any(|(at, _)| is_two(at));
             }
         });
         for inner in found.backquoted.iter().filter(|inner| !seen.contains(inner.as_str())) {

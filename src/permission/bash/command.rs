@@ -330,7 +330,7 @@ impl Walk {
         commands.extend((0..n_readings).map(one_of));
         for split in commands {
             self.acc.is_unknowable |= is_likely && split.iter().any(is_split);
-            if split != words && wrapper::inner(name, &split) != Inner::None {
+            if split != words && (name == "git" || wrapper::inner(name, &split) != Inner::None) {
                 self.n_nested += 1;
                 self.words(&split, None, at, input);
                 self.n_nested -= 1;

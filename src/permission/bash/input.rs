@@ -50,6 +50,10 @@ impl Walk {
         match redirect.kind() {
             "herestring_redirect" => {
                 let value = source.of(redirect.named_children(&mut cursor).last()?);
+                // What is written there is another command's.
+                if value.contains("$(") || value.contains('`') {
+                    return Some(InputFrom::Computed);
+                }
                 let texts: Option<Vec<String>> =
                     self.values.known(value).iter().map(|text| word::literal(text)).collect();
                 Some(known(texts.map(|texts| texts.join(" "))))

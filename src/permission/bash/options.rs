@@ -48,8 +48,6 @@ pub enum Operands {
     Outputs,
     /// All are code.
     Scripts,
-    /// Files, of which the last is written.
-    OutputLast,
     /// A file, then texts.
     FileFirst,
     /// Files that are copied to the last of them.
@@ -176,11 +174,10 @@ impl Program {
                     words.get(idx - 1).map(|next| next.text.clone()).unwrap_or_default()
                 }
             };
-            if !value.is_empty() || what == What::Unknowable {
+            if !value.is_empty() || what == What::Unknowable || option.ends_with('?') {
                 acc.all.push(Argument { what, text: value, option: Some(option) });
             }
         }
-        let n_operands = at_operands.len();
         for (nth, at) in at_operands.into_iter().enumerate() {
             let argument = &mut acc.all[at];
             argument.what = match self.operands {
@@ -192,8 +189,6 @@ impl Program {
                 Operands::FileFirst => What::Text,
                 Operands::Outputs => What::Output,
                 Operands::Scripts => What::Code,
-                Operands::OutputLast if nth + 1 == n_operands => What::Output,
-                Operands::OutputLast => What::Path,
                 Operands::Script if nth == 0 && !has_script => What::Code,
                 Operands::Script => What::Text,
                 Operands::Unknowable => What::Unknowable,

@@ -50,7 +50,7 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
         }
         "sed" | "perl" => {
             let script = sed::script(words).map(|script| script.paths).unwrap_or_default();
-            let is_edited = words.iter().any(|it| it.text.starts_with("-i") || it.text.starts_with("--in-"));
+            let is_edited = arguments.all.iter().any(|it| matches!(it.option, Some("-i?" | "--in-place?")));
             found.extend(
                 script
                     .iter()
@@ -62,10 +62,26 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
             found.extend(operands.first().into_iter().flat_map(|script| printed_to(script)));
         }
         // Named by the server.
-        "curl" if has_short(words, 'O') || has_short(words, 'J') => {
-            found.extend(operands.iter().filter(|it| it.contains("://")).map(|it| downloaded(it)));
+        "curl" => {
+            // `-o '#1'` takes its name from the URL.
+            found.iter_mut().for_each(|it| it.text = it.text.replace('#', "*"));
+            let is_named =
+                has_short(words, 'O') || words.iter().any(|it| it.text.starts_with("--remote-name"));
+            let urls = operands.iter().filter(|it| it.contains("://") && is_named);
+            found.extend(urls.map(|it| downloaded(it)));
+            let is_free = has_short(words, 'J') || words.iter().any(|it| it.text == "--remote-header-name");
+            found.extend(Some(Destination::tree(".")).filter(|_| is_free));
         }
-        "wget" => found.extend(operands.iter().map(|it| downloaded(it))),
+        "aria2c" => found.extend(operands.iter().map(|it| downloaded(it))),
+        "wget" => {
+            found.extend(operands.iter().map(|it| downloaded(it)));
+            let is_free = |it: &Word| {
+                ["-i", "-r", "-m", "--inp", "--rec", "--mirror", "--content-d", "--trust"]
+                    .iter()
+                    .any(|option| it.text.starts_with(option))
+            };
+            found.extend(Some(Destination::tree(".")).filter(|_| words[1..].iter().any(is_free)));
+        }
         "gzip" | "gunzip" | "bunzip2" | "unxz" | "zstd" | "unzstd" | "bzip2" | "xz" | "lz4" => {
             let unpacked = operands.iter().filter_map(|it| it.rsplit_once('.'));
             found.extend(unpacked.map(|(unpacked, _)| Destination::file(unpacked)));
@@ -119,6 +135,13 @@ fn unpacked(name: &str, words: &[Word], arguments: &Arguments) -> Option<String>
             matches!((first, verb), ("clone" | "am", _))
                 || (first == "apply" && !has_long(&["--check", "--stat", "--numstat"]))
         }
+        "gh" => matches!((first, verb), ("repo" | "gist", "clone") | ("release" | "run", "download")),
+        "svn" => matches!(first, "co" | "checkout" | "export" | "up" | "update"),
+        "hg" => matches!(first, "clone" | "pull"),
+        "docker" | "podman" | "kubectl" => first == "cp",
+        "aws" => first == "s3",
+        "gsutil" => matches!(first, "cp" | "rsync" | "mv"),
+        "rclone" => matches!(first, "copy" | "sync" | "copyto" | "move" | "moveto" | "bisync"),
         _other => false,
     };
     if !is_unpacking {
@@ -128,6 +151,10 @@ fn unpacked(name: &str, words: &[Word], arguments: &Arguments) -> Option<String>
         let url = arguments.operands.first()?;
         let own = base_name(url.trim_end_matches(['/', '"', '\''])).trim_end_matches(".git").to_owned();
         return Some(arguments.operands.get(1).cloned().unwrap_or(own));
+    }
+    if matches!(name, "svn" | "hg" | "docker" | "podman" | "kubectl" | "aws" | "gsutil" | "rclone") {
+        let last = words[1..].iter().rev().find(|it| !it.text.starts_with('-') && !it.text.contains("://"));
+        return last.map(|it| it.text.clone());
     }
     let given = arguments.that_are(&[What::Tree]).last().map(str::to_owned);
     Some(given.unwrap_or_else(|| ".".to_owned()))
@@ -160,12 +187,19 @@ fn printed_to(script: &str) -> impl Iterator<Item = Destination> + '_ {
 /// What `cp`, `mv`, `ln` and their like make.
 fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>) -> Vec<Destination> {
     let has_recursive = || ['r', 'R', 'a'].into_iter().any(|letter| has_short(words, letter));
-    let is_tree = matches!(name, "ln" | "mv" | "rsync" | "ditto")
+    let is_tree = matches!(name, "ln" | "mv" | "rsync" | "ditto" | "scp")
         || has_recursive()
         || words.iter().any(|it| it.text.starts_with("--r"));
     let mut found = Vec::new();
+    // `host:path` is elsewhere.
+    let is_remote = |it: &str| matches!(name, "scp" | "rsync") && it.contains(':');
     let (sources, target) = match (target, operands.split_last()) {
-        (Some(target), _) => (operands, target),
+        (Some(target), Some(_)) => (operands, target),
+        // Sources come from elsewhere.
+        (Some(target), None) => {
+            found.push(Destination::tree(target));
+            return found;
+        }
         (None, Some((target, sources))) if !sources.is_empty() => {
             found.push(Destination { is_tree, ..Destination::file(target) });
             (sources, target.as_str())
@@ -181,13 +215,15 @@ fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>)
             continue;
         }
         let source = source.trim_end_matches('/');
-        let name = base_name(source.trim_matches(['"', '\'']));
+        let base = base_name(source.trim_matches(['"', '\'']));
+        let base = if is_remote(source) { base.rsplit(':').next().unwrap_or(base) } else { base };
         // A source that is not known leaves it open what it is called.
         match source.contains(['$', '`', '*', '?', '[', '{']) {
             true => found.push(Destination::tree(target)),
-            false => found.push(Destination { is_tree, ..Destination::file(&format!("{target}/{name}")) }),
+            false => found.push(Destination { is_tree, ..Destination::file(&format!("{target}/{base}")) }),
         }
     }
+    found.retain(|it: &Destination| !is_remote(&it.text) || it.text.starts_with('.'));
     found
 }
 

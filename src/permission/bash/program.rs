@@ -113,7 +113,7 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
         return Some(Inner::Unknowable);
     }
     let found = match name {
-        "awk" | "gawk" | "mawk" | "nawk" => awk(words),
+        "awk" | "gawk" | "mawk" | "nawk" => awk(&arguments),
         "sed" | "gsed" => match sed::script(words).map(|script| script.is_plain) {
             Some(true) => Inner::None,
             Some(false) | None => Inner::Unknowable,
@@ -485,30 +485,17 @@ fn ssh(words: &[Word]) -> Inner {
     }
 }
 
-fn awk(words: &[Word]) -> Inner {
-    let mut idx = 1;
-    while let Some(word) = words.get(idx) {
-        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
-        match literal {
-            "-F" | "-v" | "--assign" | "--field-separator" => idx += 2,
-            // A script file is known by its name.
-            "-f" | "--file" => match words.get(idx + 1).map(Word::value) {
-                Some("" | "-") | None => return Inner::Unknowable,
-                Some(script) if is_stdin(script) => return Inner::Unknowable,
-                Some(_) => return Inner::None,
-            },
-            "-e" | "--source" | "-i" | "-l" | "--include" | "--load" | "-E" | "--exec" => {
-                return Inner::Unknowable;
-            }
-            "--" => {
-                idx += 1;
-                break;
-            }
-            option if option.starts_with('-') && option.len() > 1 => idx += 1,
-            _program => break,
-        }
+fn awk(arguments: &Arguments) -> Inner {
+    if arguments.that_are(&[What::Unknowable]).next().is_some() {
+        return Inner::Unknowable;
     }
-    let Some(program) = words.get(idx) else { return Inner::None };
+    // A script file is known by its name.
+    if let Some(file) = arguments.that_are(&[What::CodeFirst]).next() {
+        let is_known =
+            Word::new(file).literal.is_some_and(|it| it != "-" && !it.is_empty() && !is_stdin(&it));
+        return if is_known { Inner::None } else { Inner::Unknowable };
+    }
+    let Some(program) = arguments.operands.first().map(|it| Word::new(it)) else { return Inner::None };
     // `system(…)`, pipes, files that are written, and what calls functions by name.
     let is_plain = |program: &str| {
         let without = program.replace("||", "");

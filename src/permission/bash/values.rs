@@ -243,6 +243,9 @@ impl<'a> Reference<'a> {
 /// The words that a value becomes; within double quotes it stays one.
 fn pieces(value: &str, is_quoted: bool) -> Vec<String> {
     let is_array = value.starts_with('(') && value.ends_with(')');
+    if is_quoted && !is_array && !value.contains(['$', '`', '"', '\'', '\\']) {
+        return vec![word::quote(value)];
+    }
     let Some(literal) = word::path_text(value).filter(|_| !is_array) else {
         let elements = value.trim_start_matches('(').trim_end_matches(')');
         return match is_array {
@@ -321,6 +324,9 @@ pub fn repeats_text(written: &str) -> bool {
 /// Whether a word begins with what a command writes that repeats text: an option, perhaps.
 pub fn may_be_option(written: &str) -> bool {
     let unquoted = written.trim_start_matches('"');
+    if let Some(found) = Reference::at(unquoted).filter(|_| unquoted.starts_with("${")) {
+        return found.default.is_some_and(|it| it.starts_with(['-', '$', '`', '"', '\'', '\\']));
+    }
     let Some(inner) = unquoted.strip_prefix("$(").or(unquoted.strip_prefix('`')) else { return false };
     let name = inner.split_whitespace().next().unwrap_or_default();
     match word::base_name(name) {

@@ -89,7 +89,9 @@ pub fn braces(text: &str) -> Vec<String> {
 
 /// Whether there are too many words in braces to look at, and options may be among them.
 pub fn may_hide_options(text: &str) -> bool {
-    text.starts_with(['{', '-']) && text.contains(['-', '$', '\\', '\'', '"', '`']) && all_braces(text).is_none()
+    text.starts_with(['{', '-'])
+        && text.contains(['-', '$', '\\', '\'', '"', '`'])
+        && all_braces(text).is_none()
 }
 
 fn all_braces(text: &str) -> Option<Vec<String>> {

@@ -1,7 +1,7 @@
 //! What the options and operands of programs are: whose values are files, are written, hold code or are run.
 
 use super::{
-    Operands::{self, Copied, FileFirst, Files, OutputAt, OutputLast, Outputs, Script, Scripts, Texts},
+    Operands::{self, Copied, FileFirst, Files, OutputAt, Outputs, Script, Scripts, Texts},
     Program,
     What::{
         Code, CodeFirst, Module, Output, Path, PathFirst, Prefix, Shell, Text, TextFirst, Tree, Unknowable,
@@ -30,8 +30,8 @@ pub(super) const PROGRAMS: &[Program] = &[
         (Path, "--base-directory --search-path --ignore-file"), (Text, "-t -e -d -E -S -c -j -x -X --type --extension --max-depth --exclude --size"),
     ]),
     row(&["awk", "gawk", "mawk", "nawk"], Files(1), &[
-        (CodeFirst, "-f --file -E --exec"), (Code, "-i --include -l --load"), (Output, "-o? --pretty-print? -p? --profile? -d? --dump-variables?"),
-        (Text, "-F -v --assign --field-separator"),
+        (Unknowable, "-e --source -E --exec -i --include -l --load -W"), (CodeFirst, "-f --file"),
+        (Output, "-o? --pretty-print? -p? --profile? -d? --dump-variables?"), (Text, "-F -v --assign --field-separator"),
     ]),
     row(&["jq", "yq", "gojq"], Files(1), &[(CodeFirst, "-f --from-file"), (Path, "-L --slurpfile+ --rawfile+ --argfile+"), (Text, "--indent --arg+ --argjson+")]),
     row(&["ls", "dir", "vdir", "exa", "eza", "lsd"], Files(0), &[(Text, "-I -w -T -L -P -H --ignore --hide --width --charset")]),
@@ -65,12 +65,12 @@ pub(super) const PROGRAMS: &[Program] = &[
     row(&["nl", "fold", "fmt", "tac"], Files(0), &[(Text, "-b -d -f -h -i -l -n -p -s -v -w -g")]),
     row(&["pr", "column", "ptx"], Files(0), &[(Text, "-l -w -o -h -s -n -c -N -O -R")]),
     row(&["bc", "objdump", "readelf"], Files(0), &[(Text, "-D -I -U -x -o")]),
-    row(&["sed", "gsed"], Texts, &[(Code, "-f --file"), (Text, "-e --expression -l --line-length -i?")]),
+    row(&["sed", "gsed"], Files(1), &[(TextFirst, "-e --expression"), (CodeFirst, "-f --file"), (Text, "-l --line-length -i? --in-place?")]),
     row(&["date"], Texts, &[(Path, "-f --file -r --reference"), (Text, "-d --date -s --set")]),
     row(&["bat", "batcat"], Files(0), &[(Shell, "--pager"), (Text, "-l -r -H --language --line-range --highlight-line --style --theme")]),
     row(&["nano", "pico"], Files(0), &[(Unknowable, "-s --speller -f --rcfile"), (Path, "-C --backupdir"), (Text, "-T -Q -r -o")]),
     row(&["emacs"], Files(0), &[]),
-    row(&["vim", "vi", "nvim", "view", "vimdiff", "gvim", "rvim", "rview", "ex", "rgvim", "evim", "eview"], Files(0), &[(Output, "-w -W"), (Path, "-r -L -t -T")]),
+    row(&["vim", "vi", "nvim", "view", "vimdiff", "gvim", "rvim", "rview", "ex", "rgvim", "evim", "eview"], Files(0), &[(Unknowable, "--remote-send --remote-expr --remote-wait"), (Code, "-u -U"), (Output, "-w -W --startuptime"), (Path, "-r -L -t -T -q")]),
     row(&["man"], Texts, &[(Shell, "-P -H --pager --html"), (Path, "-M --manpath -C --config-file -l --local-file")]),
 
     // What writes.
@@ -125,16 +125,18 @@ pub(super) const PROGRAMS: &[Program] = &[
     row(&["unzip"], Files(0), &[(Tree, "-d"), (Text, "-P -x -I -O")]),
     row(&["zipinfo", "zipgrep"], Files(0), &[(Text, "-P")]),
     row(&["zip"], OutputAt(0), &[
-        (Shell, "-TT --unzip-command"), (Output, "-O --output-file --out"), (Path, "-b --temp-path"), (Text, "-n -P -t -T? -x -i --exclude --include --password --suffixes"),
+        (Shell, "-TT --unzip-command"), (Output, "-O --output-file --out"), (Path, "-b --temp-path"), (Text, "-n -P -t -x -i --exclude --include --password --suffixes"),
     ]),
     row(&["cpio"], Files(0), &[(Unknowable, "--rsh-command"), (Tree, "-D --directory"), (Output, "-O -F --file"), (Path, "-I -E --pattern-file"), (Text, "-H -C -R -M --format --owner")]),
     row(&["7z", "7za", "7zr"], Files(1), &[(Tree, "-o?")]),
     row(&["gzip", "gunzip", "bzip2", "bunzip2", "bzcat", "xz", "unxz", "xzcat", "zstd", "zstdcat", "lz4", "compress", "uncompress"], Files(0), &[(Output, "-o"), (Text, "-S --suffix -T --threads")]),
     row(&["ar"], Files(1), &[(Unknowable, "--plugin")]),
-    row(&["scp", "sftp"], OutputLast, &[(Path, "-F -i -S"), (Text, "-c -D -J -l -o -P -X")]),
+    row(&["sftp"], Files(0), &[(Code, "-b"), (Path, "-F -i -S"), (Text, "-c -D -J -l -o -P -X -B -R")]),
+    row(&["scp"], Copied, &[(Path, "-F -i -S"), (Text, "-c -D -J -l -o -P -X")]),
     row(&["nc", "ncat", "netcat"], Texts, &[(Shell, "-e -c --exec --sh-exec"), (Unknowable, "--lua-exec"), (Output, "-o --output -x --hex-dump"), (Text, "-p -s -w -i -q -X -I -O -P -T -V")]),
     row(&["strace", "ltrace"], Operands::Command, &[(Output, "-o --output"), (Text, "-e -a -A -D -E -F -I -l -n -p -P -s -S -u -U -x -X -b")]),
     row(&["time"], Operands::Command, &[(Output, "-o --output"), (Text, "-f --format")]),
+    row(&["watch"], Operands::Command, &[(Text, "-n --interval -q --equexit -s --shotsdir")]),
     row(&["xargs"], Operands::Command, &[(Path, "-a --arg-file"), (Text, "-E -d -I -L -n -P -s --delimiter --max-args --max-procs --max-chars --process-slot-var")]),
 
     // Compilers and linkers.
@@ -276,20 +278,20 @@ pub(super) const PROGRAMS: &[Program] = &[
     // Interpreters: code in an argument can do anything.
     row(&["python", "pypy", "ipython", "micropython", "jython"], Script, &[(Unknowable, "-c"), (Text, "-W -X --check-hash-based-pycs"), (Module, "-m")]),
     row(&["perl"], Script, &[(Unknowable, "-e -E -i? -M -m -d?"), (Path, "-I"), (Text, "-F?")]),
-    row(&["ruby", "jruby", "irb", "pry"], Script, &[(Unknowable, "-e"), (Code, "-r"), (Path, "-I -C -X"), (Text, "-E -F? -K? --encoding --enable --disable")]),
+    row(&["ruby", "jruby", "irb", "pry"], Script, &[(Unknowable, "-e"), (Code, "-r"), (Path, "-I -C -X"), (Text, "-E --encoding --enable --disable")]),
     row(&["node", "nodejs", "iojs"], Script, &[
         (Unknowable, "-e --eval -p --print"), (Code, "-r --require --import --loader --experimental-loader"), (Path, "--env-file --env-file-if-exists"),
         (Text, "-C --conditions --input-type --stack-trace-limit --title"),
     ]),
     row(&["bun"], Script, &[(Unknowable, "-e --eval -p --print"), (Code, "-r --preload"), (Path, "--cwd -c --config")]),
-    row(&["php"], Script, &[(Unknowable, "-r -B -R -E -z"), (CodeFirst, "-f -F"), (Path, "-c -t"), (Text, "-d -S")]),
+    row(&["php"], Script, &[(Unknowable, "-r -B -R -E -z --run --process-begin --process-code --process-end --zend-extension"), (CodeFirst, "-f -F --file --process-file"), (Path, "-c -t"), (Text, "-d -S")]),
     row(&["lua", "luajit", "texlua"], Script, &[(Unknowable, "-e"), (Code, "-l")]),
     row(&["Rscript", "R", "littler"], Script, &[(Unknowable, "-e"), (CodeFirst, "-f --file")]),
     row(&["julia"], Script, &[(Unknowable, "-e --eval -E --print"), (Code, "-L --load"), (Path, "-J --sysimage --project?"), (Text, "-t -p -C -g -O?")]),
     row(&["osascript"], Script, &[(Unknowable, "-e"), (Text, "-l -s")]),
     row(&["tclsh", "wish", "jshell"], Script, &[]),
     row(&["expect"], Script, &[(Unknowable, "-c"), (CodeFirst, "-f -b")]),
-    row(&["groovy", "scala", "elixir", "iex", "ghci", "ghc", "runghc"], Script, &[(Unknowable, "-e --eval --rpc-eval -r -pr -pa"), (Text, "-cp -classpath")]),
+    row(&["groovy", "scala", "elixir", "iex", "ghci", "ghc", "runghc"], Script, &[(Unknowable, "-e --eval --rpc-eval --erl -r -pr -pa"), (Text, "-cp -classpath")]),
     row_of_words(&["erl"], Script, &[(Unknowable, "-eval -run -s -init_debug")]),
     row(&["guile", "sbcl", "clisp", "ecl", "csi", "racket", "clojure", "clj", "bb"], Script, &[(Unknowable, "-c -e -x -r -t --eval --load --script-eval -ex --eval-expr"), (Code, "-l"), (Path, "-L")]),
     row(&["nu", "elvish", "xonsh"], Script, &[(Unknowable, "-c --commands -e --execute"), (Path, "--config --env-config --rc")]),
