@@ -1,4 +1,4 @@
-//! Floor 0: small, general pieces that know nothing of sessions.
+//! Small, general pieces that know nothing of sessions.
 
 pub mod clock;
 pub mod diff;
@@ -6,6 +6,7 @@ pub mod hash;
 pub mod home;
 pub mod ids;
 pub mod lock;
+pub mod memory;
 pub mod mime;
 pub mod process;
 pub mod queue;

@@ -1,11 +1,14 @@
 //! Fan-out of the engine's events to whoever listens, per kind or all of them, in one order.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use futures_util::future::BoxFuture;
 use windlass_protocol::opencode::event::{Event, EventKind, EventPayload};
 
-use crate::base::{ids, queue::Queue};
+use crate::base::{ids, lock::lock, queue::Queue};
+
+/// How many events a listener may be behind.
+const LISTENER_HIGH_WATER: usize = 1024;
 
 /// Somebody who wants events. A floor-5 front end implements this over its own outbox, so that events and
 /// answers stand in one queue.
@@ -75,12 +78,9 @@ impl Bus {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Subscription>> {
-        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.subscribers)
     }
 }
-
-/// Events.
-const LISTENER_HIGH_WATER: usize = 1024;
 
 impl Subscriber for Queue<Arc<Event>> {
     fn deliver(&self, event: &Arc<Event>) {

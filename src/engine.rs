@@ -14,10 +14,8 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
-    id::{PermissionId, QuestionId, SessionId},
+    id::SessionId,
     message::{MessageWithParts, ModelRef},
-    permission::{PermissionRequest, Reply},
-    question::QuestionRequest,
     session::{Session, SessionTime, Todo},
 };
 
@@ -39,11 +37,14 @@ mod attach;
 mod calls;
 mod command;
 mod compact;
+mod context;
 mod download;
 mod error;
+mod fetch;
 mod files;
 mod fork;
 mod generate;
+mod inbox;
 mod inspect;
 pub mod keys;
 mod limits;
@@ -55,7 +56,10 @@ mod prompt;
 mod questions;
 mod reload;
 mod remote_config;
+mod replies;
+mod request;
 mod revert;
+mod say;
 mod session;
 mod shown;
 mod skill_urls;
@@ -63,6 +67,8 @@ mod state;
 mod state_file;
 mod step;
 mod subtask;
+mod summary;
+mod tickets;
 mod title;
 mod toolbox;
 mod turn;
@@ -73,11 +79,14 @@ pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
 pub use lint::Report;
-pub use session::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
+pub use request::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
+use context::SessionCx;
+use inbox::{Inbox, MAX_QUEUED};
 use limits::Limits;
-use session::{Command, Inbox, SessionCx, Tickets};
+use request::Command;
+use tickets::Tickets;
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
@@ -445,7 +454,7 @@ impl Engine {
                 Err(_) => open.tickets.clone(),
             }
         };
-        let message = format!("{} prompts are waiting for this session already", session::MAX_QUEUED);
+        let message = format!("{} prompts are waiting for this session already", MAX_QUEUED);
         tickets.end(ticket, Err(EngineError::new(EngineErrorKind::InvalidInput, message)));
         ticket
     }
@@ -471,7 +480,7 @@ impl Engine {
         match &open.task {
             Some(task) if !task.inbox.is_closed() => task.inbox.clone(),
             Some(_) | None => {
-                let (inbox, receiver) = mpsc::channel(session::MAX_QUEUED);
+                let (inbox, receiver) = mpsc::channel(MAX_QUEUED);
                 let cx = SessionCx {
                     engine: self.clone(),
                     id: id.clone(),
@@ -560,52 +569,6 @@ impl Engine {
     /// Whether the engine is told to end once everything is done.
     pub(crate) fn is_finishing(&self) -> bool {
         self.0.is_finishing.load(Ordering::Relaxed)
-    }
-
-    /// Answers a pending permission request. False when none with this id waits.
-    pub fn reply_permission(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) -> bool {
-        self.0.asks.reply(id, reply, feedback)
-    }
-
-    /// The permission requests of a session that wait now.
-    pub fn pending_permissions(&self, id: &SessionId) -> Vec<PermissionRequest> {
-        self.0.asks.of_session(id)
-    }
-
-    /// Says whether a front end can put questions of tools to its user. Where none can, none waits.
-    pub fn set_answerable(&self, is_answerable: bool) {
-        self.0.questions.set_answerable(is_answerable);
-    }
-
-    /// Answers a tool's question. False when none with this id waits.
-    pub fn reply_question(&self, id: &QuestionId, answers: Vec<Vec<String>>) -> bool {
-        self.0.questions.reply(id, answers)
-    }
-
-    /// Dismisses a tool's question. False when none with this id waits.
-    pub fn reject_question(&self, id: &QuestionId) -> bool {
-        self.0.questions.reject(id)
-    }
-
-    /// Lets a request wait that no tool makes.
-    #[cfg(test)]
-    pub(crate) fn pretend_asked(&self, request: PermissionRequest) {
-        self.0.asks.pretend(request);
-    }
-
-    /// Whether this permission request still waits for an answer: not once it is settled or its turn cancelled.
-    pub fn is_permission_waiting(&self, id: &PermissionId) -> bool {
-        self.0.asks.is_waiting(id)
-    }
-
-    /// Whether this question of a tool still waits for an answer.
-    pub fn is_question_waiting(&self, id: &QuestionId) -> bool {
-        self.0.questions.is_waiting(id)
-    }
-
-    /// The questions of a session's tools that wait now.
-    pub fn pending_questions(&self, id: &SessionId) -> Vec<QuestionRequest> {
-        self.0.questions.of_session(id)
     }
 
     /// Ends the engine: running and waiting turns finish first, then everything that was started is ended.

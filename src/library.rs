@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde_json::{Map, Value};
@@ -46,7 +47,7 @@ pub struct Agent {
     pub model: Option<ModelRef>,
     pub variant: Option<String>,
     /// Replaces the provider's prompt.
-    pub prompt: Option<String>,
+    pub prompt: Option<Arc<str>>,
     /// Extra fields of the request body.
     pub options: Map<String, Value>,
     /// Model calls in one turn.

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -15,7 +15,7 @@ use tokio_util::{
 };
 use windlass_protocol::opencode::{config::McpConfig, event::EventPayload, part::FilePart};
 
-use crate::bus::Bus;
+use crate::{base::lock::lock, bus::Bus};
 
 mod client;
 mod connection;
@@ -306,7 +306,7 @@ impl State {
 
 impl Slot {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -359,7 +359,7 @@ impl Shared {
     }
 
     fn lock_slots(&self) -> MutexGuard<'_, Arc<Slots>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.slots)
     }
 
     fn table(&self) -> Arc<Table> {
@@ -367,7 +367,7 @@ impl Shared {
     }
 
     fn lock_table(&self) -> MutexGuard<'_, Arc<Table>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 }
 

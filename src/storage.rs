@@ -24,6 +24,9 @@ mod worker;
 
 use worker::Worker;
 
+/// Stands for a repository's project id until git has told it.
+pub const UNKNOWN_PROJECT: &str = "global";
+
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
@@ -330,9 +333,6 @@ fn answers(connection: &Connection, project: Option<&str>) -> Result<Vec<StoredA
     }
     Ok(answers)
 }
-
-/// Stands for a repository's project id until git has told it.
-pub const UNKNOWN_PROJECT: &str = "global";
 
 fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
     match write {

@@ -283,7 +283,7 @@ async fn an_agent_has_the_tools_that_were_chosen_and_no_server_adds_to_them() {
         assert_eq!(made.code, Some(0), "{made:?}");
     }
     let builder = Agent::builder().scratch(&machine.scratch).llm(&machine.llm).config(config);
-    let agent = builder.answering(Answer::RejectOnce).spawn().await.initialized().await;
+    let agent = builder.answering(Answer::RejectOnce).start().await;
     let session = agent.new_session().await;
     until_offered(&agent, &session, "shop_price").await;
     let mode = async |name: &str| {
@@ -327,7 +327,7 @@ async fn debug_shows_the_tools_and_prompt_that_each_built_in_agent_is_sent_in_an
     let machine = Machine::new().await;
     machine.scratch.write(".opencode/skills/tea/SKILL.md", "---\nname: tea\ndescription: Tea.\n---\nDo it.");
     let builder = Agent::builder().scratch(&machine.scratch).llm(&machine.llm);
-    let agent = builder.spawn().await.initialized().await;
+    let agent = builder.start().await;
     let session = agent.new_session().await;
     for (name, own) in [("build", "plan_enter"), ("plan", "plan_exit")] {
         agent.request("session/set_mode", json!({"sessionId": session, "modeId": name})).await.unwrap();

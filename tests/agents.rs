@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::{
     agent::{Agent, Answer},
-    llm::{Reply, Request},
+    llm::{Reply, request::Request},
+    message::mode_ids,
     scratch::Scratch,
 };
 
@@ -24,7 +25,7 @@ fn able_model() -> Value {
 }
 
 async fn start(config: Value) -> Agent {
-    Agent::builder().config(able_model()).config(config).spawn().await.initialized().await
+    Agent::builder().config(able_model()).config(config).start().await
 }
 
 /// A session that the named agent answers.
@@ -32,15 +33,6 @@ async fn session_of(agent: &Agent, mode: &str) -> String {
     let session = agent.new_session().await;
     agent.request("session/set_mode", json!({"sessionId": session, "modeId": mode})).await.unwrap();
     session
-}
-
-fn mode_ids(answer: &Value) -> Vec<&str> {
-    answer["modes"]["availableModes"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|mode| mode["id"].as_str().unwrap())
-        .collect()
 }
 
 #[tokio::test]
@@ -217,14 +209,7 @@ async fn an_entry_of_a_built_in_agent_changes_what_it_names() {
 async fn an_agent_whose_model_is_missing_works_with_the_default_one_and_says_so() {
     let scratch = Scratch::new();
     let config = json!({"agent": {"build": {"model": "mock/abel"}}});
-    let agent = Agent::builder()
-        .scratch(&scratch)
-        .config(able_model())
-        .config(config)
-        .spawn()
-        .await
-        .initialized()
-        .await;
+    let agent = Agent::builder().scratch(&scratch).config(able_model()).config(config).start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("ok"));
     let turn = agent.prompt(&session, "go").await;
@@ -341,7 +326,7 @@ async fn an_agent_as_a_markdown_file_is_sent_as_one_of_json_is() {
                 logit_bias: {\"7\": 1}\npermission:\n  edit: deny\n  bash:\n    \"*\": deny\n    git *: allow\n---\n\n\
                 You review and nothing else.\n";
     scratch.write(".opencode/agent/team/reviewer.md", file);
-    let agent = Agent::builder().scratch(&scratch).config(able_model()).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).config(able_model()).start().await;
     let session = session_of(&agent, "team/reviewer").await;
     agent.llm.reply(Reply::text("ok"));
     agent.prompt(&session, "go").await;
@@ -373,9 +358,7 @@ async fn naming_a_subagent_does_not_lift_the_administrators_rules() {
     let agent = Agent::builder()
         .scratch(&scratch)
         .env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap())
-        .spawn()
-        .await
-        .initialized()
+        .start()
         .await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("ok"));

@@ -10,7 +10,7 @@ use crate::support::{
 
 async fn batching(permission: Value) -> (Agent, String) {
     let config = json!({"experimental": {"batch_tool": true}, "permission": permission});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     (agent, session)
 }

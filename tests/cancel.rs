@@ -5,19 +5,20 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::{
-    agent::{Agent, CANCEL_LIMIT, Pending},
+    agent::{Agent, CANCEL_LIMIT, requests::Pending},
     llm::{Gate, Reply},
-    message::{Turn, tag},
+    message::Turn,
     process,
 };
 
 /// Cancels and waits for the end of the turn, which must come in time.
 async fn cancelled(agent: &Agent, session: &str, prompt: &Pending) -> Turn {
-    let start = Instant::now();
+    let watch = agent.stopwatch();
     agent.cancel(session);
     let turn = prompt.turn().await;
     assert_eq!(turn.stop, "cancelled");
-    assert!(start.elapsed() < CANCEL_LIMIT, "the turn took {:?} to end", start.elapsed());
+    let took = watch.elapsed();
+    assert!(took < CANCEL_LIMIT, "the turn took {took:?} to end");
     turn
 }
 
@@ -117,8 +118,7 @@ async fn a_command_dies_with_all_its_processes() {
 
 #[tokio::test]
 async fn a_pending_question_is_withdrawn() {
-    let config = json!({"permission": {"bash": "ask"}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
     let prompt = agent.send_prompt(&session, "go");
@@ -227,14 +227,7 @@ async fn every_call_of_a_cancelled_turn_is_settled() {
     let wait = json!({"command": "sleep 600"});
     agent.llm.reply(Reply::call("call_1", "bash", wait.clone()).and_call("call_2", "bash", wait));
     let prompt = agent.send_prompt(&session, "go");
-    agent
-        .wait_for("both commands to run", |message| {
-            let update = &message["params"]["update"];
-            tag(update).starts_with("tool_call")
-                && update["toolCallId"] == "call_2"
-                && update["status"] == "in_progress"
-        })
-        .await;
+    agent.wait_running(&session, &["call_1", "call_2"]).await;
     let turn = cancelled(&agent, &session, &prompt).await;
     assert_eq!(turn.tool("call_1")["status"], "failed");
     assert_eq!(turn.tool("call_2")["status"], "failed");
@@ -259,7 +252,7 @@ async fn a_hundred_cancels_wear_nothing_out() {
 
 #[tokio::test]
 async fn a_prompt_that_waits_for_its_session_is_cancelled_at_once() {
-    let agent = Agent::builder().spawn().await.initialized().await;
+    let agent = Agent::start().await;
     // The store is held by somebody else, so the session cannot open for a while.
     let other = agent.new_session().await;
     let database = agent.scratch.home.join(".local/share/windlass/windlass.db");

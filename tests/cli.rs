@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use crate::support::{
-    agent::{DEADLINE, Wire, binary, provider_config},
-    llm::{Finish, Gate, Llm, Reply, Request},
+    agent::{DEADLINE, binary},
+    llm::{Finish, Gate, Llm, Reply, Wire, provider_config, request::Request},
     process,
     scratch::Scratch,
 };

@@ -18,7 +18,7 @@ fn offered(updates: &[Value]) -> Vec<&str> {
 async fn an_empty_template_says_what_was_typed() {
     let scratch = Scratch::new();
     scratch.write(".opencode/command/file.md", "---\ndescription: Says\nmodel: mock/other\n---\n");
-    let agent = with(json!({"inline": {"template": ""}})).scratch(&scratch).spawn().await.initialized().await;
+    let agent = with(json!({"inline": {"template": ""}})).scratch(&scratch).start().await;
     let session = agent.new_session().await;
     let update = agent.wait_update("available_commands_update").await;
     let commands = update["availableCommands"].as_array().unwrap().iter();
@@ -46,7 +46,7 @@ async fn an_empty_template_says_what_was_typed() {
 #[tokio::test]
 async fn a_command_that_says_nothing_asks_no_model_and_tells_the_user() {
     let commands = json!({"empty": {"template": " "}, "quiet": {"template": "!`true`"}});
-    let agent = with(commands).spawn().await.initialized().await;
+    let agent = with(commands).start().await;
     let session = agent.new_session().await;
     for name in ["empty", "quiet"] {
         let turn = agent.prompt(&session, &format!("/{name}")).await;
@@ -66,7 +66,7 @@ async fn a_command_without_a_template_is_left_out_and_named() {
         "bare": {"description": "Nothing"}, "nothing": {"template": null}, "compact": {"model": "mock/other"},
     }});
     scratch.write("opencode.json", format!("{commands:#}"));
-    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).start().await;
     let session = agent.new_session().await;
     for (line, name, rest) in
         [(3, "bare", ""), (6, "nothing", ""), (9, "compact", "; the built-in command stays")]
@@ -90,7 +90,7 @@ async fn a_command_without_a_template_is_left_out_and_named() {
 async fn a_built_in_prompt_is_carried_out_as_the_configuration_says() {
     let commands =
         json!({"init": {"model": "mock/other", "description": "Mine"}, "review": {"subtask": false}});
-    let agent = with(commands).spawn().await.initialized().await;
+    let agent = with(commands).start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("ok"));
     agent.prompt(&session, "/init").await;
@@ -110,7 +110,7 @@ async fn the_longest_name_that_the_words_begin_with_is_called() {
     {
         scratch.write(&format!(".opencode/command/{name}.md"), text);
     }
-    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).start().await;
     let session = agent.new_session().await;
     for (typed, wanted) in [
         ("/my cmd bees and more", "Two: bees and more."),

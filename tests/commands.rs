@@ -20,7 +20,7 @@ pub fn saying(template: &str) -> Builder {
 }
 
 async fn asked_commands(builder: Builder) -> Vec<Value> {
-    let agent = builder.spawn().await.initialized().await;
+    let agent = builder.start().await;
     agent.new_session().await;
     let update = agent.wait_update("available_commands_update").await;
     agent.finish().await;
@@ -63,7 +63,7 @@ async fn the_model_reads_the_template_with_its_arguments() {
         ("No place", "/go", "No place"),
     ];
     for (template, typed, wanted) in cases {
-        let agent = saying(template).spawn().await.initialized().await;
+        let agent = saying(template).start().await;
         let session = agent.new_session().await;
         agent.llm.reply(Reply::text("done"));
         assert_eq!(agent.prompt(&session, typed).await.text(), "done");
@@ -74,7 +74,7 @@ async fn the_model_reads_the_template_with_its_arguments() {
 
 #[tokio::test]
 async fn a_load_shows_what_the_user_typed() {
-    let agent = saying("A long template about $1").spawn().await.initialized().await;
+    let agent = saying("A long template about $1").start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "/go bees").await;
@@ -86,7 +86,7 @@ async fn a_load_shows_what_the_user_typed() {
 
 #[tokio::test]
 async fn words_that_name_no_command_are_words() {
-    let agent = saying("x").spawn().await.initialized().await;
+    let agent = saying("x").start().await;
     let session = agent.new_session().await;
     for words in ["/usr/bin is full", "/unknown x", "/", "go /go", "/Go"] {
         agent.llm.reply(Reply::text("done"));
@@ -98,7 +98,7 @@ async fn words_that_name_no_command_are_words() {
 
 #[tokio::test]
 async fn attachments_of_the_prompt_and_files_of_the_template_are_read() {
-    let agent = saying("Look at @a.txt, and mail me@a.txt about $1").spawn().await.initialized().await;
+    let agent = saying("Look at @a.txt, and mail me@a.txt about $1").start().await;
     agent.scratch.write("other.txt", "the other text");
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
@@ -123,7 +123,7 @@ async fn attachments_of_the_prompt_and_files_of_the_template_are_read() {
 
 #[tokio::test]
 async fn a_file_among_the_words_is_an_argument_and_is_read() {
-    let agent = saying("Fix <$1> <$2>").spawn().await.initialized().await;
+    let agent = saying("Fix <$1> <$2>").start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
     let uri = format!("file://{}", agent.scratch.path("a.txt"));
@@ -142,7 +142,7 @@ async fn a_file_among_the_words_is_an_argument_and_is_read() {
 async fn a_command_is_answered_by_its_agent_and_model_and_the_session_keeps_its_own() {
     let agent = with(json!({"go": {"template": "x", "agent": "sage", "model": "mock/other"}}));
     let agent = agent.config(json!({"agent": {"sage": {"prompt": "You are SAGE."}}}));
-    let agent = agent.spawn().await.initialized().await;
+    let agent = agent.start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "true"})));
     agent.llm.reply(Reply::text("done"));
@@ -164,7 +164,7 @@ async fn a_command_with_an_unknown_agent_or_model_says_what_there_is() {
         (json!({"template": "x", "agent": "nobody"}), "Agent not found: \"nobody\". Available agents: build"),
         (json!({"template": "x", "model": "mock/mok"}), "Model not found: mock/mok. Did you mean: mock/mock"),
     ] {
-        let agent = with(json!({"go": command})).spawn().await.initialized().await;
+        let agent = with(json!({"go": command})).start().await;
         let session = agent.new_session().await;
         let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "/go"}]});
         let error = agent.request("session/prompt", params).await.unwrap_err();
@@ -190,7 +190,7 @@ async fn a_commands_variant_holds_for_whatever_model_answers_it() {
     ] {
         let builder = with(json!({"go": command})).config(variants.clone());
         let builder = builder.config(json!({"agent": {"sage": {"model": "mock/other"}}}));
-        let agent = builder.spawn().await.initialized().await;
+        let agent = builder.start().await;
         let session = agent.new_session().await;
         agent.llm.reply(Reply::text("done"));
         agent.llm.reply(Reply::text("done"));
@@ -219,7 +219,7 @@ async fn a_command_in_a_folder_is_called_by_its_path() {
 
 #[tokio::test]
 async fn a_template_names_subagents_and_only_the_user_names_others() {
-    let agent = saying("Have @explore look at $1: !`echo @general`").spawn().await.initialized().await;
+    let agent = saying("Have @explore look at $1: !`echo @general`").start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "/go bees").await;
@@ -238,7 +238,7 @@ async fn a_template_names_subagents_and_only_the_user_names_others() {
 async fn a_file_wins_over_a_subagent_of_its_name_in_a_template_and_in_what_is_typed() {
     let scratch = Scratch::new();
     scratch.write("explore", "A file of that name.");
-    let agent = saying("Look at @explore.").scratch(&scratch).spawn().await.initialized().await;
+    let agent = saying("Look at @explore.").scratch(&scratch).start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "/go").await;
@@ -267,7 +267,7 @@ async fn the_administrators_rules_hold_for_commands() {
     });
     let builder = with(commands).config(json!({"agent": {"free": {"permission": {"bash": "allow"}}}}));
     let builder = builder.scratch(&scratch).env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap());
-    let agent = builder.spawn().await.initialized().await;
+    let agent = builder.start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("sorry"));
     let turn = agent.prompt(&session, "/look").await;
@@ -281,7 +281,7 @@ async fn the_administrators_rules_hold_for_commands() {
 
 #[tokio::test]
 async fn a_subtask_that_fails_is_told_to_the_agent_and_the_session_goes_on() {
-    let agent = with(json!({"go": {"template": "CHILD", "subtask": true}})).spawn().await.initialized().await;
+    let agent = with(json!({"go": {"template": "CHILD", "subtask": true}})).start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::status(400).body(json!({"error": {"message": "no such thing"}})));
     agent.llm.reply(Reply::text("it failed"));
@@ -304,7 +304,7 @@ async fn always_for_a_shell_command_holds_for_the_next_and_a_command_that_hides_
         "sly": {"template": "!`sudo git push`"},
     });
     let rules = json!({"permission": {"bash": {"*": "allow", "git *": "ask"}}});
-    let agent = with(commands).config(rules).spawn().await.initialized().await;
+    let agent = with(commands).config(rules).start().await;
     let session = agent.new_session().await;
     for (typed, is_asked) in [("/one", true), ("/two", false), ("/sly", true)] {
         if typed != "/sly" {
@@ -327,7 +327,7 @@ async fn always_for_a_shell_command_holds_for_the_next_and_a_command_that_hides_
 async fn shell_commands_are_replaced_by_what_they_print() {
     let template =
         "Here: [!`printf 'a\\nb\\n'; echo no >&2`] [!`echo $1`] [!`true`] [!`echo why >&2; false`]";
-    let agent = saying(template).spawn().await.initialized().await;
+    let agent = saying(template).start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
     let turn = agent.prompt(&session, "/go bees").await;
@@ -341,7 +341,7 @@ async fn shell_commands_are_replaced_by_what_they_print() {
 
 #[tokio::test]
 async fn what_the_user_types_or_a_command_prints_is_not_run() {
-    let agent = saying("!`echo '!`touch printed`'`: $ARGUMENTS").spawn().await.initialized().await;
+    let agent = saying("!`echo '!`touch printed`'`: $ARGUMENTS").start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "/go !`touch typed`").await;
@@ -352,7 +352,7 @@ async fn what_the_user_types_or_a_command_prints_is_not_run() {
 #[tokio::test]
 async fn a_shell_command_asks_as_the_tool_would() {
     let builder = saying("Made: !`echo first; touch made` and !`touch second`");
-    let agent = builder.config(json!({"permission": {"bash": "ask"}})).spawn().await.initialized().await;
+    let agent = builder.config(json!({"permission": {"bash": "ask"}})).start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
     let prompt = agent.send_prompt(&session, "/go");
@@ -373,7 +373,7 @@ async fn a_shell_command_asks_as_the_tool_would() {
 async fn after_a_refusal_nothing_runs_and_the_model_is_not_asked() {
     let builder = saying("!`touch allowed` !`rm a.txt`");
     let rules = json!({"permission": {"bash": {"*": "allow", "rm *": "ask"}}});
-    let agent = builder.config(rules).spawn().await.initialized().await;
+    let agent = builder.config(rules).start().await;
     let session = agent.new_session().await;
     let prompt = agent.send_prompt(&session, "/go");
     let ask = agent.permission().await;
@@ -397,7 +397,7 @@ async fn after_a_refusal_nothing_runs_and_the_model_is_not_asked() {
 #[tokio::test]
 async fn a_rule_that_denies_a_shell_command_ends_the_command() {
     let builder = saying("!`rm a.txt`").config(json!({"permission": {"bash": {"rm *": "deny"}}}));
-    let agent = builder.spawn().await.initialized().await;
+    let agent = builder.start().await;
     let session = agent.new_session().await;
     let turn = agent.prompt(&session, "/go").await;
     assert!(turn.text().contains("prevents you from using"), "{}", turn.text());
@@ -408,7 +408,7 @@ async fn a_rule_that_denies_a_shell_command_ends_the_command() {
 #[tokio::test]
 async fn a_cancelled_shell_command_leaves_nothing_running() {
     let builder = saying("!`touch begun; sleep 100 & sleep 100`");
-    let agent = builder.spawn().await.initialized().await;
+    let agent = builder.start().await;
     let session = agent.new_session().await;
     let prompt = agent.send_prompt(&session, "/go");
     agent.wait_update("tool_call").await;
@@ -424,7 +424,7 @@ async fn a_cancelled_shell_command_leaves_nothing_running() {
 #[tokio::test]
 async fn a_cancel_takes_the_question_of_a_shell_command_back() {
     let builder = saying("!`touch made`").config(json!({"permission": {"bash": "ask"}}));
-    let agent = builder.spawn().await.initialized().await;
+    let agent = builder.start().await;
     let session = agent.new_session().await;
     let prompt = agent.send_prompt(&session, "/go");
     let ask = agent.permission().await;
@@ -441,9 +441,7 @@ async fn a_cancel_takes_the_question_of_a_shell_command_back() {
 async fn a_shell_command_that_never_ends_is_ended() {
     let agent = saying("<!`echo begun; sleep 100`>")
         .env("OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS", "200")
-        .spawn()
-        .await
-        .initialized()
+        .start()
         .await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
@@ -460,7 +458,7 @@ async fn a_subtask_works_in_a_session_of_its_own_and_the_agent_goes_on_from_its_
     });
     for (name, model) in [("flagged", "other"), ("by_agent", "mock")] {
         let builder = with(commands.clone()).config(json!({"permission": {"task": "ask"}}));
-        let agent = builder.spawn().await.initialized().await;
+        let agent = builder.start().await;
         let session = agent.new_session().await;
         agent.llm.reply(Reply::text("found it"));
         agent.llm.reply(Reply::text("all done"));
@@ -485,7 +483,7 @@ async fn a_subtask_works_in_a_session_of_its_own_and_the_agent_goes_on_from_its_
 #[tokio::test]
 async fn a_subagent_answers_itself_when_its_command_is_no_subtask() {
     let agent = with(json!({"go": {"template": "x", "agent": "explore", "subtask": false}}));
-    let agent = agent.spawn().await.initialized().await;
+    let agent = agent.start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "/go").await;
@@ -496,7 +494,7 @@ async fn a_subagent_answers_itself_when_its_command_is_no_subtask() {
 
 #[tokio::test]
 async fn cancelling_a_subtask_ends_the_turn() {
-    let agent = with(json!({"go": {"template": "CHILD", "subtask": true}})).spawn().await.initialized().await;
+    let agent = with(json!({"go": {"template": "CHILD", "subtask": true}})).start().await;
     let session = agent.new_session().await;
     let gate = Gate::new();
     agent.llm.reply(Reply::hang(&gate));
@@ -548,10 +546,9 @@ async fn clients_that_want_events_hear_of_commands_and_compactions() {
 
 #[tokio::test]
 async fn run_takes_a_command_by_its_option() {
-    let agent = saying("Fix $1").spawn().await.initialized().await;
+    let agent = saying("Fix $1").start().await;
     let config = json!({"command": {"go": {"template": "Fix $1"}}});
-    let mut provider =
-        crate::support::agent::provider_config(&agent.llm, crate::support::agent::Wire::OpenAi);
+    let mut provider = crate::support::llm::provider_config(&agent.llm, crate::support::llm::Wire::OpenAi);
     provider["command"] = config["command"].clone();
     let run = |arguments: &'static [&'static str]| {
         let (home, work) = (agent.scratch.home.clone(), agent.scratch.work.clone());
@@ -589,7 +586,7 @@ async fn run_takes_a_command_by_its_option() {
 
 #[tokio::test]
 async fn what_is_typed_behind_a_command_never_becomes_shell() {
-    let agent = saying("[!`echo $1`] [!`echo \"$1\"`]").spawn().await.initialized().await;
+    let agent = saying("[!`echo $1`] [!`echo \"$1\"`]").start().await;
     let session = agent.new_session().await;
     for typed in ["x; touch pwned", "'x; touch pwned'", "$(touch pwned)", "\"x$(touch pwned)\""] {
         agent.llm.reply(Reply::text("done"));
@@ -603,7 +600,7 @@ async fn what_is_typed_behind_a_command_never_becomes_shell() {
 
 #[tokio::test]
 async fn typed_words_that_cannot_be_quoted_for_certain_end_the_command() {
-    let agent = saying("!`echo $(cat $1)`").spawn().await.initialized().await;
+    let agent = saying("!`echo $(cat $1)`").start().await;
     let session = agent.new_session().await;
     let turn = agent.prompt(&session, "/go a;touch${IFS}pwned").await;
     assert!(turn.text().contains("`echo $(cat $1)`"), "{}", turn.text());
@@ -613,7 +610,7 @@ async fn typed_words_that_cannot_be_quoted_for_certain_end_the_command() {
 
 #[tokio::test]
 async fn a_template_attaches_no_file_that_the_rules_would_ask_for() {
-    let agent = saying("See @.env @a.txt @../outside.txt @~/secret.txt").spawn().await.initialized().await;
+    let agent = saying("See @.env @a.txt @../outside.txt @~/secret.txt").start().await;
     agent.scratch.write(".env", "KEY=hidden-one");
     std::fs::write(agent.scratch.home.join("secret.txt"), "hidden-two").unwrap();
     std::fs::write(agent.scratch.root().join("outside.txt"), "hidden-three").unwrap();
@@ -629,7 +626,7 @@ async fn a_template_attaches_no_file_that_the_rules_would_ask_for() {
 async fn a_subtasks_shell_runs_nothing_that_its_agent_may_not() {
     let commands = json!({"go": {"template": "X !`touch pwned`", "agent": "reader", "subtask": true}});
     let reader = json!({"agent": {"reader": {"mode": "subagent", "permission": {"bash": "deny"}}}});
-    let agent = with(commands).config(reader).spawn().await.initialized().await;
+    let agent = with(commands).config(reader).start().await;
     let session = agent.new_session().await;
     let turn = agent.prompt(&session, "/go").await;
     assert!(turn.text().contains("`touch pwned` may not run"), "{}", turn.text());

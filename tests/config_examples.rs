@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     agent::{Agent, Answer},
-    llm::{Llm, Reply, Request},
+    llm::{Llm, Reply, request::Request},
     scratch::Scratch,
 };
 

@@ -10,7 +10,7 @@ use crate::support::{
 
 async fn demo() -> Agent {
     let config = json!({"permission": {"edit": "ask", "bash": "ask"}});
-    Agent::builder().without_provider().config(config).spawn().await.initialized().await
+    Agent::builder().without_provider().config(config).start().await
 }
 
 /// Ends the agent and checks that the only model around was never asked.
@@ -99,7 +99,7 @@ async fn tour_shows_everything_and_is_the_same_every_time() {
     for _ in 0..2 {
         let config = json!({"permission": {"edit": "ask", "bash": "ask"}});
         let builder = Agent::builder().without_provider().config(config).answering(Answer::AllowOnce);
-        let agent = builder.spawn().await.initialized().await;
+        let agent = builder.start().await;
         let session = agent.new_session().await;
         let turn = agent.prompt(&session, "tour").await;
         assert_eq!(turn.stop, "end_turn");

@@ -2,16 +2,11 @@
 //!
 //! The agent runs in a mount namespace of its own, so that the disks are real, need no privilege and go away with it.
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::Command,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::{fs, path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::support::{agent::Agent, llm::Reply, scratch::Scratch};
+use crate::support::{agent::Agent, scratch::Scratch};
 
 /// An agent that is started after these shell commands as `root` of a namespace, in which `$WORK` and `$HOME` are known.
 async fn mounted(script: &str, config: Value) -> Option<(Agent, String)> {
@@ -23,7 +18,7 @@ async fn mounted(script: &str, config: Value) -> Option<(Agent, String)> {
     let script = format!("set -e; WORK='{}'; {script}; exec \"$@\"", scratch.cwd());
     let wrapper = ["unshare", "-Urm", "sh", "-c", &script, "sh"];
     let builder = Agent::builder().scratch(&scratch).config(config).started_by(&wrapper);
-    let agent = builder.spawn().await.initialized().await;
+    let agent = builder.start().await;
     let session = agent.new_session().await;
     Some((agent, session))
 }
@@ -41,20 +36,9 @@ fn names(agent: &Agent, directory: &str) -> Vec<String> {
     names
 }
 
-/// Runs one tool call, then a closing text, and answers what the model was told about the call.
-async fn told(agent: &Agent, session: &str, name: &str, arguments: Value) -> String {
-    // The same id again in a session would be changed.
-    static N_CALLS: AtomicUsize = AtomicUsize::new(0);
-    let id = format!("call_{}", N_CALLS.fetch_add(1, Ordering::Relaxed));
-    agent.llm.reply(Reply::call(&id, name, arguments));
-    agent.llm.reply(Reply::text("done"));
-    assert_eq!(agent.prompt(session, "go").await.stop, "end_turn");
-    agent.llm.last_request().tool_result(&id)
-}
-
 /// Has the model read a file, which it must have before it may change it.
 async fn know(agent: &Agent, session: &str, path: &str) {
-    let content = told(agent, session, "read", json!({"filePath": path})).await;
+    let content = agent.told(session, "read", json!({"filePath": path})).await;
     assert!(content.starts_with("<path>"), "{content}");
 }
 
@@ -84,14 +68,14 @@ async fn a_full_disk_is_named_and_no_file_is_lost() {
     }
     let large = agent.scratch.path("full/large.txt");
     for (tool, input) in changes(&large) {
-        assert_eq!(told(&agent, &session, tool, input).await, refused(&large), "{tool}");
+        assert_eq!(agent.told(&session, tool, input).await, refused(&large), "{tool}");
     }
     let linked = agent.scratch.path("full/linked.txt");
     let input = json!({"filePath": linked, "oldString": "first", "newString": "x".repeat(500_000)});
-    assert_eq!(told(&agent, &session, "edit", input).await, refused(&linked));
+    assert_eq!(agent.told(&session, "edit", input).await, refused(&linked));
     let new = agent.scratch.path("full/deep/new.txt");
     let input = json!({"filePath": new, "content": "x".repeat(500_000)});
-    assert_eq!(told(&agent, &session, "write", input).await, refused(&new));
+    assert_eq!(agent.told(&session, "write", input).await, refused(&new));
     assert_eq!(names(&agent, "full"), ["large.txt", "linked.txt", "other.txt", "small.txt"]);
     for (name, before) in ["large", "linked", "small"].iter().zip(before) {
         assert!(fs::read(seen(&agent, &format!("full/{name}.txt"))).unwrap() == before, "{name} has changed");
@@ -99,7 +83,7 @@ async fn a_full_disk_is_named_and_no_file_is_lost() {
     // There is room for this one.
     let small = agent.scratch.path("full/small.txt");
     let input = json!({"filePath": small, "oldString": "small", "newString": "smaller"});
-    assert_eq!(told(&agent, &session, "edit", input).await, "Edit applied successfully.");
+    assert_eq!(agent.told(&session, "edit", input).await, "Edit applied successfully.");
     agent.finish().await;
 }
 
@@ -115,7 +99,7 @@ async fn a_patch_that_finds_no_room_for_its_last_file_changes_none() {
         "*** Begin Patch\n*** Update File: full/a.txt\n@@\n-old\n+new\n*** Add File: full/b/c.txt\n{body}*** End Patch"
     );
     know(&agent, &session, &agent.scratch.path("full/a.txt")).await;
-    let answer = told(&agent, &session, "apply_patch", json!({"patchText": patch})).await;
+    let answer = agent.told(&session, "apply_patch", json!({"patchText": patch})).await;
     let path = agent.scratch.path("full/b/c.txt");
     assert_eq!(answer, format!("Cannot write {path}: No space left on device (os error 28)"));
     assert_eq!(names(&agent, "full"), ["a.txt"]);
@@ -128,7 +112,7 @@ async fn an_output_that_cannot_be_saved_is_cut_and_says_so() {
     let script = "mkdir -p $HOME/.local/share/windlass/tool-output; \
         mount -t tmpfs -o size=64k tmpfs $HOME/.local/share/windlass/tool-output";
     let Some((agent, session)) = mounted(script, json!({})).await else { return };
-    let answer = told(&agent, &session, "bash", json!({"command": "seq 1 200000"})).await;
+    let answer = agent.told(&session, "bash", json!({"command": "seq 1 200000"})).await;
     let expected = "...output truncated...\n\nThe full output could not be saved: No space left on device (os error 28)\n\n";
     assert!(answer.starts_with(expected) && answer.ends_with("\n199999\n200000\n"), "{}", &answer[..200]);
     let output = PathBuf::from(format!("/proc/{}/root", agent.pid()))
@@ -150,7 +134,7 @@ async fn a_read_only_disk_is_named() {
         for (tool, input) in
             changes(&path).into_iter().filter(|(tool, _)| name == "fixed/a.txt" || *tool == "write")
         {
-            assert_eq!(told(&agent, &session, tool, input).await, refused, "{tool}");
+            assert_eq!(agent.told(&session, tool, input).await, refused, "{tool}");
         }
     }
     assert_eq!(agent.scratch.read("fixed/a.txt"), "first\n");
@@ -165,7 +149,7 @@ async fn a_file_that_is_read_only_for_its_owner_stays_so() {
         eprintln!("NOT TESTED: this machine gives users no namespaces");
         return;
     }
-    let agent = Agent::builder().started_by(&["unshare", "-U"]).spawn().await.initialized().await;
+    let agent = Agent::builder().started_by(&["unshare", "-U"]).start().await;
     let session = agent.new_session().await;
     agent.scratch.write("closed/kept.txt", "first\n");
     agent.scratch.write("open.txt", "first\n");
@@ -178,7 +162,7 @@ async fn a_file_that_is_read_only_for_its_owner_stays_so() {
     know(&agent, &session, &path).await;
     for (tool, input) in changes(&path) {
         let refused = format!("Cannot write {path}: Permission denied (os error 13)");
-        assert_eq!(told(&agent, &session, tool, input).await, refused, "{tool}");
+        assert_eq!(agent.told(&session, tool, input).await, refused, "{tool}");
     }
     assert_eq!(agent.scratch.read("open.txt"), "first\n");
     // A directory that takes no new files keeps nobody from changing those in it.
@@ -186,10 +170,10 @@ async fn a_file_that_is_read_only_for_its_owner_stays_so() {
     let path = agent.scratch.path("closed/kept.txt");
     know(&agent, &session, &path).await;
     let [edit, ..] = changes(&path);
-    assert_eq!(told(&agent, &session, edit.0, edit.1).await, "Edit applied successfully.");
+    assert_eq!(agent.told(&session, edit.0, edit.1).await, "Edit applied successfully.");
     assert_eq!(agent.scratch.read("closed/kept.txt"), "second\n");
     let path = agent.scratch.path("closed/new.txt");
-    let answer = told(&agent, &session, "write", json!({"filePath": path, "content": "x"})).await;
+    let answer = agent.told(&session, "write", json!({"filePath": path, "content": "x"})).await;
     assert_eq!(answer, format!("Cannot write {path}: Permission denied (os error 13)"));
     set_mode("closed", "000");
     for (tool, input) in [
@@ -199,7 +183,7 @@ async fn a_file_that_is_read_only_for_its_owner_stays_so() {
             json!({"filePath": agent.scratch.path("closed/kept.txt"), "oldString": "a", "newString": "b"}),
         ),
     ] {
-        let answer = told(&agent, &session, tool, input).await;
+        let answer = agent.told(&session, tool, input).await;
         assert!(answer.ends_with("Permission denied (os error 13)"), "{tool}: {answer}");
     }
     set_mode("closed", "755");
@@ -216,11 +200,11 @@ async fn a_file_that_nobody_may_change_is_named() {
         eprintln!("NOT TESTED: this machine makes no file immutable");
         return;
     }
-    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).start().await;
     let session = agent.new_session().await;
     know(&agent, &session, &path).await;
     let input = json!({"filePath": path, "oldString": "two", "newString": "zwei"});
-    let answer = told(&agent, &session, "edit", input).await;
+    let answer = agent.told(&session, "edit", input).await;
     assert!(chattr("-i"));
     assert_eq!(answer, format!("Cannot write {path}: Operation not permitted (os error 1)"));
     assert_eq!(scratch.read("a.txt"), "one\ntwo\nthree\n");
@@ -234,7 +218,7 @@ async fn what_may_not_be_looked_at_is_told() {
         eprintln!("NOT TESTED: this machine gives users no namespaces");
         return;
     }
-    let agent = Agent::builder().started_by(&["unshare", "-U"]).spawn().await.initialized().await;
+    let agent = Agent::builder().started_by(&["unshare", "-U"]).start().await;
     let session = agent.new_session().await;
     agent.scratch.write("closed/kept.txt", "two\n");
     agent.scratch.write("secret.txt", "two\n");
@@ -255,7 +239,7 @@ async fn what_may_not_be_looked_at_is_told() {
             format!("Cannot read {secret}: Permission denied (os error 13)"),
         ),
     ] {
-        let answer = told(&agent, &session, tool, input).await;
+        let answer = agent.told(&session, tool, input).await;
         assert!(answer.ends_with(&note), "{tool}: {answer}");
     }
     set_mode(&closed, "755");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, prompt_params},
+    agent::{Agent, requests::prompt_params},
     llm::Reply,
 };
 

@@ -28,7 +28,7 @@ async fn turn(agent: &Agent) -> String {
 
 fn events(agent: &Agent) -> Vec<Value> {
     let lines = agent.lines();
-    let is_event = |line: &&crate::support::agent::Line| line.message["method"] == "_windlass/event";
+    let is_event = |line: &&crate::support::agent::wire::Line| line.message["method"] == "_windlass/event";
     lines.iter().filter(is_event).map(|line| line.message["params"]["event"].clone()).collect()
 }
 

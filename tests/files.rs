@@ -9,18 +9,10 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, prompt_params},
+    agent::{Agent, requests::prompt_params},
     llm::Reply,
     scratch::Scratch,
 };
-
-/// Runs one tool call, then a closing text, and answers what the model was told about the call.
-async fn told(agent: &Agent, session: &str, id: &str, name: &str, arguments: Value) -> String {
-    agent.llm.reply(Reply::call(id, name, arguments));
-    agent.llm.reply(Reply::text("done"));
-    assert_eq!(agent.prompt(session, "go").await.stop, "end_turn");
-    agent.llm.last_request().tool_result(id)
-}
 
 fn count(text: &str) -> usize {
     text.matches("Rules of the part.").count()
@@ -34,7 +26,7 @@ async fn instruction_files_on_the_way_are_shown_once_in_a_session() {
     for n in 0..4 {
         scratch.write(&format!("part/{n}.txt"), "text\n");
     }
-    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).start().await;
     let session = agent.new_session().await;
     let read = |n: usize| json!({"filePath": scratch.path(&format!("part/{n}.txt"))});
     // Two at once, then another step, then another turn.
@@ -53,15 +45,15 @@ async fn instruction_files_on_the_way_are_shown_once_in_a_session() {
     assert!(shown.ends_with(&reminder), "{shown}");
     assert!(request.system().contains("Rules of the whole."));
     assert!(!request.system().contains("Rules of the part."));
-    assert_eq!(count(&told(&agent, &session, "call_3", "read", read(3)).await), 0);
+    assert_eq!(count(&agent.told(&session, "read", read(3)).await), 0);
     // Another session's model has not seen it.
     let other = agent.new_session().await;
-    assert_eq!(count(&told(&agent, &other, "call_4", "read", read(3)).await), 1);
+    assert_eq!(count(&agent.told(&other, "read", read(3)).await), 1);
     agent.finish().await;
 
-    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).start().await;
     agent.load(&session).await;
-    assert_eq!(count(&told(&agent, &session, "call_5", "read", read(0)).await), 0);
+    assert_eq!(count(&agent.told(&session, "read", read(0)).await), 0);
     agent.finish().await;
 }
 
@@ -79,7 +71,7 @@ async fn an_attached_file_brings_its_instructions_along() {
     agent.request("session/prompt", params).await.unwrap();
     assert_eq!(count(&agent.llm.last_request().last_user()), 1);
     let read = json!({"filePath": agent.scratch.path("part/a.txt")});
-    assert_eq!(count(&told(&agent, &session, "call_1", "read", read).await), 0);
+    assert_eq!(count(&agent.told(&session, "read", read).await), 0);
     agent.finish().await;
 }
 
@@ -99,7 +91,7 @@ async fn calls_are_put_right_where_that_is_harmless() {
         let told = agent.llm.last_request().tool_result(id);
         assert!(told.contains("\n2: two\n\n(Showing lines 2-2 of 3."), "{name}: {told}");
     }
-    let told = told(&agent, &session, "call_3", "read", json!({"path": path})).await;
+    let told = agent.told(&session, "read", json!({"path": path})).await;
     let expected = "The read tool was called with invalid arguments: `filePath` is missing.\n\
         Please rewrite the input so it satisfies the expected schema.\nExpected schema: {\"type\":\"object\",";
     assert!(told.contains(expected), "{told}");
@@ -119,14 +111,14 @@ async fn saved_outputs_are_readable_for_a_week() {
     }
     // An ask for the directory outside the project would fail the test.
     let config = json!({"permission": {"*": "ask", "bash": "allow", "read": "allow"}});
-    let agent = Agent::builder().scratch(&scratch).config(config).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).config(config).start().await;
     let session = agent.new_session().await;
     let told_of_bash =
-        told(&agent, &session, "call_1", "bash", json!({"command": "seq 1 3000", "description": "n"})).await;
+        agent.told(&session, "bash", json!({"command": "seq 1 3000", "description": "n"})).await;
     let saved =
         told_of_bash.split("Full output saved to: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
     let read = json!({"filePath": saved, "offset": 7, "limit": 1});
-    let told_of_read = told(&agent, &session, "call_2", "read", read).await;
+    let told_of_read = agent.told(&session, "read", read).await;
     assert!(told_of_read.contains("\n7: 7\n"), "{told_of_read}");
     agent.finish().await;
     assert!(!directory.join("tool_old").exists());
@@ -146,10 +138,10 @@ async fn a_write_that_finds_no_room_leaves_the_file_as_it_was() {
     let limit = ["--pid".to_owned(), agent.pid().to_string(), "--fsize=5000000".to_owned()];
     assert!(Command::new("prlimit").args(limit).status().unwrap().success());
     let session = agent.new_session().await;
-    for (id, name) in [("call_1", "large.txt"), ("call_2", "linked.txt")] {
+    for name in ["large.txt", "linked.txt"] {
         let path = agent.scratch.path(name);
         let input = json!({"filePath": path, "oldString": "first", "newString": "second"});
-        let told = told(&agent, &session, id, "edit", input).await;
+        let told = agent.told(&session, "edit", input).await;
         assert!(told.contains(&format!("Cannot write {path}: File too large (os error 27)")), "{told}");
         assert!(agent.scratch.read(name) == text, "{name} has changed");
     }

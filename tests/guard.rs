@@ -4,18 +4,9 @@ use serde_json::{Value, json};
 
 use crate::support::{
     agent::{Agent, Answer},
-    llm::Reply,
+    llm::{Reply, task},
     message::content_text,
 };
-
-async fn asking() -> Agent {
-    let config = json!({"permission": {"bash": "ask"}});
-    Agent::builder().config(config).spawn().await.initialized().await
-}
-
-fn task(prompt: &str, agent: &str) -> Value {
-    json!({"description": "look around", "prompt": prompt, "subagent_type": agent})
-}
 
 /// Has a session give a task that ends at once; the id of the child session.
 async fn gave_task(agent: &Agent, session: &str) -> String {
@@ -28,7 +19,7 @@ async fn gave_task(agent: &Agent, session: &str) -> String {
 
 #[tokio::test]
 async fn a_cancel_by_request_shows_none_of_the_questions_that_wait() {
-    let agent = asking().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     let question = json!({"questions": [{"question": "Tea?", "header": "Tea", "options": [
         {"label": "Yes", "description": "Tea."}, {"label": "No", "description": "None."},
@@ -38,13 +29,7 @@ async fn a_cancel_by_request_shows_none_of_the_questions_that_wait() {
     let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
     let prompt = agent.send_request_with_id(json!("the prompt"), "session/prompt", params);
     let ask = agent.permission().await;
-    for call_id in ["call_1", "call_2"] {
-        let is_running = |message: &Value| {
-            let update = &message["params"]["update"];
-            update["toolCallId"] == call_id && update["status"] == "in_progress"
-        };
-        agent.wait_for("the calls", is_running).await;
-    }
+    agent.wait_running(&session, &["call_1", "call_2"]).await;
     agent.notify("$/cancel_request", json!({"requestId": "the prompt"}));
     agent.withdrawn(&ask).await;
     assert_eq!((prompt.turn().await.stop.as_str(), agent.n_asked()), ("cancelled", 1));
@@ -54,7 +39,7 @@ async fn a_cancel_by_request_shows_none_of_the_questions_that_wait() {
 
 #[tokio::test]
 async fn a_cancel_of_a_waiting_prompt_leaves_the_questions_of_the_running_one() {
-    let agent = asking().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     let touch = |name: &str| json!({"command": format!("touch {name}")});
     agent.llm.reply(Reply::call("call_1", "bash", touch("one")).and_call("call_2", "bash", touch("two")));
@@ -76,7 +61,7 @@ async fn a_cancel_of_a_waiting_prompt_leaves_the_questions_of_the_running_one() 
 #[tokio::test]
 async fn who_opens_the_session_again_is_asked_again() {
     for method in ["session/load", "session/resume"] {
-        let agent = asking().await;
+        let agent = Agent::asking("bash").await;
         let session = agent.new_session().await;
         agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
         agent.llm.reply(Reply::text("done"));
@@ -98,7 +83,7 @@ async fn who_opens_the_session_again_is_asked_again() {
 
 #[tokio::test]
 async fn a_command_that_runs_elsewhere_is_asked_for_with_the_place() {
-    let agent = asking().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     agent.scratch.write("sub/a.txt", "a");
     let call = json!({"command": "touch made", "workdir": "sub"});
@@ -117,7 +102,7 @@ async fn a_command_that_runs_elsewhere_is_asked_for_with_the_place() {
 
 #[tokio::test]
 async fn a_load_asks_a_subagents_question_again() {
-    let agent = asking().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "general")));
     agent.llm.reply_to("CHILD", Reply::call("call_9", "bash", json!({"command": "touch made"})));
@@ -164,7 +149,7 @@ async fn a_subagents_session_opened_by_itself_keeps_the_limits_from_above() {
     let config = json!({"agent": {"reader": {
         "mode": "primary", "permission": {"*": "deny", "read": "allow", "task": "allow"},
     }}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     let child = gave_task(&agent, &session).await;
     // What the parent may do today counts, not what it might when it gave the task.
@@ -189,7 +174,7 @@ async fn a_subagents_session_opened_by_itself_keeps_the_limits_from_above() {
 #[tokio::test]
 async fn a_resumed_task_may_what_its_parent_may_today_and_no_more() {
     let config = json!({"agent": {"reviewer": {"mode": "primary", "permission": {"edit": "deny"}}}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     agent.request("session/set_mode", json!({"sessionId": session, "modeId": "reviewer"})).await.unwrap();
     let child = gave_task(&agent, &session).await;
@@ -215,7 +200,7 @@ async fn a_resumed_task_may_what_its_parent_may_today_and_no_more() {
 
 #[tokio::test]
 async fn a_task_whose_session_the_user_has_opened_is_refused_at_once() {
-    let agent = asking().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     let child = gave_task(&agent, &session).await;
     agent.load(&child).await;
@@ -243,7 +228,7 @@ async fn a_copy_of_a_subagents_session_keeps_the_limits_from_above() {
     let config = json!({"agent": {"reader": {
         "mode": "primary", "permission": {"*": "deny", "read": "allow", "task": "allow"},
     }}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     agent.request("session/set_mode", json!({"sessionId": session, "modeId": "reader"})).await.unwrap();
     let child = gave_task(&agent, &session).await;
@@ -273,7 +258,7 @@ async fn a_copy_of_a_subagents_session_keeps_the_limits_from_above() {
 
 #[tokio::test]
 async fn what_the_administrator_denies_no_remembered_answer_allows() {
-    let first = asking().await;
+    let first = Agent::asking("bash").await;
     let session = first.new_session().await;
     first.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch one"})));
     first.llm.reply(Reply::text("done"));
@@ -293,9 +278,7 @@ async fn what_the_administrator_denies_no_remembered_answer_allows() {
             .scratch(&scratch)
             .llm(&llm)
             .env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap())
-            .spawn()
-            .await
-            .initialized()
+            .start()
             .await;
         let session = second.new_session().await;
         second.llm.reply(Reply::call("call_2", "bash", json!({"command": "touch two"})));
@@ -316,8 +299,7 @@ async fn what_the_administrator_denies_no_remembered_answer_allows() {
 
 #[tokio::test]
 async fn nothing_hidden_stands_in_what_the_user_is_asked() {
-    let agent =
-        Agent::builder().config(json!({"permission": {"*": "ask"}})).spawn().await.initialized().await;
+    let agent = Agent::start_with(json!({"permission": {"*": "ask"}})).await;
     let session = agent.new_session().await;
     let hidden = "a\u{202e}b\u{200b}*";
     agent.llm.reply(Reply::call("call_1", "glob", json!({"pattern": hidden})));

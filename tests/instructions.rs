@@ -1,10 +1,6 @@
 //! Instruction files and pages: what of them reaches the model, what a user is told when something does not.
 
-use std::{
-    os::unix::fs::PermissionsExt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{os::unix::fs::PermissionsExt, sync::Arc, time::Duration};
 
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -25,7 +21,7 @@ const PAGE_LIMIT: Duration = Duration::from_secs(5);
 
 async fn start(scratch: &Arc<Scratch>, urls: &[String]) -> Agent {
     let config = json!({"instructions": urls});
-    Agent::builder().scratch(scratch).config(config).spawn().await.initialized().await
+    Agent::builder().scratch(scratch).config(config).start().await
 }
 
 /// The system prompt of a turn and what the user was told beside it.
@@ -59,18 +55,18 @@ async fn a_page_that_does_not_answer_delays_one_turn_and_no_session() {
     web.page("/silent", Page::hanging());
     web.page("/rules.md", Page::new("text/plain", "Prefer tabs."));
     let agent = start(&Scratch::new(), &[web.url("/silent"), web.url("/rules.md")]).await;
-    let start = Instant::now();
+    let watch = agent.stopwatch();
     let session = agent.new_session().await;
-    assert!(start.elapsed() < PAGE_LIMIT, "the session waited {:?}", start.elapsed());
+    assert!(watch.elapsed() < PAGE_LIMIT, "the session waited {:?}", watch.elapsed());
     let (system, thoughts) = turn(&agent, &session).await;
     assert!(system.contains("Prefer tabs."), "{system}");
     let told =
         format!("{}: is left out of the instructions: there was no answer within 5 s", web.url("/silent"));
     assert!(thoughts.contains(&told), "{thoughts}");
     agent.wait_stderr(&told).await;
-    let again = Instant::now();
+    let watch = agent.stopwatch();
     let (_, thoughts) = turn(&agent, &session).await;
-    assert!(again.elapsed() < PAGE_LIMIT, "the second turn waited {:?}", again.elapsed());
+    assert!(watch.elapsed() < PAGE_LIMIT, "the second turn waited {:?}", watch.elapsed());
     assert_eq!(thoughts, "", "it is told once");
     agent.finish().await;
 }
@@ -113,11 +109,11 @@ async fn a_page_seen_before_is_there_when_its_server_is_not() {
     for _ in 0..2 {
         let agent = start(&scratch, &[web.url("/rules.md")]).await;
         let session = agent.new_session().await;
-        let begun = Instant::now();
+        let watch = agent.stopwatch();
         let (system, thoughts) = turn(&agent, &session).await;
         assert!(system.contains("Prefer tabs."), "{system}");
         assert_eq!(thoughts, "");
-        assert!(begun.elapsed() < PAGE_LIMIT, "the turn waited {:?}", begun.elapsed());
+        assert!(watch.elapsed() < PAGE_LIMIT, "the turn waited {:?}", watch.elapsed());
         agent.finish().await;
     }
 }
@@ -156,7 +152,7 @@ async fn a_huge_file_is_cut_and_the_user_is_told_once() {
     scratch.write("AGENTS.md", format!("Rule one.\n{}", "filler ".repeat(10 << 20 >> 3)));
     scratch.write("docs/more.md", "Rule two.");
     let config = json!({"instructions": ["docs/*.md"]});
-    let agent = Agent::builder().scratch(&scratch).config(config).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).config(config).start().await;
     let session = agent.new_session().await;
     let (system, thoughts) = turn(&agent, &session).await;
     assert!(system.contains("Rule one.") && system.contains("Rule two."));
@@ -194,7 +190,7 @@ async fn files_are_read_for_each_turn_and_named_by_their_paths() {
     scratch.write("sub/CLAUDE.md", "Not this name.");
     std::fs::write(scratch.home.join("own.md"), "Own rule.").unwrap();
     let config = json!({"instructions": ["~/own.md"]});
-    let agent = Agent::builder().scratch(&scratch).config(config).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).config(config).start().await;
     let params = json!({"cwd": scratch.path("sub"), "mcpServers": []});
     let session =
         agent.request("session/new", params).await.unwrap()["sessionId"].as_str().unwrap().to_owned();
@@ -261,7 +257,7 @@ async fn of_what_comes_with_a_read_the_user_is_told_what_cannot_be_used() {
     scratch.write("q/AGENTS.md", b"\x7fELF\0");
     scratch.write("q/CLAUDE.md", "Prefer tabs.");
     scratch.write("q/a.txt", "text\n");
-    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).start().await;
     let session = agent.new_session().await;
     let told = format!("{}: is left out of the instructions: it is not a text", scratch.path("q/AGENTS.md"));
     for is_told in [true, false] {
@@ -306,7 +302,7 @@ async fn files_and_pages_are_bounded_together_and_the_model_sees_where_they_are_
     }
     let url = web.url("/long");
     scratch.write("opencode.json", json!({"instructions": [url, "docs/*.md"]}).to_string());
-    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).start().await;
     let session = agent.new_session().await;
     let (system, thoughts) = turn(&agent, &session).await;
     for (source, n_kept, n_bytes) in

@@ -9,6 +9,7 @@ use crate::{
     support::{
         agent::{Agent, Answer, Builder},
         llm::Reply,
+        message::mode_ids,
         scratch::Scratch,
         web::{Page, Web},
     },
@@ -50,30 +51,16 @@ fn from(scratch: &Arc<Scratch>, urls: &[String]) -> Builder {
     Agent::builder().scratch(scratch).config(config).env("WINDLASS_LOG", "info")
 }
 
-fn modes(answer: &Value) -> Vec<&str> {
-    let modes = answer["modes"]["availableModes"].as_array().unwrap();
-    modes.iter().map(|mode| mode["id"].as_str().unwrap()).collect()
-}
-
-async fn opened(agent: &Agent) -> (String, Value) {
-    let answer = agent.request("session/new", agent.session_params()).await.unwrap();
-    (answer["sessionId"].as_str().unwrap().to_owned(), answer)
-}
-
 async fn as_mode(agent: &Agent, session: &str, mode: &str) {
     agent.request("session/set_mode", json!({"sessionId": session, "modeId": mode})).await.unwrap();
-}
-
-fn n_asked(web: &Web, path: &str) -> usize {
-    web.asked().iter().filter(|asked| asked.line == format!("GET {path}")).count()
 }
 
 #[tokio::test]
 async fn agents_of_a_server_answer_with_their_prompts_models_and_tools() {
     let web = server().await;
     let scratch = Scratch::new();
-    let agent = from(&scratch, &[web.url("/m")]).spawn().await.initialized().await;
-    let (session, _) = opened(&agent).await;
+    let agent = from(&scratch, &[web.url("/m")]).start().await;
+    let (session, _) = agent.open().await;
     agent.wait_stderr(READ_AGAIN).await;
     // Also in a session that was there before.
     as_mode(&agent, &session, "team/poet").await;
@@ -84,8 +71,8 @@ async fn agents_of_a_server_answer_with_their_prompts_models_and_tools() {
     // Nothing is substituted: the text is not the user's.
     assert!(request.system().contains("Speak in rhyme, {env:HOME}."));
     assert!(!request.tools().contains(&"edit".to_owned()));
-    let (_, answer) = opened(&agent).await;
-    assert!(modes(&answer).contains(&"team/poet") && !modes(&answer).contains(&"judge"));
+    let (_, answer) = agent.open().await;
+    assert!(mode_ids(&answer).contains(&"team/poet") && !mode_ids(&answer).contains(&"judge"));
     as_mode(&agent, &session, "build").await;
     let arguments = json!({"description": "judge", "prompt": "CHILD", "subagent_type": "judge"});
     agent.llm.reply(Reply::call("call_1", "task", arguments));
@@ -113,9 +100,9 @@ async fn a_version_is_fetched_once_and_holds_without_its_server() {
     for (idx, (wait_for, temperature)) in
         [(READ_AGAIN, 0.5), (READ_AGAIN, 0.75), (gone, 0.75)].into_iter().enumerate()
     {
-        let agent = from(&scratch, &[web.url("/m/index.json")]).spawn().await.initialized().await;
-        let (session, answer) = opened(&agent).await;
-        assert!(idx == 0 || modes(&answer).contains(&"team/poet"), "what was kept holds at once");
+        let agent = from(&scratch, &[web.url("/m/index.json")]).start().await;
+        let (session, answer) = agent.open().await;
+        assert!(idx == 0 || mode_ids(&answer).contains(&"team/poet"), "what was kept holds at once");
         agent.wait_stderr(wait_for).await;
         as_mode(&agent, &session, "team/poet").await;
         agent.llm.reply(Reply::text("ok"));
@@ -123,7 +110,7 @@ async fn a_version_is_fetched_once_and_holds_without_its_server() {
         assert_eq!(agent.llm.last_request().body["temperature"], temperature);
         agent.finish().await;
     }
-    assert_eq!((n_asked(&web, "/m/team/poet.md"), n_asked(&web, "/m/scribe.md")), (2, 1));
+    assert_eq!((web.n_asked("/m/team/poet.md"), web.n_asked("/m/scribe.md")), (2, 1));
 }
 
 #[tokio::test]
@@ -131,9 +118,9 @@ async fn a_server_that_never_answers_delays_nothing() {
     let web = Web::start().await;
     web.page("/m/index.json", Page::hanging());
     let scratch = Scratch::new();
-    let agent = from(&scratch, &[web.url("/m")]).spawn().await.initialized().await;
-    let (session, answer) = opened(&agent).await;
-    assert_eq!(modes(&answer), ["build", "plan"]);
+    let agent = from(&scratch, &[web.url("/m")]).start().await;
+    let (session, answer) = agent.open().await;
+    assert_eq!(mode_ids(&answer), ["build", "plan"]);
     agent.llm.reply(Reply::text("at once"));
     assert_eq!(agent.prompt(&session, "go").await.text(), "at once");
     // All of that was over before the server was given up.
@@ -149,12 +136,12 @@ async fn an_agent_of_a_server_may_not_do_more_than_the_user_allows() {
     scratch.write(".env", "KEY=1");
     web.page("/w/index.json", page(json!([{"name": "wide", "mode": "primary", "permission": "allow"}])));
     let urls = [web.url("/m"), web.url("/w")];
-    let agent = from(&scratch, &urls).answering(Answer::RejectOnce).spawn().await.initialized().await;
-    opened(&agent).await;
+    let agent = from(&scratch, &urls).answering(Answer::RejectOnce).start().await;
+    agent.open().await;
     for url in &urls {
         agent.wait_stderr(&format!("{url} {READ_AGAIN}")).await;
     }
-    let (session, _) = opened(&agent).await;
+    let (session, _) = agent.open().await;
     let mut n_asked = 0;
     for (mode, tool, arguments) in [
         ("team/poet", "bash", json!({"command": "touch made"})),
@@ -186,8 +173,8 @@ async fn what_a_server_lists_and_may_not_is_told() {
     web.page("/m/broken.md", Page::new("text/markdown", "---\nmode: [x\n---\n"));
     let scratch = Scratch::new();
     let urls = [web.url("/m"), "http://agents.example/".to_owned(), "ftp://x/".to_owned()];
-    let agent = from(&scratch, &urls).spawn().await.initialized().await;
-    opened(&agent).await;
+    let agent = from(&scratch, &urls).start().await;
+    agent.open().await;
     agent.wait_stderr(&format!("{} {READ_AGAIN}", urls[0])).await;
     for told in [
         "its list: agent 1 is left out: \"../up\": a part of its name is `..`",
@@ -200,8 +187,8 @@ async fn what_a_server_lists_and_may_not_is_told() {
     ] {
         agent.wait_stderr(told).await;
     }
-    let (session, answer) = opened(&agent).await;
-    assert_eq!(modes(&answer), ["build", "plan", "wrong"]);
+    let (session, answer) = agent.open().await;
+    assert_eq!(mode_ids(&answer), ["build", "plan", "wrong"]);
     agent.llm.reply(Reply::text("ok"));
     agent.prompt(&session, "go").await;
     assert!(!agent.llm.last_request().system().contains("Mine now."));
@@ -222,9 +209,9 @@ async fn a_directory_of_agents_is_the_weakest_source() {
     });
     scratch.write("opencode.json", own.to_string());
     let takes = json!({"provider": {"mock": {"models": {"mock": {"temperature": true}}}}});
-    let agent = Agent::builder().scratch(&scratch).config(takes).spawn().await.initialized().await;
-    let (session, answer) = opened(&agent).await;
-    assert_eq!(modes(&answer), ["build", "plan", "team/poet"]);
+    let agent = Agent::builder().scratch(&scratch).config(takes).start().await;
+    let (session, answer) = agent.open().await;
+    assert_eq!(mode_ids(&answer), ["build", "plan", "team/poet"]);
     as_mode(&agent, &session, "team/poet").await;
     agent.llm.reply(Reply::text("ok"));
     agent.prompt(&session, "go").await;
@@ -297,10 +284,10 @@ async fn an_agent_of_a_server_is_given_work_by_its_nested_name() {
     web.page("/m/index.json", page(json!([judge("team/court/judge"), judge("team/high judge")])));
     let scratch = Scratch::new();
     let denied = json!({"permission": {"task": "deny"}});
-    let agent = from(&scratch, &[web.url("/m")]).config(denied).spawn().await.initialized().await;
-    opened(&agent).await;
+    let agent = from(&scratch, &[web.url("/m")]).config(denied).start().await;
+    agent.open().await;
     agent.wait_stderr(READ_AGAIN).await;
-    let (session, _) = opened(&agent).await;
+    let (session, _) = agent.open().await;
     for (typed, name) in
         [("ask @team/court/judge, please", "team/court/judge"), ("ask @team/high judge.", "team/high judge")]
     {

@@ -38,7 +38,7 @@ pub async fn until_offered(agent: &Agent, session: &str, tool: &str) {
 #[tokio::test]
 async fn a_servers_tool_is_offered_asked_for_and_run() {
     let config = json!({"permission": {"shop_*": "ask"}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = session_with(&agent, json!([server("good")])).await;
     until_offered(&agent, &session, "shop_price").await;
     agent.llm.reply(Reply::call("call_1", "shop_price", json!({"item": "tea"})));
@@ -57,7 +57,7 @@ async fn a_servers_tool_is_offered_asked_for_and_run() {
 #[tokio::test]
 async fn a_denied_server_tool_is_not_offered() {
     let config = json!({"permission": {"shop_price": "deny"}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = session_with(&agent, json!([server("good")])).await;
     until_offered(&agent, &session, "shop_fail").await;
     assert!(!agent.llm.last_request().tools().contains(&"shop_price".to_owned()));
@@ -80,11 +80,11 @@ async fn an_error_of_a_tool_is_told_to_the_model() {
 #[tokio::test]
 async fn a_hanging_server_holds_up_nothing() {
     let agent = Agent::start().await;
-    let start = std::time::Instant::now();
     let session = session_with(&agent, json!([server("hang")])).await;
     agent.llm.reply(Reply::text("first word"));
-    agent.prompt(&session, "go").await;
-    assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
+    assert_eq!(agent.prompt(&session, "go").await.text(), "first word");
+    let status = agent.prompt(&session, "/status").await.text();
+    assert!(status.contains("shop is connecting"), "{status}");
     agent.finish().await;
 }
 
@@ -146,8 +146,7 @@ async fn a_server_from_configuration_serves_every_session() {
     let shop =
         json!({"type": "local", "command": ["python3", script, "good"], "environment": {"SHOP": "closed"}});
     let off = json!({"type": "local", "command": ["/no/such/program"], "enabled": false});
-    let agent =
-        Agent::builder().config(json!({"mcp": {"shop": shop, "off": off}})).spawn().await.initialized().await;
+    let agent = Agent::start_with(json!({"mcp": {"shop": shop, "off": off}})).await;
     let session = agent.new_session().await;
     until_offered(&agent, &session, "shop_price").await;
     agent.llm.reply(Reply::call("call_1", "shop_price", json!({"item": "tea"})));

@@ -3,21 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, prompt_params},
+    agent::{Agent, requests::prompt_params},
     llm::Reply,
 };
 
-/// Runs one tool call, then a closing text, and answers what the model was told about the call.
-async fn told(agent: &Agent, session: &str, id: &str, name: &str, arguments: Value) -> String {
-    agent.llm.reply(Reply::call(id, name, arguments));
-    agent.llm.reply(Reply::text("done"));
-    agent.prompt(session, "go").await;
-    agent.llm.last_request().tool_result(id)
-}
-
 async fn read(agent: &Agent, session: &str) {
     let path = agent.scratch.path("a.txt");
-    let content = told(agent, session, "call_read", "read", json!({"filePath": path})).await;
+    let content = agent.told(session, "read", json!({"filePath": path})).await;
     assert!(content.contains("1: "), "{content}");
 }
 
@@ -25,24 +17,18 @@ fn edit(agent: &Agent, old: &str, new: &str) -> Value {
     json!({"filePath": agent.scratch.path("a.txt"), "oldString": old, "newString": new})
 }
 
-async fn again(agent: Agent) -> Agent {
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-    Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await
-}
-
 #[tokio::test]
 async fn a_file_that_was_read_is_known_after_a_restart() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;
     read(&agent, &session).await;
-    let agent = again(agent).await;
+    let agent = agent.restarted().await;
     agent.load(&session).await;
-    let edited = told(&agent, &session, "call_1", "edit", edit(&agent, "two", "zwei")).await;
+    let edited = agent.told(&session, "edit", edit(&agent, "two", "zwei")).await;
     assert_eq!(edited, "Edit applied successfully.");
-    let agent = again(agent).await;
+    let agent = agent.restarted().await;
     agent.load(&session).await;
-    let edited = told(&agent, &session, "call_2", "edit", edit(&agent, "zwei", "deux")).await;
+    let edited = agent.told(&session, "edit", edit(&agent, "zwei", "deux")).await;
     assert_eq!(edited, "Edit applied successfully.", "what the session wrote it knows too");
     agent.finish().await;
 }
@@ -52,10 +38,10 @@ async fn a_file_that_changed_while_nobody_ran_is_refused() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;
     read(&agent, &session).await;
-    let agent = again(agent).await;
+    let agent = agent.restarted().await;
     agent.scratch.write("a.txt", "somebody else's two\n");
     agent.load(&session).await;
-    let edited = told(&agent, &session, "call_1", "edit", edit(&agent, "two", "zwei")).await;
+    let edited = agent.told(&session, "edit", edit(&agent, "two", "zwei")).await;
     assert!(edited.contains("has been modified since it was last read."), "{edited}");
     assert_eq!(agent.scratch.read("a.txt"), "somebody else's two\n");
     agent.finish().await;
@@ -94,10 +80,10 @@ async fn a_fork_knows_what_was_read_before_it_and_an_undone_reading_is_forgotten
     let fork = forked.split(|it: char| !it.is_alphanumeric() && it != '_').find(|it| it.starts_with("ses_"));
     let fork = fork.unwrap_or_else(|| panic!("no session in {forked}")).to_owned();
     agent.prompt(&session, "/undo").await;
-    let edited = told(&agent, &session, "call_1", "edit", edit(&agent, "two", "zwei")).await;
+    let edited = agent.told(&session, "edit", edit(&agent, "two", "zwei")).await;
     assert!(edited.starts_with("You must read the file "), "{edited}");
     agent.load(&fork).await;
-    let edited = told(&agent, &fork, "call_2", "edit", edit(&agent, "two", "zwei")).await;
+    let edited = agent.told(&fork, "edit", edit(&agent, "two", "zwei")).await;
     assert_eq!(edited, "Edit applied successfully.");
     agent.finish().await;
 }
@@ -134,9 +120,9 @@ async fn a_file_that_the_user_links_counts_as_read() {
     params["prompt"].as_array_mut().unwrap().push(link);
     agent.llm.reply(Reply::text("seen"));
     agent.send_request("session/prompt", params).turn().await;
-    let agent = again(agent).await;
+    let agent = agent.restarted().await;
     agent.load(&session).await;
-    let edited = told(&agent, &session, "call_1", "edit", edit(&agent, "two", "zwei")).await;
+    let edited = agent.told(&session, "edit", edit(&agent, "two", "zwei")).await;
     assert_eq!(edited, "Edit applied successfully.");
     agent.finish().await;
 }

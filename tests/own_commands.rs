@@ -22,8 +22,7 @@ async fn own(agent: &Agent, session: &str, command: &str) -> String {
 
 #[tokio::test]
 async fn the_daemon_answers_its_own_commands_and_tells_no_model() {
-    let agent =
-        saying("x").config(json!({"agent": {"build": {"steps": "many"}}})).spawn().await.initialized().await;
+    let agent = saying("x").config(json!({"agent": {"build": {"steps": "many"}}})).start().await;
     let session = agent.new_session().await;
     let help = own(&agent, &session, "/help").await;
     assert!(help.contains("`/go` (configured) Goes") && help.contains("`/undo`"), "{help}");
@@ -53,7 +52,7 @@ async fn the_daemon_answers_its_own_commands_and_tells_no_model() {
 async fn remembered_answers_are_among_the_permissions() {
     let agent =
         Agent::builder().config(json!({"permission": {"bash": "ask"}})).answering(Answer::AllowAlways);
-    let agent = agent.spawn().await.initialized().await;
+    let agent = agent.start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "git status"})));
     agent.llm.reply(Reply::text("done"));
@@ -66,7 +65,7 @@ async fn remembered_answers_are_among_the_permissions() {
 #[tokio::test]
 async fn undo_takes_prompts_out_and_redo_puts_them_back() {
     let config = json!({"windlass": {"file_time": false}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     assert_eq!(own(&agent, &session, "/undo").await, "There is nothing to undo.");
     assert_eq!(own(&agent, &session, "/redo").await, "There is nothing to redo.");
@@ -114,9 +113,7 @@ async fn an_undo_outlives_the_process() {
     agent.llm.reply(Reply::text("one"));
     agent.prompt(&session, "first").await;
     own(&agent, &session, "/undo").await;
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let agent = agent.restarted().await;
     assert!(!text(&agent.load(&session).await, "agent_message_chunk").starts_with("one"));
     assert!(own(&agent, &session, "/redo").await.starts_with("Put back: \"first\""));
     assert!(text(&agent.load(&session).await, "agent_message_chunk").starts_with("one"));
@@ -226,7 +223,7 @@ async fn a_compaction_that_fails_changes_nothing() {
 #[tokio::test]
 async fn a_long_tail_stays_as_it_is() {
     let config = json!({"compaction": {"preserve_recent_tokens": 20}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     for (said, answer) in [("first", "x".repeat(200)), ("second", "short".to_owned())] {
         agent.llm.reply(Reply::text(&answer));
@@ -314,9 +311,7 @@ async fn a_load_shows_a_compaction_however_it_ended() {
     let asked = agent.llm.last_request().last_user();
     assert!(asked.contains("[User]: first") && !asked.contains("prior-summary"), "{asked}");
 
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let agent = agent.restarted().await;
     let shown = agent.load(&session).await;
     assert_eq!(text(&shown, "user_message_chunk"), "first/compact/compact/compact");
     assert_eq!(text(&shown, "agent_message_chunk"), "one## Obj## Whole");
@@ -383,7 +378,7 @@ async fn what_was_undone_stays_out_after_a_compaction_and_a_fork() {
 #[tokio::test]
 async fn help_leaves_out_what_is_denied_and_tells_what_undo_does_not() {
     let config = json!({"permission": {"skill": {"secret": "deny"}}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     for name in ["secret", "open"] {
         let text = format!("---\nname: {name}\ndescription: Does {name} things.\n---\nDo it.\n");
         agent.scratch.write(&format!(".opencode/skills/{name}/SKILL.md"), text);
@@ -398,7 +393,7 @@ async fn help_leaves_out_what_is_denied_and_tells_what_undo_does_not() {
 #[tokio::test]
 async fn undo_names_every_file_that_the_undone_turns_changed_and_redo_leaves_them_too() {
     let config = json!({"windlass": {"file_time": false}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     let path = |name: &str| agent.scratch.path(name);
     let edit = json!({"filePath": path("a.txt"), "oldString": "two", "newString": "zwei"});

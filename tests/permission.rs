@@ -12,7 +12,7 @@ use crate::support::{
 
 async fn asking() -> Agent {
     let config = json!({"permission": {"bash": "ask", "edit": "ask"}, "windlass": {"file_time": false}});
-    Agent::builder().config(config).spawn().await.initialized().await
+    Agent::start_with(config).await
 }
 
 fn edit(agent: &Agent) -> Value {
@@ -207,7 +207,7 @@ async fn a_refusal_takes_the_other_questions_of_the_step_with_it() {
 #[tokio::test]
 async fn a_rule_that_denies_is_told_to_the_model_and_the_turn_goes_on() {
     let config = json!({"permission": {"bash": {"*": "allow", "git push *": "deny"}}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "git push origin main"})));
     agent.llm.reply(Reply::text("understood"));
@@ -226,7 +226,7 @@ async fn a_rule_that_denies_is_told_to_the_model_and_the_turn_goes_on() {
 #[tokio::test]
 async fn a_tool_that_is_denied_altogether_is_not_offered() {
     let config = json!({"permission": {"edit": "deny"}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("ok"));
     agent.prompt(&session, "go").await;
@@ -239,7 +239,7 @@ async fn a_tool_that_is_denied_altogether_is_not_offered() {
 #[tokio::test]
 async fn each_command_of_a_line_needs_its_own_permission() {
     let config = json!({"permission": {"bash": {"*": "ask", "echo *": "allow"}}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo fine"})));
     agent.llm.reply(Reply::call("call_2", "bash", json!({"command": "echo fine && touch made"})));
@@ -466,8 +466,7 @@ async fn always_outlives_the_daemon_and_is_listed_and_revoked() {
     first.finish().await;
 
     let config = json!({"permission": {"bash": "ask"}});
-    let second =
-        Agent::builder().config(config).scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let second = Agent::builder().config(config).scratch(&scratch).llm(&llm).start().await;
     let session = second.new_session().await;
     script(&second, "call_2", "git log -2");
     second.prompt(&session, "go").await;
@@ -519,7 +518,7 @@ async fn always_rejected_is_told_to_the_model_from_then_on() {
 #[tokio::test]
 async fn what_may_be_any_command_asks_where_some_rule_would() {
     let config = json!({"permission": {"bash": {"*": "allow", "rm *": "deny"}}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "$(cat b.txt) a.txt"})));
     let prompt = agent.send_prompt(&session, "go");
@@ -572,7 +571,7 @@ async fn the_third_identical_call_waits_for_an_answer() {
 async fn a_rule_decides_about_repeated_calls_as_well() {
     for (action, n_runs) in [("allow", 3), ("deny", 2)] {
         let config = json!({"permission": {"doom_loop": action}});
-        let agent = Agent::builder().config(config).spawn().await.initialized().await;
+        let agent = Agent::start_with(config).await;
         let session = agent.new_session().await;
         for id in ["call_1", "call_2", "call_3"] {
             agent.llm.reply(Reply::call(id, "bash", json!({"command": "echo x >> made"})));
@@ -631,7 +630,7 @@ async fn nothing_runs_when_the_client_is_gone() {
 #[tokio::test]
 async fn a_refusal_need_not_end_the_turn() {
     let config = json!({"permission": {"bash": "ask"}, "experimental": {"continue_loop_on_deny": true}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     script(&agent, "call_1", "touch made");
     let prompt = agent.send_prompt(&session, "go");

@@ -6,7 +6,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Answer, Ask, binary},
+    agent::{Agent, Answer, asks::Ask, binary},
     llm::{Llm, Reply},
     message::Turn,
     scratch::Scratch,
@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
     }
 
     /// Prompts, and waits for the question, which must come before anything is done.
-    async fn asked(&mut self) -> (crate::support::agent::Pending, Ask, Value, String) {
+    async fn asked(&mut self) -> (crate::support::agent::requests::Pending, Ask, Value, String) {
         let call_id = self.script();
         let prompt = self.agent.send_prompt(&self.session, "go");
         let ask = self.agent.permission().await;

@@ -174,8 +174,7 @@ async fn a_prompt_that_waits_follows_the_switch() {
 
 #[tokio::test]
 async fn a_yes_and_a_refusal_in_one_step_switch_and_end_the_turn() {
-    let config = json!({"permission": {"bash": "ask"}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     agent.request("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await.unwrap();
     agent.llm.reply(Reply::call("call_1", "plan_exit", json!({})).and_call(

@@ -10,8 +10,8 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Wire, binary, prompt_params, provider_config},
-    llm::{Gate, Llm, Reply},
+    agent::{Agent, binary, requests::prompt_params},
+    llm::{Gate, Llm, Reply, Wire, provider_config},
     message::text,
     process,
     scratch::Scratch,
@@ -59,7 +59,7 @@ async fn the_end_of_input_lets_the_running_turn_finish() {
 #[tokio::test]
 async fn the_end_of_input_refuses_what_nobody_can_allow_any_more() {
     let config = json!({"permission": {"bash": "ask"}});
-    let mut agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let mut agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
     let prompt = agent.send_prompt(&session, "go");
@@ -76,7 +76,7 @@ async fn the_end_of_input_refuses_what_nobody_can_allow_any_more() {
 #[tokio::test]
 async fn a_question_that_comes_after_the_end_of_input_is_refused_too() {
     let config = json!({"permission": {"bash": "ask"}});
-    let mut agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let mut agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     let gate = Gate::new();
     agent.llm.reply(Reply::text("wait ").and_gate(&gate).and_call(
@@ -303,7 +303,7 @@ async fn logs_go_to_stderr_only() {
 #[tokio::test]
 async fn opencodes_variables_say_how_much_is_logged() {
     let logged = async |name: &str, value: &str| {
-        let agent = Agent::builder().env(name, value).spawn().await.initialized().await;
+        let agent = Agent::builder().env(name, value).start().await;
         let session = agent.new_session().await;
         agent.llm.reply(Reply::text("ok"));
         agent.prompt(&session, "go").await;
@@ -330,10 +330,7 @@ async fn what_was_shown_survives_a_sudden_death() {
     let live = agent.updates(&session);
     agent.signal(Signal::SIGKILL);
     agent.wait_exit(Duration::from_secs(2)).await;
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-
-    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let agent = agent.restarted().await;
     let replayed = agent.load(&session).await;
     assert_eq!(text(&replayed, "agent_message_chunk"), text(&live, "agent_message_chunk"));
     assert_eq!(text(&replayed, "user_message_chunk"), "tell me");
@@ -357,10 +354,7 @@ async fn a_call_that_ran_at_a_sudden_death_is_settled_after_it() {
     agent.wait_exit(Duration::from_secs(2)).await;
     // Nobody is left to end the command; the parent-death signal or the test does.
     process::kill_all(&agent.scratch.home);
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-
-    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let agent = agent.restarted().await;
     let replayed = agent.load(&session).await;
     assert_eq!(crate::support::message::tool(&replayed, "call_1").unwrap()["status"], "failed");
     agent.llm.reply(Reply::text("back"));
@@ -372,8 +366,7 @@ async fn a_call_that_ran_at_a_sudden_death_is_settled_after_it() {
 #[tokio::test]
 async fn two_agents_share_one_store() {
     let agent_1 = Agent::start().await;
-    let agent_2 =
-        Agent::builder().scratch(&agent_1.scratch).llm(&agent_1.llm).spawn().await.initialized().await;
+    let agent_2 = agent_1.successor().start().await;
     let (first, second) = (agent_1.new_session().await, agent_2.new_session().await);
     agent_1.llm.reply_to("alpha", Reply::deltas((0..300).map(|n| format!("a{n} "))));
     agent_1.llm.reply_to("beta", Reply::deltas((0..300).map(|n| format!("b{n} "))));

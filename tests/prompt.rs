@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Wire},
-    llm::{Finish, Gate, Reply},
+    agent::Agent,
+    llm::{Finish, Gate, Reply, Wire},
     message::tag,
 };
 
 #[tokio::test]
 async fn text_streams_in_order_under_one_message_id() {
     for wire in [Wire::OpenAi, Wire::Anthropic] {
-        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let agent = Agent::builder().wire(wire).start().await;
         let session = agent.new_session().await;
         let gate = Gate::new();
         agent.llm.reply(Reply::text("Hello ").and_gate(&gate).and_text("wide ").and_text("world."));
@@ -52,7 +52,7 @@ async fn each_step_speaks_under_its_own_message_id() {
 #[tokio::test]
 async fn thoughts_are_kept_apart_from_text() {
     for wire in [Wire::OpenAi, Wire::Anthropic] {
-        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let agent = Agent::builder().wire(wire).start().await;
         let session = agent.new_session().await;
         agent.llm.reply(Reply::reasoning("hm ").and_reasoning("well").and_text("answer"));
         let turn = agent.prompt(&session, "think").await;
@@ -134,7 +134,7 @@ async fn a_new_session_opens_while_another_turn_runs() {
 #[tokio::test]
 async fn the_steps_limit_ends_the_turn_with_its_own_reason() {
     let config = json!({"agent": {"build": {"steps": 2}}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     let read = |id: &str| Reply::call(id, "read", json!({"filePath": agent.scratch.path("a.txt")}));
     agent.llm.reply(read("call_1"));
@@ -149,7 +149,7 @@ async fn the_steps_limit_ends_the_turn_with_its_own_reason() {
 async fn the_models_own_reasons_are_passed_on() {
     for wire in [Wire::OpenAi, Wire::Anthropic] {
         for (finish, stop) in [(Finish::Length, "max_tokens"), (Finish::Filter, "refusal")] {
-            let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+            let agent = Agent::builder().wire(wire).start().await;
             let session = agent.new_session().await;
             agent.llm.reply(Reply::text("so far").finish(finish));
             let turn = agent.prompt(&session, "go").await;
@@ -162,7 +162,7 @@ async fn the_models_own_reasons_are_passed_on() {
 #[tokio::test]
 async fn refused_credentials_name_the_provider_and_the_remedy() {
     for wire in [Wire::OpenAi, Wire::Anthropic] {
-        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let agent = Agent::builder().wire(wire).start().await;
         let session = agent.new_session().await;
         agent.llm.reply(Reply::status(401).body(json!({"error": {"message": "bad key", "type": "auth"}})));
         let error = agent.send_prompt(&session, "go").answer().await.unwrap_err();
@@ -194,7 +194,7 @@ async fn credentials_are_sent_the_way_each_wire_wants_them() {
         (Wire::OpenAi, "authorization", "Bearer test", "/v1/chat/completions"),
         (Wire::Anthropic, "x-api-key", "test", "/v1/messages"),
     ] {
-        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let agent = Agent::builder().wire(wire).start().await;
         let session = agent.new_session().await;
         agent.llm.reply(Reply::text("ok"));
         agent.prompt(&session, "go").await;
@@ -250,7 +250,7 @@ async fn a_variable_says_how_long_an_answer_may_be() {
         if let Some(named) = named {
             builder = builder.env("OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX", named);
         }
-        let agent = builder.spawn().await.initialized().await;
+        let agent = builder.start().await;
         let session = agent.new_session().await;
         agent.llm.reply(Reply::text("ok"));
         agent.prompt(&session, "go").await;

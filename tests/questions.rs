@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Answer, Ask},
+    agent::{Agent, Answer, asks::Ask},
     llm::Reply,
 };
 
@@ -168,7 +168,7 @@ async fn without_forms_the_questions_come_one_after_another() {
 
 #[tokio::test]
 async fn a_client_that_always_says_yes_comes_to_an_end() {
-    let agent = Agent::builder().answering(Answer::AllowOnce).spawn().await.initialized().await;
+    let agent = Agent::builder().answering(Answer::AllowOnce).start().await;
     let session = agent.new_session().await;
     agent.llm.reply(asking(&[several("Which colours?", &["Red", "Blue"]), question("Name?", &[])]));
     agent.llm.reply(Reply::text("done"));
@@ -233,8 +233,7 @@ async fn a_client_that_goes_leaves_the_model_to_decide_by_itself() {
 
 #[tokio::test]
 async fn two_questions_of_a_step_and_a_permission_stand_one_at_a_time() {
-    let config = json!({"permission": {"bash": "ask"}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     let questions = json!({"questions": [question("Second?", &["B"])]});
     agent.llm.reply(
@@ -354,7 +353,7 @@ async fn who_may_not_ask_is_not_offered_the_tool() {
         if let Some(switch) = switch {
             agent = agent.env("OPENCODE_ENABLE_QUESTION_TOOL", switch);
         }
-        let agent = agent.spawn().await.initialized().await;
+        let agent = agent.start().await;
         let session = agent.new_session().await;
         agent.llm.reply(Reply::text("hi"));
         agent.prompt(&session, "go").await;

@@ -1,6 +1,6 @@
 //! Remembered answers where a tool judges by itself: what `grep` searches and which instruction files `read` shows.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{
     agent::{Agent, Answer, binary},
@@ -20,14 +20,6 @@ async fn revoke(agent: &Agent, permission: &str, pattern: &str) {
     assert!(revoked.success());
 }
 
-/// Runs one tool call, then a closing text, and answers what the model was told about the call.
-async fn told(agent: &Agent, session: &str, id: &str, name: &str, arguments: Value) -> String {
-    agent.llm.reply(Reply::call(id, name, arguments));
-    agent.llm.reply(Reply::text("done"));
-    agent.prompt(session, "go").await;
-    agent.llm.last_request().tool_result(id)
-}
-
 /// The user lets a file be read for ever.
 async fn allow(agent: &Agent, session: &str, path: &str) {
     agent.llm.reply(Reply::call("call_allow", "read", json!({"filePath": path})));
@@ -44,19 +36,17 @@ async fn grep_knows_at_once_what_was_revoked_and_after_a_restart_what_was_allowe
     agent.scratch.write(".env", "KEY=secret\n");
     let session = agent.new_session().await;
     let grep = json!({"pattern": "KEY"});
-    assert!(!told(&agent, &session, "call_1", "grep", grep.clone()).await.contains("secret"));
+    assert!(!agent.told(&session, "grep", grep.clone()).await.contains("secret"));
     allow(&agent, &session, &agent.scratch.path(".env")).await;
-    assert!(told(&agent, &session, "call_2", "grep", grep.clone()).await.contains("secret"));
+    assert!(agent.told(&session, "grep", grep.clone()).await.contains("secret"));
 
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let agent = agent.restarted().await;
     let session = agent.new_session().await;
-    let found = told(&agent, &session, "call_3", "grep", grep.clone()).await;
+    let found = agent.told(&session, "grep", grep.clone()).await;
     assert!(found.contains("secret"), "{found}");
 
     revoke(&agent, "read", "*").await;
-    let found = told(&agent, &session, "call_4", "grep", grep).await;
+    let found = agent.told(&session, "grep", grep).await;
     assert!(!found.contains("secret"), "{found}");
     assert!(found.contains("reading needs permission"), "{found}");
     agent.finish().await;
@@ -71,14 +61,14 @@ async fn instruction_files_on_the_way_follow_the_answers_as_they_are_now() {
         scratch.write(&format!("{name}/a.txt"), "text\n");
     }
     let config = json!({"permission": {"read": {"*": "allow", "*AGENTS.md": "ask"}}});
-    let agent = Agent::builder().scratch(&scratch).config(config).spawn().await.initialized().await;
+    let agent = Agent::builder().scratch(&scratch).config(config).start().await;
     let session = agent.new_session().await;
     scratch.write("AGENTS.md", "Rules.\n");
     allow(&agent, &session, &scratch.path("AGENTS.md")).await;
-    let read = told(&agent, &session, "call_1", "read", json!({"filePath": part("one", "a.txt")})).await;
+    let read = agent.told(&session, "read", json!({"filePath": part("one", "a.txt")})).await;
     assert!(read.contains("Rules of one."), "{read}");
     revoke(&agent, "read", "*").await;
-    let read = told(&agent, &session, "call_2", "read", json!({"filePath": part("two", "a.txt")})).await;
+    let read = agent.told(&session, "read", json!({"filePath": part("two", "a.txt")})).await;
     assert!(!read.contains("Rules of two."), "{read}");
     agent.finish().await;
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::{
-    agent::{Agent, Wire},
-    llm::Reply,
+    agent::Agent,
+    llm::{Reply, Wire},
 };
 
 /// A quick retry, so that the tests do not wait for the backoff.
@@ -30,7 +30,7 @@ async fn a_rate_limit_is_waited_out_as_long_as_it_says() {
 #[tokio::test]
 async fn overload_and_server_errors_are_tried_again() {
     for wire in [Wire::OpenAi, Wire::Anthropic] {
-        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let agent = Agent::builder().wire(wire).start().await;
         let session = agent.new_session().await;
         agent.llm.reply(soon(529));
         agent.llm.reply(soon(500));
@@ -105,7 +105,7 @@ async fn a_mistake_of_ours_is_not_tried_again() {
 #[tokio::test]
 async fn a_provider_nobody_listens_at_is_named() {
     let config = json!({"provider": {"mock": {"options": {"baseURL": "http://127.0.0.1:9/v1"}}}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     let prompt = agent.send_prompt(&session, "go");
     agent.cancel(&session);

@@ -27,8 +27,8 @@ use tokio::{
 };
 
 use crate::support::{
-    agent::{Wire, binary, provider_config},
-    llm::{Gate, Llm, Reply},
+    agent::binary,
+    llm::{Gate, Llm, Reply, Wire, provider_config},
     scratch::Scratch,
 };
 

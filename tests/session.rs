@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Answer, prompt_params},
+    agent::{Agent, Answer, requests::prompt_params},
     llm::{Gate, Reply},
     message::{settled, tag, text},
     transcript,
@@ -91,7 +91,7 @@ async fn unknown_modes_options_and_values_are_refused() {
 
 #[tokio::test]
 async fn a_load_replays_what_was_live() {
-    let agent = Agent::builder().answering(Answer::AllowOnce).spawn().await.initialized().await;
+    let agent = Agent::builder().answering(Answer::AllowOnce).start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::reasoning("let me see").and_text("I will ").and_text("read.").and_call(
         "call_read",
@@ -114,10 +114,7 @@ async fn a_load_replays_what_was_live() {
     agent.llm.reply(Reply::text("bye"));
     agent.prompt(&session, "thanks").await;
     let live = settled(&agent.updates(&session));
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-
-    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let agent = agent.restarted().await;
     let replayed = settled(&agent.load(&session).await);
     // A client shows the user's words by itself while live, so an agent may leave them out there.
     let is_spoken = |update: &&Value| tag(update) != "user_message_chunk";
@@ -137,10 +134,7 @@ async fn a_loaded_session_goes_on_with_its_history() {
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("forty-two"));
     agent.prompt(&session, "what is the answer").await;
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-
-    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let agent = agent.restarted().await;
     agent.load(&session).await;
     agent.llm.reply(Reply::text("again"));
     agent.prompt(&session, "and once more").await;
@@ -157,11 +151,8 @@ async fn a_resume_replays_nothing_and_keeps_the_history() {
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("forty-two"));
     agent.prompt(&session, "what is the answer").await;
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-
-    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
-    let params = json!({"sessionId": session, "cwd": scratch.cwd()});
+    let agent = agent.restarted().await;
+    let params = json!({"sessionId": session, "cwd": agent.scratch.cwd()});
     let pending = agent.send_request("session/resume", params);
     let answer = pending.answer().await.unwrap();
     assert_eq!(answer["modes"]["currentModeId"], "build");
@@ -180,11 +171,8 @@ async fn the_chosen_mode_and_model_survive_a_load() {
     agent.request("session/set_model", json!({"sessionId": session, "modelId": "mock/other"})).await.unwrap();
     agent.llm.reply(Reply::text("ok"));
     agent.prompt(&session, "hello").await;
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-
-    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
-    let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
+    let agent = agent.restarted().await;
+    let params = json!({"sessionId": session, "cwd": agent.scratch.cwd(), "mcpServers": []});
     let answer = agent.request("session/load", params).await.unwrap();
     assert_eq!(answer["modes"]["currentModeId"], "plan");
     assert_eq!(option(&answer, "model")["currentValue"], "mock/other");
@@ -370,12 +358,9 @@ async fn a_prompt_waits_for_the_session_it_names() {
     let prompt = agent.send_prompt("ses_pipe", "go");
     assert_eq!(prompt.turn().await.text(), "first");
     assert!(session.is_answered());
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
-    agent.finish().await;
-
-    let agent = Agent::builder().scratch(&scratch).llm(&llm).spawn().await.initialized().await;
+    let agent = agent.restarted().await;
     agent.llm.reply(Reply::text("second"));
-    let params = json!({"sessionId": "ses_pipe", "cwd": scratch.cwd(), "mcpServers": []});
+    let params = json!({"sessionId": "ses_pipe", "cwd": agent.scratch.cwd(), "mcpServers": []});
     let load = agent.send_request("session/load", params);
     let prompt = agent.send_prompt("ses_pipe", "go on");
     assert_eq!(prompt.turn().await.stop, "end_turn");
@@ -397,7 +382,7 @@ async fn a_parked_prompt_fails_when_its_session_does() {
 
 #[tokio::test]
 async fn a_plain_turn_looks_like_this_on_the_wire() {
-    let agent = Agent::builder().spawn().await.initialized().await;
+    let agent = Agent::start().await;
     let session = agent.new_session().await;
     agent.wait_update("available_commands_update").await;
     agent.llm.reply(Reply::deltas(["Hello ", "world."]));
@@ -409,7 +394,7 @@ async fn a_plain_turn_looks_like_this_on_the_wire() {
 #[tokio::test]
 async fn an_edit_with_a_permission_looks_like_this_on_the_wire() {
     let config = json!({"permission": {"edit": "ask"}, "windlass": {"file_time": false}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     agent.wait_update("available_commands_update").await;
     let arguments = json!({"filePath": agent.scratch.path("a.txt"), "oldString": "two", "newString": "zwei"});

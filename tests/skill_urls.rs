@@ -1,6 +1,6 @@
 //! Skills behind URLs: fetched beside the work, kept by version, and there when their server is not.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -58,15 +58,11 @@ async fn loaded_skill(agent: &Agent, session: &str) -> String {
     agent.llm.last_request().tool_result("call_1")
 }
 
-fn n_asked(web: &Web, path: &str) -> usize {
-    web.asked().iter().filter(|asked| asked.line == format!("GET {path}")).count()
-}
-
 #[tokio::test]
 async fn a_skill_of_a_server_is_fetched_with_its_files_and_loaded() {
     let web = server().await;
     let scratch = Scratch::new();
-    let agent = from(&scratch, &web.url("/s/")).spawn().await.initialized().await;
+    let agent = from(&scratch, &web.url("/s/")).start().await;
     let session = agent.new_session().await;
     offered(&agent, &session).await;
     let loaded = loaded_skill(&agent, &session).await;
@@ -95,7 +91,7 @@ async fn a_version_is_fetched_once_and_a_new_one_takes_its_place() {
             web.skip("/s/index.json");
             web.skip("/s/bees/SKILL.md");
         }
-        let agent = from(&scratch, &web.url("/s")).spawn().await.initialized().await;
+        let agent = from(&scratch, &web.url("/s")).start().await;
         let session = agent.new_session().await;
         offered(&agent, &session).await;
         // What was kept holds until the server has been asked.
@@ -106,7 +102,7 @@ async fn a_version_is_fetched_once_and_a_new_one_takes_its_place() {
             said = agent.llm.last_request().last_user();
         }
         agent.finish().await;
-        assert_eq!(n_asked(&web, "/s/bees/SKILL.md"), n_files, "version {version}");
+        assert_eq!(web.n_asked("/s/bees/SKILL.md"), n_files, "version {version}");
     }
 }
 
@@ -114,14 +110,14 @@ async fn a_version_is_fetched_once_and_a_new_one_takes_its_place() {
 async fn a_start_without_the_server_uses_what_was_kept_and_says_so() {
     let web = server().await;
     let scratch = Scratch::new();
-    let agent = from(&scratch, &web.url("/s")).spawn().await.initialized().await;
+    let agent = from(&scratch, &web.url("/s")).start().await;
     let session = agent.new_session().await;
     offered(&agent, &session).await;
     agent.finish().await;
 
     web.page("/s/index.json", Page::status(503));
     web.skip("/s/index.json");
-    let agent = from(&scratch, &web.url("/s")).spawn().await.initialized().await;
+    let agent = from(&scratch, &web.url("/s")).start().await;
     let session = agent.new_session().await;
     // From the first turn on, whatever the server is doing.
     let loaded = loaded_skill(&agent, &session).await;
@@ -135,12 +131,12 @@ async fn a_start_without_the_server_uses_what_was_kept_and_says_so() {
 async fn a_server_that_hangs_delays_neither_a_session_nor_a_turn() {
     let web = Web::start().await;
     web.page("/s/index.json", Page::hanging());
-    let agent = from(&Scratch::new(), &web.url("/s")).spawn().await.initialized().await;
-    let began = std::time::Instant::now();
+    let agent = from(&Scratch::new(), &web.url("/s")).start().await;
+    let watch = agent.stopwatch();
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "go").await;
-    assert!(began.elapsed().as_secs() < 4, "the answer waited for the server");
+    assert!(watch.elapsed() < Duration::from_secs(4), "the answer waited for the server");
     agent.finish().await;
 }
 
@@ -161,7 +157,7 @@ async fn what_a_server_lists_wrongly_is_left_out_and_named() {
     web.page("/s/big/SKILL.md", bees("x"));
     web.page("/s/big/big.bin", Page::new("application/octet-stream", vec![0; 5 * 1024 * 1024 + 1]));
     let scratch = Scratch::new();
-    let agent = from(&scratch, &web.url("/s")).spawn().await.initialized().await;
+    let agent = from(&scratch, &web.url("/s")).start().await;
     let session = agent.new_session().await;
     let status = status_with(&agent, &session, "skills.urls").await;
     for wanted in [
@@ -188,7 +184,7 @@ async fn an_index_that_is_none_is_named() {
     ] {
         let web = Web::start().await;
         web.page("/s/index.json", page);
-        let agent = from(&Scratch::new(), &web.url("/s")).spawn().await.initialized().await;
+        let agent = from(&Scratch::new(), &web.url("/s")).start().await;
         let session = agent.new_session().await;
         status_with(&agent, &session, wanted).await;
         agent.finish().await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     agent::{Agent, Answer, binary},
-    llm::{Reply, Request},
+    llm::{Reply, request::Request},
     message::text,
 };
 
@@ -18,7 +18,7 @@ fn described(request: &Request) -> String {
 }
 
 async fn with_bees(config: Value) -> Agent {
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     agent.scratch.write(".opencode/skill/bees/SKILL.md", BEES);
     agent.scratch.write(".opencode/skill/bees/scripts/smoke.sh", "echo smoke");
     agent
@@ -214,7 +214,7 @@ async fn the_built_in_skill_is_called_like_any_other() {
     agent.finish().await;
 
     let denied = json!({"permission": {"skill": {"customize-windlass": "deny"}}});
-    let agent = Agent::builder().config(denied).spawn().await.initialized().await;
+    let agent = Agent::start_with(denied).await;
     let session = agent.new_session().await;
     let told = agent.prompt(&session, "/customize-windlass").await.text();
     assert!(

@@ -11,7 +11,7 @@ fn models(answer: &Value) -> Value {
 
 #[tokio::test]
 async fn authenticating_reads_the_keys_again_and_a_logout_forgets_them() {
-    let agent = Agent::builder().without_provider().spawn().await.initialized().await;
+    let agent = Agent::builder().without_provider().start().await;
     let before = agent.request("session/new", agent.session_params()).await.unwrap();
     assert!(!models(&before).to_string().contains("anthropic/"));
     let data = agent.scratch.home.join(".local/share/windlass");
@@ -31,24 +31,23 @@ async fn authenticating_reads_the_keys_again_and_a_logout_forgets_them() {
 
 #[tokio::test]
 async fn the_model_chosen_last_is_the_next_daemons_default() {
-    let agent = Agent::builder().config(json!({"model": null})).spawn().await.initialized().await;
+    let agent = Agent::start_with(json!({"model": null})).await;
     let session = agent.new_session().await;
     let choice = json!({"sessionId": session, "configId": "model", "value": "mock/other"});
     agent.request("session/set_config_option", choice).await.unwrap();
     agent.llm.reply(Reply::text("ok"));
     agent.prompt(&session, "go").await;
-    let (scratch, llm) = (agent.scratch.clone(), agent.llm.clone());
+    let next = agent.successor().config(json!({"model": null}));
     agent.finish().await;
-    let next = Agent::builder().config(json!({"model": null})).scratch(&scratch).llm(&llm);
-    let next = next.spawn().await.initialized().await;
-    let answer = next.request("session/new", next.session_params()).await.unwrap();
+    let next = next.start().await;
+    let (_, answer) = next.open().await;
     assert_eq!(models(&answer)["currentValue"], "mock/other");
     next.finish().await;
 }
 
 #[tokio::test]
 async fn the_wire_trace_holds_both_directions() {
-    let agent = Agent::builder().env("WINDLASS_TRACE", "/dev/stderr").spawn().await.initialized().await;
+    let agent = Agent::builder().env("WINDLASS_TRACE", "/dev/stderr").start().await;
     agent.new_session().await;
     agent.wait_stderr("-> {\"").await;
     agent.wait_stderr("<- {\"jsonrpc\":\"2.0\",\"id\":").await;

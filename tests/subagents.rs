@@ -4,22 +4,13 @@ use serde_json::{Value, json};
 
 use crate::support::{
     agent::{Agent, Answer},
-    llm::{Gate, Reply},
+    llm::{Gate, Reply, task},
     message::tag,
 };
-
-fn task(prompt: &str, agent: &str) -> Value {
-    json!({"description": "look around", "prompt": prompt, "subagent_type": agent})
-}
 
 /// The id of the child session in a task's result.
 fn child_of(result: &str) -> String {
     result.split('"').nth(1).unwrap().to_owned()
-}
-
-async fn asking() -> Agent {
-    let config = json!({"permission": {"bash": "ask"}});
-    Agent::builder().config(config).spawn().await.initialized().await
 }
 
 #[tokio::test]
@@ -46,7 +37,7 @@ async fn a_subagent_answers_its_task_and_its_calls_are_seen() {
 #[tokio::test]
 async fn a_subagents_question_reaches_the_client() {
     for (answer, status) in [(Answer::AllowOnce, "completed"), (Answer::RejectOnce, "failed")] {
-        let agent = asking().await;
+        let agent = Agent::asking("bash").await;
         let session = agent.new_session().await;
         agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "general")));
         agent.llm.reply_to("CHILD", Reply::call("call_9", "bash", json!({"command": "touch made"})));
@@ -70,7 +61,7 @@ async fn a_subagents_question_reaches_the_client() {
 
 #[tokio::test]
 async fn subagents_of_one_step_work_side_by_side_and_ask_one_by_one() {
-    let agent = asking().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     agent.llm.reply_to(
         "go",
@@ -117,7 +108,7 @@ async fn cancelling_the_turn_ends_its_subagents() {
 
 #[tokio::test]
 async fn a_pending_question_of_a_subagent_is_taken_back_with_the_turn() {
-    let agent = asking().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "general")));
     agent.llm.reply_to("CHILD", Reply::call("call_9", "bash", json!({"command": "touch made"})));
@@ -137,7 +128,7 @@ async fn a_subagent_may_start_another_only_as_deep_as_configured() {
             "subagent_depth": depth,
             "agent": {"digger": {"mode": "subagent", "permission": {"task": "allow"}}},
         });
-        let agent = Agent::builder().config(config).spawn().await.initialized().await;
+        let agent = Agent::start_with(config).await;
         let session = agent.new_session().await;
         agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "digger")));
         agent.llm.reply_to("CHILD", Reply::call("call_2", "task", task("GRANDCHILD", "general")));
@@ -233,7 +224,7 @@ async fn deep(permission: Value) -> Agent {
         "permission": permission,
         "agent": {"digger": {"mode": "subagent", "permission": {"task": "allow"}}},
     });
-    Agent::builder().config(config).spawn().await.initialized().await
+    Agent::start_with(config).await
 }
 
 /// A session whose grandchild is about to run a command.
@@ -370,7 +361,7 @@ async fn a_cancel_ends_two_levels_at_once_and_no_late_answer_counts() {
 
 #[tokio::test]
 async fn one_always_settles_the_same_question_of_a_subagent_beside_it_unseen() {
-    let agent = asking().await;
+    let agent = Agent::asking("bash").await;
     let session = agent.new_session().await;
     let first = Reply::call("call_1", "task", task("FIRST", "general"));
     agent.llm.reply_to("go", first.and_call("call_2", "task", task("SECOND", "general")));
@@ -405,7 +396,7 @@ async fn what_is_denied_above_is_denied_at_every_level_whatever_agents_allow() {
             "digger": {"mode": "subagent", "permission": {"task": "allow", "bash": "allow"}},
         },
     });
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     agent.request("session/set_mode", json!({"sessionId": session, "modeId": "reader"})).await.unwrap();
     script_two_levels(&agent, "touch made");
@@ -503,7 +494,7 @@ async fn what_two_levels_use_is_the_sessions_cost() {
         "subagent_depth": 2,
         "agent": {"digger": {"mode": "subagent", "permission": {"task": "allow"}}},
     });
-    let agent = Agent::builder().config(config).config(prices).spawn().await.initialized().await;
+    let agent = Agent::builder().config(config).config(prices).start().await;
     let session = agent.new_session().await;
     agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "digger")));
     agent.llm.reply_to("CHILD", Reply::call("call_2", "task", task("DEEPER", "general")));
@@ -523,7 +514,7 @@ async fn what_two_levels_use_is_the_sessions_cost() {
 #[tokio::test]
 async fn a_subagent_has_no_list_and_none_of_the_tools_kept_for_primary_agents() {
     let config = json!({"experimental": {"primary_tools": ["glob", "write"]}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     // Models of OpenCode's older versions name the session, and some say more than they are asked.
     let mut input = task("CHILD", "general");

@@ -1,10 +1,12 @@
 //! What the end-to-end tests stand on: a scratch machine, a scripted model, a web server, a strict client, a schema check.
 
 pub mod agent;
+pub mod http;
 pub mod llm;
 pub mod message;
 pub mod process;
 pub mod schema;
 pub mod scratch;
+pub mod stopwatch;
 pub mod transcript;
 pub mod web;

@@ -3,33 +3,23 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Wire},
-    llm::Reply,
+    agent::Agent,
+    llm::{Reply, Wire},
     message::{Turn, content_text, diff, tag},
 };
-
-/// Runs one tool call, then a closing text; the turn and what the model was told about the call.
-async fn run(agent: &Agent, name: &str, arguments: Value) -> (Turn, String) {
-    let session = agent.new_session().await;
-    agent.llm.reply(Reply::call("call_1", name, arguments));
-    agent.llm.reply(Reply::text("done"));
-    let turn = agent.prompt(&session, "go").await;
-    assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "done"));
-    (turn, agent.llm.last_request().tool_result("call_1"))
-}
 
 /// The same after the model has read a file.
 async fn change(agent: &Agent, file: &str, name: &str, arguments: Value) -> (Turn, String) {
     agent.llm.reply(Reply::call("call_0", "read", json!({"filePath": agent.scratch.path(file)})));
-    run(agent, name, arguments).await
+    agent.run(name, arguments).await
 }
 
 #[tokio::test]
 async fn read_shows_numbered_lines_to_the_model_and_plain_text_to_the_user() {
     for wire in [Wire::OpenAi, Wire::Anthropic] {
-        let agent = Agent::builder().wire(wire).spawn().await.initialized().await;
+        let agent = Agent::builder().wire(wire).start().await;
         let path = agent.scratch.path("a.txt");
-        let (turn, told) = run(&agent, "read", json!({"filePath": path})).await;
+        let (turn, told) = agent.run("read", json!({"filePath": path})).await;
         let expected = format!(
             "<path>{path}</path>\n<type>file</type>\n<content>\n1: one\n2: two\n3: three\n\n(End of file - total 3 lines)\n</content>"
         );
@@ -51,7 +41,7 @@ async fn read_shows_numbered_lines_to_the_model_and_plain_text_to_the_user() {
 async fn a_read_from_a_line_points_at_that_line() {
     let agent = Agent::start().await;
     let arguments = json!({"filePath": agent.scratch.path("a.txt"), "offset": 2, "limit": 1});
-    let (turn, told) = run(&agent, "read", arguments).await;
+    let (turn, told) = agent.run("read", arguments).await;
     assert!(told.contains("\n2: two\n") && !told.contains("3: three"), "{told}");
     assert!(told.contains("(Showing lines 2-2 of 3. Use offset=3 to continue.)"), "{told}");
     assert_eq!(turn.tool("call_1")["locations"][0]["line"], 2);
@@ -62,7 +52,7 @@ async fn a_read_from_a_line_points_at_that_line() {
 async fn a_missing_file_is_a_failed_call_and_the_loop_goes_on() {
     let agent = Agent::start().await;
     let path = agent.scratch.path("lost.txt");
-    let (turn, told) = run(&agent, "read", json!({"filePath": path})).await;
+    let (turn, told) = agent.run("read", json!({"filePath": path})).await;
     assert!(told.contains(&format!("File not found: {path}")), "{told}");
     let call = turn.tool("call_1");
     assert_eq!(call["status"], "failed");
@@ -118,7 +108,7 @@ async fn an_edit_forgives_indentation_and_refuses_ambiguity() {
 async fn a_written_file_is_a_diff_from_nothing() {
     let agent = Agent::start().await;
     let path = agent.scratch.path("deep/new.txt");
-    let (turn, told) = run(&agent, "write", json!({"filePath": path, "content": "fresh\n"})).await;
+    let (turn, told) = agent.run("write", json!({"filePath": path, "content": "fresh\n"})).await;
     assert_eq!(told, "Wrote file successfully.");
     assert_eq!(agent.scratch.read("deep/new.txt"), "fresh\n");
     let shown = diff(&turn.tool("call_1"));
@@ -166,7 +156,7 @@ async fn several_edits_of_a_file_are_one_change() {
 #[tokio::test]
 async fn a_model_that_writes_patches_is_given_patches() {
     let config = json!({"model": "mock/gpt-5", "provider": {"mock": {"models": {"gpt-5": {"name": "GPT"}}}}});
-    let agent = Agent::builder().config(config).spawn().await.initialized().await;
+    let agent = Agent::start_with(config).await;
     let patch =
         "*** Begin Patch\n*** Update File: a.txt\n@@\n-two\n+zwei\n*** Add File: b.txt\n+new\n*** End Patch";
     let (turn, told) = change(&agent, "a.txt", "apply_patch", json!({"patchText": patch})).await;
@@ -180,7 +170,7 @@ async fn a_model_that_writes_patches_is_given_patches() {
     assert_eq!(shown, ["one\nzwei\nthree\n", "new\n"]);
     assert_eq!(call["rawOutput"]["metadata"]["files"][0].get("after"), None);
     let (_, told) =
-        run(&agent, "edit", json!({"filePath": "a.txt", "oldString": "one", "newString": "eins"})).await;
+        agent.run("edit", json!({"filePath": "a.txt", "oldString": "one", "newString": "eins"})).await;
     assert!(told.contains("unavailable tool 'edit'"), "{told}");
     agent.finish().await;
 }
@@ -189,7 +179,7 @@ async fn a_model_that_writes_patches_is_given_patches() {
 async fn a_command_is_titled_by_itself_and_its_output_told_to_both() {
     let agent = Agent::start().await;
     let command = "echo out; echo err >&2; exit 3";
-    let (turn, told) = run(&agent, "bash", json!({"command": command})).await;
+    let (turn, told) = agent.run("bash", json!({"command": command})).await;
     assert!(told.contains("out\n") && told.contains("err"), "{told}");
     let call = turn.tool("call_1");
     assert_eq!((&call["kind"], &call["title"]), (&json!("execute"), &json!(command)));
@@ -204,7 +194,7 @@ async fn a_command_is_titled_by_itself_and_its_output_told_to_both() {
 #[tokio::test]
 async fn a_command_runs_in_the_session_directory_without_input() {
     let agent = Agent::start().await;
-    let (_, told) = run(&agent, "bash", json!({"command": "pwd; cat"})).await;
+    let (_, told) = agent.run("bash", json!({"command": "pwd; cat"})).await;
     assert_eq!(told.trim(), agent.scratch.cwd());
     agent.finish().await;
 }
@@ -213,7 +203,7 @@ async fn a_command_runs_in_the_session_directory_without_input() {
 async fn a_command_past_its_timeout_is_ended_with_its_children() {
     let agent = Agent::start().await;
     let arguments = json!({"command": "echo begun; sleep 600 & sleep 600", "timeout": 300});
-    let (_, told) = run(&agent, "bash", arguments).await;
+    let (_, told) = agent.run("bash", arguments).await;
     assert!(told.contains("begun"), "{told}");
     assert!(told.contains("shell tool terminated command after exceeding timeout 300 ms"), "{told}");
     let left = crate::support::process::gone(&agent.scratch.home, std::time::Duration::ZERO).await;
@@ -225,7 +215,7 @@ async fn a_command_past_its_timeout_is_ended_with_its_children() {
 #[tokio::test]
 async fn a_long_output_is_cut_and_kept_in_a_file() {
     let agent = Agent::start().await;
-    let (turn, told) = run(&agent, "bash", json!({"command": "seq 1 100000"})).await;
+    let (turn, told) = agent.run("bash", json!({"command": "seq 1 100000"})).await;
     assert!(told.len() < 60_000, "{} bytes went to the model", told.len());
     assert!(told.contains("100000"), "the end of a command's output is what counts");
     let path = turn.tool("call_1")["rawOutput"]["metadata"]["outputPath"].as_str().unwrap().to_owned();
@@ -240,10 +230,10 @@ async fn glob_finds_files_by_name() {
     agent.scratch.write("src/x.rs", "");
     agent.scratch.write("target/y.rs", "");
     agent.scratch.write(".gitignore", "target\n");
-    let (turn, told) = run(&agent, "glob", json!({"pattern": "**/*.rs"})).await;
+    let (turn, told) = agent.run("glob", json!({"pattern": "**/*.rs"})).await;
     assert_eq!(told.trim(), agent.scratch.path("src/x.rs"));
     assert_eq!(turn.tool("call_1")["kind"], "search");
-    let (_, told) = run(&agent, "glob", json!({"pattern": "*.nothing"})).await;
+    let (_, told) = agent.run("glob", json!({"pattern": "*.nothing"})).await;
     assert_eq!(told, "No files found");
     agent.finish().await;
 }
@@ -251,12 +241,12 @@ async fn glob_finds_files_by_name() {
 #[tokio::test]
 async fn grep_finds_lines() {
     let agent = Agent::start().await;
-    let (turn, told) = run(&agent, "grep", json!({"pattern": "t[wh]", "include": "*.txt"})).await;
+    let (turn, told) = agent.run("grep", json!({"pattern": "t[wh]", "include": "*.txt"})).await;
     let path = agent.scratch.path("a.txt");
     assert!(told.starts_with("Found 2 matches"), "{told}");
     assert!(told.contains(&format!("{path}:\n  Line 2: two\n  Line 3: three")), "{told}");
     assert_eq!(turn.tool("call_1")["kind"], "search");
-    let (_, told) = run(&agent, "grep", json!({"pattern": "absent"})).await;
+    let (_, told) = agent.run("grep", json!({"pattern": "absent"})).await;
     assert_eq!(told, "No files found");
     agent.finish().await;
 }
@@ -265,7 +255,7 @@ async fn grep_finds_lines() {
 async fn list_shows_the_directory() {
     let agent = Agent::start().await;
     agent.scratch.write("src/x.rs", "");
-    let (turn, told) = run(&agent, "list", json!({"path": agent.scratch.cwd()})).await;
+    let (turn, told) = agent.run("list", json!({"path": agent.scratch.cwd()})).await;
     assert!(told.contains("a.txt") && told.contains("src/") && told.contains("x.rs"), "{told}");
     assert_eq!(turn.tool("call_1")["status"], "completed");
     agent.finish().await;
@@ -279,7 +269,7 @@ async fn todos_become_the_plan() {
         {"content": "second", "status": "in_progress", "priority": "medium"},
         {"content": "third", "status": "pending", "priority": "low"},
     ]);
-    let (turn, told) = run(&agent, "todowrite", json!({"todos": todos})).await;
+    let (turn, told) = agent.run("todowrite", json!({"todos": todos})).await;
     assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), todos);
     let plan = turn.all("plan");
     let entries: Vec<(&Value, &Value, &Value)> = plan.last().unwrap()["entries"]
@@ -303,7 +293,7 @@ async fn todos_become_the_plan() {
 #[tokio::test]
 async fn an_unknown_tool_is_told_to_the_model() {
     let agent = Agent::start().await;
-    let (turn, told) = run(&agent, "teleport", json!({"to": "the moon"})).await;
+    let (turn, told) = agent.run("teleport", json!({"to": "the moon"})).await;
     assert!(told.starts_with("The arguments provided to the tool are invalid:"), "{told}");
     assert!(told.contains("teleport") && told.contains("bash"), "{told}");
     assert_eq!(turn.tool("call_1")["kind"], json!("other"));
@@ -313,7 +303,7 @@ async fn an_unknown_tool_is_told_to_the_model() {
 #[tokio::test]
 async fn a_tool_named_in_capitals_is_found() {
     let agent = Agent::start().await;
-    let (_, told) = run(&agent, "Read", json!({"filePath": agent.scratch.path("a.txt")})).await;
+    let (_, told) = agent.run("Read", json!({"filePath": agent.scratch.path("a.txt")})).await;
     assert!(told.contains("2: two"), "{told}");
     agent.finish().await;
 }
@@ -336,7 +326,7 @@ async fn arguments_that_are_no_json_are_told_to_the_model() {
 #[tokio::test]
 async fn arguments_of_the_wrong_shape_are_told_to_the_model() {
     let agent = Agent::start().await;
-    let (turn, told) = run(&agent, "read", json!({"path": 3})).await;
+    let (turn, told) = agent.run("read", json!({"path": 3})).await;
     assert!(told.contains("filePath"), "{told}");
     assert_ne!(turn.tool("call_1")["status"], "in_progress");
     agent.finish().await;
@@ -365,7 +355,7 @@ async fn calls_of_one_step_run_at_the_same_time() {
 #[tokio::test]
 async fn a_call_goes_from_pending_over_in_progress_to_its_end() {
     let agent = Agent::start().await;
-    let (turn, _) = run(&agent, "bash", json!({"command": "true"})).await;
+    let (turn, _) = agent.run("bash", json!({"command": "true"})).await;
     let mut states: Vec<&str> = turn
         .updates
         .iter()

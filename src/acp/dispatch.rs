@@ -3,22 +3,18 @@
 //! Handlers run on the reader's task in the order of the lines and never wait. What may take long is spawned by
 //! its handler; until it has answered, later lines that name the same session wait behind it.
 
-use std::{collections::VecDeque, future::Future, panic::AssertUnwindSafe, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
-use futures_util::FutureExt;
 use jsonrpsee::{
     Extensions, Methods, RpcModule,
     core::{RegisterMethodError, server::MethodCallback},
     types::{ErrorObjectOwned, Id as RpcId, Params},
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 use windlass_protocol::{
     acp::{
-        decode::{self, InvalidParams},
-        ext,
+        decode, ext,
         schema::{PromptResponse, StopReason},
     },
     opencode::id::SessionId,
@@ -26,24 +22,13 @@ use windlass_protocol::{
 };
 
 use super::{
-    connection::Connection,
-    elicitation, initialize,
-    outbox::{Cancel, Responder},
-    prompt, session, settings,
+    call::Call, connection::Connection, elicitation, error::error, initialize, outbox::Cancel, prompt,
+    session, settings,
 };
-use crate::{
-    base::lock::lock,
-    engine::{EngineError, EngineErrorKind},
-};
+use crate::base::lock::lock;
 
 /// Lines that may wait for one session to open.
 const MAX_PARKED: usize = 256;
-
-/// A request on its way: who sent it, and the duty to answer it.
-pub struct Call {
-    pub connection: Arc<Connection>,
-    responder: std::sync::Mutex<Option<Responder>>,
-}
 
 /// A method's handler: it answers through the call now or later, or returns the error.
 type Handler = fn(&Call, Option<&str>) -> Result<(), ErrorObjectOwned>;
@@ -86,78 +71,6 @@ pub fn methods() -> Result<Methods, RegisterMethodError> {
     }
     Ok(module.into())
 }
-
-impl Call {
-    /// Takes the duty to answer out of the call, to answer later.
-    pub fn take_responder(&self) -> Result<Responder, ErrorObjectOwned> {
-        lock(&self.responder)
-            .take()
-            .ok_or_else(|| error(code::INTERNAL_ERROR, "the request was answered already"))
-    }
-
-    /// Answers now.
-    pub fn succeed(&self, result: &impl Serialize) -> Result<(), ErrorObjectOwned> {
-        self.take_responder()?.succeed(result);
-        Ok(())
-    }
-
-    /// Answers from a task of its own. Later lines that name `session` wait until it has answered.
-    pub fn spawn(
-        &self,
-        session: Option<String>,
-        work: impl Future<Output = Result<Reply, ErrorObjectOwned>> + Send + 'static,
-    ) -> Result<(), ErrorObjectOwned> {
-        let responder = self.take_responder()?;
-        let connection = self.connection.clone();
-        let cancel = CancellationToken::new();
-        connection.outbox.set_cancel(responder.id(), Cancel::Task(cancel.clone()));
-        if let Some(session) = &session {
-            lock(&connection.gates).entry(session.clone()).or_default();
-        }
-        let (ended, is_ended) = oneshot::channel::<()>();
-        let before = lock(&connection.last_handler).replace(is_ended);
-        self.connection.tasks.spawn(async move {
-            // Requests that arrive together are honoured in order: a list shows the session that was made before it.
-            let work = async move {
-                if let Some(before) = before {
-                    // The other end is dropped, never sent on.
-                    let _ = before.await;
-                }
-                work.await
-            };
-            let outcome = tokio::select! {
-                biased;
-                () = cancel.cancelled() => Err(error(code::REQUEST_CANCELLED, "The request was cancelled.")),
-                outcome = AssertUnwindSafe(work).catch_unwind() => outcome.unwrap_or_else(|_| {
-                    Err(error(code::INTERNAL_ERROR, "The request failed by a fault in windlass."))
-                }),
-            };
-            // Dropped last, also when answering fails: what waits must go on.
-            let _gate = session.map(|session| Gate { connection, session });
-            match outcome {
-                Ok(reply) => reply(responder),
-                Err(error) => responder.fail(&error),
-            }
-            drop(ended);
-        });
-        Ok(())
-    }
-}
-
-/// A closed gate; opens when it is dropped.
-struct Gate {
-    connection: Arc<Connection>,
-    session: String,
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        open_gate(&self.connection, &self.session);
-    }
-}
-
-/// Answers a request, and says what must follow the answer.
-pub type Reply = Box<dyn FnOnce(Responder) + Send>;
 
 /// Dispatches one line.
 pub fn line(connection: &Arc<Connection>, line: &[u8]) {
@@ -216,17 +129,6 @@ fn wait_behind_gate(
     }
 }
 
-/// Dispatches what waited for a session, in order, until one of them closes the gate again.
-fn open_gate(connection: &Arc<Connection>, session: &str) {
-    let mut parked = lock(&connection.gates).remove(session).unwrap_or_default();
-    while let Some(next) = parked.pop_front() {
-        line(connection, &next);
-        if let Some(gate) = lock(&connection.gates).get_mut(session) {
-            gate.append(&mut parked);
-        }
-    }
-}
-
 fn call(connection: &Arc<Connection>, id: Id, method: &str, params: Option<&str>) {
     let responder = connection.outbox.responder(id);
     if connection.client().is_none() && method != "initialize" {
@@ -240,7 +142,7 @@ fn call(connection: &Arc<Connection>, id: Id, method: &str, params: Option<&str>
             Some(data),
         ));
     };
-    let call = Arc::new(Call { connection: connection.clone(), responder: Some(responder).into() });
+    let call = Arc::new(Call::new(connection.clone(), responder));
     let mut extensions = Extensions::new();
     extensions.insert(call.clone());
     // Our ids are wider than the library's, so it gets none and the responder keeps ours.
@@ -312,39 +214,4 @@ pub fn refuse_long_line(connection: &Connection, limit: usize) {
     let message = format!("the line is longer than {limit} bytes and was dropped");
     let body = rpc::ErrorBody { code: code::INVALID_REQUEST, message, data: None };
     connection.outbox.send(&rpc::failure(&Id::Null, &body));
-}
-
-/// An error object.
-pub fn error(code: i32, message: &str) -> ErrorObjectOwned {
-    ErrorObjectOwned::owned(code, message, None::<()>)
-}
-
-/// Parameters that cannot be used.
-pub fn invalid_params(reason: &InvalidParams) -> ErrorObjectOwned {
-    error(code::INVALID_PARAMS, &reason.0)
-}
-
-/// A session id that may name a session; one that cannot is a session that does not exist.
-pub fn session_id(text: &str) -> Result<SessionId, ErrorObjectOwned> {
-    SessionId::parse(text).map_err(|_| no_session(text))
-}
-
-/// The error for a session that does not exist or is not open on this connection.
-pub fn no_session(id: &str) -> ErrorObjectOwned {
-    let data = serde_json::json!({ "sessionId": id });
-    ErrorObjectOwned::owned(code::RESOURCE_NOT_FOUND, format!("Session not found: {id}"), Some(data))
-}
-
-/// The one map from the engine's errors to JSON-RPC codes.
-pub fn engine_error(failure: &EngineError) -> ErrorObjectOwned {
-    match &failure.kind {
-        EngineErrorKind::SessionNotFound(id) => no_session(id.as_str()),
-        EngineErrorKind::SessionExists | EngineErrorKind::InvalidInput => {
-            error(code::INVALID_PARAMS, &failure.message)
-        }
-        EngineErrorKind::AuthRequired => error(code::AUTH_REQUIRED, &failure.message),
-        EngineErrorKind::Provider | EngineErrorKind::Store | EngineErrorKind::Internal => {
-            error(code::INTERNAL_ERROR, &failure.message)
-        }
-    }
 }

@@ -6,15 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use serde::Serialize;
 use tokio::time::Instant;
 use windlass_protocol::{
     acp::{
         decode::{ClientCapabilities, EventChoice},
         ext,
         schema::{
-            ContentBlock, ContentChunk, Cost, Notice, NoticeSeverity, SessionInfoUpdate, SessionNotification,
-            SessionUpdate, TextContent, ToolCall, ToolCallStatus, ToolKind, UsageUpdate,
+            ContentBlock, ContentChunk, Cost, Notice, NoticeSeverity, SessionInfoUpdate, SessionUpdate,
+            TextContent, UsageUpdate,
         },
     },
     opencode::{
@@ -28,10 +27,10 @@ use windlass_protocol::{
 };
 
 use super::{
-    options,
+    front::FrontSessions,
+    lines, options,
     outbox::{Outgoing, Replay},
-    permissions::Permissions,
-    session::FrontSessions,
+    permissions::{self, Permissions},
     terminal::Outputs,
     to_proto,
 };
@@ -227,7 +226,7 @@ impl Encoder {
         } else if self.sessions.contains_key(id) {
             self.update(id, &event.payload, false, out);
             self.raw_event(event, out);
-        } else if let Some(settled) = asks::settled(&event.payload) {
+        } else if let Some(settled) = permissions::settled(&event.payload) {
             // Also for a session that is closed by now: its question must not stay open.
             self.settle(&settled, out);
         } else {
@@ -262,7 +261,7 @@ impl Encoder {
             self.ask(root, request, out);
         } else if let EventPayload::QuestionAsked(request) = &event.payload {
             self.ask_question(root, request, out);
-        } else if let Some(settled) = asks::settled(&event.payload) {
+        } else if let Some(settled) = permissions::settled(&event.payload) {
             self.settle(&settled, out);
         } else if let EventPayload::SessionDeleted(info) = &event.payload {
             self.roots.remove(&info.session_id);
@@ -295,7 +294,7 @@ impl Encoder {
     fn raw_event(&self, event: &Event, out: &mut Vec<u8>) {
         if self.client.events.wants(event.payload.kind()) {
             let params = ext::EventNotification { session_id: event.payload.session_id(), event };
-            write(&rpc::notification(ext::EVENT, params), out);
+            lines::write(&rpc::notification(ext::EVENT, params), out);
         }
     }
 
@@ -373,7 +372,7 @@ impl Encoder {
             EventPayload::PermissionReplied { .. }
             | EventPayload::QuestionReplied { .. }
             | EventPayload::QuestionRejected { .. } => {
-                if let Some(settled) = asks::settled(payload) {
+                if let Some(settled) = permissions::settled(payload) {
                     self.settle(&settled, out);
                 }
             }
@@ -400,7 +399,7 @@ impl Encoder {
             let update = SessionInfoUpdate::new()
                 .title(info.info.title.clone())
                 .updated_at(clock::iso(info.info.time.updated));
-            send(id, SessionUpdate::SessionInfoUpdate(update), out);
+            lines::update(id, SessionUpdate::SessionInfoUpdate(update), out);
         }
     }
 
@@ -408,7 +407,7 @@ impl Encoder {
         if let (SessionStatus::Retry { attempt, message, .. }, true) = (status, self.client.notices) {
             let title = format!("The provider did not answer; attempt {} follows.", attempt + 1);
             let notice = Notice::new(NoticeSeverity::Warning, title).description(message.clone());
-            send(id, SessionUpdate::Notice(notice), out);
+            lines::update(id, SessionUpdate::Notice(notice), out);
         }
     }
 
@@ -421,12 +420,12 @@ impl Encoder {
                 ToastVariant::Error => NoticeSeverity::Error,
             };
             let notice = Notice::new(severity, title.to_owned()).description(message.to_owned());
-            send(id, SessionUpdate::Notice(notice), out);
+            lines::update(id, SessionUpdate::Notice(notice), out);
             return;
         }
         // An id of its own, so that no client joins it to a thought of the model.
         let chunk = chunk(&format!("{title}\n{message}"), ids::message().shared());
-        send(id, SessionUpdate::AgentThoughtChunk(chunk), out);
+        lines::update(id, SessionUpdate::AgentThoughtChunk(chunk), out);
     }
 
     fn message(&mut self, id: &SessionId, message: &Message) {
@@ -453,7 +452,7 @@ impl Encoder {
                 // Live, the client shows what its user said by itself.
                 if is_replay && text.synthetic != Some(true) && !text.text.is_empty() {
                     let chunk = chunk(&text.text, part.message_id.shared());
-                    send(id, SessionUpdate::UserMessageChunk(chunk), out);
+                    lines::update(id, SessionUpdate::UserMessageChunk(chunk), out);
                 }
             }
             PartKind::Text(text) => self.text(id, part, &text.text, false, out),
@@ -469,13 +468,13 @@ impl Encoder {
                 // Without the model's limit there is no window to show a share of.
                 if let Some(size) = shown.model.as_ref().and_then(|model| loaded.context_size(model)) {
                     let update = UsageUpdate::new(tokens.context(), size).cost(cost);
-                    send(id, SessionUpdate::UsageUpdate(update), out);
+                    lines::update(id, SessionUpdate::UsageUpdate(update), out);
                 }
             }
             PartKind::File(file) if is_users && is_replay => {
                 let chunk = ContentChunk::new(to_proto::file_block(file))
                     .message_id(windlass_protocol::acp::schema::MessageId::new(part.message_id.shared()));
-                send(id, SessionUpdate::UserMessageChunk(chunk), out);
+                lines::update(id, SessionUpdate::UserMessageChunk(chunk), out);
             }
             PartKind::File(_)
             | PartKind::StepStart { .. }
@@ -495,7 +494,7 @@ impl Encoder {
         let rest = text.get(known.n_bytes..).unwrap_or_default();
         known.n_bytes = known.n_bytes.max(text.len());
         if !rest.is_empty() {
-            send(id, text_update(is_thought, &part.message_id, &part.id, rest), out);
+            lines::update(id, text_update(is_thought, &part.message_id, &part.id, rest), out);
         }
     }
 
@@ -516,7 +515,7 @@ impl Encoder {
         known.n_bytes = known.n_bytes.max(offset + delta.len());
         let is_thought = known.is_thought;
         if !rest.is_empty() {
-            send(id, text_update(is_thought, message_id, part_id, rest), out);
+            lines::update(id, text_update(is_thought, message_id, part_id, rest), out);
         }
     }
 
@@ -543,7 +542,7 @@ impl Encoder {
         let is_new = before.is_none();
         if is_new {
             let call = self.outputs.open(to_proto::tool_call(tool, shown.place()), tool, shown.place());
-            send_tool_call(id, &call, out);
+            lines::tool_call(id, &call, out);
         } else if before == Some(progress) && self.outputs.more(id, part_id, tool, Instant::now(), out) {
             return;
         }
@@ -558,7 +557,7 @@ impl Encoder {
                 let opened_in = (before == Some(Progress::Pending)).then_some(shown.place());
                 let update = to_proto::tool_call_update(tool, shown.place());
                 let update = self.outputs.begin(update, tool, opened_in);
-                send(id, SessionUpdate::ToolCallUpdate(update), out);
+                lines::update(id, SessionUpdate::ToolCallUpdate(update), out);
                 self.outputs.more(id, part_id, tool, Instant::now(), out);
             }
             Progress::Done => {
@@ -572,7 +571,7 @@ impl Encoder {
         if let Some(shown) = self.sessions.get_mut(id) {
             shown.todos = todos.to_vec();
         }
-        send(id, SessionUpdate::Plan(to_proto::plan(todos)), out);
+        lines::update(id, SessionUpdate::Plan(to_proto::plan(todos)), out);
     }
 
     /// A tool had the user choose another agent: the client's mode follows. Prompts do already (see [`super::outbox`]).
@@ -580,7 +579,7 @@ impl Encoder {
         let fronts = lock(&self.fronts);
         let Some(front) = fronts.get(id) else { return };
         for update in options::mode_updates(&front.workspace.loaded(), front) {
-            send(id, update, out);
+            lines::update(id, update, out);
         }
     }
 }
@@ -615,51 +614,6 @@ fn text_update(is_thought: bool, message_id: &MessageId, part_id: &PartId, text:
 fn chunk(text: &str, message_id: Arc<str>) -> ContentChunk {
     ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
         .message_id(windlass_protocol::acp::schema::MessageId::new(message_id))
-}
-
-/// Encodes a `session/update` with its line feed.
-pub fn send(id: &SessionId, update: SessionUpdate, out: &mut Vec<u8>) {
-    write(&rpc::notification("session/update", SessionNotification::new(id.shared(), update)), out);
-}
-
-/// Encodes a `tool_call` with its status and kind, which the published type leaves out where they are the default:
-/// clients that read the JSON by eye or by jq know them from OpenCode.
-fn send_tool_call(id: &SessionId, call: &ToolCall, out: &mut Vec<u8>) {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Update<'a> {
-        session_update: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        kind: Option<&'static str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        status: Option<&'static str>,
-        #[serde(flatten)]
-        call: &'a ToolCall,
-    }
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Params<'a> {
-        session_id: &'a SessionId,
-        update: Update<'a>,
-    }
-    let update = Update {
-        session_update: "tool_call",
-        kind: (call.kind == ToolKind::default()).then_some("other"),
-        status: (call.status == ToolCallStatus::default()).then_some("pending"),
-        call,
-    };
-    write(&rpc::notification("session/update", Params { session_id: id, update }), out);
-}
-
-fn write(message: &impl Serialize, out: &mut Vec<u8>) {
-    let start = out.len();
-    match serde_json::to_writer(&mut *out, message) {
-        Ok(()) => out.push(b'\n'),
-        Err(error) => {
-            out.truncate(start);
-            tracing::error!(%error, "a message could not be encoded");
-        }
-    }
 }
 
 #[cfg(test)]

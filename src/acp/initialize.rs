@@ -18,7 +18,8 @@ use windlass_protocol::{
 };
 
 use super::{
-    dispatch::{Call, Reply, engine_error, error, invalid_params},
+    call::{Call, Reply},
+    error::{engine_error, error, invalid_params},
     outbox::Responder,
 };
 

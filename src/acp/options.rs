@@ -8,7 +8,7 @@ use windlass_protocol::{
     opencode::message::ModelRef,
 };
 
-use super::session::FrontSession;
+use super::front::FrontSession;
 use crate::engine::{Choice, Loaded};
 
 /// Id of the option that chooses the agent.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use futures_util::future::BoxFuture;
@@ -21,7 +21,7 @@ use windlass_protocol::{
     rpc::{self, Id},
 };
 
-use super::session::FrontSessions;
+use super::{error::error, front::FrontSessions};
 use crate::{
     base::{lock::lock, queue::Queue},
     bus::Subscriber,
@@ -172,7 +172,7 @@ impl Outbox {
     }
 
     fn unanswered(&self) -> MutexGuard<'_, HashMap<Id, Cancel>> {
-        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.unanswered)
     }
 }
 
@@ -229,10 +229,7 @@ impl Responder {
 impl Drop for Responder {
     fn drop(&mut self) {
         if !self.is_answered {
-            let error = super::dispatch::error(
-                rpc::code::INTERNAL_ERROR,
-                "The request was not completed: windlass ended it.",
-            );
+            let error = error(rpc::code::INTERNAL_ERROR, "The request was not completed: windlass ended it.");
             if let Ok(error) = serde_json::value::to_raw_value(&error) {
                 self.outbox.send(&failure(&self.id, &error));
             }

@@ -3,20 +3,22 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
 };
 
 use windlass_protocol::{
     opencode::{
+        event::EventPayload,
         id::{PermissionId, QuestionId, SessionId},
         permission::PermissionRequest,
     },
     rpc::Id,
 };
 
-use super::elicitation::Dialog;
+use super::dialog::Dialog;
+use crate::base::lock::lock;
 
 /// See the module's comment.
 #[derive(Default)]
@@ -183,7 +185,20 @@ impl Permissions {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
+    }
+}
+
+/// The question that an event says is settled.
+pub fn settled(payload: &EventPayload) -> Option<AskedId> {
+    if let EventPayload::PermissionReplied { request_id, .. } = payload {
+        Some(AskedId::Permission(request_id.clone()))
+    } else if let EventPayload::QuestionReplied { request_id, .. }
+    | EventPayload::QuestionRejected { request_id, .. } = payload
+    {
+        Some(AskedId::Question(request_id.clone()))
+    } else {
+        None
     }
 }
 

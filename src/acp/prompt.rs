@@ -17,17 +17,16 @@ use windlass_protocol::{
 };
 
 use super::{
+    call::Call,
     connection::Connection,
-    dispatch::{Call, engine_error, error, invalid_params, no_session, session_id},
-    elicitation, from_proto,
+    elicitation,
+    error::{engine_error, error, invalid_params, no_session, session_id},
+    from_proto,
     outbox::Cancel,
     permissions::AskedId,
     to_proto,
 };
-use crate::{
-    config::Warning,
-    engine::{Invocation, Missing, PromptInput, PromptPart, TurnEnd},
-};
+use crate::engine::{Invocation, Missing, PromptInput, PromptPart, TurnEnd};
 
 pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
@@ -51,7 +50,12 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
                 "the `prompt` is empty: it has no block that can be used",
             ));
         }
-        let warnings = std::mem::take(&mut front.untold);
+        let untold = std::mem::take(&mut front.untold);
+        let warnings: Vec<String> = untold
+            .into_iter()
+            .filter_map(|idx| front.shown.warnings.get(idx))
+            .map(ToString::to_string)
+            .collect();
         parts.extend(front.workspace.loaded().mentions(&words));
         (front.agent.clone(), front.model.clone(), warnings)
     };
@@ -77,11 +81,10 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
 }
 
 /// Shows what the configuration got wrong to a user whose client knows no notices: once, as a thought.
-fn tell(connection: &Connection, id: &SessionId, warnings: &[Warning]) {
+fn tell(connection: &Connection, id: &SessionId, warnings: &[String]) {
     if warnings.is_empty() {
         return;
     }
-    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let text = format!("Part of the configuration is ignored:\n- {}", warnings.join("\n- "));
     let chunk = ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
         .message_id(MessageId::new(format!("warnings_{id}")));

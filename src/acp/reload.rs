@@ -8,7 +8,7 @@ use windlass_protocol::{
     opencode::event::Event,
 };
 
-use super::{commands, connection::Connection, options, session::FrontSession, settings};
+use super::{commands, connection::Connection, front::FrontSession, options, settings};
 use crate::{bus::Subscriber, config::Warning};
 
 /// Listens for `config.updated`.
@@ -50,23 +50,31 @@ fn updates(front: &mut FrontSession, wants_notices: bool) -> Vec<SessionUpdate> 
     if commands != commands::update(&before) {
         updates.push(SessionUpdate::AvailableCommandsUpdate(commands));
     }
-    let new = loaded.warnings.iter().filter(|it| !is_among(it, &before.warnings));
     if wants_notices {
+        let new = loaded.warnings.iter().filter(|it| !is_among(it, &before.warnings));
         updates.extend(new.map(|warning| SessionUpdate::Notice(notice(warning))));
         let is_mended = !before.warnings.is_empty() && loaded.warnings.is_empty();
         updates.extend(is_mended.then(|| {
             SessionUpdate::Notice(Notice::new(NoticeSeverity::Info, "The whole configuration is used again."))
         }));
     } else {
-        let still = loaded.warnings.iter().filter(|it| is_among(it, &front.untold));
-        front.untold = still.chain(new).cloned().collect();
+        let told: Vec<&Warning> = before
+            .warnings
+            .iter()
+            .enumerate()
+            .filter(|(idx, _)| !front.untold.contains(idx))
+            .map(|(_, it)| it)
+            .collect();
+        let now = loaded.warnings.iter().enumerate();
+        front.untold =
+            now.filter(|(_, it)| !is_among(it, told.iter().copied())).map(|(idx, _)| idx).collect();
     }
     updates
 }
 
 /// Whether it was told before, be it of another line: a file that is being mended moves its other mistakes.
-fn is_among(warning: &Warning, told: &[Warning]) -> bool {
-    told.iter().any(|it| (&it.source, &it.message) == (&warning.source, &warning.message))
+fn is_among<'a>(warning: &Warning, told: impl IntoIterator<Item = &'a Warning>) -> bool {
+    told.into_iter().any(|it| (&it.source, &it.message) == (&warning.source, &warning.message))
 }
 
 /// Something in the configuration that is ignored.

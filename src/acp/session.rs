@@ -1,10 +1,6 @@
-//! The session methods: new, load, resume, list, close, delete; and what a connection knows of its sessions.
+//! The session methods: new, load, resume, list, close, delete.
 
-use std::{
-    collections::HashMap,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonrpsee::types::ErrorObjectOwned;
@@ -25,36 +21,19 @@ use windlass_protocol::{
 };
 
 use super::{
+    call::{Call, Reply},
     commands,
     connection::Connection,
-    dispatch::{Call, Reply, engine_error, error, invalid_params, no_session, session_id},
-    encoder, options,
+    error::{engine_error, error, invalid_params, no_session, session_id},
+    front::FrontSession,
+    lines, options,
     outbox::{Outbox, Outgoing, Replay, Responder},
     reload, to_proto,
 };
-use crate::{
-    config::Warning,
-    engine::{ClientServer, Loaded, NewSession, Opened, Workspace},
-};
+use crate::engine::{ClientServer, NewSession, Opened};
 
 /// Sessions of one page of `session/list`.
 const PAGE: usize = 50;
-
-/// A session as this connection uses it.
-pub struct FrontSession {
-    pub workspace: Arc<Workspace>,
-    /// The mode the client chose, or the session had.
-    pub agent: Option<String>,
-    /// The model the client chose, or the session had.
-    pub model: Option<ModelRef>,
-    /// What was wrong in the configuration, until the user has been told.
-    pub untold: Vec<Warning>,
-    /// What the client knows the modes, options, commands and warnings of.
-    pub shown: Arc<Loaded>,
-}
-
-/// The sessions a client has opened.
-pub type FrontSessions = Arc<Mutex<HashMap<SessionId, FrontSession>>>;
 
 pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let request = decode::new_session(params).map_err(|reason| invalid_params(&reason))?;
@@ -187,7 +166,7 @@ fn front(opened: &Opened) -> FrontSession {
         workspace: opened.workspace.clone(),
         agent: opened.info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
         model: model.or_else(|| last.map(|(_, model)| model)),
-        untold: shown.warnings.clone(),
+        untold: (0..shown.warnings.len()).collect(),
         shown,
     }
 }
@@ -210,18 +189,18 @@ fn announce(connection: &Arc<Connection>, id: SessionId, mut front: FrontSession
     front.agent = connection.outbox.take_switch(&id).or(front.agent);
     let mut lines = Vec::new();
     let commands = commands::update(&front.shown);
-    encoder::send(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);
+    lines::update(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);
     let wants_notices = connection.client().is_some_and(|client| client.notices);
     for reason in skipped {
         tracing::warn!("{reason}");
         if wants_notices {
             let notice = Notice::new(NoticeSeverity::Warning, reason.clone());
-            encoder::send(&id, SessionUpdate::Notice(notice), &mut lines);
+            lines::update(&id, SessionUpdate::Notice(notice), &mut lines);
         }
     }
     if wants_notices {
         for warning in &front.shown.warnings {
-            encoder::send(&id, SessionUpdate::Notice(reload::notice(warning)), &mut lines);
+            lines::update(&id, SessionUpdate::Notice(reload::notice(warning)), &mut lines);
         }
     }
     for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

@@ -15,8 +15,9 @@ use windlass_protocol::{
 };
 
 use super::{
+    call::Call,
     connection::Connection,
-    dispatch::{Call, error, invalid_params, no_session, session_id},
+    error::{error, invalid_params, no_session, session_id},
     options,
 };
 

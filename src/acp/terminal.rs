@@ -16,7 +16,7 @@ use windlass_protocol::{
 };
 
 use super::{
-    encoder::send,
+    lines,
     to_proto::{LIVE_TAIL, Place},
 };
 use crate::base::text;
@@ -142,7 +142,7 @@ impl Outputs {
             });
             update = update.meta(meta("terminal_exit", exit));
         }
-        send(session_id, SessionUpdate::ToolCallUpdate(update), out);
+        lines::update(session_id, SessionUpdate::ToolCallUpdate(update), out);
     }
 
     /// When something is to be shown although nothing happens.
@@ -207,7 +207,7 @@ impl Output {
         let content = ContentBlock::Text(TextContent::new(tail)).into();
         let fields = ToolCallUpdateFields::new().content(vec![content]);
         let update = ToolCallUpdate::new(self.call_id.clone(), fields);
-        send(&self.session_id, SessionUpdate::ToolCallUpdate(update), out);
+        lines::update(&self.session_id, SessionUpdate::ToolCallUpdate(update), out);
     }
 }
 
@@ -226,7 +226,7 @@ fn send_output(session_id: &SessionId, call_id: &str, data: &str, out: &mut Vec<
     let output = json!({ "terminal_id": call_id, "data": data });
     let update = ToolCallUpdate::new(call_id.to_owned(), ToolCallUpdateFields::new())
         .meta(meta("terminal_output", output));
-    send(session_id, SessionUpdate::ToolCallUpdate(update), out);
+    lines::update(session_id, SessionUpdate::ToolCallUpdate(update), out);
 }
 
 fn meta(key: &str, value: Value) -> Map<String, Value> {

@@ -291,8 +291,10 @@ fn shown_output<'a>(tool: &str, output: &'a str, metadata: &'a Map<String, Value
         (None, Some(Value::String(signal))) => format!("ended by {signal}"),
         (Some(_) | None, _) => return Cow::Borrowed(output),
     };
-    // Where there was no output the model was told in words of its own.
-    match tool == "bash" && !output.ends_with(&format!("{failure}\n</shell_metadata>")) {
+    // Of a command that printed nothing the model was told in words, and they say how it ended.
+    let is_silent = metadata.get("output").and_then(Value::as_str).is_some_and(str::is_empty);
+    let is_told = is_silent && !output.is_empty();
+    match tool == "bash" && !is_told {
         true => Cow::Owned(format!("{}\n\n({failure})", output.trim_end())),
         false => Cow::Borrowed(output),
     }

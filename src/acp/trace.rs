@@ -5,8 +5,10 @@ use std::{
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
 };
+
+use crate::base::lock::lock;
 
 /// A trace file, or none.
 pub struct Trace(Option<Mutex<File>>);
@@ -36,7 +38,7 @@ impl Trace {
         text.extend_from_slice(arrow.as_bytes());
         text.extend_from_slice(line);
         text.push(b'\n');
-        let written = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&text);
+        let written = lock(file).write_all(&text);
         if let Err(error) = written {
             tracing::warn!(%error, "the wire trace could not be written");
         }

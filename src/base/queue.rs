@@ -6,12 +6,14 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Mutex, PoisonError,
+        Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use tokio::sync::Notify;
+
+use super::lock::lock;
 
 #[derive(Debug)]
 struct Items<T> {
@@ -114,7 +116,7 @@ impl<T> Queue<T> {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Items<T>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.items)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The JSON schema of the configuration, and which keys it knows where.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use schemars::generate::SchemaSettings;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::config::ConfigFile;
 
@@ -123,57 +124,31 @@ fn add_older_spellings(schema: &mut Value) {
 }
 
 /// The keys that an object may have.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Keys {
+    /// Anything may stand here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_open: bool,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     known: BTreeMap<String, Keys>,
     /// What is below any other key, when there may be others.
+    #[serde(skip_serializing_if = "Option::is_none")]
     others: Option<Box<Keys>>,
-    /// Anything may stand here.
-    is_open: bool,
 }
 
 /// The keys of a whole file.
+///
+/// They are written down, as a test has them from the types: making the schema of everything costs each start more
+/// memory and time than all that a usual configuration says.
 pub fn keys() -> &'static Keys {
-    static KEYS: OnceLock<Keys> = OnceLock::new();
-    KEYS.get_or_init(|| {
-        let mut settings = SchemaSettings::draft07();
-        settings.inline_subschemas = true;
-        let schema = settings.into_generator().into_root_schema_for::<ConfigFile>();
-        let mut keys = Keys::default();
-        keys.add(schema.as_value());
-        keys
-    })
+    // The test reads what is embedded here.
+    static KEYS: LazyLock<Keys> =
+        LazyLock::new(|| serde_json::from_str(include_str!("keys.json")).unwrap_or_default());
+    &KEYS
 }
 
 impl Keys {
-    fn add(&mut self, schema: &Value) {
-        let Some(schema) = schema.as_object() else {
-            self.is_open = true;
-            return;
-        };
-        for word in ["anyOf", "oneOf", "allOf"] {
-            for choice in schema.get(word).and_then(Value::as_array).into_iter().flatten() {
-                self.add(choice);
-            }
-        }
-        for (key, value) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            self.known.entry(key.clone()).or_default().add(value);
-        }
-        match schema.get("additionalProperties") {
-            None | Some(Value::Bool(false)) => {}
-            Some(value) => self.others.get_or_insert_default().add(value),
-        }
-        if let Some(items) = schema.get("items") {
-            // Elements are told apart by their number, which is any other key.
-            self.others.get_or_insert_default().add(items);
-        }
-        let says = |word: &str| schema.contains_key(word);
-        let is_any = !["type", "anyOf", "oneOf", "allOf", "enum", "const", "$ref", "properties"]
-            .iter()
-            .any(|word| says(word));
-        self.is_open |= is_any;
-    }
-
     /// Calls `found` with every key of `value` that is not known, its path, and the known key that looks like it.
     pub fn unknown(
         &self,

@@ -2,14 +2,14 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use windlass_protocol::opencode::permission::Rule;
 
 use super::EngineError;
 use crate::{
-    base::clock,
+    base::{clock, lock::lock},
     config::{self, paths::Paths},
     storage::{Storage, StoredAnswer},
 };
@@ -108,7 +108,7 @@ impl Approvals {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

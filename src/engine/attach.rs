@@ -18,10 +18,10 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    session::{PromptPart, SessionCx},
+    context::{SessionCx, TurnCx},
+    request::PromptPart,
     shown::ShownInstructions,
-    state::NotedFiles,
-    turn::{TurnCx, tell_once, text_part},
+    state::{NotedFiles, text_part},
 };
 use crate::{
     config::{Warning, rules::rule},
@@ -296,7 +296,7 @@ impl Host for UserGave<'_> {
     }
 
     fn warn(&self, warnings: Vec<Warning>) {
-        tell_once(self.session, warnings);
+        self.session.tell_once(warnings);
     }
 
     fn edited(&self, _path: &Path) {}

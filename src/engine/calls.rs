@@ -29,11 +29,11 @@ use super::{
     answer::Call,
     approvals::Approvals,
     asks::Asker,
+    context::TurnCx,
     shown::ShownInstructions,
     state::{Journal, NotedFiles, SessionState},
     subtask,
     toolbox::{Entry, Toolbox},
-    turn::{TurnCx, tell},
 };
 use crate::{
     base::{clock, ids, lock::lock},
@@ -551,7 +551,7 @@ async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> R
 
 fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, journal: &mut Journal) {
     let changes = std::mem::take(&mut *lock(&reports.changes));
-    tell(cx.session, state, changes.warnings);
+    cx.session.tell(state, changes.warnings);
     journal.noted_files(&state.info, &state.noted_files);
     if let Some(todos) = changes.todos {
         journal.todos(&state.info, &todos);

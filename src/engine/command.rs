@@ -1,6 +1,6 @@
 //! Slash commands: which one a prompt calls, and what it says to the model in the user's place (facts: OpenCode §6.9).
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use serde_json::json;
 use windlass_protocol::opencode::{
@@ -17,12 +17,14 @@ use super::{
     attach,
     calls::{self, CallsEnd},
     compact,
-    session::{Invocation, PromptInput, PromptPart, StopReason},
+    context::TurnCx,
+    request::{Invocation, PromptInput, PromptPart, StopReason},
+    say::say,
     shown::ShownInstructions,
-    state::{Journal, SessionState},
+    state::{Journal, SessionState, text_part},
     step,
-    toolbox::{self, TaskCall, Toolbox},
-    turn::{self, TurnCx, text_part},
+    subtask::TaskCall,
+    toolbox::{self, Toolbox},
     workspace::Loaded,
 };
 use crate::{
@@ -165,11 +167,11 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
     let Called { command, arguments, typed, others, is_subtask } = called;
     let text = match &command.body {
         Body::Template(text) => Some(text.clone()),
-        Body::Skill(_) => Some(skill_text(&command).await?),
+        Body::Skill(_) => Some(Arc::from(skill_text(&command).await?)),
         Body::Compact | Body::Own(_) => None,
     };
     let mut journal = Journal::default();
-    turn::push_prompt(cx, state, &mut journal);
+    cx.push_prompt(state, &mut journal);
     state.push_part(text_part(typed, false, true), &mut journal);
     let message_id = state.history.last().map(|message| message.info.id().clone());
     if let Some(message_id) = message_id.clone() {
@@ -201,7 +203,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         && permission::evaluate("skill", &command.name, &rules) == Action::Deny;
     if is_denied {
         let text = format!("The skill {} was not loaded: a permission rule denies it.", command.name);
-        own::say(cx, state, text).await?;
+        say(cx, state, text).await?;
         return Ok(Begun::Ended(StopReason::EndTurn));
     }
     let subagent = command.agent.as_deref().filter(|_| is_subtask).and_then(|name| cx.loaded.agent(name));
@@ -210,7 +212,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         shell::Filled::Refused(reason) => {
             let text =
                 format!("/{} was not carried out, and the model was not asked. {reason}", command.name);
-            own::say(cx, state, text).await?;
+            say(cx, state, text).await?;
             return Ok(Begun::Ended(StopReason::EndTurn));
         }
         shell::Filled::Interrupted => {
@@ -226,7 +228,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
             "/{} comes to an empty message, so the model was not asked. Type behind it what it is to say.",
             command.name
         );
-        own::say(cx, state, text).await?;
+        say(cx, state, text).await?;
         return Ok(Begun::Ended(StopReason::EndTurn));
     }
     if is_subtask {
@@ -387,7 +389,7 @@ async fn subtask(
     if end == CallsEnd::Rejected {
         return Ok(Begun::Ended(StopReason::EndTurn));
     }
-    turn::push_prompt(cx, state, &mut journal);
+    cx.push_prompt(state, &mut journal);
     state.push_part(text_part(SUMMARIZE.to_owned(), true, false), &mut journal);
     commit(cx, &mut journal).await?;
     Ok(Begun::Prompt)

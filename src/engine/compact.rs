@@ -12,12 +12,14 @@ use windlass_protocol::opencode::{
 
 use super::{
     EngineError,
-    command::own,
-    prompt, revert,
-    session::StopReason,
+    context::TurnCx,
+    prompt,
+    request::StopReason,
+    revert,
+    say::say,
     state::{Journal, SessionState},
     step,
-    turn::TurnCx,
+    summary::{compaction, is_summary, is_usable_summary, text_of, visible},
 };
 use crate::{
     base::text,
@@ -31,60 +33,6 @@ const TAIL_TURNS: usize = 2;
 /// Between these is what is kept, in tokens, unless `compaction.preserve_recent_tokens` says otherwise.
 const MIN_TAIL: u64 = 2000;
 const MAX_TAIL: u64 = 15_000;
-
-/// What the model reads of a conversation: from the last summary on, with what was kept beside it.
-pub fn visible(history: &[MessageWithParts]) -> Vec<&MessageWithParts> {
-    let is_plain = |message: &&MessageWithParts| !is_summary(message) && compaction(message).is_none();
-    let Some(summary_idx) = history.iter().rposition(is_usable_summary) else {
-        return history.iter().filter(is_plain).collect();
-    };
-    let asked = match &history[summary_idx].info {
-        Message::Assistant(summary) => history.iter().position(|it| *it.info.id() == summary.parent_id),
-        Message::User(_) => None,
-    };
-    let Some(asked_idx) = asked else { return history.iter().filter(is_plain).collect() };
-    let tail = match compaction(&history[asked_idx]) {
-        Some(Some(start)) => {
-            let from = history[..asked_idx].iter().position(|it| it.info.id() == start).unwrap_or(asked_idx);
-            &history[from..asked_idx]
-        }
-        Some(None) | None => &[],
-    };
-    let mut visible = vec![&history[asked_idx], &history[summary_idx]];
-    visible.extend(tail.iter().filter(is_plain));
-    visible.extend(history[summary_idx + 1..].iter().filter(is_plain));
-    visible
-}
-
-/// The start of the kept part, when the message asks for a compaction.
-fn compaction(message: &MessageWithParts) -> Option<Option<&MessageId>> {
-    message.parts.iter().find_map(|part| match &part.kind {
-        PartKind::Compaction { tail_start_id, .. } => Some(tail_start_id.as_ref()),
-        _other => None,
-    })
-}
-
-fn is_summary(message: &MessageWithParts) -> bool {
-    matches!(&message.info, Message::Assistant(answer) if answer.summary == Some(true))
-}
-
-fn is_usable_summary(message: &MessageWithParts) -> bool {
-    match &message.info {
-        Message::Assistant(answer) => {
-            let is_done = answer.error.is_none() && answer.finish.is_some();
-            answer.summary == Some(true) && is_done && !text_of(message).trim().is_empty()
-        }
-        Message::User(_) => false,
-    }
-}
-
-fn text_of(message: &MessageWithParts) -> String {
-    let texts = message.parts.iter().filter_map(|part| match &part.kind {
-        PartKind::Text(text) if text.ignored != Some(true) => Some(text.text.as_str()),
-        _other => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
-}
 
 /// Summarises the conversation. The newest message is the user's that asks for it; `wish` is what the user adds.
 ///
@@ -103,7 +51,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Resul
             Some(plan) => plan,
             None => {
                 let text = "There is nothing to summarise yet.".to_owned();
-                own::say(cx, state, text).await?;
+                say(cx, state, text).await?;
                 return Ok(StopReason::EndTurn);
             }
         }
@@ -117,7 +65,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Resul
 
     let system = agent.prompt.clone().unwrap_or_default();
     let prompt = Prompt {
-        system: vec![Cow::Owned(system)],
+        system: vec![Cow::Borrowed(&system)],
         messages: vec![PromptMessage::User(vec![UserContent::Text(Cow::Owned(text))])],
         temperature: agent.temperature.filter(|_| model.takes_temperature),
         top_p: agent.top_p,

@@ -6,12 +6,12 @@ use std::{
 };
 
 use super::{
-    Engine, EngineError, EngineErrorKind, Loaded, Workspace, remote_config,
+    Engine, EngineError, EngineErrorKind, Loaded, Workspace,
     workspace::{Moment, Reading},
 };
 use crate::{
-    base::{lock::lock, watch::Stamp},
-    config::{Warning, remote},
+    base::{lock::lock, memory, watch::Stamp},
+    config::Warning,
     library::{self, Instructions},
 };
 
@@ -41,6 +41,7 @@ impl Engine {
             let read_at = Moment::now();
             let loaded = Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref());
             let stamp = Stamp::settled(&loaded.sources(), read_at.wall);
+            memory::give_back();
             Ok(Reading { loaded, read_at, stamp, use_stored_keys })
         });
         read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
@@ -83,41 +84,12 @@ impl Engine {
         checked.await.ok()?
     }
 
-    /// Has what lies behind URLs fetched in the background.
-    fn refresh(&self, loaded: &Loaded) {
-        self.refresh_remote_config();
-        self.0.pages.prepare(&library::instruction_urls(&loaded.config));
-        self.refresh_agents(loaded);
-        self.refresh_skills(loaded);
-    }
-
     /// The instructions of a directory, its files read now and its pages fetched before where that is possible.
     pub(crate) async fn read_instructions(&self, loaded: &Arc<Loaded>) -> Instructions {
         let pages = self.0.pages.get(&library::instruction_urls(&loaded.config)).await;
         let loaded = loaded.clone();
         let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config, &pages));
         read.await.unwrap_or_default()
-    }
-
-    /// Fetches what organisations serve; whether it is something else than what was kept.
-    pub async fn fetch_remote_config(&self) -> bool {
-        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
-        let entries = tokio::task::spawn_blocking(move || remote::entries(&environment, &paths)).await;
-        match entries.unwrap_or_default() {
-            entries if entries.is_empty() => false,
-            entries => {
-                remote_config::refresh(&self.0.http, &self.0.environment, &self.0.paths, entries).await
-            }
-        }
-    }
-
-    /// Asks organisations and marketplaces of a directory now, all of them at once.
-    pub async fn fetch_all(&self, directory: &Path) {
-        let (is_new, asked) = tokio::join!(self.fetch_remote_config(), self.fetch_agents(directory, &[]));
-        if is_new {
-            // It may name marketplaces of its own.
-            self.fetch_agents(directory, &asked).await;
-        }
     }
 
     /// What of a directory's instructions would not reach a model; its pages are asked for only when they are wanted.

@@ -12,8 +12,12 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule};
 
 use super::{
-    Engine, EngineError, NewSession, project, prompt, questions, session::SessionCx, state::SessionState,
-    subtask, toolbox::Toolbox, turn::TurnCx,
+    Engine, EngineError, NewSession,
+    context::{SessionCx, TurnCx},
+    project, prompt, questions,
+    state::SessionState,
+    subtask,
+    toolbox::Toolbox,
 };
 use crate::{
     base::ids,
@@ -132,7 +136,7 @@ pub async fn inspect(
     Ok(AgentView {
         model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
         system: match is_internal {
-            true => cx.agent.prompt.iter().cloned().collect(),
+            true => cx.agent.prompt.as_deref().map(str::to_owned).into_iter().collect(),
             false => prompt.system.iter().map(ToString::to_string).collect(),
         },
         instructions: sizes.collect(),

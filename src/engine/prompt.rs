@@ -11,8 +11,9 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    compact, revert,
+    revert,
     state::{SessionState, TOOL_ABORTED, TOOL_INTERRUPTED},
+    summary,
     workspace::Loaded,
 };
 use crate::{
@@ -82,7 +83,7 @@ fn options(agent: &Agent, model: &Model, variant: Option<&str>) -> Map<String, V
 /// Two blocks, the one that never changes first, so that a provider's cache holds.
 fn system<'a>(inputs: &Inputs<'a>) -> Vec<Cow<'a, str>> {
     let persona = match &inputs.agent.prompt {
-        Some(prompt) => Cow::Borrowed(prompt.as_str()),
+        Some(prompt) => Cow::Borrowed(prompt.as_ref()),
         None => Cow::Borrowed(family(&inputs.model.api_id)),
     };
     let mut situation = environment(inputs);
@@ -147,7 +148,7 @@ fn history<'a>(inputs: &Inputs<'a>) -> Vec<PromptMessage<'a>> {
     let history = &inputs.state.history;
     let refused = refused_prompts(history);
     let mut messages = Vec::new();
-    for message in compact::visible(history) {
+    for message in summary::visible(history) {
         match &message.info {
             Message::User(user) if refused.contains(&user.id) => {}
             Message::User(_) => {

@@ -14,7 +14,7 @@ use windlass_protocol::opencode::{
     question::{Question, QuestionRequest},
 };
 
-use super::{state::SessionState, turn::TurnCx};
+use super::{context::TurnCx, state::SessionState};
 use crate::{
     base::{ids, lock::lock},
     bus::Bus,

@@ -3,28 +3,22 @@
 use std::{
     io,
     sync::{Arc, Weak, atomic::Ordering},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventPayload;
 
 use super::{Engine, EngineError, Workspace, workspace::Reading};
-use crate::{
-    base::{
-        lock::lock,
-        watch::{Target, Watcher},
-    },
-    config::remote,
-    library,
+use crate::base::{
+    lock::lock,
+    watch::{Target, Watcher},
 };
 
 /// How long nothing may happen before a change counts as complete: editors write in several steps.
 const QUIET: Duration = Duration::from_millis(50);
 /// How long a change may go on before it is looked at all the same.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long an organisation's configuration counts as fresh.
-const FRESH: Duration = Duration::from_secs(300);
 
 impl Engine {
     /// Watches what a workspace was read from, until the workspace ends. Returns at once; does nothing the second
@@ -41,9 +35,7 @@ impl Engine {
     pub(super) async fn read_again(&self, workspace: &Workspace) -> Result<(), EngineError> {
         let mut reading = self.read(workspace.directory()).await?;
         let loaded = &mut reading.loaded;
-        self.0.pages.prepare(&library::instruction_urls(&loaded.config));
-        self.refresh_agents(loaded);
-        self.refresh_skills(loaded);
+        self.refresh_named(loaded);
         let before = workspace.loaded();
         // A model that was chosen in one session meanwhile is not forced on the others.
         loaded.last_used.clone_from(&before.last_used);
@@ -52,43 +44,6 @@ impl Engine {
         // A key that was added may be an organisation's.
         self.fetch_and_read_again(true);
         Ok(())
-    }
-
-    /// Has organisations' configurations fetched in the background when they are no longer fresh, and what they
-    /// change read again.
-    pub(super) fn refresh_remote_config(&self) {
-        {
-            let mut refreshed = lock(&self.0.refreshed);
-            if refreshed.is_some_and(|at| at.elapsed() < FRESH) {
-                return;
-            }
-            *refreshed = Some(Instant::now());
-        }
-        self.fetch_and_read_again(false);
-    }
-
-    fn fetch_and_read_again(&self, only_new: bool) {
-        let engine = self.clone();
-        tokio::spawn(async move {
-            let (environment, paths) = (engine.0.environment.clone(), engine.0.paths.clone());
-            let entries = tokio::task::spawn_blocking(move || remote::entries(&environment, &paths)).await;
-            let entries = entries.unwrap_or_default();
-            let is_known = {
-                let mut organisations = lock(&engine.0.organisations);
-                let before = std::mem::replace(&mut *organisations, entries);
-                before == *organisations
-            };
-            if only_new && is_known || !engine.fetch_remote_config().await {
-                return;
-            }
-            let workspaces: Vec<Arc<Workspace>> = lock(&engine.0.workspaces).values().cloned().collect();
-            for workspace in workspaces {
-                if let Err(error) = engine.read_again(&workspace).await {
-                    tracing::warn!("{} was not read again: {error}", workspace.directory().display());
-                }
-            }
-            tracing::info!("an organisation's configuration changed and was read again");
-        });
     }
 
     /// Lets freshly read files hold, and says so when they are different.

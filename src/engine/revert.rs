@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     EngineError,
-    session::SessionCx,
+    context::SessionCx,
     state::{Journal, SessionState},
 };
 use crate::base::text;

@@ -10,7 +10,7 @@ use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::MessageId,
     message::{AssistantMessage, Message, MessageError, MessageWithParts},
-    part::{PRINTED, Part, PartKind, PartTime, ToolState, ToolTime},
+    part::{PRINTED, Part, PartKind, PartTime, TextPart, ToolState, ToolTime},
     session::{Session, SessionStatus, Todo},
 };
 
@@ -338,6 +338,18 @@ fn abort(state: &ToolState, reason: &str, now: i64) -> Option<ToolState> {
         error: reason.to_owned(),
         metadata: Some(metadata),
         time: ToolTime { start, end: now, compacted: None },
+    })
+}
+
+/// A part of text that is complete.
+pub fn text_part(text: String, is_synthetic: bool, is_ignored: bool) -> PartKind {
+    let now = clock::now_ms();
+    PartKind::Text(TextPart {
+        text,
+        synthetic: is_synthetic.then_some(true),
+        ignored: is_ignored.then_some(true),
+        time: Some(PartTime { start: now, end: Some(now) }),
+        metadata: None,
     })
 }
 

@@ -16,11 +16,11 @@ use super::{
     EngineError,
     answer::Answer,
     calls::{self, CallsEnd},
+    context::TurnCx,
     prompt,
-    session::StopReason,
+    request::StopReason,
     state::{Journal, SessionState},
     toolbox::Toolbox,
-    turn::TurnCx,
 };
 use crate::{
     base::{clock, ids},

@@ -18,7 +18,6 @@ use super::{
     Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome,
     limits::Limits,
     project,
-    toolbox::TaskCall,
     workspace::{Loaded, Workspace},
 };
 use crate::{
@@ -49,6 +48,14 @@ pub struct Parent {
     pub mcp: Option<Arc<mcp::Servers>>,
     /// Cancelled with the turn that gave the task.
     pub cancel: CancellationToken,
+}
+
+/// What a command's task has that a model's has not.
+#[derive(Clone)]
+pub struct TaskCall {
+    pub agent: String,
+    pub model: Option<ModelRef>,
+    pub attachments: Vec<PromptPart>,
 }
 
 /// A subagent that is done.

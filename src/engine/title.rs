@@ -1,10 +1,10 @@
 //! Makes a title for a conversation from its first message, with the small model, beside the first turn.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use windlass_protocol::opencode::part::PartKind;
 
-use super::{state::SessionState, turn::TurnCx};
+use super::{context::TurnCx, state::SessionState};
 use crate::{
     base::{clock, text},
     provider::{self, Model, Prompt, PromptMessage, ProviderError, UserContent, http},
@@ -31,7 +31,7 @@ pub fn is_default(title: &str) -> bool {
 pub struct Request {
     client: http::Client,
     model: Model,
-    system: String,
+    system: Arc<str>,
     temperature: Option<f64>,
     said: String,
 }

@@ -4,12 +4,18 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 use windlass_protocol::opencode::{
-    message::{Message, ModelRef},
+    message::Message,
     part::PartKind,
     permission::{Action, Rule},
 };
 
-use super::{answer::Call, questions, session::PromptPart, state::SessionState, subtask, turn::TurnCx};
+use super::{
+    answer::Call,
+    context::TurnCx,
+    questions,
+    state::SessionState,
+    subtask::{self, TaskCall},
+};
 use crate::{
     config::rules::{impose, rule},
     library::skills,
@@ -39,14 +45,6 @@ pub struct Toolbox {
 struct Skills {
     lines: String,
     listing: String,
-}
-
-/// What a command's task has that a model's has not.
-#[derive(Clone)]
-pub struct TaskCall {
-    pub agent: String,
-    pub model: Option<ModelRef>,
-    pub attachments: Vec<PromptPart>,
 }
 
 /// A tool, and whose it is.

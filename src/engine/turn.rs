@@ -1,53 +1,32 @@
 //! One turn: from a prompt to the answer that ends it, over as many steps as the model's tool calls take.
 
-use std::sync::Arc;
-
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
-    event::{EventPayload, ToastVariant},
-    id::MessageId,
     message::{CreatedTime, Message, MessageError, ModelRef, Tokens, UserMessage},
-    part::{PartKind, PartTime, TextPart},
     session::{SessionModel, SessionStatus},
 };
 
 use super::{
     EngineError, EngineErrorKind, attach,
     command::{self, Begun, Called, own},
+    context::{SessionCx, TurnCx},
+    inbox::Inbox,
     limits::Limits,
+    request::{Command, Missing, PromptInput, StopReason, TurnOutcome},
     revert,
-    session::{self, Command, Inbox, Missing, PromptInput, SessionCx, StopReason, TurnOutcome},
     shown::ShownInstructions,
-    state::{Journal, SessionState},
+    state::{Journal, SessionState, text_part},
     step::{self, Step},
     title,
     workspace::Loaded,
 };
 use crate::{
-    base::{clock, ids, lock::lock},
-    config::Warning,
-    library::{Agent, InstructionBlock, Instructions, commands::Body},
-    mcp::Held,
+    base::{clock, ids},
+    library::{Agent, Instructions, commands::Body},
     provider::{Finish, Model},
     tool::AgentSwitch,
 };
-
-/// What stays the same for a whole turn.
-pub struct TurnCx<'a> {
-    pub session: &'a SessionCx,
-    pub loaded: Arc<Loaded>,
-    pub agent: Agent,
-    pub model: Model,
-    /// Which of the model's variants.
-    pub variant: Option<String>,
-    pub instructions: Vec<InstructionBlock>,
-    /// What the sessions above may do, when it is a subagent's.
-    pub limits: Limits,
-    /// Servers of the configuration.
-    pub mcp: Held,
-    pub cancel: CancellationToken,
-}
 
 /// A title being made beside the turn that began the conversation.
 #[derive(Default)]
@@ -81,7 +60,7 @@ pub async fn run(
     input: PromptInput,
 ) -> Option<Result<TurnOutcome, EngineError>> {
     let cancel = cx.tickets.begin(ticket)?;
-    session::show_status(cx, state, SessionStatus::Busy).await;
+    cx.show_status(state, SessionStatus::Busy).await;
     cx.engine.clean();
     let mut result = drive(cx, state, inbox, title, &cancel, input).await;
     let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
@@ -173,7 +152,7 @@ async fn drive(
             }
         },
     }
-    tell(session, state, warnings);
+    session.tell(state, warnings);
     start_title(&cx, state, title);
 
     let mut spent = Tokens::default();
@@ -225,27 +204,6 @@ fn choose(loaded: &Loaded, state: &SessionState, input: &PromptInput) -> Result<
     Ok((agent.clone(), model.clone()))
 }
 
-/// Says what is missing of the instructions, each thing once. A subagent's are its parent's.
-pub fn tell(session: &SessionCx, state: &SessionState, warnings: Vec<Warning>) {
-    if state.info.parent_id.is_none() {
-        tell_once(session, warnings);
-    }
-}
-
-/// Says each of these once in a session.
-pub fn tell_once(session: &SessionCx, warnings: Vec<Warning>) {
-    let mut told = lock(&session.told);
-    for text in warnings.iter().map(ToString::to_string).filter(|text| told.insert(text.clone())) {
-        tracing::warn!(session = %session.id, "{text}");
-        session.engine.bus().publish(EventPayload::Toast {
-            session_id: session.id.clone(),
-            title: "Part of the instructions does not reach the model.".to_owned(),
-            message: text,
-            variant: ToastVariant::Warning,
-        });
-    }
-}
-
 /// Stores what the user said as a message.
 async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -> Result<(), EngineError> {
     let mut journal = Journal::default();
@@ -257,7 +215,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     });
     state.touch();
     journal.session(&state.info);
-    let message_id = push_prompt(cx, state, &mut journal);
+    let message_id = cx.push_prompt(state, &mut journal);
     let noted_files = state.noted_files.clone();
     let shown = ShownInstructions::new(&cx.instructions, &state.history);
     let words = attach::words(&input.parts);
@@ -272,21 +230,6 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     }
     journal.noted_files(&state.info, &noted_files);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
-}
-
-/// Opens a message of the user, or of the daemon in the user's place.
-pub fn push_prompt(cx: &TurnCx<'_>, state: &mut SessionState, journal: &mut Journal) -> MessageId {
-    let message = Message::User(UserMessage {
-        id: ids::message(),
-        session_id: state.info.id.clone(),
-        time: CreatedTime { created: clock::now_ms() },
-        agent: cx.agent.name.clone(),
-        model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
-        system: None,
-    });
-    let message_id = message.id().clone();
-    state.push_message(message, journal);
-    message_id
 }
 
 /// Lets settings that came meanwhile hold for the next step; prompts wait for a turn of their own, answered by the
@@ -378,16 +321,4 @@ fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
             None => Some(text),
         }
     }));
-}
-
-/// A part of text that is complete.
-pub fn text_part(text: String, is_synthetic: bool, is_ignored: bool) -> PartKind {
-    let now = clock::now_ms();
-    PartKind::Text(TextPart {
-        text,
-        synthetic: is_synthetic.then_some(true),
-        ignored: is_ignored.then_some(true),
-        time: Some(PartTime { start: now, end: Some(now) }),
-        metadata: None,
-    })
 }

@@ -13,7 +13,7 @@ use std::{
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::{message::ModelRef, permission::Action};
 
-use super::{EngineError, EngineErrorKind, approvals::Approvals, lint, mention, session::PromptPart};
+use super::{EngineError, EngineErrorKind, approvals::Approvals, lint, mention, request::PromptPart};
 use crate::{
     base::{
         lock::lock,
@@ -311,7 +311,7 @@ impl Loaded {
 
     /// The subagents that a user's words name by `@`, as parts of the prompt.
     pub fn mentions(&self, words: &str) -> Vec<PromptPart> {
-        mention::subagents(words, self).into_iter().map(|name| PromptPart::Agent { name }).collect()
+        mention::subagents(words, &self.agents).into_iter().map(|name| PromptPart::Agent { name }).collect()
     }
 
     /// The agents a user may choose.

@@ -127,7 +127,7 @@ fn built_in(config: &Config, readable: &[Rule]) -> Vec<Agent> {
     };
     let described =
         |agent: Agent, description: &str| Agent { description: Some(description.to_owned()), ..agent };
-    let prompted = |agent: Agent, prompt: &str| Agent { prompt: Some(prompt.trim_end().to_owned()), ..agent };
+    let prompted = |agent: Agent, prompt: &str| Agent { prompt: Some(prompt.trim_end().into()), ..agent };
     let internal = |name: &str, prompt: &str| Agent {
         hidden: true,
         ..prompted(agent(name, AgentMode::Primary, &[deny("*")], &[deny("*")]), prompt)

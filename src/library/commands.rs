@@ -1,6 +1,6 @@
 //! The slash commands of a workspace: built-in ones, those of the configuration, and skills.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use windlass_protocol::opencode::config::CommandConfig;
 
@@ -43,7 +43,7 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// Says this to the model.
-    Template(String),
+    Template(Arc<str>),
     /// Says to the model what this skill says.
     Skill(Skill),
     /// The daemon answers by itself, without a model.
@@ -136,7 +136,7 @@ fn configured(command: Command, config: &CommandConfig) -> Command {
 fn built_in() -> Vec<Command> {
     let own = |name: &str, description: &str, own: Own| command(name, description, Body::Own(own));
     let prompt = |name: &str, description: &str, text: &str| {
-        command(name, description, Body::Template(text.trim_end().to_owned()))
+        command(name, description, Body::Template(text.trim_end().into()))
     };
     vec![
         prompt("init", "Write or improve the AGENTS.md of this project", INIT),

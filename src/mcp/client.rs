@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -25,7 +25,7 @@ use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{CallError, CallOutput, McpTool, output, remote};
-use crate::base::text;
+use crate::base::{lock::lock, text};
 
 /// Longest log message of a server that is kept.
 pub(super) const MAX_LOG_BYTES: usize = 4096;
@@ -222,6 +222,6 @@ impl WatchedCalls {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, Arc<Notify>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

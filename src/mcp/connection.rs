@@ -6,7 +6,7 @@ use std::{
     io,
     path::PathBuf,
     process::ExitStatus,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -27,7 +27,10 @@ use super::{
     client::{Client, Connection, MAX_LOG_BYTES, chain, describe},
     remote, tools,
 };
-use crate::base::process::{self, Child, Spawn};
+use crate::base::{
+    lock::lock,
+    process::{self, Child, Spawn},
+};
 
 /// Between asking a process to end and killing it, and for a remote server to hear that its session is over.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
@@ -159,7 +162,7 @@ async fn finish(
     child.kill_group();
     // With the group gone the pipe is at its end, unless somebody outside the group holds it.
     let _ = timeout(AFTERMATH, log).await;
-    let last_line = last_line.lock().unwrap_or_else(PoisonError::into_inner);
+    let last_line = lock(last_line);
     if last_line.is_empty() { task.failed(&what) } else { task.failed(&format!("{what}: {last_line}")) }
 }
 
@@ -278,5 +281,5 @@ fn log_line(server: &str, line: &[u8], last_line: &Mutex<String>) {
         return;
     }
     tracing::info!(server, "{text}");
-    text.clone_into(&mut last_line.lock().unwrap_or_else(PoisonError::into_inner));
+    text.clone_into(&mut lock(last_line));
 }

@@ -31,6 +31,13 @@ The demo understands a message that begins with one of these words:
 - `run COMMAND`
 - `plan` – a to-do list";
 
+const TOUR_PLAN: &[(&str, &str)] = &[
+    ("Look at the directory", "high"),
+    ("Read a file", "medium"),
+    ("Write and edit windlass-demo.txt", "high"),
+    ("Check the result with git", "low"),
+];
+
 /// A scripted answer.
 pub struct Stream {
     batches: vec::IntoIter<Vec<Delta>>,
@@ -234,13 +241,6 @@ fn tour(turn: &Turn<'_>, answer: &mut Answer<'_>) {
         )),
     }
 }
-
-const TOUR_PLAN: &[(&str, &str)] = &[
-    ("Look at the directory", "high"),
-    ("Read a file", "medium"),
-    ("Write and edit windlass-demo.txt", "high"),
-    ("Check the result with git", "low"),
-];
 
 fn todos(plan: &[(&str, &str)], n_completed: usize) -> Value {
     let todos: Vec<Value> = plan

@@ -431,9 +431,7 @@ impl Decoder {
             return Ok(());
         }
         if self.finish.is_none() {
-            return Err(ProviderError::Transport {
-                message: "the connection closed before the answer was complete".to_owned(),
-            });
+            return Err(body::cut_off());
         }
         self.end(deltas);
         Ok(())

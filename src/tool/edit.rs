@@ -38,11 +38,21 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if args.old_string == args.new_string {
         return Err(ToolError::Model(IDENTICAL.to_owned()));
     }
-    let target = path::resolve(cx, &args.file_path).await?;
+    let file_path = args.file_path.clone();
+    change(cx, &file_path, move |path, gate| plan(path, gate, &args)).await
+}
+
+/// Changes one file as `plan` says, which is given what is known of it.
+pub(super) async fn change(
+    cx: &ToolCx<'_>,
+    file_path: &str,
+    plan: impl FnOnce(&Path, &ReadGate) -> Result<Change, ToolError> + Send + 'static,
+) -> Result<ToolOutput, ToolError> {
+    let target = path::resolve(cx, file_path).await?;
     path::ask_outside(cx, &target).await?;
     let _turn = file::turn(cx, &target).await;
     let (path, gate) = (target.path.clone(), ReadGate::new(cx, &target));
-    let change = file::plan(&target, move || plan(&path, &gate, &args)).await?;
+    let change = file::plan(&target, move || plan(&path, &gate)).await?;
     let applied = change.apply(cx, &target).await?;
     let diff = object(json!({ "diff": applied.patch }));
     Ok(ToolOutput {

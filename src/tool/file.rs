@@ -5,7 +5,7 @@ use std::{
     fs,
     io::{self, ErrorKind, Read},
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+    sync::{Arc, LazyLock, Mutex, Weak},
 };
 
 use serde_json::{Map, Value, json};
@@ -77,7 +77,7 @@ async fn lock_key(key: LockKey) -> OwnedMutexGuard<()> {
     type Locks = HashMap<LockKey, Weak<tokio::sync::Mutex<()>>>;
     static LOCKS: LazyLock<Mutex<Locks>> = LazyLock::new(Mutex::default);
     let lock = {
-        let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locks = crate::base::lock::lock(&LOCKS);
         locks.retain(|_, lock| lock.strong_count() > 0);
         let known = locks.get(&key).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {

@@ -25,7 +25,7 @@ use crate::{base::lock::lock, permission::Ask};
 
 const LIMIT: usize = 100;
 /// How long the first files are looked for in path order, before several threads look in any.
-const HEAD_START: Duration = Duration::from_millis(3);
+const HEAD_START: Duration = Duration::from_millis(1);
 
 /// What to look for.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -317,10 +317,10 @@ fn search_file(searcher: &mut Searcher, regex: &RegexMatcher, path: &Path, stopp
         Ok(matches.len() <= LIMIT && !stopped.load(Ordering::Relaxed))
     });
     let searched = searcher.search_path(regex, path, sink);
-    let failure = searched.err().map(|error| match error.raw_os_error() {
-        // Only the searcher's own limit is no word of the system.
-        None => Failure::TooWide,
-        Some(_) => Failure::Unread(error),
+    let failure = searched.err().map(|error| match (error.raw_os_error(), error.kind()) {
+        // The searcher's own limit is no word of the system, and has no kind of its own.
+        (None, io::ErrorKind::Other) => Failure::TooWide,
+        (Some(_) | None, _) => Failure::Unread(error),
     });
     Searched { matches, failure }
 }

@@ -20,7 +20,7 @@ use super::{
     truncate,
     walk::{self, StopOnDrop, Unread, Walk},
 };
-use crate::permission::Ask;
+use crate::{base::lock::lock, permission::Ask};
 
 const LIMIT: usize = 100;
 /// Directories that programs fill; they say nothing about a project even where no ignore file names them.
@@ -111,7 +111,7 @@ fn list(
         |_| true,
         || {
             |entry: &ignore::DirEntry| {
-                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut found = lock(&found);
                 found.push((entry.depth(), entry.path().to_owned()));
                 if found.len() > LIMIT + 1 {
                     found.pop();

@@ -4,14 +4,13 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     edit::{self, EMPTY_OLD, IDENTICAL},
     file::{self, Change, ReadGate},
-    object, path,
 };
 
 /// What to replace, in order.
@@ -43,19 +42,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if args.edits.is_empty() {
         return Err(ToolError::Model("No changes to apply: edits is empty.".to_owned()));
     }
-    let target = path::resolve(cx, &args.file_path).await?;
-    path::ask_outside(cx, &target).await?;
-    let _turn = file::turn(cx, &target).await;
-    let (path, gate) = (target.path.clone(), ReadGate::new(cx, &target));
-    let change = file::plan(&target, move || plan(&path, &gate, &args.edits)).await?;
-    let applied = change.apply(cx, &target).await?;
-    let diff = object(json!({ "diff": applied.patch }));
-    Ok(ToolOutput {
-        title: target.relative,
-        output: "Edit applied successfully.".to_owned(),
-        metadata: applied.metadata(diff),
-        attachments: Vec::new(),
-    })
+    edit::change(cx, &args.file_path, move |path, gate| plan(path, gate, &args.edits)).await
 }
 
 fn plan(path: &Path, gate: &ReadGate, edits: &[Edit]) -> Result<Change, ToolError> {

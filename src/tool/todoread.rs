@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_protocol::opencode::session::TodoStatus;
+use windlass_protocol::opencode::session::{Todo, TodoStatus};
 
 use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, object};
 use crate::permission::Ask;
@@ -22,12 +22,16 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             metadata: Map::new(),
         })
         .await?;
-    let todos = cx.host.todos();
+    listed(&cx.host.todos())
+}
+
+/// The list as both tools show it.
+pub(super) fn listed(todos: &[Todo]) -> Result<ToolOutput, ToolError> {
     let n_open = todos.iter().filter(|todo| todo.status != TodoStatus::Completed).count();
     let internal = |error: serde_json::Error| ToolError::Internal(format!("encode todos: {error}"));
     Ok(ToolOutput {
         title: format!("{n_open} todos"),
-        output: serde_json::to_string_pretty(&todos).map_err(internal)?,
+        output: serde_json::to_string_pretty(todos).map_err(internal)?,
         metadata: object(json!({ "todos": todos })),
         attachments: Vec::new(),
     })

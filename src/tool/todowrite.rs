@@ -8,7 +8,7 @@ use windlass_protocol::opencode::session::{Todo, TodoPriority, TodoStatus};
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::{arguments, invalid},
-    object,
+    object, todoread,
 };
 use crate::permission::Ask;
 
@@ -50,14 +50,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         })
         .await?;
     cx.host.set_todos(todos.clone()).await?;
-    let n_open = todos.iter().filter(|todo| todo.status != TodoStatus::Completed).count();
-    let internal = |error: serde_json::Error| ToolError::Internal(format!("encode todos: {error}"));
-    Ok(ToolOutput {
-        title: format!("{n_open} todos"),
-        output: serde_json::to_string_pretty(&todos).map_err(internal)?,
-        metadata: object(json!({ "todos": todos })),
-        attachments: Vec::new(),
-    })
+    todoread::listed(&todos)
 }
 
 /// Models spell these freely; where the meaning is plain, a spelling must not cost a round.

@@ -21,7 +21,7 @@ fn setup(subject: &mut Subject, _model: &Model) -> Result<()> {
     let small = memory_after_sessions(subject, subject.cwd()?)?;
     let work = subject.root().join("large");
     for idx in 0..N_FILES {
-        let front = format!("name: own-{idx}\ndescription: Does the work number {idx}, when it is asked to");
+        let front = format!("description: Does the work number {idx}, when it is asked to");
         let body = "Read what is there before you change it, and say what you did.\n".repeat(16);
         let (path, front) = match idx % 3 {
             0 => (
@@ -31,7 +31,7 @@ fn setup(subject: &mut Subject, _model: &Model) -> Result<()> {
                 ),
             ),
             1 => (format!("command/own-{idx}.md"), front),
-            _ => (format!("skill/own-{idx}/SKILL.md"), front),
+            _ => (format!("skill/own-{idx}/SKILL.md"), format!("name: own-{idx}\n{front}")),
         };
         let path = work.join(".opencode").join(path);
         fs::create_dir_all(path.parent().ok_or("no parent")?)?;

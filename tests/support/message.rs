@@ -80,6 +80,12 @@ pub fn tool(updates: &[Value], call_id: &str) -> Option<Value> {
     merged.map(Value::Object)
 }
 
+/// The modes of a session, in the answer that opened it.
+pub fn mode_ids(answer: &Value) -> Vec<&str> {
+    let modes = answer["modes"]["availableModes"].as_array().unwrap();
+    modes.iter().map(|mode| mode["id"].as_str().unwrap()).collect()
+}
+
 /// The text blocks of a tool call's content.
 pub fn content_text(call: &Value) -> String {
     let blocks = call["content"].as_array().cloned().unwrap_or_default();

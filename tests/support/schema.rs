@@ -1,5 +1,6 @@
-//! Every line an agent writes must be what ACP says: checked against the JSON schema of the protocol's own crate,
-//! and by a round trip through its types, which finds fields the schema would let pass.
+//! Judges every line an agent writes by ACP's own schema, and by a round trip through its types.
+//!
+//! The schema is that of the protocol's own crate; the round trip finds fields that the schema would let pass.
 
 use std::{cell::RefCell, collections::HashMap, fmt::Debug};
 

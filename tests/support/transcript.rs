@@ -6,7 +6,7 @@ use std::{collections::HashMap, path::Path};
 
 use serde_json::Value;
 
-use super::{agent::Line, message::tag, scratch::Scratch};
+use super::{agent::wire::Line, message::tag, scratch::Scratch};
 
 /// Compares the lines with `fixtures/acp/<name>.txt`.
 pub fn check(name: &str, lines: &[Line], scratch: &Scratch) {

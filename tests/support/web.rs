@@ -5,11 +5,16 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{Semaphore, watch},
+    time::timeout,
+};
+
+use super::{
+    agent::DEADLINE,
+    http::{self, Asked},
 };
 
 /// One answer; the last for a path is repeated.
@@ -67,16 +72,6 @@ impl Page {
     }
 }
 
-/// What was asked.
-#[derive(Debug, Clone)]
-pub struct Asked {
-    /// Method and path.
-    pub line: String,
-    /// Names in lower case.
-    pub headers: HashMap<String, String>,
-    pub body: Value,
-}
-
 #[derive(Default)]
 struct State {
     pages: HashMap<String, Vec<Page>>,
@@ -87,12 +82,17 @@ struct State {
 pub struct Web {
     pub port: u16,
     state: Arc<Mutex<State>>,
+    n_asked: Arc<watch::Sender<usize>>,
 }
 
 impl Web {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let web = Self { port: listener.local_addr().unwrap().port(), state: Arc::default() };
+        let web = Self {
+            port: listener.local_addr().unwrap().port(),
+            state: Arc::default(),
+            n_asked: Arc::default(),
+        };
         let server = web.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -120,12 +120,27 @@ impl Web {
         self.state.lock().unwrap().asked.clone()
     }
 
+    /// Ends when anything was asked.
+    pub async fn reached(&self) {
+        let mut n_asked = self.n_asked.subscribe();
+        let waited = timeout(DEADLINE, n_asked.wait_for(|n_asked| *n_asked > 0)).await;
+        assert!(waited.is_ok(), "the web server was asked nothing");
+    }
+
+    /// How often this path was asked for.
+    pub fn n_asked(&self, path: &str) -> usize {
+        self.asked().iter().filter(|asked| asked.line == format!("GET {path}")).count()
+    }
+
     async fn serve(self, mut stream: TcpStream) {
-        while let Some(asked) = read(&mut stream).await {
-            let path = asked.line.split(' ').nth(1).unwrap().to_owned();
+        let mut buffer = Vec::new();
+        // A client that hangs up in the middle asked for nothing.
+        while let Ok(Some(asked)) = http::read(&mut stream, &mut buffer).await {
+            let path = asked.path().to_owned();
             let page = {
                 let mut state = self.state.lock().unwrap();
                 state.asked.push(asked);
+                self.n_asked.send_replace(state.asked.len());
                 match state.pages.get_mut(&path) {
                     Some(pages) if pages.len() > 1 => pages.remove(0),
                     Some(pages) => pages[0].clone(),
@@ -144,31 +159,6 @@ impl Web {
             }
         }
     }
-}
-
-async fn read(stream: &mut TcpStream) -> Option<Asked> {
-    let mut bytes = Vec::new();
-    let end = loop {
-        if let Some(end) = bytes.windows(4).position(|it| it == b"\r\n\r\n") {
-            break end;
-        }
-        if stream.read_buf(&mut bytes).await.ok()? == 0 {
-            return None;
-        }
-    };
-    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-    let mut lines = head.lines();
-    let line = lines.next().unwrap().trim_end_matches(" HTTP/1.1").to_owned();
-    let headers: HashMap<String, String> = lines
-        .map(|line| line.split_once(": ").unwrap())
-        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
-        .collect();
-    let n_bytes = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
-    while bytes.len() < end + 4 + n_bytes {
-        stream.read_buf(&mut bytes).await.ok()?;
-    }
-    let body = serde_json::from_slice(&bytes[end + 4..]).unwrap_or_default();
-    Some(Asked { line, headers, body })
 }
 
 async fn pass(gate: Option<&Arc<Semaphore>>) {

@@ -1,6 +1,6 @@
 //! The shapes of `opencode.json` entries that are decoded into types (facts: OpenCode §2.3).
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -122,7 +122,8 @@ pub struct AgentConfig {
     pub variant: Option<String>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
-    pub prompt: Option<String>,
+    // Shared by what is made of the configuration, as `template` below.
+    pub prompt: Option<Arc<str>>,
     pub description: Option<String>,
     pub mode: Option<AgentMode>,
     pub hidden: Option<bool>,
@@ -187,7 +188,7 @@ pub enum AgentMode {
 #[serde(default)]
 pub struct CommandConfig {
     /// The prompt, with `$1`, `$ARGUMENTS`, `` !`cmd` `` and `@file` in it.
-    pub template: Option<String>,
+    pub template: Option<Arc<str>>,
     pub description: Option<String>,
     pub agent: Option<String>,
     pub model: Option<String>,

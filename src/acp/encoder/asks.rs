@@ -3,7 +3,6 @@
 use serde::Serialize;
 use windlass_protocol::{
     opencode::{
-        event::EventPayload,
         id::SessionId,
         permission::{PermissionRequest, Reply},
         question::QuestionRequest,
@@ -11,9 +10,10 @@ use windlass_protocol::{
     rpc,
 };
 
-use super::{Encoder, write};
+use super::Encoder;
 use crate::acp::{
-    elicitation::{self, Dialog},
+    dialog::{Dialog, Shown},
+    lines,
     permissions::{Asked, AskedId},
     to_proto,
 };
@@ -88,13 +88,13 @@ impl Encoder {
         let choice = match asked {
             Asked::Permission(request) => to_proto::permission(root, &request, &shown.cwd),
             Asked::Question(dialog) => match dialog.show(root) {
-                elicitation::Shown::Choice(choice) => choice,
-                elicitation::Shown::Form(form) => {
-                    return write(&rpc::request(&rpc_id, "elicitation/create", form), out);
+                Shown::Choice(choice) => choice,
+                Shown::Form(form) => {
+                    return lines::write(&rpc::request(&rpc_id, "elicitation/create", form), out);
                 }
             },
         };
-        write(&rpc::request(&rpc_id, "session/request_permission", choice), out);
+        lines::write(&rpc::request(&rpc_id, "session/request_permission", choice), out);
     }
 }
 
@@ -105,18 +105,5 @@ fn withdraw(rpc_id: rpc::Id, out: &mut Vec<u8>) {
     struct Params {
         request_id: rpc::Id,
     }
-    write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out);
-}
-
-/// The question that an event says is settled.
-pub(super) fn settled(payload: &EventPayload) -> Option<AskedId> {
-    if let EventPayload::PermissionReplied { request_id, .. } = payload {
-        Some(AskedId::Permission(request_id.clone()))
-    } else if let EventPayload::QuestionReplied { request_id, .. }
-    | EventPayload::QuestionRejected { request_id, .. } = payload
-    {
-        Some(AskedId::Question(request_id.clone()))
-    } else {
-        None
-    }
+    lines::write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out);
 }

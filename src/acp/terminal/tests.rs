@@ -43,7 +43,7 @@ impl Scene {
         let tool = tool(state);
         let update = to_proto::tool_call_update(&tool, place());
         let update = self.outputs.begin(update, &tool, Some(place()));
-        send(&self.session_id, SessionUpdate::ToolCallUpdate(update), &mut self.out);
+        lines::update(&self.session_id, SessionUpdate::ToolCallUpdate(update), &mut self.out);
         self.outputs.more(&self.session_id, &self.part_id, &tool, self.now, &mut self.out);
         self.updates()
     }

@@ -4,16 +4,17 @@ use windlass_protocol::opencode::{message::Message, permission::Rule};
 
 use super::{
     super::{
-        EngineError, fork, revert,
-        session::{StopReason, TurnOutcome},
-        state::{Journal, SessionState},
-        step,
-        turn::{self, TurnCx, text_part},
+        EngineError,
+        context::TurnCx,
+        fork,
+        request::{StopReason, TurnOutcome},
+        revert,
+        say::say,
+        state::{Journal, SessionState, text_part},
     },
     Called,
 };
 use crate::{
-    base::clock,
     library::commands::{Own, Source},
     mcp::{Servers, Status},
 };
@@ -42,27 +43,12 @@ pub async fn run(
         Own::Permissions => permissions(cx, state).await,
     };
     let mut journal = Journal::default();
-    turn::push_prompt(cx, state, &mut journal);
+    cx.push_prompt(state, &mut journal);
     state.push_part(text_part(called.typed, false, true), &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     say(cx, state, text).await?;
     let message_id = state.answer_mut().map(|answer| answer.id.clone());
     Ok(TurnOutcome { stop: StopReason::EndTurn, tokens: None, message_id })
-}
-
-/// Stores and shows an answer of the daemon's own.
-///
-/// Its text is marked as ignored, so that the model does not take it for its own words.
-pub async fn say(cx: &TurnCx<'_>, state: &mut SessionState, text: String) -> Result<(), EngineError> {
-    let mut journal = Journal::default();
-    let mut message = step::message(cx, state, None);
-    message.time.completed = Some(clock::now_ms());
-    message.finish = Some("stop".to_owned());
-    state.push_message(Message::Assistant(Box::new(message)), &mut journal);
-    state.push_part(text_part(text, false, true), &mut journal);
-    state.touch();
-    journal.session(&state.info);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
 fn help(cx: &TurnCx<'_>) -> String {

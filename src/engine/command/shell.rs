@@ -16,10 +16,10 @@ use windlass_protocol::opencode::{
 use super::super::{
     EngineError,
     asks::Asker,
+    context::TurnCx,
     limits::Limits,
     state::{Journal, SessionState},
     toolbox,
-    turn::TurnCx,
 };
 use crate::{
     base::{

@@ -498,7 +498,7 @@ fn the_same_turn_is_the_same_prompt_and_a_later_step_keeps_the_system_text() {
 #[test]
 fn an_agents_own_prompt_replaces_the_family_s() {
     let mut scene = Scene::new(vec![user(said("a"))]);
-    scene.agent.prompt = Some("You review.".to_owned());
+    scene.agent.prompt = Some("You review.".into());
     assert_eq!(assemble(&scene.inputs()).system[0], "You review.");
 }
 

@@ -108,6 +108,11 @@ pub(in crate::provider) fn cap_output(model: &Model, wanted: Option<u64>) -> u64
     }
 }
 
+/// A connection that closed too early.
+pub(in crate::provider) fn cut_off() -> ProviderError {
+    ProviderError::Transport { message: "the connection closed before the answer was complete".to_owned() }
+}
+
 /// Reads an event's JSON.
 ///
 /// JavaScript servers cut text between the halves of a surrogate pair and escape each half, which is valid JSON

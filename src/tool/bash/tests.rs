@@ -16,6 +16,9 @@ use crate::tool::{
     fake::{Project, one},
 };
 
+/// Much less than what it would take otherwise, on a busy machine too.
+const SOON: Duration = Duration::from_secs(20);
+
 async fn check(command: &str, output: &str, exit: i32) {
     let project = Project::new();
     let tool_output = project.output("bash", json!({ "command": command })).await;
@@ -60,7 +63,7 @@ async fn a_command_that_takes_too_long_is_ended() {
     let command = "trap 'echo told; exit' TERM; echo begun; while :; do :; done";
     let begin = Instant::now();
     let output = project.output("bash", json!({ "command": command, "timeout": 200 })).await;
-    assert!(begin.elapsed() < Duration::from_secs(2));
+    assert!(begin.elapsed() < SOON);
     assert_eq!(
         output.output,
         "begun\ntold\n\n\n<shell_metadata>\nshell tool terminated command after exceeding timeout 200 ms. If this command is expected to take longer and is not waiting for interactive input, retry with a larger timeout value in milliseconds.\n</shell_metadata>"
@@ -91,7 +94,7 @@ async fn a_cancelled_turn_ends_the_command() {
     let begin = Instant::now();
     let (stopped, ()) =
         tokio::join!(project.run("bash", json!({ "command": "echo begun; sleep 100" })), canceller);
-    assert!(begin.elapsed() < Duration::from_secs(2));
+    assert!(begin.elapsed() < SOON);
     let partial = "begun\n\n\n<shell_metadata>\nUser aborted the command\n</shell_metadata>".to_owned();
     assert_eq!(stopped, Err(ToolError::Cancelled { partial: Some(partial) }));
     let last = project.host.progress.lock().expect("not poisoned").last().cloned().expect("reported");
@@ -135,7 +138,7 @@ async fn a_background_child_that_holds_the_pipe_is_not_waited_for() {
     let project = Project::new();
     let begin = Instant::now();
     let output = project.output("bash", json!({ "command": "sleep 100 & echo $!" })).await;
-    assert!(begin.elapsed() < Duration::from_secs(1));
+    assert!(begin.elapsed() < SOON);
     let pid = output.output.trim().to_owned();
     assert_eq!(output.metadata["exit"], 0);
     tokio::time::timeout(Duration::from_secs(2), async {
@@ -151,7 +154,7 @@ async fn a_background_child_that_holds_the_pipe_is_not_waited_for() {
 async fn a_background_child_that_never_stops_talking_is_cut_off() {
     let begin = Instant::now();
     let output = Project::new().output("bash", json!({ "command": "yes & sleep 0.1" })).await;
-    assert!(begin.elapsed() < Duration::from_secs(3));
+    assert!(begin.elapsed() < SOON);
     assert_eq!(output.metadata["exit"], 0);
 }
 
@@ -228,7 +231,7 @@ async fn a_command_that_ignores_being_told_to_end_is_killed() {
     let command = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
     let begin = Instant::now();
     let output = project.output("bash", json!({ "command": command, "timeout": 100 })).await;
-    assert!(begin.elapsed() >= GRACE && begin.elapsed() < GRACE + Duration::from_secs(3));
+    assert!(begin.elapsed() >= GRACE && begin.elapsed() < GRACE + SOON);
     assert_eq!((&output.metadata["exit"], &output.metadata["signal"]), (&Value::Null, &json!("SIGKILL")));
     assert!(output.output.starts_with("begun\n\n\n<shell_metadata>\n"), "{}", output.output);
 }
@@ -274,7 +277,7 @@ async fn a_storm_of_children_ends_with_the_command() {
     assert!(matches!(stopped, Err(ToolError::Cancelled { .. })), "{stopped:?}");
     let begin = Instant::now();
     while members(&group) > 0 {
-        assert!(begin.elapsed() < Duration::from_secs(2), "{} are left", members(&group));
+        assert!(begin.elapsed() < SOON, "{} are left", members(&group));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

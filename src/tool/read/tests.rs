@@ -117,10 +117,11 @@ async fn the_head_of_a_huge_file_is_quick() {
     let mut file = File::create(project.path("huge")).expect("created");
     file.write_all("line\n".repeat(5000).as_bytes()).expect("written");
     // A hole reads as zeros but costs no disk.
-    file.set_len(4 << 30).expect("sized");
+    file.set_len(1 << 40).expect("sized");
     let begin = Instant::now();
     let output = project.output("read", json!({ "filePath": "huge", "limit": 3 })).await;
-    assert!(begin.elapsed() < Duration::from_millis(300));
+    // All of it takes minutes.
+    assert!(begin.elapsed() < Duration::from_secs(15));
     assert_eq!(
         content(&output.output),
         "1: line\n2: line\n3: line\n\n(Showing lines 1-3. Use offset=4 to continue.)"

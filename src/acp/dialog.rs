@@ -1,0 +1,260 @@
+//! Questions of tools to the client's user: as one form where the client shows forms, else one choice after another.
+
+use serde_json::{Map, Value, json};
+use windlass_protocol::{
+    acp::{
+        decode::{self, FormOutcome},
+        schema::{
+            ContentBlock, CreateElicitationRequest, ElicitationFormMode, ElicitationPropertySchema,
+            ElicitationSchema, ElicitationSessionScope, EnumOption, MultiSelectPropertySchema,
+            PermissionOption, PermissionOptionKind, RequestPermissionRequest, StringPropertySchema,
+            TextContent, ToolCallId, ToolCallUpdate, ToolCallUpdateFields,
+        },
+    },
+    opencode::{
+        id::{QuestionId, SessionId},
+        question::{Question, QuestionRequest},
+    },
+    rpc::{ErrorBody, code},
+};
+
+use super::to_proto;
+use crate::base::text;
+
+const DONE: &str = "done";
+const DISMISS: &str = "dismiss";
+/// Before the number of an answer in the id of its option.
+const ANSWER: &str = "answer_";
+/// Bytes of a label in a narrow place.
+const MAX_HEADER: usize = 60;
+
+/// How far the user has come with the questions of one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dialog {
+    request: QuestionRequest,
+    /// All questions stand in one form.
+    is_form: bool,
+    /// Of the questions that are done.
+    answers: Vec<Vec<String>>,
+    /// What is chosen so far of the question that stands there, by index.
+    chosen: Vec<usize>,
+}
+
+/// What the client is sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shown {
+    Form(CreateElicitationRequest),
+    Choice(RequestPermissionRequest),
+}
+
+/// What an answer of the client means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// There is more to ask.
+    More,
+    Answered(Vec<Vec<String>>),
+    Dismissed,
+}
+
+impl Dialog {
+    pub fn new(request: QuestionRequest, is_form: bool) -> Self {
+        Self { request, is_form, answers: Vec::new(), chosen: Vec::new() }
+    }
+
+    /// The question's id.
+    pub fn id(&self) -> &QuestionId {
+        &self.request.id
+    }
+
+    /// What is to be asked now. `root` is the session the client knows.
+    pub fn show(&self, root: &SessionId) -> Shown {
+        let call_id = match &self.request.tool {
+            Some(tool) if self.request.session_id == *root => tool.call_id.clone(),
+            Some(tool) => to_proto::child_call_id(&self.request.session_id, &tool.call_id),
+            None => self.request.id.to_string(),
+        };
+        match self.request.questions.get(self.answers.len()) {
+            Some(question) if !self.is_form => Shown::Choice(self.choice(root, call_id, question)),
+            Some(_) | None => Shown::Form(self.form(root, call_id)),
+        }
+    }
+
+    fn form(&self, root: &SessionId, call_id: String) -> CreateElicitationRequest {
+        let questions = &self.request.questions;
+        let mut schema = ElicitationSchema::new();
+        for (idx, question) in questions.iter().enumerate() {
+            let name = self.field(idx);
+            // Where the user may write instead, nothing has to be chosen.
+            let is_required = !question.takes_custom() && !question.is_multiple();
+            schema = schema.property(name.clone(), property(question), is_required);
+            if question.takes_custom() && !question.options.is_empty() {
+                let title = match questions.len() {
+                    1 => "Other answer".to_owned(),
+                    _ => to_proto::label(&format!("{}: other answer", header(question))),
+                };
+                let other = StringPropertySchema::new().title(title);
+                schema = schema.property(other_field(&name), other, false);
+            }
+        }
+        let message = match questions.as_slice() {
+            [only] => to_proto::label(&only.question),
+            several => format!("{} questions", several.len()),
+        };
+        let scope = ElicitationSessionScope::new(root.shared()).tool_call_id(ToolCallId::new(call_id));
+        CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema), message)
+    }
+
+    /// A name that keeps the fields in the order of the questions where a client sorts them.
+    fn field(&self, idx: usize) -> String {
+        let width = self.request.questions.len().to_string().len();
+        format!("question_{:0width$}", idx + 1)
+    }
+
+    fn choice(&self, root: &SessionId, call_id: String, question: &Question) -> RequestPermissionRequest {
+        let n_questions = self.request.questions.len();
+        let title = match n_questions {
+            1 => question.question.clone(),
+            _ => format!("{} ({} of {n_questions})", question.question, self.answers.len() + 1),
+        };
+        let mut lines = vec![to_proto::label(&question.question), String::new()];
+        let options = question.options.iter();
+        lines.extend(options.map(|it| to_proto::label(&format!("- **{}**: {}", it.label, it.description))));
+        let fields = ToolCallUpdateFields::new()
+            .title(to_proto::label(&title))
+            .raw_input(json!(question))
+            .content(vec![ContentBlock::Text(TextContent::new(lines.join("\n"))).into()]);
+        let allow =
+            |id: String, name: String| PermissionOption::new(id, name, PermissionOptionKind::AllowOnce);
+        let answers = question.options.iter().enumerate().map(|(idx, option)| {
+            let mark = match (question.is_multiple(), self.chosen.contains(&idx)) {
+                (false, _) => "",
+                (true, false) => "☐ ",
+                (true, true) => "☑ ",
+            };
+            allow(format!("{ANSWER}{}", idx + 1), format!("{mark}{}", to_proto::label(&option.label)))
+        });
+        let done = match (question.is_multiple(), self.chosen.len()) {
+            (true, 0) => Some("None of these".to_owned()),
+            (true, n_chosen) => Some(format!("Done ({n_chosen} chosen)")),
+            // Only a form can take the user's own words.
+            (false, _) if question.options.is_empty() => Some("Go on without an answer".to_owned()),
+            (false, _) => None,
+        };
+        let done = done.map(|name| allow(DONE.to_owned(), name));
+        // A client that always takes the first answer must come to an end.
+        let (first, last) = if self.chosen.is_empty() { (None, done) } else { (done, None) };
+        let mut options: Vec<PermissionOption> = first.into_iter().chain(answers).chain(last).collect();
+        options.push(PermissionOption::new(DISMISS, "Dismiss", PermissionOptionKind::RejectOnce));
+        RequestPermissionRequest::new(root.shared(), ToolCallUpdate::new(call_id, fields), options)
+    }
+
+    /// Takes the client's answer to what was shown.
+    pub fn take(&mut self, result: Result<Option<&str>, &ErrorBody>) -> Taken {
+        match result {
+            Err(failure) if self.is_form && is_unsupported(failure) => {
+                self.is_form = false;
+                Taken::More
+            }
+            Err(_) => Taken::Dismissed,
+            Ok(result) if self.is_form => match decode::form_outcome(result.unwrap_or("{}")) {
+                Ok(FormOutcome::Accepted(content)) => Taken::Answered(self.filled_in(&content)),
+                Ok(FormOutcome::Refused) | Err(_) => Taken::Dismissed,
+            },
+            Ok(result) => match decode::permission_outcome(result.unwrap_or("{}")) {
+                Ok(Some(option)) => self.chose(&option),
+                Ok(None) | Err(_) => Taken::Dismissed,
+            },
+        }
+    }
+
+    /// What a form holds, checked again: a client may send anything.
+    fn filled_in(&self, content: &Map<String, Value>) -> Vec<Vec<String>> {
+        let questions = self.request.questions.iter().enumerate();
+        let answers = questions.map(|(idx, question)| {
+            let name = self.field(idx);
+            let given = match content.get(&name) {
+                Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+                Some(Value::String(one)) => vec![one.as_str()],
+                Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => Vec::new(),
+            };
+            let is_offered = |label: &str| question.options.iter().any(|option| option.label == label);
+            let is_answer =
+                |label: &&str| is_offered(label) || (question.takes_custom() && !label.trim().is_empty());
+            let mut answer: Vec<String> = given.into_iter().filter(is_answer).map(str::to_owned).collect();
+            let other = content.get(&other_field(&name)).and_then(Value::as_str).map(str::trim);
+            if let Some(other) = other.filter(|it| !it.is_empty() && question.takes_custom()) {
+                if !question.is_multiple() {
+                    answer.clear();
+                }
+                answer.push(other.to_owned());
+            }
+            if !question.is_multiple() {
+                answer.truncate(1);
+            }
+            answer
+        });
+        answers.collect()
+    }
+
+    fn chose(&mut self, option: &str) -> Taken {
+        let Some(question) = self.request.questions.get(self.answers.len()) else { return Taken::Dismissed };
+        let number = option.strip_prefix(ANSWER).and_then(|number| number.parse::<usize>().ok());
+        let chosen = number.and_then(|number| number.checked_sub(1));
+        match chosen.filter(|idx| *idx < question.options.len()) {
+            Some(idx) if question.is_multiple() => {
+                match self.chosen.iter().position(|it| *it == idx) {
+                    Some(place) => _ = self.chosen.remove(place),
+                    None => self.chosen.push(idx),
+                }
+                return Taken::More;
+            }
+            Some(idx) => self.chosen = vec![idx],
+            None if option == DONE => {}
+            None => return Taken::Dismissed,
+        }
+        self.chosen.sort_unstable();
+        let labels = self.chosen.drain(..).filter_map(|idx| question.options.get(idx));
+        self.answers.push(labels.map(|option| option.label.clone()).collect());
+        match self.answers.len() == self.request.questions.len() {
+            true => Taken::Answered(std::mem::take(&mut self.answers)),
+            false => Taken::More,
+        }
+    }
+}
+
+/// Whether the client has no forms after all.
+fn is_unsupported(failure: &ErrorBody) -> bool {
+    [code::METHOD_NOT_FOUND, code::INVALID_PARAMS].contains(&failure.code)
+}
+
+fn header(question: &Question) -> &str {
+    text::head(&question.header, MAX_HEADER)
+}
+
+fn other_field(name: &str) -> String {
+    format!("{name}_other")
+}
+
+fn property(question: &Question) -> ElicitationPropertySchema {
+    let (title, description) = (to_proto::label(header(question)), to_proto::label(&question.question));
+    let options = question.options.iter();
+    let options: Vec<EnumOption> = options
+        .map(|option| {
+            let description = Some(to_proto::label(&option.description)).filter(|it| !it.is_empty());
+            // What comes back is the label as it is; what is shown of it hides nothing.
+            EnumOption::new(option.label.clone(), to_proto::label(&option.label)).description(description)
+        })
+        .collect();
+    match (options.is_empty(), question.is_multiple()) {
+        (true, _) => StringPropertySchema::new().title(title).description(description).into(),
+        (false, true) => {
+            MultiSelectPropertySchema::titled(options).title(title).description(description).into()
+        }
+        (false, false) => {
+            StringPropertySchema::new().title(title).description(description).one_of(options).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! What a session's task and each of its turns have at hand.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::{
+    event::{EventPayload, ToastVariant},
+    id::{MessageId, SessionId},
+    message::{CreatedTime, Message, ModelRef, UserMessage},
+    session::SessionStatus,
+};
+
+use super::{
+    Engine,
+    limits::Limits,
+    request::Command,
+    state::{Journal, SessionState},
+    tickets::Tickets,
+    workspace::{Loaded, Workspace},
+};
+use crate::{
+    base::{clock, ids, lock::lock},
+    config::Warning,
+    library::{Agent, InstructionBlock},
+    mcp::{self, Held},
+    provider::Model,
+};
+
+/// What a session's task is given.
+pub struct SessionCx {
+    pub engine: Engine,
+    pub id: SessionId,
+    pub workspace: Arc<Workspace>,
+    /// Servers the client gave for this session.
+    pub mcp: Option<Arc<mcp::Servers>>,
+    /// What the sessions above may do, when it is a subagent's.
+    pub limits: Limits,
+    pub tickets: Arc<Tickets>,
+    /// Warnings that the user has seen.
+    pub told: Mutex<HashSet<String>>,
+    /// For what the session itself starts, such as its title.
+    pub own_inbox: mpsc::WeakSender<Command>,
+}
+
+/// What stays the same for a whole turn.
+pub struct TurnCx<'a> {
+    pub session: &'a SessionCx,
+    pub loaded: Arc<Loaded>,
+    pub agent: Agent,
+    pub model: Model,
+    /// Which of the model's variants.
+    pub variant: Option<String>,
+    pub instructions: Vec<InstructionBlock>,
+    /// What the sessions above may do, when it is a subagent's.
+    pub limits: Limits,
+    /// Servers of the configuration.
+    pub mcp: Held,
+    pub cancel: CancellationToken,
+}
+
+impl SessionCx {
+    /// Tells everyone whether the session works.
+    pub async fn show_status(&self, state: &SessionState, status: SessionStatus) {
+        let mut journal = Journal::default();
+        journal.status(&state.info, status);
+        // Nothing is stored, so nothing can fail.
+        let _ = journal.commit(self.engine.storage(), self.engine.bus()).await;
+    }
+
+    /// Says what is missing of the instructions, each thing once. A subagent's are its parent's.
+    pub fn tell(&self, state: &SessionState, warnings: Vec<Warning>) {
+        if state.info.parent_id.is_none() {
+            self.tell_once(warnings);
+        }
+    }
+
+    /// Says each of these once in a session.
+    pub fn tell_once(&self, warnings: Vec<Warning>) {
+        let mut told = lock(&self.told);
+        for text in warnings.iter().map(ToString::to_string).filter(|text| told.insert(text.clone())) {
+            tracing::warn!(session = %self.id, "{text}");
+            self.engine.bus().publish(EventPayload::Toast {
+                session_id: self.id.clone(),
+                title: "Part of the instructions does not reach the model.".to_owned(),
+                message: text,
+                variant: ToastVariant::Warning,
+            });
+        }
+    }
+}
+
+impl TurnCx<'_> {
+    /// Opens a message of the user, or of the daemon in the user's place.
+    pub fn push_prompt(&self, state: &mut SessionState, journal: &mut Journal) -> MessageId {
+        let message = Message::User(UserMessage {
+            id: ids::message(),
+            session_id: state.info.id.clone(),
+            time: CreatedTime { created: clock::now_ms() },
+            agent: self.agent.name.clone(),
+            model: ModelRef { variant: self.variant.clone(), ..self.model.reference() },
+            system: None,
+        });
+        let message_id = message.id().clone();
+        state.push_message(message, journal);
+        message_id
+    }
+}

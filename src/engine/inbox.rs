@@ -1,0 +1,119 @@
+//! What reaches a session's task, in order, and the settings among it.
+
+use std::collections::VecDeque;
+
+use tokio::sync::mpsc;
+use windlass_protocol::opencode::{message::ModelRef, session::SessionModel};
+
+use super::{
+    context::SessionCx,
+    request::{Command, PromptInput},
+    state::{Journal, SessionState},
+};
+
+/// Prompts that may wait behind a running turn.
+pub const MAX_QUEUED: usize = 256;
+
+/// See the module's comment.
+pub struct Inbox {
+    receiver: mpsc::Receiver<Command>,
+    /// Prompts that were met while only settings were wanted.
+    waiting: VecDeque<(u64, PromptInput)>,
+}
+
+impl Inbox {
+    pub fn new(receiver: mpsc::Receiver<Command>) -> Self {
+        Self { receiver, waiting: VecDeque::new() }
+    }
+
+    /// The next command; `None` when no more can come.
+    pub async fn next(&mut self) -> Option<Command> {
+        match self.waiting.pop_front() {
+            Some((ticket, input)) => Some(Command::Prompt { ticket, input }),
+            None => self.receiver.recv().await,
+        }
+    }
+
+    /// Applies the settings that have come, without waiting; prompts stay.
+    ///
+    /// Those that came before the user chose an agent again are answered by the agent that took over, if one did.
+    pub async fn apply_settings(
+        &mut self,
+        cx: &SessionCx,
+        state: &mut SessionState,
+        mut switched_to: Option<&str>,
+    ) {
+        while let Ok(command) = self.receiver.try_recv() {
+            match command {
+                Command::Prompt { ticket, mut input } => {
+                    input.agent = switched_to.map(str::to_owned).or(input.agent);
+                    self.waiting.push_back((ticket, input));
+                }
+                Command::Select { agent, model } => {
+                    switched_to = switched_to.filter(|_| agent.is_none());
+                    // The user has changed their mind about what is still to come as well.
+                    for (_, input) in &mut self.waiting {
+                        input.agent = agent.clone().or(input.agent.take());
+                        input.model = model.clone().or(input.model.take());
+                    }
+                    select(cx, state, agent, model).await;
+                }
+                Command::Title(text) => retitle(cx, state, text).await,
+            }
+        }
+    }
+
+    /// Lets this agent answer the prompts that wait.
+    pub fn follow(&mut self, agent: &str) {
+        for (_, input) in &mut self.waiting {
+            input.agent = Some(agent.to_owned());
+        }
+    }
+
+    /// Whether a prompt was met that has not begun.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Lets nothing more in.
+    pub fn close(&mut self) {
+        self.receiver.close();
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.receiver.is_empty()
+    }
+}
+
+pub async fn select(
+    cx: &SessionCx,
+    state: &mut SessionState,
+    agent: Option<String>,
+    model: Option<ModelRef>,
+) {
+    if let Some(agent) = agent {
+        state.info.agent = Some(agent);
+    }
+    if let Some(model) = model {
+        state.info.model =
+            Some(SessionModel { id: model.model_id, provider_id: model.provider_id, variant: model.variant });
+    }
+    store_info(cx, state).await;
+}
+
+pub async fn retitle(cx: &SessionCx, state: &mut SessionState, title: String) {
+    state.info.title = title;
+    store_info(cx, state).await;
+}
+
+async fn store_info(cx: &SessionCx, state: &SessionState) {
+    let mut journal = Journal::default();
+    journal.session(&state.info);
+    if let Err(error) = journal.commit(cx.engine.storage(), cx.engine.bus()).await {
+        tracing::error!(session = %cx.id, %error, "the session's settings were not stored");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! The user's answers to permission questions and to questions of tools, from whichever front end they come.
+
+use windlass_protocol::opencode::{
+    id::{PermissionId, QuestionId, SessionId},
+    permission::{PermissionRequest, Reply},
+    question::QuestionRequest,
+};
+
+use super::Engine;
+
+impl Engine {
+    /// Answers a pending permission request. False when none with this id waits.
+    pub fn reply_permission(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) -> bool {
+        self.0.asks.reply(id, reply, feedback)
+    }
+
+    /// The permission requests of a session that wait now.
+    pub fn pending_permissions(&self, id: &SessionId) -> Vec<PermissionRequest> {
+        self.0.asks.of_session(id)
+    }
+
+    /// Says whether a front end can put questions of tools to its user. Where none can, none waits.
+    pub fn set_answerable(&self, is_answerable: bool) {
+        self.0.questions.set_answerable(is_answerable);
+    }
+
+    /// Answers a tool's question. False when none with this id waits.
+    pub fn reply_question(&self, id: &QuestionId, answers: Vec<Vec<String>>) -> bool {
+        self.0.questions.reply(id, answers)
+    }
+
+    /// Dismisses a tool's question. False when none with this id waits.
+    pub fn reject_question(&self, id: &QuestionId) -> bool {
+        self.0.questions.reject(id)
+    }
+
+    /// Lets a request wait that no tool makes.
+    #[cfg(test)]
+    pub(crate) fn pretend_asked(&self, request: PermissionRequest) {
+        self.0.asks.pretend(request);
+    }
+
+    /// Whether this permission request still waits for an answer: not once it is settled or its turn cancelled.
+    pub fn is_permission_waiting(&self, id: &PermissionId) -> bool {
+        self.0.asks.is_waiting(id)
+    }
+
+    /// Whether this question of a tool still waits for an answer.
+    pub fn is_question_waiting(&self, id: &QuestionId) -> bool {
+        self.0.questions.is_waiting(id)
+    }
+
+    /// The questions of a session's tools that wait now.
+    pub fn pending_questions(&self, id: &SessionId) -> Vec<QuestionRequest> {
+        self.0.questions.of_session(id)
+    }
+}

@@ -1,0 +1,104 @@
+//! What the agent asks of its client, and how a test answers in the user's place.
+
+use serde_json::{Value, json};
+
+use super::{Agent, Answer};
+
+/// A request from the agent.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    pub id: Value,
+    pub method: String,
+    pub params: Value,
+}
+
+impl Ask {
+    /// The tool call the permission is for.
+    pub fn call(&self) -> &Value {
+        &self.params["toolCall"]
+    }
+}
+
+impl Agent {
+    /// The next permission request that the test has not read.
+    pub async fn permission(&self) -> Ask {
+        self.shared
+            .wait(self.deadline, "a permission request", |state| {
+                let asked = state.asks.iter_mut().find(|state| !state.is_taken)?;
+                asked.is_taken = true;
+                Some(asked.ask.clone())
+            })
+            .await
+    }
+
+    pub fn answer(&self, ask: &Ask, answer: Answer) {
+        self.answer_with(ask, permission_reply(ask, answer));
+    }
+
+    /// Answers with the option that has this name.
+    pub fn choose(&self, ask: &Ask, name: &str) {
+        let options = ask.params["options"].as_array().unwrap();
+        let option = options.iter().find(|option| option["name"] == name);
+        let option = option.unwrap_or_else(|| panic!("no option `{name}` in {}", ask.params));
+        let outcome = json!({"outcome": "selected", "optionId": option["optionId"]});
+        self.answer_with(ask, json!({"jsonrpc": "2.0", "id": ask.id, "result": {"outcome": outcome}}));
+    }
+
+    /// Answers a form.
+    pub fn fill_in(&self, ask: &Ask, result: Value) {
+        self.answer_with(ask, json!({"jsonrpc": "2.0", "id": ask.id, "result": result}));
+    }
+
+    /// Answers with an error.
+    pub fn fail(&self, ask: &Ask, code: i64) {
+        let error = json!({"code": code, "message": "scripted failure"});
+        self.answer_with(ask, json!({"jsonrpc": "2.0", "id": ask.id, "error": error}));
+    }
+
+    fn answer_with(&self, ask: &Ask, reply: Value) {
+        let mut state = self.shared.state.lock().unwrap();
+        let asked = state.asks.iter_mut().find(|state| state.ask.id == ask.id).unwrap();
+        asked.is_answered = true;
+        drop(state);
+        self.shared.send(&reply);
+    }
+
+    /// Ends when the agent has sent `$/cancel_request` for this request; answers it as a client does.
+    pub async fn withdrawn(&self, ask: &Ask) {
+        self.shared
+            .wait(self.deadline, "the agent to withdraw its request", |state| {
+                let asked = state.asks.iter_mut().find(|state| state.ask.id == ask.id).unwrap();
+                asked.is_withdrawn.then(|| asked.is_answered = true)
+            })
+            .await;
+        self.shared.send(&permission_reply(ask, Answer::Cancelled));
+    }
+
+    /// How many permission requests there were.
+    pub fn n_asked(&self) -> usize {
+        self.shared.state.lock().unwrap().asks.len()
+    }
+
+    /// The permission requests so far.
+    pub fn asks(&self) -> Vec<Ask> {
+        self.shared.state.lock().unwrap().asks.iter().map(|state| state.ask.clone()).collect()
+    }
+}
+
+/// The response that picks the option of this kind.
+pub(super) fn permission_reply(ask: &Ask, answer: Answer) -> Value {
+    let kind = match answer {
+        Answer::AllowOnce => "allow_once",
+        Answer::AllowAlways => "allow_always",
+        Answer::RejectOnce => "reject_once",
+        Answer::RejectAlways => "reject_always",
+        Answer::Cancelled => {
+            return json!({"jsonrpc": "2.0", "id": ask.id, "result": {"outcome": {"outcome": "cancelled"}}});
+        }
+    };
+    let options = ask.params["options"].as_array().unwrap();
+    let option = options.iter().find(|option| option["kind"] == kind);
+    let option = option.unwrap_or_else(|| panic!("no option of kind {kind} in {}", ask.params));
+    let outcome = json!({"outcome": "selected", "optionId": option["optionId"]});
+    json!({"jsonrpc": "2.0", "id": ask.id, "result": {"outcome": outcome}})
+}

@@ -1,0 +1,83 @@
+//! What a test reads of the pipes: it waits for something to come, or takes all that came so far.
+
+use serde_json::Value;
+
+use super::{
+    Agent,
+    wire::{Line, updates},
+};
+use crate::support::message::{tag, text};
+
+impl Agent {
+    /// The next message from the agent for which `is_wanted` holds; earlier ones are passed over.
+    pub async fn wait_for(&self, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        self.shared
+            .wait(self.deadline, what, |state| {
+                while state.cursor < state.lines.len() {
+                    let line = &state.lines[state.cursor];
+                    state.cursor += 1;
+                    if line.from_agent && is_wanted(&line.message) {
+                        return Some(line.message.clone());
+                    }
+                }
+                None
+            })
+            .await
+    }
+
+    /// The next update with this tag, of any session.
+    pub async fn wait_update(&self, wanted: &str) -> Value {
+        let message = self
+            .wait_for(&format!("an update `{wanted}`"), |message| {
+                message["method"] == "session/update" && tag(&message["params"]["update"]) == wanted
+            })
+            .await;
+        message["params"]["update"].clone()
+    }
+
+    /// Ends when these calls of a session have begun to run, in whatever order.
+    pub async fn wait_running(&self, session: &str, call_ids: &[&str]) {
+        let is_running =
+            |update: &Value, id: &str| update["toolCallId"] == id && update["status"] == "in_progress";
+        self.shared
+            .wait(self.deadline, "calls to run", |state| {
+                let updates = updates(&state.lines, session);
+                let has_begun = |id: &&str| updates.iter().any(|update| is_running(update, id));
+                call_ids.iter().all(has_begun).then_some(())
+            })
+            .await;
+    }
+
+    /// Ends when the agent has said `wanted` in this session, in however many chunks.
+    pub async fn wait_text(&self, session: &str, wanted: &str) {
+        self.shared
+            .wait(self.deadline, &format!("the text `{wanted}`"), |state| {
+                let said = text(&updates(&state.lines, session), "agent_message_chunk");
+                said.contains(wanted).then_some(())
+            })
+            .await;
+    }
+
+    /// Ends when stderr holds `wanted`.
+    pub async fn wait_stderr(&self, wanted: &str) {
+        self.shared
+            .wait(self.deadline, &format!("`{wanted}` on stderr"), |state| {
+                state.stderr.contains(wanted).then_some(())
+            })
+            .await;
+    }
+
+    /// Everything on both pipes so far.
+    pub fn lines(&self) -> Vec<Line> {
+        self.shared.state.lock().unwrap().lines.clone()
+    }
+
+    /// Every update of a session so far.
+    pub fn updates(&self, session: &str) -> Vec<Value> {
+        updates(&self.shared.state.lock().unwrap().lines, session)
+    }
+
+    pub fn stderr(&self) -> String {
+        self.shared.state.lock().unwrap().stderr.clone()
+    }
+}

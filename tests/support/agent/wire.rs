@@ -1,0 +1,313 @@
+//! What goes over the agent's pipes: every line is kept, and each of the agent's is judged as it arrives.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    process::{ChildStderr, ChildStdin, ChildStdout},
+    sync::{mpsc, watch},
+    time::timeout,
+};
+
+use super::{
+    Answer,
+    asks::{Ask, permission_reply},
+};
+use crate::support::{message::tag, schema};
+
+pub(super) const NOT_JSON: &str = "stdout holds a line that is no JSON object";
+
+/// Updates that belong to a session rather than to a turn, and so may come at any time.
+const TIMELESS: &[&str] = &[
+    "available_commands_update",
+    "current_mode_update",
+    "config_option_update",
+    "session_info_update",
+    "notice",
+];
+
+/// A JSON-RPC error.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RpcError {
+    pub code: i64,
+    pub message: String,
+    pub data: Value,
+}
+
+#[derive(Debug)]
+pub(super) struct AskState {
+    pub ask: Ask,
+    pub is_taken: bool,
+    pub is_answered: bool,
+    pub is_withdrawn: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Open {
+    pub method: String,
+    pub params: Value,
+}
+
+/// A line on either pipe.
+#[derive(Debug, Clone)]
+pub struct Line {
+    pub from_agent: bool,
+    pub message: Value,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub lines: Vec<Line>,
+    /// Where `wait_for` goes on.
+    pub cursor: usize,
+    pub open: HashMap<String, Open>,
+    pub answers: HashMap<String, (usize, Result<Value, RpcError>)>,
+    answered: HashSet<String>,
+    pub asks: Vec<AskState>,
+    pub policy: Option<Answer>,
+    known_sessions: HashSet<String>,
+    pub failures: Vec<String>,
+    pub stderr: String,
+    pub is_closed: bool,
+    /// The output may end in the middle, so requests may stay open.
+    pub may_be_cut: bool,
+}
+
+pub(super) struct Shared {
+    pub state: Mutex<State>,
+    pub version: watch::Sender<u64>,
+    pub input: mpsc::UnboundedSender<Input>,
+}
+
+pub(super) enum Input {
+    Bytes(Vec<u8>),
+    Close,
+}
+
+pub(super) async fn write_input(mut stdin: ChildStdin, mut commands: mpsc::UnboundedReceiver<Input>) {
+    while let Some(Input::Bytes(bytes)) = commands.recv().await {
+        // Writing to an agent that has exited is part of some tests.
+        if stdin.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+pub(super) async fn collect_stderr(mut stderr: ChildStderr, shared: Arc<Shared>) {
+    let mut buffer = [0; 4096];
+    while let Ok(n @ 1..) = stderr.read(&mut buffer).await {
+        let mut state = shared.state.lock().unwrap();
+        if state.stderr.len() < 1 << 20 {
+            state.stderr.push_str(&String::from_utf8_lossy(&buffer[..n]));
+        }
+        drop(state);
+        shared.changed();
+    }
+}
+
+pub(super) async fn read_output(
+    stdout: ChildStdout,
+    shared: Arc<Shared>,
+    mut reading: watch::Receiver<bool>,
+) {
+    // The smallest buffer, so that a paused client takes nothing off the pipe beyond one line.
+    let mut stdout = BufReader::with_capacity(8192, stdout);
+    let mut line = Vec::new();
+    loop {
+        if reading.wait_for(|is_reading| *is_reading).await.is_err() {
+            break;
+        }
+        line.clear();
+        match stdout.read_until(b'\n', &mut line).await {
+            Ok(1..) => shared.receive(&line),
+            Ok(0) | Err(_) => break,
+        }
+        shared.changed();
+    }
+    shared.state.lock().unwrap().is_closed = true;
+    shared.changed();
+}
+
+impl Shared {
+    pub fn changed(&self) {
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    pub fn send(&self, message: &Value) {
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(b'\n');
+        self.state.lock().unwrap().lines.push(Line { from_agent: false, message: message.clone() });
+        let _ = self.input.send(Input::Bytes(bytes));
+    }
+
+    /// Takes one line of the agent's.
+    fn receive(&self, line: &[u8]) {
+        let mut state = self.state.lock().unwrap();
+        let message = match serde_json::from_slice::<Value>(line) {
+            Ok(message @ Value::Object(_)) if line.ends_with(b"\n") => message,
+            _ => {
+                let failure = format!("{NOT_JSON}: {:?}", String::from_utf8_lossy(line));
+                state.failures.push(failure);
+                return;
+            }
+        };
+        if let Err(problem) = schema::check_envelope(&message) {
+            state.failures.push(problem);
+        }
+        state.lines.push(Line { from_agent: true, message: message.clone() });
+        let reply = match (message.get("method").and_then(Value::as_str), message.get("id")) {
+            (None, _) => {
+                state.take_response(&message);
+                None
+            }
+            (Some(method), None) => {
+                state.take_notification(method, &message["params"]);
+                None
+            }
+            (Some(method), Some(id)) => state.take_request(method, id, &message["params"]),
+        };
+        drop(state);
+        if let Some(reply) = reply {
+            self.send(&reply);
+        }
+    }
+
+    /// Ends when `find` finds something in what has come so far.
+    pub async fn wait<T>(
+        &self,
+        deadline: Duration,
+        what: &str,
+        mut find: impl FnMut(&mut State) -> Option<T>,
+    ) -> T {
+        let mut version = self.version.subscribe();
+        let search = async {
+            loop {
+                version.mark_unchanged();
+                {
+                    let mut state = self.state.lock().unwrap();
+                    if let Some(found) = find(&mut state) {
+                        return Some(found);
+                    }
+                    if state.is_closed {
+                        return None;
+                    }
+                }
+                version.changed().await.unwrap();
+            }
+        };
+        match timeout(deadline, search).await {
+            Ok(Some(found)) => found,
+            Ok(None) => panic!("stdout ended while the test waited for {what}"),
+            Err(_) => panic!("waited {deadline:?} in vain for {what}"),
+        }
+    }
+}
+
+impl State {
+    fn take_response(&mut self, message: &Value) {
+        let id = message["id"].to_string();
+        let answer = match message.get("error") {
+            None => Ok(message["result"].clone()),
+            Some(error) => Err(RpcError {
+                code: error["code"].as_i64().unwrap_or_default(),
+                message: error["message"].as_str().unwrap_or_default().to_owned(),
+                data: error["data"].clone(),
+            }),
+        };
+        let Some(open) = self.open.remove(&id) else {
+            // Lines that are no requests are answered with a null id, any number of times.
+            if id != "null" || answer.is_ok() {
+                let what =
+                    if self.answered.contains(&id) { "answered twice" } else { "answered but never asked" };
+                self.failures.push(format!("request {id} was {what}: {message}"));
+            }
+            return;
+        };
+        if let Ok(result) = &answer {
+            if let Err(problem) = schema::check_result(&open.method, result) {
+                self.failures.push(problem);
+            }
+            let named = result["sessionId"].as_str().or(open.params["sessionId"].as_str());
+            self.known_sessions.extend(named.map(str::to_owned));
+        }
+        self.answered.insert(id.clone());
+        self.answers.insert(id, (self.lines.len() - 1, answer));
+    }
+
+    fn take_notification(&mut self, method: &str, params: &Value) {
+        if let Err(problem) = schema::check_call(method, params, false) {
+            self.failures.push(problem);
+        }
+        let session = params["sessionId"].as_str().unwrap_or_default();
+        match method {
+            "session/update" => {
+                let busy = |methods: &[&str]| {
+                    self.open.values().any(|open| {
+                        methods.contains(&open.method.as_str()) && open.params["sessionId"] == session
+                    })
+                };
+                let update = tag(&params["update"]);
+                if !self.known_sessions.contains(session) && !busy(&["session/load", "session/resume"]) {
+                    self.failures.push(format!("an update came before its session was known: {params}"));
+                } else if !TIMELESS.contains(&update) && !busy(&["session/prompt", "session/load"]) {
+                    self.failures.push(format!("an update of a turn came outside of any: {params}"));
+                }
+            }
+            "$/cancel_request" => {
+                let ask = self.asks.iter_mut().find(|state| state.ask.id == params["requestId"]);
+                match ask {
+                    Some(ask) => ask.is_withdrawn = true,
+                    None => {
+                        self.failures.push(format!("$/cancel_request for a request never made: {params}"))
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the client has said that it shows forms.
+    fn takes_forms(&self) -> bool {
+        let form = "/params/clientCapabilities/elicitation/form";
+        self.lines.iter().any(|line| line.message.pointer(form).is_some_and(Value::is_object))
+    }
+
+    fn take_request(&mut self, method: &str, id: &Value, params: &Value) -> Option<Value> {
+        if let Err(problem) = schema::check_call(method, params, true) {
+            self.failures.push(problem);
+            return Some(
+                json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "method not found"}}),
+            );
+        }
+        if self.asks.iter().any(|state| state.ask.id == *id) {
+            self.failures.push(format!("the agent used the request id {id} twice"));
+        }
+        if method == "elicitation/create" && !self.takes_forms() {
+            self.failures.push(format!("a form for a client that shows none: {params}"));
+        }
+        let ask = Ask { id: id.clone(), method: method.to_owned(), params: params.clone() };
+        let reply = self.policy.map(|answer| permission_reply(&ask, answer));
+        self.asks.push(AskState {
+            ask,
+            is_taken: reply.is_some(),
+            is_answered: reply.is_some(),
+            is_withdrawn: false,
+        });
+        reply
+    }
+}
+
+/// The updates of one session.
+pub(super) fn updates(lines: &[Line], session: &str) -> Vec<Value> {
+    lines
+        .iter()
+        .filter(|line| line.from_agent && line.message["method"] == "session/update")
+        .filter(|line| line.message["params"]["sessionId"] == session)
+        .map(|line| line.message["params"]["update"].clone())
+        .collect()
+}

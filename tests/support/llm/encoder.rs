@@ -1,0 +1,150 @@
+//! What the scripted model streams, written in the form of each wire.
+
+use serde_json::{Value, json};
+
+use super::{Finish, Wire};
+
+/// Writes the stream of one wire.
+pub(super) struct Encoder {
+    wire: Wire,
+    pub out: String,
+    tokens: (u64, u64),
+    /// Anthropic: the open block and its kind.
+    block: Option<&'static str>,
+    n_blocks: usize,
+    n_calls: usize,
+}
+
+impl Encoder {
+    pub fn new(wire: Wire, tokens: (u64, u64)) -> Self {
+        Self { wire, out: String::new(), tokens, block: None, n_blocks: 0, n_calls: 0 }
+    }
+
+    fn event(&mut self, event: Value) {
+        if self.wire == Wire::Anthropic {
+            self.out.push_str(&format!("event: {}\n", event["type"].as_str().unwrap()));
+        }
+        self.out.push_str(&format!("data: {event}\n\n"));
+    }
+
+    fn chat(&mut self, delta: Value, finish: Value) {
+        self.event(json!({
+            "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "mock",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+        }));
+    }
+
+    pub fn begin(&mut self) {
+        match self.wire {
+            Wire::OpenAi => self.chat(json!({"role": "assistant", "content": ""}), Value::Null),
+            Wire::Anthropic => {
+                let usage = json!({"input_tokens": self.tokens.0, "output_tokens": 1});
+                self.event(json!({"type": "message_start", "message": {
+                    "id": "msg_1", "type": "message", "role": "assistant", "model": "mock", "content": [],
+                    "stop_reason": null, "stop_sequence": null, "usage": usage,
+                }}));
+            }
+        }
+    }
+
+    fn open_block(&mut self, kind: &'static str, start: Value) {
+        if self.block == Some(kind) && kind != "tool_use" {
+            return;
+        }
+        self.close_block();
+        self.block = Some(kind);
+        self.event(json!({"type": "content_block_start", "index": self.n_blocks, "content_block": start}));
+    }
+
+    fn close_block(&mut self) {
+        let Some(kind) = self.block.take() else { return };
+        if kind == "thinking" {
+            self.block_delta(json!({"type": "signature_delta", "signature": "c2ln"}));
+        }
+        self.event(json!({"type": "content_block_stop", "index": self.n_blocks}));
+        self.n_blocks += 1;
+    }
+
+    fn block_delta(&mut self, delta: Value) {
+        self.event(json!({"type": "content_block_delta", "index": self.n_blocks, "delta": delta}));
+    }
+
+    pub fn text(&mut self, text: &str) {
+        match self.wire {
+            Wire::OpenAi => self.chat(json!({"content": text}), Value::Null),
+            Wire::Anthropic => {
+                self.open_block("text", json!({"type": "text", "text": ""}));
+                self.block_delta(json!({"type": "text_delta", "text": text}));
+            }
+        }
+    }
+
+    pub fn reasoning(&mut self, text: &str) {
+        match self.wire {
+            Wire::OpenAi => self.chat(json!({"reasoning_content": text}), Value::Null),
+            Wire::Anthropic => {
+                self.open_block("thinking", json!({"type": "thinking", "thinking": "", "signature": ""}));
+                self.block_delta(json!({"type": "thinking_delta", "thinking": text}));
+            }
+        }
+    }
+
+    /// The arguments come in two pieces, as they do from real models.
+    pub fn call(&mut self, id: &str, name: &str, arguments: &str) {
+        let half = (0..=arguments.len() / 2).rev().find(|at| arguments.is_char_boundary(*at)).unwrap_or(0);
+        let pieces = [&arguments[..half], &arguments[half..]];
+        match self.wire {
+            Wire::OpenAi => {
+                let index = self.n_calls;
+                self.n_calls += 1;
+                let start = json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}});
+                self.chat(json!({"tool_calls": [start]}), Value::Null);
+                for piece in pieces {
+                    let call = json!({"index": index, "function": {"arguments": piece}});
+                    self.chat(json!({"tool_calls": [call]}), Value::Null);
+                }
+            }
+            Wire::Anthropic => {
+                self.open_block("tool_use", json!({"type": "tool_use", "id": id, "name": name, "input": {}}));
+                for piece in pieces {
+                    self.block_delta(json!({"type": "input_json_delta", "partial_json": piece}));
+                }
+            }
+        }
+    }
+
+    pub fn finish(&mut self, finish: Finish) {
+        let (input, output) = self.tokens;
+        match self.wire {
+            Wire::OpenAi => {
+                let reason = match finish {
+                    Finish::Stop => "stop",
+                    Finish::Calls => "tool_calls",
+                    Finish::Length => "length",
+                    Finish::Filter => "content_filter",
+                };
+                self.chat(json!({}), json!(reason));
+                let usage = json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output});
+                self.event(json!({
+                    "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "mock",
+                    "choices": [], "usage": usage,
+                }));
+                self.out.push_str("data: [DONE]\n\n");
+            }
+            Wire::Anthropic => {
+                self.close_block();
+                let reason = match finish {
+                    Finish::Stop => "end_turn",
+                    Finish::Calls => "tool_use",
+                    Finish::Length => "max_tokens",
+                    Finish::Filter => "refusal",
+                };
+                let delta = json!({"stop_reason": reason, "stop_sequence": null});
+                self.event(
+                    json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": output}}),
+                );
+                self.event(json!({"type": "message_stop"}));
+            }
+        }
+    }
+}

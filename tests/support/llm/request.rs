@@ -1,0 +1,93 @@
+//! A request to the scripted model as it arrived, and what it tells the model.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::support::http::Asked;
+
+/// A request as it arrived.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub path: String,
+    /// Names in lower case.
+    pub headers: HashMap<String, String>,
+    pub body: Value,
+}
+
+impl Request {
+    pub(super) fn new(asked: Asked) -> Self {
+        Self { path: asked.path().to_owned(), headers: asked.headers, body: asked.body }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+
+    /// The names of the tools offered.
+    pub fn tools(&self) -> Vec<String> {
+        let name = |tool: &Value| {
+            tool["function"]["name"].as_str().or(tool["name"].as_str()).unwrap_or_default().to_owned()
+        };
+        self.body["tools"].as_array().map(|tools| tools.iter().map(name).collect()).unwrap_or_default()
+    }
+
+    /// All text of the system prompt.
+    pub fn system(&self) -> String {
+        let mut system = texts(&self.body["system"]);
+        for message in self.messages().iter().filter(|message| message["role"] == "system") {
+            system.push_str(&texts(&message["content"]));
+        }
+        system
+    }
+
+    pub fn messages(&self) -> Vec<Value> {
+        self.body["messages"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// What the model was told about the tool calls it made, by call id.
+    pub fn tool_result(&self, call_id: &str) -> String {
+        for message in self.messages() {
+            if message["role"] == "tool" && message["tool_call_id"] == call_id {
+                return texts(&message["content"]);
+            }
+            for block in message["content"].as_array().into_iter().flatten() {
+                if block["type"] == "tool_result" && block["tool_use_id"] == call_id {
+                    return texts(&block["content"]);
+                }
+            }
+        }
+        panic!("the model was told nothing about `{call_id}`: {:#}", self.body["messages"]);
+    }
+
+    /// The text of the last user message.
+    pub fn last_user(&self) -> String {
+        let messages = self.messages();
+        let is_prompt = |message: &&Value| {
+            message["role"] == "user"
+                && !message["content"]
+                    .as_array()
+                    .is_some_and(|blocks| blocks.iter().any(|block| block["type"] == "tool_result"))
+        };
+        messages.iter().rev().find(is_prompt).map(|message| texts(&message["content"])).unwrap_or_default()
+    }
+
+    pub fn is_title(&self) -> bool {
+        let has_answers =
+            self.messages().iter().any(|message| message["role"] == "assistant" || message["role"] == "tool");
+        self.tools().is_empty() && !has_answers && !self.last_user().contains("<conversation>")
+    }
+}
+
+/// The text of a string or of a list of blocks.
+fn texts(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => blocks
+            .iter()
+            .map(|block| block["text"].as_str().unwrap_or_default())
+            .collect::<Vec<_>>()
+            .join("\n"),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether files import each other in a circle.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::Path,
+};
+
+/// Where circles are refused, below the façade: what `engine.rs` and `acp.rs` themselves offer is for everybody.
+const WITHOUT_CIRCLES: &[&str] = &["acp", "engine"];
+
+/// What each module of a folder imports of the others, by their paths.
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+#[test]
+fn files_import_each_other_in_one_direction() {
+    let mut problems = Vec::new();
+    for folder in WITHOUT_CIRCLES {
+        let texts: BTreeMap<String, String> = super::files(&format!("src/{folder}"), "rs")
+            .into_iter()
+            .filter(|(path, _)| !path.ends_with("tests.rs"))
+            .map(|(path, text)| (module(&path), super::code(&text)))
+            .collect();
+        let names: BTreeSet<&str> = texts.keys().map(String::as_str).collect();
+        let imports: Imports = texts
+            .iter()
+            .map(|(name, code)| {
+                let imported = paths(code).into_iter().filter_map(|path| resolved(&path, name, &names));
+                (name.clone(), imported.filter(|it| it != name).collect())
+            })
+            .collect();
+        problems.extend(imports.keys().filter_map(|name| circle(name, &imports)));
+    }
+    super::report(problems);
+}
+
+#[test]
+fn a_circle_is_found_in_every_form_of_an_import() {
+    let code =
+        "pub use super::a::{B, c::{self, D}};\nfn f() { crate::x::g::h(); super::i(); }\nuse std::fmt;";
+    let expected =
+        ["super::a::B", "super::a::c::self", "super::a::c::D", "std::fmt", "crate::x::g::h", "super::i"];
+    assert_eq!(paths(code), expected);
+    let names = BTreeSet::from(["x::a", "x::a::c", "x::b"]);
+    let resolved = |path: &str| resolved(path, "x::b", &names);
+    assert_eq!(resolved("super::a::c::D").as_deref(), Some("x::a::c"));
+    assert_eq!(resolved("crate::x::a").as_deref(), Some("x::a"));
+    assert_eq!(resolved("super::Engine"), None);
+    let edge = |from: &str, to: &str| (from.to_owned(), BTreeSet::from([to.to_owned()]));
+    let imports = Imports::from([edge("x::a", "x::b"), edge("x::b", "x::c"), edge("x::c", "x::a")]);
+    assert_eq!(circle("x::a", &imports).as_deref(), Some("x::a imports x::b imports x::c imports x::a"));
+    assert_eq!(circle("x::a", &Imports::from([edge("x::a", "x::b"), edge("x::c", "x::a")])), None);
+}
+
+/// `src/engine/command/own.rs` is `engine::command::own`.
+fn module(path: &Path) -> String {
+    let parts = path.strip_prefix("src").unwrap().with_extension("");
+    parts.iter().map(|part| part.to_str().unwrap()).collect::<Vec<_>>().join("::")
+}
+
+/// The paths that code imports, then those it names in full.
+fn paths(code: &str) -> Vec<String> {
+    let (mut imported, mut others) = (Vec::new(), String::new());
+    for statement in code.split_inclusive(';') {
+        let is_import = |at: &usize| statement[..*at].chars().next_back().is_none_or(char::is_whitespace);
+        let start = statement.match_indices("use ").map(|(at, _)| at).find(is_import);
+        match start.map(|at| statement.split_at(at)) {
+            Some((before, tree)) => {
+                others.push_str(before);
+                expand("", tree.trim_start_matches("use ").trim_end_matches(';'), &mut imported);
+            }
+            None => others.push_str(statement),
+        }
+    }
+    let is_path = |char: char| char.is_alphanumeric() || "_:".contains(char);
+    let named = others.split(|char: char| !is_path(char));
+    imported
+        .extend(named.filter(|it| it.starts_with("super::") || it.starts_with("crate::")).map(str::to_owned));
+    imported
+}
+
+/// Writes out the braces of an import.
+fn expand(prefix: &str, tree: &str, found: &mut Vec<String>) {
+    let Some((head, list)) = tree.split_once('{') else {
+        let path = format!("{prefix}{}", tree.trim());
+        return if !tree.trim().is_empty() {
+            found.push(path)
+        };
+    };
+    let prefix = format!("{prefix}{}", head.trim());
+    let list = list.rsplit_once('}').map_or(list, |(list, _)| list);
+    let (mut depth, mut start) = (0, 0);
+    for (at, char) in list.char_indices() {
+        match char {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                expand(&prefix, &list[start..at], found);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    expand(&prefix, &list[start..], found);
+}
+
+/// The module of `names` that a path written in the module `from` leads to.
+fn resolved(path: &str, from: &str, names: &BTreeSet<&str>) -> Option<String> {
+    let mut place: Vec<&str> = from.split("::").collect();
+    for part in path.split("::") {
+        match part {
+            "crate" => place.clear(),
+            "super" => _ = place.pop(),
+            "self" => {}
+            part => place.push(part),
+        }
+    }
+    let starts = (1..=place.len()).rev().map(|n_parts| place[..n_parts].join("::"));
+    starts.into_iter().find(|start| names.contains(start.as_str()))
+}
+
+/// The shortest way from a module back to itself.
+fn circle(name: &str, imports: &Imports) -> Option<String> {
+    let mut ways = VecDeque::from([vec![name]]);
+    let mut seen = BTreeSet::new();
+    while let Some(way) = ways.pop_front() {
+        for next in imports.get(*way.last()?).into_iter().flatten() {
+            if next == name {
+                return Some([way, vec![name]].concat().join(" imports "));
+            }
+            if seen.insert(next) {
+                ways.push_back([way.clone(), vec![next.as_str()]].concat());
+            }
+        }
+    }
+    None
+}
