@@ -233,6 +233,12 @@ impl Walk {
         if has_lost_quotes(&found, tree.root_node()) || has_lost_documents(&source, tree.root_node()) {
             self.tree(&found.plain(text, true), directories);
         }
+        if has_merged_backquotes(&source, tree.root_node()) {
+            match found.without_backquotes(text) {
+                plain if plain == text => self.unknowable(text),
+                plain => return self.tree(&plain, directories),
+            }
+        }
         if tree.root_node().has_error() {
             self.unknowable(text);
         }
@@ -286,13 +292,7 @@ impl Walk {
         let mut seen = HashSet::new();
         each_below(root, |node| {
             if node.kind() == "command_substitution" {
-                let text = source.of(node);
-                let inner = text.trim_matches('`');
-                seen.insert(inner);
-                // The grammar takes two that stand side by side for one.
-                let is_two = |at: usize| !inner[..at].ends_with('\\');
-                self.acc.is_unknowable |=
-                    text.starts_with('`') && inner.match_indices('`').any(|(at, _)| is_two(at));
+                seen.insert(source.of(node).trim_matches('`'));
             }
         });
         for inner in found.backquoted.iter().filter(|inner| !seen.contains(inner.as_str())) {
@@ -411,7 +411,14 @@ impl Walk {
             }
             "for_statement" | "select_statement" => {
                 let variable = node.child_by_field_name("variable").map(|name| source.of(name));
-                self.acc.is_unknowable |= variable.is_some_and(variables::is_steering);
+                let mut cursor = node.walk();
+                let values: Vec<Node<'_>> = node.children_by_field_name("value", &mut cursor).collect();
+                if let Some(name) = variable {
+                    self.acc.is_unknowable |= variables::is_steering(name);
+                    let values = spans(values);
+                    let values = values.iter().filter_map(|(start, end)| source.text.get(*start..*end));
+                    values.for_each(|value| self.assign(name, word::literal(value).as_deref()));
+                }
                 self.children(source, node, at, depth)
             }
             "declaration_command" | "unset_command" => {
@@ -603,6 +610,18 @@ fn has_lost_quotes(found: &Found, root: Node<'_>) -> bool {
         });
     }
     found.ansi_texts.iter().any(|text| !seen.contains(text))
+}
+
+/// Whether the grammar takes two texts in backquotes that stand side by side for one.
+fn has_merged_backquotes(source: &Source<'_>, root: Node<'_>) -> bool {
+    let mut is_merged = false;
+    each_below(root, |node| {
+        if node.kind() == "command_substitution" && source.of(node).starts_with('`') {
+            let inner = source.of(node).trim_matches('`');
+            is_merged |= inner.match_indices('`').any(|(at, _)| !inner[..at].ends_with('\\'));
+        }
+    });
+    is_merged
 }
 
 /// Whether the grammar sees a here-document elsewhere than it is, and so what follows.

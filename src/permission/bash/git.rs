@@ -242,7 +242,11 @@ impl Besides {
         self.is_unknowable |= matches!(verb, "edit" | "-e" | "--edit");
         self.is_unknowable |=
             rest.iter().any(|word| word.literal.as_deref().is_none_or(|it| it.starts_with('!')));
-        let operands: Vec<&Word> = rest.iter().skip(1).filter(|word| !word.text.starts_with('-')).collect();
+        // `--file FILE` and its like.
+        let is_value =
+            |idx: usize| matches!(rest[idx - 1].value(), "-f" | "--file" | "--blob" | "--type" | "--comment");
+        let operands = (1..rest.len()).filter(|&idx| !rest[idx].text.starts_with('-') && !is_value(idx));
+        let operands: Vec<&Word> = operands.map(|idx| &rest[idx]).collect();
         let key_at = operands.iter().position(|word| word.value().contains('.'));
         let Some(key_at) = key_at else { return };
         let key = operands[key_at].value().to_lowercase();

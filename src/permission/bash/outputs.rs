@@ -101,6 +101,14 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
                 words[3..].iter().find(|it| !it.text.starts_with('-')).map(|it| Destination::file(&it.text)),
             );
         }
+        "git" if subcommand == "worktree" && words.get(2).is_some_and(|verb| verb.value() == "add") => {
+            found.extend(
+                words[3..]
+                    .iter()
+                    .filter(|it| !it.text.starts_with('-'))
+                    .map(|it| Destination::tree(&it.text)),
+            );
+        }
         "git" if subcommand == "merge-file" => {
             found.extend(
                 words[2..].iter().find(|it| !it.text.starts_with('-')).map(|it| Destination::file(&it.text)),
