@@ -5,7 +5,7 @@ use tree_sitter::Node;
 use super::{
     Directories, Flow, PathArgument, Source, Walk, arity, git,
     input::{Input, InputFrom},
-    merge,
+    merge, options,
     outputs::{self, Destination},
     push_new,
     tree::spans,
@@ -318,6 +318,13 @@ impl Walk {
         let gives_options =
             computed.clone().any(|(_, known)| known.iter().any(|it| it.value().starts_with('-')));
         let is_likely = RUNS_BY_OPTIONS.contains(&name) && words.iter().any(is_split);
+        // `x=$(cat f); sort $x`.
+        let runs_by_options =
+            options::program_of(name, words).is_some_and(|(program, _)| program.runs_by_options());
+        let mut given = words.iter().zip(&readings).filter(|(word, _)| are_given(word));
+        self.acc.is_unknowable |= runs_by_options
+            && given
+                .any(|(word, known)| known.iter().any(|it| it != word && values::may_be_option(&it.text)));
         if !(gives_options || is_likely) || self.n_nested > wrapper::MAX_NESTED {
             return;
         }

@@ -191,7 +191,12 @@ fn echoed(text: &str) -> Option<(Vec<String>, usize)> {
         let path = path.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or(path);
         path.rsplit_once('/').map_or(path, |(parent, _)| parent).to_owned()
     };
-    let words = words.filter(|word| !word.starts_with('-'));
+    let is_own_option = |word: &str| match name {
+        "printf" => word == "--",
+        "echo" => matches!(word, "-n" | "-e" | "-ne" | "-en" | "-E"),
+        _other => word.starts_with('-'),
+    };
+    let words = words.filter(|word| !is_own_option(word));
     let arguments: Vec<String> =
         words.map(|word| if name == "dirname" { parent(word) } else { word.to_owned() }).collect();
     (is_echo && !arguments.is_empty()).then_some((arguments, end + 1))
