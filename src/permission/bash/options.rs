@@ -203,6 +203,16 @@ impl Program {
         self.options.iter().any(|(what, _)| matches!(what, What::Shell | What::Unknowable))
     }
 
+    /// Whether a word is an option whose name is computed.
+    pub fn is_option_unknown(&self, word: &Word) -> bool {
+        let text = word.option_text();
+        let name = text.split('=').next().unwrap_or_default();
+        word.literal.is_none()
+            && text.starts_with('-')
+            && name.contains(['$', '`'])
+            && self.given(text).is_none()
+    }
+
     fn each_option(&self) -> impl Iterator<Item = (What, &'static str)> {
         self.options.iter().flat_map(|(what, names)| names.split(' ').map(move |name| (*what, name)))
     }

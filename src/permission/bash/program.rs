@@ -242,8 +242,10 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
 
 /// Whether a computed word may be an option that runs something.
 pub fn may_give_options(name: &str, words: &[Word], arguments: &Arguments) -> bool {
-    options::program_of(name, words).is_some_and(|(program, _)| program.runs_by_options())
-        && arguments.operands.iter().any(|it| values::may_be_option(it))
+    let Some((program, _)) = options::program_of(name, words) else { return false };
+    program.runs_by_options()
+        && (arguments.operands.iter().any(|it| values::may_be_option(it))
+            || words.iter().any(|word| program.is_option_unknown(word)))
 }
 
 /// What the values of options run.

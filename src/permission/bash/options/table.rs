@@ -142,7 +142,7 @@ pub(super) const PROGRAMS: &[Program] = &[
     // Compilers and linkers.
     row_of_words(&["gcc", "g++", "cc", "c++", "clang", "clang++", "cpp", "c89", "c99", "gfortran", "gnat", "gccgo", "gdc", "tcc"], Files(0), &[
         (Unknowable, "-wrapper -fplugin -specs --specs -B -fpass-plugin -load -run --config"), (Output, "-o -MF -dumpdir"), (Path, "-include -imacros"),
-        (Text, "-D -U -x -L -l -I -isystem -std -Xclang -Xlinker -arch -target -framework -T -e -u -z"),
+        (Text, "-O? -W? -m? -g? -D -U -x -L -l -I -isystem -std -Xclang -Xlinker -arch -target -framework -T -e -u -z"),
     ]),
     row_of_words(&["ld", "gold", "lld", "ld.lld", "mold"], Files(0), &[(Unknowable, "-plugin --plugin"), (Output, "-o --output -Map"), (Text, "-L -l -m -e -T -z -rpath -soname -dynamic-linker")]),
     row(&["as", "nasm", "yasm"], Files(0), &[(Output, "-o -l"), (Text, "-f -I -D -U -p -P -F")]),
