@@ -57,6 +57,56 @@ async fn a_key_that_is_there_twice_is_told_with_both_lines() {
 }
 
 #[tokio::test]
+async fn permissions_that_nothing_asks_for_are_told_where_they_look_like_others() {
+    let scratch = Scratch::new();
+    let text = r#"{
+  "mcp": {"bas": {"type": "local", "command": ["true"], "enabled": false}},
+  "permission": {
+    "write": "deny",
+    "edti": "deny",
+    "bas_h": "deny",
+    "test": "ask",
+    "my_*": "ask",
+    "lsp": "ask",
+    "external_directory": "ask"
+  },
+  "agent": {"build": {"permission": {"Bash": "deny"}}}
+}"#;
+    scratch.write("opencode.json", text);
+    let (lines, code) = checked(&scratch).await;
+    let expected = [
+        "opencode.json:4:5: permission.write: has no effect: the tool `write` asks for `edit`",
+        "opencode.json:5:5: permission.edti: has no effect: nothing asks for `edti`; did you mean `edit`?",
+        "opencode.json:12:38: agent.build.permission.Bash: has no effect: nothing asks for `Bash`; did you mean `bash`?",
+    ];
+    assert_eq!((lines, code), (expected.map(str::to_owned).to_vec(), Some(1)));
+}
+
+#[tokio::test]
+async fn rules_of_the_environment_that_cannot_be_read_let_everything_ask() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", r#"{"permission": {"bash": "deny"}}"#);
+    let mut shell = Shell::new(&scratch);
+    shell.variables.push(("OPENCODE_PERMISSION".to_owned(), r#"{"edit": "deny""#.to_owned()));
+    let (printed, _, code) = shell.run(&["config", "check"]).await;
+    assert!(
+        printed.starts_with("OPENCODE_PERMISSION:1:") && printed.contains("everything asks until"),
+        "{printed}"
+    );
+    assert_eq!(code, Some(1));
+    let (rules, _, _) = shell.run(&["debug", "agent", "build"]).await;
+    let last = |start: &str| {
+        rules
+            .lines()
+            .rfind(|line| line.split_whitespace().nth(1) == Some(start))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert!(rules.contains("deny"), "{rules}");
+    assert_eq!(last("bash"), "", "{rules}");
+}
+
+#[tokio::test]
 async fn what_decodes_and_cannot_work_is_told() {
     let scratch = Scratch::new();
     let text = r##"{

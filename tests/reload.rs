@@ -101,6 +101,23 @@ async fn a_changed_default_model_is_told_and_asked() {
 }
 
 #[tokio::test]
+async fn another_default_agent_is_for_sessions_that_begin_with_it() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", with_model("mock"));
+    let agent = watching(builder(&scratch)).await;
+    let session = agent.new_session().await;
+    asked_model(&agent, &session).await;
+    scratch.write("opencode.json", json!({"model": "mock/other", "default_agent": "plan"}).to_string());
+    read_again(&agent).await;
+    let later = agent.request("session/new", json!({"cwd": scratch.work, "mcpServers": []})).await.unwrap();
+    assert_eq!(later["modes"]["currentModeId"], "plan");
+    asked_model(&agent, &session).await;
+    let request = agent.llm.last_request();
+    assert!(request.tools().contains(&"write".to_owned()), "{:?}", request.tools());
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_model_the_user_chose_stays() {
     let scratch = Scratch::new();
     scratch.write("opencode.json", with_model("other"));

@@ -21,10 +21,10 @@ use super::{
     connection::Connection,
     elicitation,
     error::{engine_error, error, invalid_params, no_session, session_id},
-    from_proto,
+    from_proto, options,
     outbox::Cancel,
     permissions::AskedId,
-    to_proto,
+    reload, to_proto,
 };
 use crate::engine::{Invocation, Missing, PromptInput, PromptPart, TurnEnd};
 
@@ -51,11 +51,10 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
             ));
         }
         let untold = std::mem::take(&mut front.untold);
-        let warnings: Vec<String> = untold
-            .into_iter()
-            .filter_map(|idx| front.shown.warnings.get(idx))
-            .map(ToString::to_string)
-            .collect();
+        let warnings = reload::readable(untold.into_iter().filter_map(|idx| front.shown.warnings.get(idx)));
+        // Another default is for sessions that begin with it.
+        let agent = options::current_agent(&front.shown, front).to_owned();
+        front.agent.get_or_insert(agent);
         parts.extend(front.workspace.loaded().mentions(&words));
         (front.agent.clone(), front.model.clone(), warnings)
     };

@@ -11,6 +11,9 @@ use windlass_protocol::{
 use super::{commands, connection::Connection, front::FrontSession, options, settings};
 use crate::{bus::Subscriber, config::Warning};
 
+/// Mistakes that are told one by one.
+const MAX_TOLD: usize = 20;
+
 /// Listens for `config.updated`.
 pub struct Reloads(pub Weak<Connection>);
 
@@ -52,7 +55,7 @@ fn updates(front: &mut FrontSession, wants_notices: bool) -> Vec<SessionUpdate> 
     }
     if wants_notices {
         let new = loaded.warnings.iter().filter(|it| !is_among(it, &before.warnings));
-        updates.extend(new.map(|warning| SessionUpdate::Notice(notice(warning))));
+        updates.extend(notices(new).into_iter().map(SessionUpdate::Notice));
         updates.extend(mended(&before.warnings, &loaded.warnings).map(SessionUpdate::Notice));
     } else {
         let told: Vec<&Warning> = before
@@ -89,8 +92,20 @@ fn mended(before: &[Warning], now: &[Warning]) -> Option<Notice> {
     }
 }
 
-/// Something in the configuration that is ignored.
-pub fn notice(warning: &Warning) -> Notice {
-    Notice::new(NoticeSeverity::Warning, "Part of the configuration is ignored.")
-        .description(warning.to_string())
+/// What of the configuration is ignored: a notice each, as far as anybody reads them.
+pub fn notices<'a>(warnings: impl Iterator<Item = &'a Warning>) -> Vec<Notice> {
+    let notice = |text: String| {
+        Notice::new(NoticeSeverity::Warning, "Part of the configuration is ignored.").description(text)
+    };
+    readable(warnings).into_iter().map(notice).collect()
+}
+
+/// The first of the warnings, and how many more there are.
+pub fn readable<'a>(mut warnings: impl Iterator<Item = &'a Warning>) -> Vec<String> {
+    let mut texts: Vec<String> = warnings.by_ref().take(MAX_TOLD).map(ToString::to_string).collect();
+    let n_more = warnings.count();
+    if n_more > 0 {
+        texts.push(format!("and {n_more} more mistakes; `windlass config check` names them all"));
+    }
+    texts
 }

@@ -199,8 +199,8 @@ fn announce(connection: &Arc<Connection>, id: SessionId, mut front: FrontSession
         }
     }
     if wants_notices {
-        for warning in &front.shown.warnings {
-            lines::update(&id, SessionUpdate::Notice(reload::notice(warning)), &mut lines);
+        for notice in reload::notices(front.shown.warnings.iter()) {
+            lines::update(&id, SessionUpdate::Notice(notice), &mut lines);
         }
     }
     for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

@@ -196,11 +196,44 @@ fn substitute(rest: &str, substitutes: &Substitutes<'_>) -> Option<(usize, Resul
         return None;
     }
     let line = rest.lines().next()?;
-    // A quote ends the string that an unclosed brace stands in.
-    let len = line.find(['}', '"']).filter(|&end| line[end..].starts_with('}'))? + 1;
-    let name = line[..len - 1].split_once(':')?.1;
-    let value = if is_file { (substitutes.file)(name).map(Some) } else { Ok((substitutes.variable)(name)) };
-    Some((len, value))
+    if is_file {
+        let (len, name) = file_name(line, substitutes.variable)?;
+        return Some((len, name.and_then(|name| (substitutes.file)(&name)).map(Some)));
+    }
+    let len = closing(line)? + 1;
+    Some((len, Ok((substitutes.variable)(&line["{env:".len()..len - 1]))))
+}
+
+/// Length of the `{file:…}` that `text` begins with, and the name in it, whose variables are filled in.
+pub fn file_name(
+    text: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Option<(usize, Result<String, String>)> {
+    let mut idx = "{file:".len();
+    let mut name = Ok(String::new());
+    loop {
+        let rest = text.get(idx..)?;
+        let end = rest.find("{env:").filter(|&start| closing(rest).is_some_and(|end| start < end));
+        let Some(start) = end else {
+            let end = closing(rest)?;
+            let name = name.map(|name| name + &rest[..end]);
+            return Some((idx + end + 1, name));
+        };
+        let inner = &rest[start..];
+        let end = closing(inner)?;
+        let key = &inner["{env:".len()..end];
+        name = name.and_then(|name| match variable(key) {
+            Some(value) => Ok(name + &rest[..start] + &value),
+            None => Err(format!("names a file by {{env:{key}}}, which is not set; it counts as empty")),
+        });
+        idx += start + end + 1;
+    }
+}
+
+/// Where the brace closes that a substitution opens. A quote or a line's end ends the string that an unclosed one stands
+/// in.
+fn closing(text: &str) -> Option<usize> {
+    text.find(['}', '"', '\n']).filter(|&end| text[end..].starts_with('}'))
 }
 
 fn original_offset(pieces: &[Piece], offset: usize) -> usize {

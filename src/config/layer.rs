@@ -122,8 +122,10 @@ fn substituted(environment: &Environment, base: &Path, name: &str) -> PathBuf {
 
 /// The files that a source names by `{file:…}`.
 pub fn substituted_files(environment: &Environment, base: &Path, text: &str) -> Vec<PathBuf> {
-    let names = text.split("{file:").skip(1).filter_map(|rest| rest.split_once('}'));
-    names.map(|(name, _)| substituted(environment, base, name)).collect()
+    let variable = |name: &str| environment.get(name).map(str::to_owned);
+    let starts = text.match_indices("{file:");
+    let names = starts.filter_map(|(start, _)| jsonc::file_name(&text[start..], &variable)?.1.ok());
+    names.map(|name| substituted(environment, base, &name)).collect()
 }
 
 /// Parses a source that is JSONC; what is wrong with it goes to `findings`.

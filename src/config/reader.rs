@@ -272,9 +272,19 @@ impl Reader<'_> {
     }
 
     fn permission(&mut self, text: &str) {
+        const NAME: &str = "OPENCODE_PERMISSION";
         let findings = &mut self.sources.findings;
-        let layer = layer::parse_value("OPENCODE_PERMISSION", self.directory, "permission", text, findings);
-        self.push(layer);
+        let layer = layer::parse_value(NAME, self.directory, "permission", text, findings);
+        if !layer.is_broken {
+            self.push(layer);
+            return;
+        }
+        // Nobody knows what was to be denied: everything that is allowed asks.
+        if let Some(warning) = findings.warnings.iter_mut().rfind(|warning| warning.source == NAME) {
+            warning.message = warning.message.replace(IGNORED, "everything asks until it is mended");
+        }
+        let value = object(json!({ "permission": "ask" }));
+        self.push(Layer::new(Kind::Managed, NAME, self.directory, value));
     }
 
     /// Agents of marketplaces: weaker than everything that a person wrote, so that anybody may change them.

@@ -2,14 +2,13 @@
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
-use windlass_protocol::opencode::config::AgentMode;
-
-use super::{Engine, EngineError, EngineErrorKind, Inner, Loaded};
+use super::{Engine, EngineError, EngineErrorKind, Inner, Loaded, permission_names};
 use crate::{
+    base::text::distance,
     config::{Config, Warning, layers, model::parse_model, sources::Leaf},
     library::{self, Agent},
     provider::catalog::Catalog,
-    tool::bash,
+    tool::{self, bash},
 };
 
 /// Everything that is wrong in a directory's configuration, and what could be better, for whoever asks for it.
@@ -69,12 +68,7 @@ pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
             Some((agent, None)) => {
                 warn(".agent", format!("there is no agent `{agent}`, so the command cannot be called"));
             }
-            Some((agent, Some(found)))
-                if found.mode == AgentMode::Subagent && command.subtask == Some(false) =>
-            {
-                warn(".agent", format!("`{agent}` is a subagent, which cannot answer with `subtask: false`"));
-            }
-            Some(_) | None => {}
+            Some((_, Some(_))) | None => {}
         }
         let Some(reference) = command.model.as_deref().and_then(parse_model) else { continue };
         let Some(model) = catalog.find(&reference) else {
@@ -88,7 +82,47 @@ pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
         }
     }
     warnings.extend(missing_shell(config));
+    let general = config.raw.get("permission").map(|rules| ("permission".to_owned(), rules));
+    let own = config
+        .agents
+        .iter()
+        .filter_map(|(name, agent)| Some((format!("agent.{name}.permission"), agent.permission.as_ref()?)));
+    for (place, rules) in general.into_iter().chain(own) {
+        let names = rules.as_object().into_iter().flat_map(|rules| rules.keys());
+        warnings
+            .extend(names.filter_map(|name| Some(at(format!("{place}.{name}"), misnamed(name, config)?))));
+    }
     warnings
+}
+
+/// Permissions that are no tool's.
+const WITHOUT_TOOL: [&str; 3] = ["external_directory", "doom_loop", "lsp"];
+
+/// What is wrong with a permission's name that no tool asks for; what looks like none of ours may be another tool's.
+fn misnamed(name: &str, config: &Config) -> Option<String> {
+    let governing = tool::permission_name(name);
+    if governing != name {
+        return Some(format!("has no effect: the tool `{name}` asks for `{governing}`"));
+    }
+    let known = || permission_names().into_iter().chain(WITHOUT_TOOL);
+    let is_others =
+        name.contains(['*', '?']) || config.mcp.keys().any(|server| name.starts_with(&format!("{server}_")));
+    if is_others || known().any(|known| known == name) {
+        return None;
+    }
+    let wanted = name.to_lowercase();
+    let letters = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    // Short names look like each other: `test` is not `task`.
+    let is_near = |known: &&str| {
+        let away = distance(&wanted, known);
+        away * 4 <= known.len() || letters(&wanted) == letters(known)
+    };
+    let near = known().filter(is_near).min_by_key(|known| distance(&wanted, known))?;
+    Some(format!("has no effect: nothing asks for `{name}`; did you mean `{near}`?"))
 }
 
 fn missing_model(agent: &Agent, catalog: &Catalog) -> Option<Warning> {

@@ -10,6 +10,7 @@ fn parsed(text: &str) -> (Value, Vec<String>) {
         variable: &|name| match name {
             "KEY" => Some("a\"b\\c\nd".to_owned()),
             "NUMBER" => Some("12345678901234".to_owned()),
+            "NAME" => Some("prompt".to_owned()),
             _ => None,
         },
         file: &|path| match path {
@@ -60,6 +61,15 @@ fn substitutions_are_values_whatever_they_hold() {
     check(r#"{"a": "{file:./prompt.txt}"}"#, json!({"a": "two\nlines"}));
     check("{\n// \"{file:gone}\"\n/* {file:gone} */ \"a\": 1}", json!({"a": 1}));
     check(r#"{"{env:KEY}": "{env:", "b": "{file"}"#, json!({"a\"b\\c\nd": "{env:", "b": "{file"}));
+    check(
+        r#"{"a": "{file:./{env:NAME}.txt}", "b": "{file:{env:"}"#,
+        json!({"a": "two\nlines", "b": "{file:{env:"}),
+    );
+    check_broken(
+        r#"{"a": "{file:{env:NOT_SET}/x}"}"#,
+        json!({"a": ""}),
+        "1:8 names a file by {env:NOT_SET}, which is not set; it counts as empty",
+    );
     check_broken("{\n  \"a\": \"{file:gone}\", \"b\": 1}", json!({"a": "", "b": 1}), "2:9 no gone");
 }
 
