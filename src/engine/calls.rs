@@ -571,6 +571,7 @@ fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, jo
     if changes.tokens != Tokens::default() {
         state.info.cost += changes.cost;
         state.info.tokens.add(&changes.tokens);
+        state.used_below.add(&changes.tokens);
         journal.session(&state.info);
     }
     for (index, (new_title, new_metadata)) in changes.progress {

@@ -200,8 +200,8 @@ impl Toolbox {
             let limit = MAX_INPUT >> 20;
             let reason = format!(
                 "The arguments of '{name}' are larger than {limit} MiB, so the call was not run and nothing was \
-                 changed. Do it in several smaller calls: write a large file in pieces, each appended to it, or have \
-                 a command make it."
+                 changed. Do it in several smaller calls: write a large file in pieces, the first with its beginning \
+                 and the others appended to it, or have a command make it."
             );
             return Route::Refused { name, reason };
         }
