@@ -55,7 +55,7 @@ async fn the_client_is_told_of_every_command_with_a_hint_where_one_takes_argumen
 #[tokio::test]
 async fn the_model_reads_the_template_with_its_arguments() {
     let cases = [
-        ("Fix $1 in $2.", "/go a \"b c\" d\ne", "Fix a in b c d\ne."),
+        ("Fix $1 in $2.", "/go a \"b c\" d\ne", "Fix a in \"b c\" d\ne."),
         ("Say: $ARGUMENTS!", "/go  two  words ", "Say:  two  words !"),
         ("$ARGUMENTS", "/go\n    indented\n  more  ", "    indented\n  more  "),
         ("$1", "/go   a", "a"),

@@ -469,12 +469,26 @@ async fn writing_where_git_looks_for_programs_counts_as_any_command() {
     let project = Project::new();
     project.write(".git/hooks/a.sample", "");
     project.write("f", "");
+    project.write("sub/f", "");
     symlink(".git/hooks", project.path("h")).expect("linked");
     for (command, workdir, expected) in [
         ("echo x > h/pre-commit", "", true),
         ("cp f h/", "", true),
         ("echo x > config", ".git", true),
         ("cp -r f ../.git", ".git", true),
+        ("tar xf f", "", true),
+        ("unzip -o f -d .", "", true),
+        ("patch -p1 < f", "", true),
+        ("git clone u .", "", true),
+        ("cp -r sub/. .", "", true),
+        ("rsync -a sub/ ./", "", true),
+        ("cd sub; tar xf ../f -C ..", "", true),
+        ("tar xf f -C sub", "", false),
+        ("tar tf f", "", false),
+        ("unzip -l f", "", false),
+        ("patch --dry-run -p1 < f", "", false),
+        ("cp -r sub other", "", false),
+        ("git apply f", "sub", false),
         ("echo x > h/../description", "", false),
         ("echo x > config", "", false),
     ] {
