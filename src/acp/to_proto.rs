@@ -24,9 +24,12 @@ use windlass_protocol::{
 };
 
 use crate::{
-    base::{clock, home, text},
+    base::{
+        clock,
+        deed::{self, Deed},
+        home, text,
+    },
     engine,
-    tool::patch_text::{self, Deed},
 };
 
 /// Where the session works, for paths as a model writes them.
@@ -115,7 +118,7 @@ fn title(tool: &str, input: &Value) -> Option<String> {
 /// What a patch does to the files it names, as soon as they are known.
 fn patched_files(input: &Value) -> Option<String> {
     let deeds = deeds(input);
-    let told = patch_text::told(deeds.iter().map(|(deed, name)| (*deed, name.as_str())));
+    let told = deed::told(deeds.iter().map(|(deed, name)| (*deed, name.as_str())));
     (!told.is_empty()).then(|| text::head(&told, MAX_FILES_TITLE).to_owned())
 }
 

@@ -17,10 +17,13 @@ use super::{
     blocking,
     file::{self, BOM, ReadGate, Swap},
     object,
-    patch_text::{self, Deed, Hunk},
+    patch_text::{self, Hunk},
     path::{self, Target, display},
 };
-use crate::base::{diff, text};
+use crate::base::{
+    deed::{self, Deed},
+    diff, text,
+};
 
 const NO_TEXT: &str = "patchText is required";
 /// Bytes of a title that names the files.
@@ -80,7 +83,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let names: Vec<String> = plan.changes.iter().map(Change::name).collect();
     let paths = names.join(", ");
     let deeds = plan.changes.iter().map(|change| change.deed).zip(names.iter().map(String::as_str));
-    let told = patch_text::told(deeds);
+    let told = deed::told(deeds);
     let diff: String = plan.changes.iter().map(|change| change.unified.patch.as_str()).collect();
     let mut patterns: Vec<String> = Vec::new();
     let mut resolved: Vec<String> = Vec::new();

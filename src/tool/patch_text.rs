@@ -1,4 +1,4 @@
-//! The patch format of GPT models: text in, hunks out, a file's text with its hunk applied, and what is told of it. Pure.
+//! The patch format of GPT models: text in, hunks out, and a file's text with its hunk applied. Pure.
 
 /// What a patch does to one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -6,29 +6,6 @@ pub enum Hunk {
     Add { path: String, content: String },
     Delete { path: String },
     Update { path: String, move_to: Option<String>, chunks: Vec<Chunk> },
-}
-
-/// What happens to a file in the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
-    Add,
-    Update,
-    Delete,
-    Move,
-}
-
-/// What a patch does, as the user is told: files that are only changed are named, one that is moved by both its names,
-/// and as soon as one is added or deleted it is said of each what happens to it.
-pub fn told<'a>(deeds: impl Iterator<Item = (Deed, &'a str)> + Clone) -> String {
-    let is_plain = deeds.clone().all(|(deed, _)| matches!(deed, Deed::Update | Deed::Move));
-    let told = deeds.map(|(deed, name)| match deed {
-        Deed::Add => format!("add {name}"),
-        Deed::Delete => format!("delete {name}"),
-        Deed::Update if !is_plain => format!("update {name}"),
-        // An arrow says it.
-        Deed::Update | Deed::Move => name.to_owned(),
-    });
-    told.collect::<Vec<_>>().join(", ")
 }
 
 /// One place of a file that changes.
