@@ -462,11 +462,10 @@ async fn always_outlives_the_daemon_and_is_listed_and_revoked() {
     let ask = first.permission().await;
     first.answer(&ask, Answer::AllowAlways);
     prompt.turn().await;
-    let (scratch, llm) = (first.scratch.clone(), first.llm.clone());
+    let second = first.successor().config(json!({"permission": {"bash": "ask"}}));
     first.finish().await;
 
-    let config = json!({"permission": {"bash": "ask"}});
-    let second = Agent::builder().config(config).scratch(&scratch).llm(&llm).start().await;
+    let second = second.start().await;
     let session = second.new_session().await;
     script(&second, "call_2", "git log -2");
     second.prompt(&session, "go").await;
