@@ -1,6 +1,7 @@
 //! Small, general pieces that know nothing of sessions.
 
 pub mod clock;
+pub mod deed;
 pub mod diff;
 pub mod hash;
 pub mod home;

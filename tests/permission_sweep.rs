@@ -448,7 +448,7 @@ async fn apply_patch_and_patch() {
         sweep(Case {
             permission: "edit",
             config: |_| gpt(),
-            title: |_, n| format!("new-{n}.txt, README.md"),
+            title: |_, n| format!("add new-{n}.txt, update README.md"),
             patterns: |_, n| vec![format!("new-{n}.txt"), "README.md".to_owned()],
             n_done: Some(|stage| n_files(stage, "new-")),
             reads: Some("README.md"),

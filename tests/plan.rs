@@ -151,6 +151,9 @@ async fn an_answer_that_was_never_offered_is_no_yes() {
         let prompt = agent.send_prompt(&session, "plan it");
         let ask = agent.permission().await;
         agent.fill_in(&ask, json!({"action": "accept", "content": content}));
+        let ask = agent.permission().await;
+        assert_eq!(ask.method, "session/request_permission", "{content}");
+        agent.choose(&ask, "No");
         assert!(modes(&prompt.turn().await.updates).is_empty());
     }
     agent.finish().await;

@@ -126,6 +126,23 @@ async fn a_form_the_client_cannot_show_after_all_becomes_choices() {
 }
 
 #[tokio::test]
+async fn a_form_with_an_answer_that_was_not_offered_becomes_choices() {
+    let agent = with_forms().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(asking(&[question("Which way?", &["Left", "Right"])]));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    agent.fill_in(&ask, json!({"action": "accept", "content": {"question_1": "bogus"}}));
+    let ask = agent.permission().await;
+    assert_eq!(ask.method, "session/request_permission");
+    agent.choose(&ask, "Right");
+    prompt.turn().await;
+    assert!(agent.llm.last_request().tool_result("call_1").contains("\"Which way?\"=\"Right\""));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn without_forms_the_questions_come_one_after_another() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;

@@ -552,6 +552,7 @@ async fn what_two_levels_use_is_the_sessions_cost() {
     // Five requests of 100 tokens in and 10 out, at 1 and 10 dollars a million.
     let cost = turn.all("usage_update").last().unwrap()["cost"]["amount"].as_f64().unwrap();
     assert!((cost - 5.0 * 0.0002).abs() < 1e-9, "{cost}");
+    assert_eq!(turn.usage, json!({"totalTokens": 550, "inputTokens": 500, "outputTokens": 50}));
     let replayed = agent.load(&session).await;
     let shown = replayed.iter().rev().find(|update| tag(update) == "usage_update").unwrap();
     assert!((shown["cost"]["amount"].as_f64().unwrap() - cost).abs() < 1e-9, "{shown}");

@@ -118,6 +118,19 @@ async fn a_written_file_is_a_diff_from_nothing() {
 }
 
 #[tokio::test]
+async fn a_call_with_more_arguments_than_are_kept_is_not_run() {
+    let agent = Agent::start().await;
+    let content = "0123456 ".repeat((32 << 20) / 8);
+    let (turn, told) = agent.run("write", json!({"content": content, "filePath": "large.txt"})).await;
+    let expected = "The arguments of 'write' are larger than 32 MiB, so the call was not run and nothing was changed. \
+                    Do it in several smaller calls: write a large file in pieces";
+    assert!(told.starts_with(expected), "{told}");
+    assert_eq!(turn.tool("call_1")["status"], "failed");
+    assert!(!agent.scratch.exists("large.txt"));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn only_a_file_that_was_read_is_changed() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;
@@ -164,7 +177,7 @@ async fn a_model_that_writes_patches_is_given_patches() {
     assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\n");
     assert_eq!(agent.scratch.read("b.txt"), "new\n");
     let call = turn.tool("call_1");
-    assert_eq!((&call["kind"], &call["title"]), (&json!("edit"), &json!("a.txt, b.txt")));
+    assert_eq!((&call["kind"], &call["title"]), (&json!("edit"), &json!("update a.txt, add b.txt")));
     let shown = call["content"].as_array().unwrap().iter().filter(|item| item["type"] == "diff");
     let shown: Vec<&Value> = shown.map(|item| &item["newText"]).collect();
     assert_eq!(shown, ["one\nzwei\nthree\n", "new\n"]);
@@ -172,6 +185,29 @@ async fn a_model_that_writes_patches_is_given_patches() {
     let (_, told) =
         agent.run("edit", json!({"filePath": "a.txt", "oldString": "one", "newString": "eins"})).await;
     assert!(told.contains("unavailable tool 'edit'"), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_about_a_deletion_says_so() {
+    let config = json!({
+        "model": "mock/gpt-5", "provider": {"mock": {"models": {"gpt-5": {"name": "GPT"}}}},
+        "permission": {"edit": "ask"},
+    });
+    let agent = Agent::start_with(config).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_0", "read", json!({"filePath": agent.scratch.path("a.txt")})));
+    let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch";
+    agent.llm.reply(Reply::call("call_1", "apply_patch", json!({"patchText": patch})));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    let asked = &ask.params["toolCall"];
+    assert_eq!((&asked["title"], &asked["kind"]), (&json!("delete a.txt"), &json!("delete")));
+    agent.choose(&ask, "Allow once");
+    let call = prompt.turn().await.tool("call_1");
+    assert_eq!((&call["title"], &call["kind"]), (&json!("delete a.txt"), &json!("delete")));
+    assert!(!agent.scratch.exists("a.txt"));
     agent.finish().await;
 }
 

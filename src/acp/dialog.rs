@@ -84,9 +84,7 @@ impl Dialog {
         let mut schema = ElicitationSchema::new();
         for (idx, question) in questions.iter().enumerate() {
             let name = self.field(idx);
-            // Where the user may write instead, nothing has to be chosen.
-            let is_required = !question.takes_custom() && !question.is_multiple();
-            schema = schema.property(name.clone(), property(question), is_required);
+            schema = schema.property(name.clone(), property(question), is_required(question));
             if question.takes_custom() && !question.options.is_empty() {
                 let title = match questions.len() {
                     1 => "Other answer".to_owned(),
@@ -157,7 +155,14 @@ impl Dialog {
             }
             Err(_) => Taken::Dismissed,
             Ok(result) if self.is_form => match decode::form_outcome(result.unwrap_or("{}")) {
-                Ok(FormOutcome::Accepted(content)) => Taken::Answered(self.filled_in(&content)),
+                Ok(FormOutcome::Accepted(content)) => match self.filled_in(&content) {
+                    Some(answers) => Taken::Answered(answers),
+                    // A client that lets such a thing through shows its user too little: choices are safer.
+                    None => {
+                        self.is_form = false;
+                        Taken::More
+                    }
+                },
                 Ok(FormOutcome::Refused) | Err(_) => Taken::Dismissed,
             },
             Ok(result) => match decode::permission_outcome(result.unwrap_or("{}")) {
@@ -167,31 +172,30 @@ impl Dialog {
         }
     }
 
-    /// What a form holds, checked again: a client may send anything.
-    fn filled_in(&self, content: &Map<String, Value>) -> Vec<Vec<String>> {
+    /// What a form holds, checked again: a client may send anything. `None` when it is nothing that the form offered.
+    fn filled_in(&self, content: &Map<String, Value>) -> Option<Vec<Vec<String>>> {
         let questions = self.request.questions.iter().enumerate();
         let answers = questions.map(|(idx, question)| {
             let name = self.field(idx);
-            let given = match content.get(&name) {
-                Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
-                Some(Value::String(one)) => vec![one.as_str()],
-                Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => Vec::new(),
-            };
             let is_offered = |label: &str| question.options.iter().any(|option| option.label == label);
-            let is_answer =
-                |label: &&str| is_offered(label) || (question.takes_custom() && !label.trim().is_empty());
-            let mut answer: Vec<String> = given.into_iter().filter(is_answer).map(str::to_owned).collect();
-            let other = content.get(&other_field(&name)).and_then(Value::as_str).map(str::trim);
-            if let Some(other) = other.filter(|it| !it.is_empty() && question.takes_custom()) {
-                if !question.is_multiple() {
+            let mut answer = words(content.get(&name))?;
+            answer.retain(|label| is_offered(label) || !label.trim().is_empty());
+            let is_too_much = !question.is_multiple() && answer.len() > 1;
+            let is_unknown = !question.options.is_empty() && !answer.iter().all(|label| is_offered(label));
+            if is_too_much || is_unknown {
+                return None;
+            }
+            if question.takes_custom() && !question.options.is_empty() {
+                let mut own = words(content.get(&other_field(&name)))?;
+                own.iter_mut().for_each(|words| *words = words.trim().to_owned());
+                own.retain(|words| !words.is_empty());
+                if !own.is_empty() && !question.is_multiple() {
                     answer.clear();
                 }
-                answer.push(other.to_owned());
+                answer.extend(own);
             }
-            if !question.is_multiple() {
-                answer.truncate(1);
-            }
-            answer
+            let is_missing = answer.is_empty() && is_required(question);
+            (!is_missing).then_some(answer)
         });
         answers.collect()
     }
@@ -219,6 +223,21 @@ impl Dialog {
             true => Taken::Answered(std::mem::take(&mut self.answers)),
             false => Taken::More,
         }
+    }
+}
+
+/// Where the user may write instead, nothing has to be chosen.
+fn is_required(question: &Question) -> bool {
+    !question.takes_custom() && !question.is_multiple()
+}
+
+/// The text or texts of a field; `None` when it holds something else.
+fn words(field: Option<&Value>) -> Option<Vec<String>> {
+    match field {
+        None | Some(Value::Null) => Some(Vec::new()),
+        Some(Value::String(one)) => Some(vec![one.clone()]),
+        Some(Value::Array(several)) => several.iter().map(|it| it.as_str().map(str::to_owned)).collect(),
+        Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => None,
     }
 }
 

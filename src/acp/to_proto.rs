@@ -24,7 +24,11 @@ use windlass_protocol::{
 };
 
 use crate::{
-    base::{clock, home, text},
+    base::{
+        clock,
+        deed::{self, Deed},
+        home, text,
+    },
     engine,
 };
 
@@ -111,22 +115,46 @@ fn title(tool: &str, input: &Value) -> Option<String> {
     input.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The files that a patch names, as soon as they are known.
+/// What a patch does to the files it names, as soon as they are known.
 fn patched_files(input: &Value) -> Option<String> {
-    let patch = input.get("patchText").or(input.get("patch")).or(input.get("input"))?.as_str()?;
-    let mut names = String::new();
-    for header in patch.lines().filter_map(|line| line.strip_prefix("*** ")) {
-        let (separator, name) = match (header.split_once(" File: "), header.strip_prefix("Move to: ")) {
-            (Some((_, name)), _) => (", ", name),
-            (None, Some(name)) => (" → ", name),
-            (None, None) => continue,
+    let deeds = deeds(input);
+    let told = deed::told(deeds.iter().map(|(deed, name)| (*deed, name.as_str())));
+    (!told.is_empty()).then(|| text::head(&told, MAX_FILES_TITLE).to_owned())
+}
+
+/// The sections of a patch, as far as it can be read.
+fn deeds(input: &Value) -> Vec<(Deed, String)> {
+    let patch = input.get("patchText").or(input.get("patch")).or(input.get("input")).and_then(Value::as_str);
+    let mut deeds: Vec<(Deed, String)> = Vec::new();
+    for header in patch.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("*** ")) {
+        let (deed, name) = match (header.split_once(" File:"), header.strip_prefix("Move to:")) {
+            (Some(("Add", name)), _) => (Deed::Add, name),
+            (Some(("Delete", name)), _) => (Deed::Delete, name),
+            (Some(("Update", name)), _) => (Deed::Update, name),
+            (_, Some(name)) => {
+                if let Some((deed, from)) = deeds.last_mut() {
+                    *deed = Deed::Move;
+                    *from = format!("{from} → {}", name.trim());
+                }
+                continue;
+            }
+            (_, None) => continue,
         };
-        if !names.is_empty() {
-            names.push_str(separator);
-        }
-        names.push_str(name.trim());
+        deeds.push((deed, name.trim().to_owned()));
     }
-    (!names.is_empty()).then(|| text::head(&names, MAX_FILES_TITLE).to_owned())
+    deeds
+}
+
+/// The category of a call: a patch that only deletes is a deletion.
+fn call_kind(tool: &str, input: &Value) -> ToolKind {
+    match tool {
+        "apply_patch" | "patch" => {
+            let deeds = deeds(input);
+            let is_deletion = !deeds.is_empty() && deeds.iter().all(|(deed, _)| *deed == Deed::Delete);
+            if is_deletion { ToolKind::Delete } else { ToolKind::Edit }
+        }
+        _other => kind(tool),
+    }
 }
 
 /// The first of the questions that a call asks.
@@ -224,7 +252,7 @@ pub fn tool_call(part: &ToolPart, place: Place<'_>) -> ToolCall {
     };
     ToolCall::new(part.call_id.clone(), label(&title))
         .name(part.tool.clone())
-        .kind(kind(&part.tool))
+        .kind(call_kind(&part.tool, input))
         .status(ToolCallStatus::Pending)
         .locations(locations(&part.tool, input, None, place))
         .raw_input(input.clone())
@@ -233,7 +261,7 @@ pub fn tool_call(part: &ToolPart, place: Place<'_>) -> ToolCall {
 /// What changed about a call the client knows.
 pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
     let input = part.state.input();
-    let fields = ToolCallUpdateFields::new().kind(kind(&part.tool)).name(part.tool.clone());
+    let fields = ToolCallUpdateFields::new().kind(call_kind(&part.tool, input)).name(part.tool.clone());
     let fields = match &part.state {
         ToolState::Pending { .. } => fields.status(ToolCallStatus::Pending),
         ToolState::Running { title: shown, metadata, .. } => {
@@ -382,8 +410,8 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
     let is_own = PERMISSIONS.contains(&request.permission.as_str());
     let field = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|_| is_own);
     let exact =
-        field("command").or(field("filepath")).or(field("requested")).or(field("url")).or(field("pattern"));
-    let exact = exact.or(field("query"));
+        field("command").or(field("changes")).or(field("filepath")).or(field("requested")).or(field("url"));
+    let exact = exact.or(field("pattern")).or(field("query"));
     let own_number = |key: &str| metadata.get(key).and_then(Value::as_u64).filter(|_| is_own);
     let patterns = request.patterns.join(", ");
     let title = match (request.permission.as_str(), exact) {
@@ -427,6 +455,9 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         Some(files) => files.iter().flat_map(|file| file_locations(file, cwd)).collect(),
         None => path.map(|path| ToolCallLocation::new(path).line(line)).into_iter().collect(),
     };
+    let is_deletion = own.and_then(files).is_some_and(|files| {
+        !files.is_empty() && files.iter().all(|file| file.get("type").is_some_and(|it| it == "delete"))
+    });
     let diffs = own.map(|metadata| diffs(metadata, cwd)).unwrap_or_default();
     let content: Vec<ToolCallContent> = diffs.into_iter().map(ToolCallContent::Diff).collect();
     // The whole texts were too large to keep: the change itself is shown all the same.
@@ -451,7 +482,7 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
     };
     let fields = ToolCallUpdateFields::new()
         .title(label(&title))
-        .kind(kind(&request.permission))
+        .kind(if is_deletion { ToolKind::Delete } else { kind(&request.permission) })
         .status(ToolCallStatus::Pending)
         .locations(locations)
         .raw_input(Value::Object(raw_input))

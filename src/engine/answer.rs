@@ -11,8 +11,8 @@ use crate::{
     provider::{Delta, Finish, Usage},
 };
 
-/// Bytes of one tool call's arguments; more is no sensible call.
-const MAX_INPUT: usize = 32 * 1024 * 1024;
+/// Bytes of one tool call's arguments; a call with more is not run.
+pub const MAX_INPUT: usize = 32 * 1024 * 1024;
 
 /// What one answer has been so far.
 #[derive(Default)]
@@ -36,6 +36,8 @@ pub struct Call {
     pub tool: String,
     /// The arguments' JSON text.
     pub raw: String,
+    /// There were more arguments than are kept: none are, because what is left of them could look like a whole.
+    pub is_too_large: bool,
 }
 
 impl Answer {
@@ -99,15 +101,16 @@ impl Answer {
         }));
         self.start(block, kind, state, journal);
         let Some(&part) = self.open.get(&block) else { return };
-        self.calls.push(Call { part, call_id, tool, raw: String::new() });
+        self.calls.push(Call { part, call_id, tool, raw: String::new(), is_too_large: false });
     }
 
     fn extend_call(&mut self, block: u32, json: &str) {
         let Some(index) = self.open.get(&block) else { return };
-        if let Some(call) = self.calls.iter_mut().find(|call| call.part == *index)
-            && call.raw.len() + json.len() <= MAX_INPUT
-        {
-            call.raw.push_str(json);
+        let Some(call) = self.calls.iter_mut().find(|call| call.part == *index) else { return };
+        call.is_too_large |= call.raw.len() + json.len() > MAX_INPUT;
+        match call.is_too_large {
+            true => call.raw = String::new(),
+            false => call.raw.push_str(json),
         }
     }
 

@@ -33,7 +33,7 @@ use super::{
     shown::ShownInstructions,
     state::{Journal, NotedFiles, SessionState},
     subtask,
-    toolbox::{Entry, Toolbox},
+    toolbox::{Entry, Route, Toolbox},
 };
 use crate::{
     base::{clock, ids, lock::lock},
@@ -419,7 +419,10 @@ async fn start(
     let running = Running::new();
     let mut journal = Journal::default();
     for call in calls {
-        let (name, entry, input) = step.toolbox.route(&call);
+        let (name, input, job) = match step.toolbox.route(&call) {
+            Route::Run { name, entry, input } => (name, input, Ok(entry)),
+            Route::Refused { name, reason } => (name, Value::Object(Map::new()), Err(reason)),
+        };
         if let Some(part) = state.part_mut(call.part) {
             if let PartKind::Tool(tool) = &mut part.kind {
                 tool.tool = name.clone();
@@ -427,11 +430,19 @@ async fn start(
             }
             journal.part(part);
         }
-        running.push(step.run(state, call.part, call.call_id, name, entry, input));
+        match job {
+            Ok(entry) => running.push(step.run(state, call.part, call.call_id, name, entry, input)),
+            Err(reason) => running.push(refused(call.part, reason)),
+        }
     }
     let session = step.cx.session;
     journal.commit(session.engine.storage(), session.engine.bus()).await?;
     Ok(running)
+}
+
+/// A call that is answered instead of run.
+fn refused(part: usize, reason: String) -> BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)> {
+    Box::pin(std::future::ready((part, Err(ToolError::Model(reason)))))
 }
 
 fn running_state(input: &Value) -> ToolState {
@@ -474,9 +485,7 @@ async fn start_nested(
         waiting.insert(part, ended);
         match entry {
             Ok(entry) => running.push(step.run(state, part, call_id, name, entry, input)),
-            Err(reason) => {
-                running.push(Box::pin(std::future::ready((part, Err(ToolError::Model(reason))))));
-            }
+            Err(reason) => running.push(refused(part, reason)),
         }
     }
     let session = step.cx.session;
@@ -563,6 +572,7 @@ fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, jo
     if changes.tokens != Tokens::default() {
         state.info.cost += changes.cost;
         state.info.tokens.add(&changes.tokens);
+        state.used_below.add(&changes.tokens);
         journal.session(&state.info);
     }
     for (index, (new_title, new_metadata)) in changes.progress {

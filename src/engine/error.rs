@@ -72,6 +72,8 @@ impl From<&ProviderError> for EngineError {
                 " Check the connection and the provider's base URL, and send the prompt again."
             }
         };
-        Self::new(kind, format!("{error}{way_out}"))
+        let text = error.to_string();
+        let is_ended = way_out.is_empty() || text.ends_with(['.', '!', '?', '…', ':']);
+        Self::new(kind, format!("{text}{}{way_out}", if is_ended { "" } else { "." }))
     }
 }

@@ -112,6 +112,7 @@ pub async fn inspect(
         todos: Vec::new(),
         noted_files: Default::default(),
         switch: None,
+        used_below: Default::default(),
     };
     let toolbox = Toolbox::new(&cx, &state);
     let prompt = prompt::assemble(&prompt::Inputs {

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// What the model reads where no user can be reached.
-const NOBODY: &str = "Nobody can be asked: there is no user who could answer in this run. \
+pub const NOBODY: &str = "Nobody can be asked: there is no user who could answer in this run. \
                       Decide by yourself, go on, and say in your answer what you assumed.";
 
 /// Switches the tool `question` on where nobody seems to be there to answer, and off with `0` or `false`.

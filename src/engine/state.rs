@@ -9,7 +9,7 @@ use std::{
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::MessageId,
-    message::{AssistantMessage, Message, MessageError, MessageWithParts},
+    message::{AssistantMessage, Message, MessageError, MessageWithParts, Tokens},
     part::{PRINTED, Part, PartKind, PartTime, TextPart, ToolState, ToolTime},
     session::{Session, SessionStatus, Todo},
 };
@@ -36,6 +36,8 @@ pub struct SessionState {
     pub noted_files: NotedFiles,
     /// Who answers once the running step is over, when a tool had the user choose.
     pub switch: Option<AgentSwitch>,
+    /// What subagents used since the turn last looked.
+    pub used_below: Tokens,
 }
 
 /// The files the model knows, and how they were when it learnt of them.
@@ -219,7 +221,10 @@ impl SessionState {
         repair(&mut stored, &mut journal);
         let StoredSession { info, messages, todos, noted_files } = stored;
         let noted_files = NotedFiles::from_stored(noted_files);
-        (Self { info, history: messages, todos, noted_files, switch: None }, journal)
+        (
+            Self { info, history: messages, todos, noted_files, switch: None, used_below: Tokens::default() },
+            journal,
+        )
     }
 
     /// Notes that the session changed now.

@@ -10,7 +10,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    answer::Call,
+    answer::{Call, MAX_INPUT},
     context::TurnCx,
     questions,
     state::SessionState,
@@ -26,6 +26,7 @@ use crate::{
 
 /// The id that unknown and malformed calls are sent to.
 const INVALID: &str = "invalid";
+const QUESTION: &str = "question";
 /// Permissions that are no tool's name.
 const RESERVED: [&str; 4] = ["doom_loop", "external_directory", "plan_enter", "plan_exit"];
 
@@ -37,8 +38,24 @@ pub struct Toolbox {
     subagents: String,
     /// The skills the `skill` tool may load, for its description and for the system prompt.
     skills: Skills,
+    /// The tool `question` is left out only because nobody could answer.
+    is_nobody_there: bool,
     /// Set when a command gives the task, instead of the model.
     pub(super) task: Option<TaskCall>,
+}
+
+/// What becomes of a call.
+pub(super) enum Route {
+    Run {
+        name: String,
+        entry: Entry,
+        input: Value,
+    },
+    /// It is not run; the model reads why.
+    Refused {
+        name: String,
+        reason: String,
+    },
 }
 
 #[derive(Default)]
@@ -74,11 +91,14 @@ impl Toolbox {
         for tool in cx.session.mcp.iter().flat_map(|servers| servers.hold().tools()).filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: true });
         }
-        tools.retain(|name, _| {
+        let is_hidden = |name: &str| {
             let permission = tool::permission_name(name);
-            let is_hidden = permission::is_tool_hidden(permission, &rules) || cx.limits.hides(permission);
-            name == INVALID || !is_hidden
-        });
+            permission::is_tool_hidden(permission, &rules) || cx.limits.hides(permission)
+        };
+        tools.retain(|name, _| name == INVALID || !is_hidden(name));
+        let is_nobody_there = !cx.session.engine.questions().is_answerable()
+            && !tools.contains_key(QUESTION)
+            && !is_hidden(QUESTION);
         let subagents = subtask::offered(&cx.loaded, &rules);
         if subagents.is_empty() {
             tools.remove("task");
@@ -91,7 +111,7 @@ impl Toolbox {
             tools.remove("skill");
         }
         let skills = Skills { lines: skills::lines(&skills), listing: skills::listing(&skills) };
-        Self { tools, rules, subagents, skills, task: None }
+        Self { tools, rules, subagents, skills, is_nobody_there, task: None }
     }
 
     /// The task that a command gives: the user asked for it, so only the administrator's rules are in its way.
@@ -99,7 +119,8 @@ impl Toolbox {
         let rules = rules(cx, state, [rule("task", &task.agent, Action::Allow)]);
         let tools = tool::find("task").map(|tool| (tool.name.to_owned(), Entry::Builtin(tool)));
         let tools = tools.into_iter().collect();
-        Self { tools, rules, subagents: String::new(), skills: Skills::default(), task: Some(task) }
+        let (subagents, skills) = (String::new(), Skills::default());
+        Self { tools, rules, subagents, skills, is_nobody_there: false, task: Some(task) }
     }
 
     /// What the system prompt says of the skills.
@@ -161,8 +182,11 @@ impl Toolbox {
     }
 
     /// The tool a call means and its input; a call that means none goes to `invalid`.
-    pub(super) fn route(&self, call: &Call) -> (String, Entry, Value) {
+    pub(super) fn route(&self, call: &Call) -> Route {
         let Some((name, entry)) = self.meant(&call.tool) else {
+            if self.is_nobody_there && call.tool.eq_ignore_ascii_case(QUESTION) {
+                return Route::Refused { name: QUESTION.to_owned(), reason: questions::NOBODY.to_owned() };
+            }
             let available: Vec<&str> =
                 self.tools.keys().map(String::as_str).filter(|name| *name != INVALID).collect();
             let error = format!(
@@ -172,6 +196,15 @@ impl Toolbox {
             );
             return invalid(call, &error);
         };
+        if call.is_too_large {
+            let limit = MAX_INPUT >> 20;
+            let reason = format!(
+                "The arguments of '{name}' are larger than {limit} MiB, so the call was not run and nothing was \
+                 changed. Do it in several smaller calls: write a large file in pieces, the first with its beginning \
+                 and the others appended to it, or have a command make it."
+            );
+            return Route::Refused { name, reason };
+        }
         let raw = if call.raw.trim().is_empty() { "{}" } else { &call.raw };
         let parsed = match serde_json::from_str::<Value>(raw) {
             // Some models write the object as a text.
@@ -179,7 +212,7 @@ impl Toolbox {
             parsed => parsed,
         };
         match parsed {
-            Ok(input @ Value::Object(_)) => (name, entry, input),
+            Ok(input @ Value::Object(_)) => Route::Run { name, entry, input },
             Ok(_) => invalid(call, &format!("the arguments of '{name}' must be a JSON object")),
             Err(error) => invalid(call, &format!("the arguments of '{name}' are not valid JSON: {error}")),
         }
@@ -205,9 +238,9 @@ fn mentioned(state: &SessionState) -> impl Iterator<Item = Rule> {
     })
 }
 
-fn invalid(call: &Call, error: &str) -> (String, Entry, Value) {
+fn invalid(call: &Call, error: &str) -> Route {
     let entry = tool::find(INVALID).map(Entry::Builtin);
     // The table always holds `invalid`; a test checks it.
     let entry = entry.unwrap_or(Entry::Builtin(&tool::BUILTIN[0]));
-    (INVALID.to_owned(), entry, json!({ "tool": call.tool, "error": error }))
+    Route::Run { name: INVALID.to_owned(), entry, input: json!({ "tool": call.tool, "error": error }) }
 }

@@ -145,18 +145,19 @@ async fn drive(
         Some(called) => match command::begin(&cx, state, called).await? {
             Begun::Prompt => {}
             Begun::Ended(stop) => {
+                let mut spent = std::mem::take(&mut state.used_below);
                 let answer = state.answer_mut();
-                let tokens = answer.as_ref().map(|answer| answer.tokens);
+                answer.iter().for_each(|answer| spent.add(&answer.tokens));
                 let message_id = answer.map(|answer| answer.id.clone());
-                let tokens = tokens.filter(|it| *it != Tokens::default());
-                return Ok(TurnOutcome { stop, tokens, message_id });
+                let is_known = spent != Tokens::default();
+                return Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id });
             }
         },
     }
     session.tell(&untold);
     start_title(&cx, state, title);
 
-    let mut spent = Tokens::default();
+    let mut spent = std::mem::take(&mut state.used_below);
     let mut answered = None;
     let mut n_steps = 0;
     let stop = loop {
@@ -166,6 +167,7 @@ async fn drive(
         n_steps += 1;
         let is_last = cx.agent.steps.is_some_and(|limit| n_steps >= limit);
         let outcome = step::run(&cx, state, is_last).await?;
+        spent.add(&std::mem::take(&mut state.used_below));
         if let Some(answer) = state.answer_mut() {
             spent.add(&answer.tokens);
             answered = Some(answer.id.clone());

@@ -20,7 +20,10 @@ use super::{
     patch_text::{self, Hunk},
     path::{self, Target, display},
 };
-use crate::base::{diff, text};
+use crate::base::{
+    deed::{self, Deed},
+    diff, text,
+};
 
 const NO_TEXT: &str = "patchText is required";
 /// Bytes of a title that names the files.
@@ -79,6 +82,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let shown: Vec<Value> = plan.changes.iter().map(Change::shown).collect();
     let names: Vec<String> = plan.changes.iter().map(Change::name).collect();
     let paths = names.join(", ");
+    let deeds = plan.changes.iter().map(|change| change.deed).zip(names.iter().map(String::as_str));
+    let told = deed::told(deeds);
     let diff: String = plan.changes.iter().map(|change| change.unified.patch.as_str()).collect();
     let mut patterns: Vec<String> = Vec::new();
     let mut resolved: Vec<String> = Vec::new();
@@ -88,7 +93,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         patterns.extend(new);
         resolved.extend(target.resolved().filter(|it| !resolved.contains(it)));
     }
-    let mut metadata = object(json!({ "filepath": paths, "diff": diff, "files": shown }));
+    let mut metadata = object(json!({ "filepath": paths, "changes": told, "diff": diff, "files": shown }));
     if !resolved.is_empty() {
         metadata.insert("resolved".to_owned(), resolved.join(", ").into());
     }
@@ -98,8 +103,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         path::unmoved(cx, target).await?;
     }
     let lines: Vec<String> = plan.changes.iter().map(Change::line).collect();
-    let title = match text::head(&paths, MAX_TITLE) {
-        head if head.len() < paths.len() => format!("{head}…"),
+    let title = match text::head(&told, MAX_TITLE) {
+        head if head.len() < told.len() => format!("{head}…"),
         head => head.to_owned(),
     };
     file::put(cx, plan.swaps).await?;
@@ -308,41 +313,33 @@ fn updated(path: &Path, bytes: &[u8], chunks: &[patch_text::Chunk]) -> Result<Ve
 struct Change {
     from: Target,
     to: Target,
-    kind: Kind,
+    deed: Deed,
     unified: diff::Unified,
     /// The whole texts, when they are small enough.
     texts: Option<(Value, Value)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Add,
-    Update,
-    Delete,
-    Move,
-}
-
 impl Change {
     fn new(from: &State, to: &State) -> Self {
         let (before, after) = (from.before.as_deref(), to.now.as_deref());
-        let kind = match (before, after) {
-            _ if from.target.real != to.target.real => Kind::Move,
-            (None, _) => Kind::Add,
-            (Some(_), None) => Kind::Delete,
-            (Some(_), Some(_)) => Kind::Update,
+        let deed = match (before, after) {
+            _ if from.target.real != to.target.real => Deed::Move,
+            (None, _) => Deed::Add,
+            (Some(_), None) => Deed::Delete,
+            (Some(_), Some(_)) => Deed::Update,
         };
         let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
         let unified = diff::unified(&display(&to.target.path), &text(before), &text(after));
         let (from, to) = (from.target.clone(), to.target.clone());
-        Self { from, to, kind, unified, texts: file::shown_texts(before, after) }
+        Self { from, to, deed, unified, texts: file::shown_texts(before, after) }
     }
 
     fn shown(&self) -> Value {
-        let kind = match self.kind {
-            Kind::Add => "add",
-            Kind::Update => "update",
-            Kind::Delete => "delete",
-            Kind::Move => "move",
+        let kind = match self.deed {
+            Deed::Add => "add",
+            Deed::Update => "update",
+            Deed::Delete => "delete",
+            Deed::Move => "move",
         };
         let mut shown = json!({
             "filePath": display(&self.from.path),
@@ -352,7 +349,7 @@ impl Change {
             "additions": self.unified.additions,
             "deletions": self.unified.deletions,
         });
-        if self.kind == Kind::Move {
+        if self.deed == Deed::Move {
             shown["movePath"] = Value::String(display(&self.to.path));
         }
         if let Some((before, after)) = self.texts.clone() {
@@ -364,17 +361,17 @@ impl Change {
 
     /// As the user is shown it: a file that is moved with the place it comes from.
     fn name(&self) -> String {
-        match self.kind {
-            Kind::Move => format!("{} → {}", self.from.relative, self.to.relative),
-            Kind::Add | Kind::Update | Kind::Delete => self.to.relative.clone(),
+        match self.deed {
+            Deed::Move => format!("{} → {}", self.from.relative, self.to.relative),
+            Deed::Add | Deed::Update | Deed::Delete => self.to.relative.clone(),
         }
     }
 
     fn line(&self) -> String {
-        let letter = match self.kind {
-            Kind::Add => 'A',
-            Kind::Update | Kind::Move => 'M',
-            Kind::Delete => 'D',
+        let letter = match self.deed {
+            Deed::Add => 'A',
+            Deed::Update | Deed::Move => 'M',
+            Deed::Delete => 'D',
         };
         format!("{letter} {}", self.to.relative)
     }

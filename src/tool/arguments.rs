@@ -96,6 +96,9 @@ fn find_range_issues(value: &Value, schema: &Value, place: &str, issues: &mut Ve
     if let Some(least) = bound("minimum").filter(|least| number < *least) {
         issues.push(format!("`{place}` must be at least {least}, but is {value}"));
     }
+    if let Some(bound) = bound("exclusiveMinimum").filter(|bound| number <= *bound) {
+        issues.push(format!("`{place}` must be greater than {bound}, but is {value}"));
+    }
     if let Some(most) = bound("maximum").filter(|most| number > *most) {
         issues.push(format!("`{place}` must be at most {most}, but is {value}"));
     }

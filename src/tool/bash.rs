@@ -62,7 +62,7 @@ pub struct Args {
     /// The command line, run by a shell.
     pub command: String,
     /// Milliseconds after which the command is ended (default 120000).
-    #[schemars(extend("minimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub timeout: Option<f64>,
     /// The directory to run in; use this instead of `cd`. Leave it out for the working directory.
     pub workdir: Option<String>,
@@ -75,7 +75,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let timeout_ms = match args.timeout {
         None => default_timeout_ms(cx.config),
         // Parts of a millisecond are nothing to wait for; what is beyond every clock is cut by the cast.
-        Some(given) if given >= 0.0 => given.ceil() as u64,
+        Some(given) if given > 0.0 => given.ceil() as u64,
         Some(given) => {
             return Err(ToolError::Model(format!(
                 "Invalid timeout value: {given}. Timeout must be a positive number."

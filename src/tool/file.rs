@@ -57,6 +57,11 @@ pub(crate) fn check_name(text: &str) -> Result<(), ToolError> {
             "A path must not contain line breaks or NUL characters: {text:?}. Use bash instead."
         )));
     }
+    if matches!(text.rsplit('/').next(), Some("" | "." | "..")) {
+        return Err(ToolError::Model(format!(
+            "{text} names a directory, not a file. End the path with the file's own name."
+        )));
+    }
     Ok(())
 }
 

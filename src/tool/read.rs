@@ -213,6 +213,8 @@ fn not_found(path: &Path) -> String {
         .flatten()
         .filter(|entry| is_alike(&entry.file_name().to_string_lossy()))
         .map(|entry| parent.join(entry.file_name()))
+        // An entry that leads nowhere, such as a closed file of a process, is not what it should have been.
+        .filter(|other| other != path)
         .collect();
     alike.sort();
     alike.truncate(3);

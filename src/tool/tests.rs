@@ -85,7 +85,7 @@ fn schemas_are_plain_objects() {
             "type": "object",
             "properties": {
                 "command": string,
-                "timeout": { "type": "number", "minimum": 0 },
+                "timeout": { "type": "number", "exclusiveMinimum": 0 },
                 "workdir": string,
                 "description": string,
             },

@@ -18,10 +18,12 @@ use ignore::{
 };
 
 use super::{ToolError, path::one_line};
-use crate::base::lock::lock;
+use crate::base::{lock::lock, text};
 
 /// Paths that are named where some are left out.
 const MAX_NAMED: usize = 10;
+/// Bytes of a glob that an error shows.
+const MAX_SHOWN: usize = 200;
 /// Paths that are counted.
 const MAX_UNREAD: usize = 1000;
 
@@ -198,7 +200,15 @@ pub(crate) fn matcher(root: &Path, globs: &[&str]) -> Result<Override, ToolError
             |error: ignore::Error| ToolError::Model(format!("Invalid glob pattern \"{glob}\": {error}"));
         builder.add(glob).map_err(bad)?;
     }
-    builder.build().map_err(|error| ToolError::Model(format!("Invalid glob pattern: {error}")))
+    // What the error names is a number of ours.
+    builder.build().map_err(|_| {
+        let globs = globs.join("\", \"");
+        let shown = text::head(&globs, MAX_SHOWN);
+        let more = if shown.len() < globs.len() { "…" } else { "" };
+        ToolError::Model(format!(
+            "Invalid glob pattern \"{shown}{more}\": it is too large or nested too deeply"
+        ))
+    })
 }
 
 /// Tells work on another thread to stop once nobody waits for it any more.

@@ -16,7 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, blocking, object};
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::{arguments, invalid},
+    blocking, object,
+};
 use crate::{
     config,
     permission::{self, Ask},
@@ -47,6 +51,7 @@ pub struct Args {
     #[serde(default)]
     pub format: Format,
     /// Seconds; 30 unless given, at most 120.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub timeout: Option<f64>,
 }
 
@@ -61,6 +66,9 @@ pub enum Format {
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let args: Args = arguments("webfetch", input)?;
+    if let Some(seconds) = args.timeout.filter(|seconds| *seconds <= 0.0) {
+        return Err(invalid("webfetch", &format!("`timeout` must be greater than 0, but is {seconds}")));
+    }
     tokio::select! {
         biased;
         () = cx.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
@@ -81,8 +89,8 @@ async fn fetch(cx: &ToolCx<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
     address::judge_literal(&url, &rules).map_err(failed)?;
     ask(cx, args, &args.url, judged.clone(), &url).await?;
     let mut left = match args.timeout {
-        Some(seconds) if seconds > 0.0 => Duration::try_from_secs_f64(seconds).unwrap_or(MAX_TIMEOUT),
-        Some(_) | None => DEFAULT_TIMEOUT,
+        Some(seconds) => Duration::try_from_secs_f64(seconds).unwrap_or(MAX_TIMEOUT),
+        None => DEFAULT_TIMEOUT,
     }
     .min(MAX_TIMEOUT);
     let mut user_agent = BROWSER;
@@ -160,10 +168,17 @@ fn check(url: Url) -> Result<Url, ToolError> {
     Ok(url)
 }
 
-/// A URL in every form that a rule may mean: as it was written, as it is requested, and with its letters readable.
+/// A URL in every form that a rule may mean: as it was written, as it is requested, and
+/// with its letters readable; and with its runs of slashes made one, as many servers read them.
 fn forms(written: &str, url: &Url) -> Vec<String> {
     let mut forms = vec![written.to_owned()];
-    for form in [url.as_str().to_owned(), address::readable(url)] {
+    let plain = address::with_single_slashes(url);
+    for form in [
+        url.as_str().to_owned(),
+        address::readable(url),
+        plain.as_str().to_owned(),
+        address::readable(&plain),
+    ] {
         if !forms.iter().any(|known| known.trim_end_matches('/') == form.trim_end_matches('/')) {
             forms.push(form);
         }
@@ -181,7 +196,7 @@ async fn ask(
 ) -> Result<(), ToolError> {
     let mut metadata = object(json!({ "url": written, "format": args.format, "timeout": args.timeout }));
     metadata.retain(|_, value| !value.is_null());
-    if patterns.len() > 1 {
+    if url.as_str().trim_end_matches('/') != written.trim_end_matches('/') {
         metadata.insert("requested".to_owned(), url.as_str().into());
     }
     cx.host

@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone)]
 pub struct Turn {
     pub stop: String,
+    /// What the answer says the turn used.
+    pub usage: Value,
     /// `params.update` of each `session/update` of the session between the request and its response.
     pub updates: Vec<Value>,
 }

@@ -64,20 +64,41 @@ fn a_form_is_read_with_suspicion() {
     let cases: &[(Question, Value, &[&str])] = &[
         (one(), json!({"question_1": "A"}), &["A"]),
         (one(), json!({"question_1": "A", "question_1_other": "mine"}), &["mine"]),
-        (one(), json!({"question_1": "written into the choice"}), &["written into the choice"]),
-        (one(), json!({"question_1": ["A", "B"]}), &["A"]),
-        (one(), json!({"question_1": 7}), &[]),
         (one(), json!({"question_1": "  ", "question_1_other": " "}), &[]),
         (one(), json!({"question_2": "A"}), &[]),
-        (closed(), json!({"question_1": "C"}), &[]),
+        (one(), json!({"question_1": null, "question_1_other": null}), &[]),
+        (one(), json!({"question_1": ["A"]}), &["A"]),
+        (many(), json!({"question_1": "A"}), &["A"]),
+        (closed_many(), json!({"question_1": []}), &[]),
         (closed(), json!({"question_1": "B", "question_1_other": "mine"}), &["B"]),
         (many(), json!({"question_1": ["A", "B"], "question_1_other": "mine"}), &["A", "B", "mine"]),
-        (many(), json!({"question_1": ["A", null, 3]}), &["A"]),
-        (closed_many(), json!({"question_1": ["C", "B"]}), &["B"]),
         (question(&[], false, true), json!({"question_1": "words"}), &["words"]),
     ];
     for (question, content, wanted) in cases {
         assert_eq!(fill_in(question.clone(), content.clone()), *wanted, "{content}");
+    }
+}
+
+#[test]
+fn a_form_that_holds_what_it_did_not_offer_is_asked_again_as_choices() {
+    for (takes_custom, is_multiple, content) in [
+        (true, false, json!({"question_1": "bogus"})),
+        (true, false, json!({"question_1": "bogus", "question_1_other": "mine"})),
+        (true, false, json!({"question_1": ["A", "B"]})),
+        (true, false, json!({"question_1": 7})),
+        (true, false, json!({"question_1": "A", "question_1_other": {}})),
+        (true, true, json!({"question_1": ["A", null, 3]})),
+        (false, true, json!({"question_1": ["C", "B"]})),
+        (false, false, json!({"question_1": "C"})),
+        (false, false, json!({})),
+    ] {
+        let mut form = dialog(vec![question(&["A", "B"], is_multiple, takes_custom)], true);
+        assert_eq!(
+            take(&mut form, &json!({"action": "accept", "content": content})),
+            Taken::More,
+            "{content}"
+        );
+        assert!(shown(&form).get("options").is_some(), "{content}");
     }
 }
 

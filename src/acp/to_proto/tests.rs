@@ -170,7 +170,7 @@ fn patch_metadata() -> Value {
     moved["movePath"] = json!("/work/to.rs");
     let added = file("new.rs", "add", Value::Null, json!("n\n"));
     let deleted = file("old.rs", "delete", json!("o\n"), Value::Null);
-    json!({"filepath": "new.rs, old.rs, to.rs", "diff": "", "files": [added, deleted, moved]})
+    json!({"filepath": "new.rs, old.rs, to.rs", "changes": "what happens", "diff": "", "files": [added, deleted, moved]})
 }
 
 #[test]
@@ -193,7 +193,10 @@ fn a_patch_shows_every_file_once() {
     ]);
     let patch = "*** Begin Patch\n*** Add File: new.rs\n+n\n*** Update File: from.rs\n*** Move to: to.rs\n*** Delete File: old.rs\n";
     let input = json!({"patchText": patch});
-    assert_eq!(first_seen("apply_patch", input.clone())["title"], "new.rs, from.rs → to.rs, old.rs");
+    assert_eq!(
+        first_seen("apply_patch", input.clone())["title"],
+        "add new.rs, from.rs → to.rs, delete old.rs"
+    );
     let without_nulls = |mut content: Value| {
         for item in content.as_array_mut().unwrap() {
             item.as_object_mut().unwrap().retain(|_, value| !value.is_null());
@@ -212,9 +215,36 @@ fn a_patch_shows_every_file_once() {
     .unwrap();
     let asked = serde_json::to_value(permission(&request.session_id, &request, Path::new(CWD))).unwrap();
     let call = &asked["toolCall"];
-    assert_eq!(call["title"], "new.rs, old.rs, to.rs");
+    assert_eq!((&call["title"], &call["kind"]), (&json!("what happens"), &json!("edit")));
     assert_eq!((without_nulls(call["content"].clone()), &call["locations"]), (diffs, &places));
     assert_eq!(call["rawInput"], bare);
+}
+
+#[test]
+fn a_patch_that_only_deletes_is_a_deletion() {
+    let patch = |sections: &[&str]| json!({"patchText": format!("*** Begin Patch\n{}\n*** End Patch", sections.join("\n"))});
+    let (gone, empty) = ("*** Delete File: gone", "*** Delete File:empty ");
+    for (sections, title, kind) in [
+        (&[gone][..], "delete gone", "delete"),
+        (&[gone, empty], "delete gone, delete empty", "delete"),
+        (&[gone, "*** Update File: a\n@@\n-a\n+b"], "delete gone, update a", "edit"),
+        (&["*** Update File: a\n@@\n-a\n+b", "*** Update File: b\n@@\n-a\n+b"], "a, b", "edit"),
+    ] {
+        check_call("apply_patch", patch(sections), title, kind, json!([]));
+    }
+    let asked = |kinds: &[&str]| {
+        let files = kinds.iter().map(|kind| json!({"filePath": "/work/f", "type": kind})).collect::<Vec<_>>();
+        let request: PermissionRequest = serde_json::from_value(json!({
+            "id": "per_1", "sessionID": "ses_1", "permission": "edit", "patterns": ["f"],
+            "metadata": {"filepath": "f", "files": files}, "always": ["*"],
+        }))
+        .unwrap();
+        serde_json::to_value(permission(&request.session_id, &request, Path::new(CWD))).unwrap()["toolCall"]["kind"].take()
+    };
+    assert_eq!(
+        [asked(&["delete", "delete"]), asked(&["delete", "move"]), asked(&[])],
+        ["delete", "edit", "edit"]
+    );
 }
 
 #[track_caller]

@@ -8,7 +8,7 @@ use windlass_protocol::opencode::{
     part::{Part, PartKind, ToolState},
 };
 
-use super::Answer;
+use super::{Answer, MAX_INPUT};
 use crate::{
     base::queue::Queue,
     bus::{Bus, Filter},
@@ -189,6 +189,22 @@ async fn a_call_is_shown_when_it_begins_and_its_arguments_are_kept() {
     let calls: Vec<_> =
         scene.answer.calls.iter().map(|it| (it.part, &*it.call_id, &*it.tool, &*it.raw)).collect();
     assert_eq!(calls, [(0, "c1", "bash", "{\"command\":1}"), (1, "c2", "read", "{}")]);
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_arguments_once_a_piece_does_not_fit() {
+    let mut scene = Scene::new().await;
+    let rest = "x".repeat(MAX_INPUT - 2);
+    scene.read(&[
+        call(0, "c1", "write"),
+        input(0, "{\""),
+        call(1, "c2", "write"),
+        input(1, "{\""),
+        input(1, &rest),
+    ]);
+    scene.read(&[input(0, &rest), input(0, "xx"), input(0, "\"}")]);
+    let kept: Vec<_> = scene.answer.calls.iter().map(|it| (it.raw.len(), it.is_too_large)).collect();
+    assert_eq!(kept, [(0, true), (MAX_INPUT, false)]);
 }
 
 #[tokio::test]

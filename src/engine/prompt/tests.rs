@@ -48,6 +48,7 @@ impl Scene {
                 todos: Vec::new(),
                 noted_files: Default::default(),
                 switch: None,
+                used_below: Default::default(),
             },
             is_last: false,
             loaded: Loaded {

@@ -38,13 +38,17 @@ async fn all_files_are_changed_after_one_question() {
         let project = project();
         let output = project.output(tool, patch(ALL)).await;
         assert_eq!(output.output, "Success. Updated the following files:\nA x/new\nM a\nD b\nM d");
-        assert_eq!(output.title, "x/new, a, b, c → d");
+        let told = "add x/new, update a, delete b, c → d";
+        assert_eq!(output.title, told);
         assert_eq!(names(&project), ["a", "d", "x"]);
         assert_eq!(["x/new", "a", "d"].map(|name| project.content(name)), ["n\n", "A\n", "C\n"]);
         let asked: Vec<String> = ["x/new", "a", "b", "c", "d"].map(str::to_owned).into();
         assert_eq!(project.asked(), [("edit".to_owned(), asked)]);
         let metadata = project.last_ask().metadata;
-        assert_eq!(metadata["filepath"], "x/new, a, b, c → d");
+        assert_eq!(
+            (&metadata["filepath"], &metadata["changes"]),
+            (&json!("x/new, a, b, c → d"), &json!(told))
+        );
         assert_eq!(
             (&metadata["files"], &metadata["diff"]),
             (&output.metadata["files"], &output.metadata["diff"])
@@ -64,6 +68,20 @@ async fn all_files_are_changed_after_one_question() {
         assert_eq!((&files[0]["before"], &files[2]["after"]), (&Value::Null, &Value::Null));
         assert_eq!(project.host.edited.lock().expect("not poisoned").len(), 5);
     }
+}
+
+#[tokio::test]
+async fn a_question_about_an_empty_file_says_that_it_is_deleted() {
+    let project = project();
+    project.write("empty", "");
+    let output = project.output("apply_patch", patch("*** Delete File: empty\n*** Delete File: b")).await;
+    assert_eq!(project.last_ask().metadata["changes"], "delete empty, delete b");
+    assert_eq!(
+        (output.title.as_str(), names(&project)),
+        ("delete empty, delete b", vec!["a".to_owned(), "c".to_owned()])
+    );
+    let output = project.output("apply_patch", patch("*** Update File: a\n@@\n-a\n+A")).await;
+    assert_eq!((&project.last_ask().metadata["changes"], output.title.as_str()), (&json!("a"), "a"));
 }
 
 #[tokio::test]

@@ -111,10 +111,10 @@ async fn any_number_of_milliseconds_is_a_timeout() {
         check_timeout(timeout, "done\n").await;
     }
     let project = Project::new();
-    let ended = project.output("bash", json!({ "command": "sleep 60", "timeout": 0 })).await;
-    assert!(ended.output.contains("after exceeding timeout 0 ms"), "{}", ended.output);
-    let error = project.error("bash", json!({ "command": "true", "timeout": -0.5 })).await;
-    assert_eq!(error, "Invalid timeout value: -0.5. Timeout must be a positive number.");
+    for timeout in ["0", "-0.5"] {
+        let error = project.error("bash", json!({ "command": "true", "timeout": timeout })).await;
+        assert_eq!(error, format!("Invalid timeout value: {timeout}. Timeout must be a positive number."));
+    }
 }
 
 async fn check_timeout(timeout: Value, output: &str) {

@@ -267,6 +267,30 @@ async fn names_with_line_breaks_are_refused() {
 }
 
 #[tokio::test]
+async fn a_path_that_ends_like_a_directorys_is_no_files() {
+    let project = Project::new();
+    project.write("file", "x");
+    for name in ["new/", "./new/.", "file/", "file/.", "new/..", "/", ".", ".."] {
+        let edits = json!([{ "oldString": "", "newString": "x" }]);
+        for (tool, input) in [
+            ("write", json!({ "filePath": name, "content": "y" })),
+            ("edit", json!({ "filePath": name, "oldString": "", "newString": "y" })),
+            ("multiedit", json!({ "filePath": name, "edits": edits })),
+            (
+                "apply_patch",
+                json!({ "patchText": format!("*** Begin Patch\n*** Add File: {name}\n+y\n*** End Patch") }),
+            ),
+        ] {
+            let expected =
+                format!("{name} names a directory, not a file. End the path with the file's own name.");
+            assert_eq!(project.error(tool, input).await, expected, "{tool}");
+        }
+    }
+    assert!(project.asked().is_empty());
+    assert_eq!((project.content("file").as_str(), project.path("new").exists()), ("x", false));
+}
+
+#[tokio::test]
 async fn what_cannot_be_changed_is_named() {
     let project = Project::new();
     project.write("file", "x");

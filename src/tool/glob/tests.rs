@@ -109,6 +109,11 @@ async fn nothing_and_mistakes_are_said() {
     }
     let error = project.error("glob", json!({ "pattern": "{a" })).await;
     assert!(error.starts_with("Invalid glob pattern \"{a\": "), "{error}");
+    let deep = format!("{}a{}", "{".repeat(300), "}".repeat(300));
+    let error = project.error("glob", json!({ "pattern": deep })).await;
+    let shown =
+        format!("Invalid glob pattern \"{}…\": it is too large or nested too deeply", "{".repeat(200));
+    assert_eq!(error, shown);
 }
 
 #[tokio::test]

@@ -187,10 +187,12 @@ async fn what_cannot_be_read_is_said() {
     huge.set_len(21 << 20).expect("sized");
     project.output("bash", json!({ "command": "mkfifo pipe" })).await;
     symlink("loop", project.path("loop")).expect("linked");
+    symlink("gone", project.path("dangling")).expect("linked");
     let text = |name: &str| project.text(name);
     for (name, expected) in [
         ("", "filePath is required".to_owned()),
         ("none", format!("File not found: {}", text("none"))),
+        ("dangling", format!("File not found: {}", text("dangling"))),
         ("none/none", format!("File not found: {}", text("none/none"))),
         (
             "button",

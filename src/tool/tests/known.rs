@@ -167,7 +167,7 @@ async fn results_have_the_known_form() {
         (
             "apply_patch",
             json!({ "patchText": patch }),
-            "file, new, twice",
+            "update file, add new, delete twice",
             "Success. Updated the following files:\nM file\nA new\nD twice",
             &["diff", "files", "diagnostics", "truncated"],
         ),

@@ -68,6 +68,19 @@ pub(crate) fn normal(mut url: Url) -> Url {
     url
 }
 
+/// The URL with each run of slashes in its path made one.
+pub(crate) fn with_single_slashes(url: &Url) -> Url {
+    let mut plain = url.clone();
+    let mut path = String::with_capacity(url.path().len());
+    for character in url.path().chars() {
+        if character != '/' || !path.ends_with('/') {
+            path.push(character);
+        }
+    }
+    plain.set_path(&path);
+    plain
+}
+
 /// The URL with letters of every script as they are read.
 pub(crate) fn readable(url: &Url) -> String {
     unescaped(url.as_str(), |character| !character.is_ascii() && !text::is_hidden(character))
@@ -212,7 +225,7 @@ fn literal(host: &str) -> Option<IpAddr> {
 }
 
 fn refusal(url: &Url, host: &str, address: IpAddr, kind: &str) -> String {
-    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u', 'I']) { "an" } else { "a" };
     let place = match literal(host) {
         Some(_) => format!("{host} is {article} {kind} address"),
         None => format!("{host} is at {address}, {article} {kind} address"),

@@ -70,16 +70,21 @@ const CELLS: [&str; 3] = ["td", "th", "caption"];
 const ATTRIBUTES: [(&str, &[&str]); 4] =
     [("a", &["href", "title"]), ("img", &["src", "alt", "title"]), ("code", &["class"]), ("ol", &["start"])];
 
+/// Elements whose words stand apart from those before them.
+const APART: [&str; 3] = ["td", "th", "option"];
+
 /// Elements that end a line.
-const BLOCKS: [&str; 24] = [
+const BLOCKS: [&str; 26] = [
     "address",
     "article",
     "aside",
     "blockquote",
     "br",
+    "caption",
     "dd",
     "div",
     "dt",
+    "figcaption",
     "footer",
     "h1",
     "h2",
@@ -276,6 +281,8 @@ fn strip(html: &str) -> String {
         } else if tag.is_one_of(&BLOCKS) && !text.is_empty() && !text.ends_with('\n') {
             text.truncate(text.trim_end_matches(' ').len());
             text.push('\n');
+        } else if tag.is_one_of(&APART) {
+            push_words(&mut text, " ");
         }
     }
     push_words(&mut text, rest);

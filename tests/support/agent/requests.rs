@@ -46,7 +46,8 @@ impl Pending {
         let result = answer.unwrap_or_else(|error| panic!("{} failed: {error:?}", self.method));
         let state = self.shared.state.lock().unwrap();
         let updates = updates(&state.lines[self.start..end], &self.session);
-        Turn { stop: result["stopReason"].as_str().unwrap_or_default().to_owned(), updates }
+        let stop = result["stopReason"].as_str().unwrap_or_default().to_owned();
+        Turn { stop, usage: result["usage"].clone(), updates }
     }
 
     /// The updates that came before the answer, also when that is an error.

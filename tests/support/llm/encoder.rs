@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use super::{Finish, Wire};
 
+/// Bytes of a large call's arguments in one event.
+const PIECE_BYTES: usize = 1 << 20;
+
 /// Writes the stream of one wire.
 pub(super) struct Encoder {
     wire: Wire,
@@ -92,7 +95,15 @@ impl Encoder {
     /// The arguments come in two pieces, as they do from real models.
     pub fn call(&mut self, id: &str, name: &str, arguments: &str) {
         let half = (0..=arguments.len() / 2).rev().find(|at| arguments.is_char_boundary(*at)).unwrap_or(0);
-        let pieces = [&arguments[..half], &arguments[half..]];
+        // A stream's events have a largest size.
+        let is_small = arguments.len() < 2 * PIECE_BYTES;
+        let pieces = match is_small {
+            true => vec![&arguments[..half], &arguments[half..]],
+            false => {
+                let pieces = arguments.as_bytes().chunks(PIECE_BYTES);
+                pieces.map(|piece| str::from_utf8(piece).expect("large arguments are ASCII")).collect()
+            }
+        };
         match self.wire {
             Wire::OpenAi => {
                 let index = self.n_calls;

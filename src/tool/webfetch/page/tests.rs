@@ -34,6 +34,13 @@ fn a_page_becomes_text() {
 }
 
 #[test]
+fn a_page_too_large_for_markdown_keeps_its_cells_apart() {
+    let rows: String = (0..40_000).map(|n| format!("<tr><td>{n}</td><td>x</td><td>y</td></tr>")).collect();
+    let text = shown(format!("<table>{rows}</table>"), "text/html", Format::Markdown);
+    assert!(text.starts_with("0 x y\n1 x y\n2 x y\n") && text.ends_with("39999 x y"), "{:?}", &text[..40]);
+}
+
+#[test]
 fn what_is_no_page_stays_as_it_is() {
     assert_eq!(shown(PAGE, "text/html", Format::Html), PAGE);
     for format in [Format::Text, Format::Markdown, Format::Html] {
@@ -55,6 +62,8 @@ fn odd_markup_loses_no_text() {
         ("<ScRiPt>no</sCrIpT >yes", "yes"),
         ("<script>\"</scripty>\"</script>yes", "yes"),
         ("é<b>è</b>", "éè"),
+        ("<table><tr><th>a<th>b<tr><td>1</td><td> 2</td></table>c", "a b\n1 2\nc"),
+        ("<select><option>a</option><option>b</option></select>", "a b"),
     ] {
         assert_eq!(shown(html, "text/html", Format::Text), expected, "{html}");
     }
