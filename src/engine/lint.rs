@@ -1,6 +1,6 @@
 //! What in a configuration that decodes cannot work: names of agents, models and variants that there are not, programs and files that are missing.
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{collections::HashSet, path::Path, sync::Arc};
 
 use super::{Engine, EngineError, EngineErrorKind, Inner, Loaded, permission_names};
 use crate::{
@@ -60,15 +60,12 @@ pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
     let mut warnings: Vec<Warning> =
         agents.iter().filter_map(|agent| missing_model(agent, catalog)).collect();
     warnings.extend(agents.iter().filter_map(|agent| missing_variant(agent, catalog)));
-    let by_name: HashMap<&str, &Agent> = agents.iter().map(|agent| (agent.name.as_str(), agent)).collect();
+    let names: HashSet<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
     for (name, command) in &config.commands {
         let mut warn =
             |key: &str, message: String| warnings.push(at(format!("command.{name}{key}"), message));
-        match command.agent.as_deref().map(|agent| (agent, by_name.get(agent))) {
-            Some((agent, None)) => {
-                warn(".agent", format!("there is no agent `{agent}`, so the command cannot be called"));
-            }
-            Some((_, Some(_))) | None => {}
+        if let Some(agent) = command.agent.as_deref().filter(|agent| !names.contains(agent)) {
+            warn(".agent", format!("there is no agent `{agent}`, so the command cannot be called"));
         }
         let Some(reference) = command.model.as_deref().and_then(parse_model) else { continue };
         let Some(model) = catalog.find(&reference) else {
