@@ -10,7 +10,7 @@ use super::{
     workspace::{Moment, Reading},
 };
 use crate::{
-    base::{lock::lock, memory, watch::Stamp},
+    base::{lock::lock, memory, watch::Survey},
     config::Warning,
     library::{self, Instructions},
 };
@@ -39,8 +39,9 @@ impl Engine {
                 return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
             }
             let read_at = Moment::now();
-            let loaded = Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref());
-            let stamp = Stamp::settled(&loaded.sources(), read_at.wall);
+            let mut loaded = Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref());
+            let Survey { stamp, overfull } = Survey::of(&loaded.sources(), read_at.wall);
+            loaded.warn_of_overfull(&overfull);
             memory::give_back();
             Ok(Reading { loaded, read_at, stamp, use_stored_keys })
         });

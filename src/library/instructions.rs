@@ -45,6 +45,10 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
                         format!("is looked for among the nearest {MAX_ENTRIES} files and directories only");
                     acc.warn(&instruction.pattern, message);
                 }
+                if let Some((first, more)) = named.unreadable.split_first() {
+                    let more = if more.is_empty() { "" } else { "; so it is with others" };
+                    acc.warn(&instruction.pattern, format!("{first}{more}"));
+                }
                 sources.extend(named.files.into_iter().map(Source::File));
             }
         }
@@ -88,7 +92,7 @@ pub(super) fn missing(config: &Config) -> Vec<String> {
     let missing = files.filter(|&instruction| {
         let named = named(config, instruction);
         // Of what was not searched to its end the instructions themselves warn.
-        named.files.is_empty() && !named.is_cut
+        named.files.is_empty() && !named.is_cut && named.unreadable.is_empty()
     });
     missing.map(|instruction| instruction.pattern.clone()).collect()
 }
@@ -254,6 +258,8 @@ struct Named {
     files: Vec<PathBuf>,
     /// Whether there was more to search than is searched.
     is_cut: bool,
+    /// Which directories could not be searched, and why.
+    unreadable: Vec<String>,
 }
 
 fn named(config: &Config, instruction: &Instruction) -> Named {
@@ -305,12 +311,17 @@ impl Named {
             };
             let Ok(glob) = GlobBuilder::new(&searched).literal_separator(true).build() else { return };
             let matcher = glob.compile_matcher();
-            places = places.iter().flat_map(|it| below(it, &matcher, max_depth, &mut n_left)).collect();
+            places = places
+                .iter()
+                .flat_map(|it| below(it, &matcher, max_depth, &mut n_left, &mut self.unreadable))
+                .collect();
             parts = rest.to_vec();
         }
         self.is_cut |= n_left == 0;
         if is_searched {
-            places.retain(|place| place.is_file());
+            // What cannot be reached is told when it is read.
+            let is_unreachable = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+            places.retain(|place| fs::metadata(place).map_or_else(is_unreachable, |it| it.is_file()));
         }
         places.sort();
         self.files.extend(places);
@@ -318,11 +329,25 @@ impl Named {
 }
 
 /// What matches so many levels below a directory: the nearest first, as only so many entries are looked at.
-fn below(directory: &Path, matcher: &GlobMatcher, max_depth: usize, n_left: &mut usize) -> Vec<PathBuf> {
+fn below(
+    directory: &Path,
+    matcher: &GlobMatcher,
+    max_depth: usize,
+    n_left: &mut usize,
+    unreadable: &mut Vec<String>,
+) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut pending = VecDeque::from([(directory.to_owned(), 1)]);
     while let Some((place, depth)) = pending.pop_front() {
-        let Ok(entries) = fs::read_dir(&place) else { continue };
+        let entries = match fs::read_dir(&place) {
+            Ok(entries) => entries,
+            Err(error) => {
+                if error.kind() == io::ErrorKind::PermissionDenied {
+                    unreadable.push(format!("{} cannot be read: {error}", place.display()));
+                }
+                continue;
+            }
+        };
         for entry in entries.flatten() {
             if *n_left == 0 {
                 return found;
