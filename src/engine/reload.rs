@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventPayload;
 
-use super::{Engine, EngineError, Workspace, workspace::Reading};
+use super::{Engine, EngineError, Workspace, workspace::{Reading, Reloading, Turn}};
 use crate::base::{
     lock::lock,
     watch::{Followed, Target, Watcher},
@@ -23,15 +23,6 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How long a turn waits for files that changed before it began to be read.
 const TURN_PATIENCE: Duration = Duration::from_secs(3);
 
-/// The task that keeps a workspace up to date.
-pub(super) struct Reloading {
-    _task: AbortOnDropHandle<()>,
-    turns: mpsc::UnboundedSender<Turn>,
-}
-
-/// A turn that begins; dropped when what changed before it has been read.
-struct Turn(#[expect(dead_code, reason = "its end is the answer")] oneshot::Sender<()>);
-
 impl Engine {
     /// Watches what a workspace was read from, until the workspace ends. Returns at once; does nothing the second
     /// time.
@@ -40,7 +31,7 @@ impl Engine {
         if reloading.is_none() {
             let (turns, begun) = mpsc::unbounded_channel();
             let task = tokio::spawn(run(self.clone(), Arc::downgrade(workspace), begun));
-            *reloading = Some(Reloading { _task: AbortOnDropHandle::new(task), turns });
+            *reloading = Some(Reloading { turns, _task: AbortOnDropHandle::new(task) });
         }
     }
 
@@ -50,7 +41,7 @@ impl Engine {
         if !workspace.is_blind() {
             let (turn, is_read) = oneshot::channel();
             let has_task =
-                lock(&workspace.reloading).as_ref().is_some_and(|it| it.turns.send(Turn(turn)).is_ok());
+                lock(&workspace.reloading).as_ref().is_some_and(|it| it.turns.send(turn).is_ok());
             if has_task && tokio::time::timeout(TURN_PATIENCE, is_read).await.is_err() {
                 tracing::warn!("files are still being read, so this turn begins with what held before");
                 return;

@@ -10,9 +10,11 @@ use std::{
     time::{Instant, SystemTime},
 };
 
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::{message::ModelRef, permission::Action};
 
-use super::{EngineError, EngineErrorKind, approvals::Approvals, lint, mention, reload::Reloading, request::PromptPart};
+use super::{EngineError, EngineErrorKind, approvals::Approvals, lint, mention, request::PromptPart};
 use crate::{
     base::{
         lock::lock,
@@ -44,6 +46,15 @@ pub struct Workspace {
     mcp: mcp::Servers,
     pub(super) approvals: Approvals,
 }
+
+/// The task that reads a workspace's files again when they change; it ends with this.
+pub(super) struct Reloading {
+    pub turns: mpsc::UnboundedSender<Turn>,
+    pub _task: AbortOnDropHandle<()>,
+}
+
+/// A turn that begins: the sender is dropped when what changed before it has been read.
+pub(super) type Turn = oneshot::Sender<()>;
 
 struct Current {
     loaded: Arc<Loaded>,
