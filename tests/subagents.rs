@@ -416,6 +416,53 @@ async fn what_is_denied_above_is_denied_at_every_level_whatever_agents_allow() {
 }
 
 #[tokio::test]
+async fn what_is_allowed_above_within_a_denial_is_allowed_below_as_far_as_its_own_rules_go() {
+    let config = json!({
+        "permission": {
+            "bash": {"*": "deny", "echo *": "allow"},
+            "edit": {"*": "deny", "src/*": "allow"},
+        },
+        "agent": {
+            "build": {"permission": {"read": {"*": "deny", "src/*": "allow"}}},
+            "general": {"permission": {"bash": {"echo no *": "deny"}, "read": "allow"}},
+        },
+    });
+    let agent = Agent::start_with(config).await;
+    let session = agent.new_session().await;
+    agent.scratch.write("src/a", "A");
+    agent.scratch.write("b", "B");
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "general")));
+    let bash = |line: &str| json!({"command": line});
+    let calls = Reply::call("c1", "bash", bash("echo fine"))
+        .and_call("c2", "bash", bash("echo no thanks"))
+        .and_call("c3", "bash", bash("touch made"))
+        .and_call("c4", "read", json!({"filePath": "src/a"}))
+        .and_call("c5", "read", json!({"filePath": "b"}))
+        .and_call("c6", "write", json!({"filePath": "src/new", "content": "x"}))
+        .and_call("c7", "write", json!({"filePath": "new", "content": "x"}))
+        .and_call("c8", "grep", json!({"pattern": "[AB]"}));
+    agent.llm.reply_to("CHILD", calls);
+    agent.llm.reply_to("CHILD", Reply::text("back"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    assert_eq!(agent.prompt(&session, "go").await.text(), "done");
+    let requests = agent.llm.requests();
+    let last = requests.iter().rfind(|request| request.last_user().contains("CHILD")).unwrap();
+    let is_denied = |id: &str| last.tool_result(id).contains("prevents you from using");
+    assert_eq!(
+        ["c1", "c2", "c3", "c4", "c5", "c6", "c7"].map(is_denied),
+        [false, true, true, false, true, false, true]
+    );
+    assert!(
+        last.tool_result("c8").contains("src/a") && !last.tool_result("c8").contains("\n/b"),
+        "{}",
+        last.tool_result("c8")
+    );
+    assert!(agent.scratch.exists("src/new") && !agent.scratch.exists("new") && !agent.scratch.exists("made"));
+    assert_eq!(agent.n_asked(), 0);
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_task_begun_with_every_right_goes_on_with_those_of_today() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;

@@ -22,7 +22,10 @@ use super::{
 };
 use crate::{
     base::{clock, ids},
-    config::{Config, rules::rule},
+    config::{
+        Config,
+        rules::{impose, rule},
+    },
     library::Agent,
     mcp, permission,
     storage::{StorageError, Write},
@@ -269,11 +272,16 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
 /// never what the configuration keeps for the user's own agents.
 pub fn inherited(parent: &[Rule], agent: &Agent, config: &Config) -> Vec<Rule> {
     let holds = |rule: &Rule| permission::evaluate(&rule.permission, &rule.pattern, parent) == rule.action;
-    let limits = parent.iter().filter(|rule| {
-        let is_deny = rule.action == Action::Deny && rule.permission != "*";
-        (is_deny || rule.permission == "external_directory") && holds(rule)
+    let outside = parent.iter().filter(|rule| rule.permission == "external_directory" && holds(rule));
+    // What the parent is asked about the child may have by its own rules, as what it is allowed.
+    let denials = parent.iter().filter(|rule| rule.permission != "*").map(|rule| match rule.action {
+        Action::Deny => rule.clone(),
+        Action::Ask | Action::Allow => Rule { action: Action::Allow, ..rule.clone() },
     });
-    let mut rules: Vec<Rule> = limits.cloned().collect();
+    let mut all = agent.permission.clone();
+    all.extend(outside.cloned());
+    impose(&mut all, &denials.collect::<Vec<_>>());
+    let mut rules = all.split_off(agent.permission.len());
     let deny = |name: &str| rule(name, "*", Action::Deny);
     for name in ["todowrite", "todoread", "task"] {
         if !agent.permission.iter().any(|rule| rule.permission == name) {

@@ -137,7 +137,7 @@ fn words(arguments: &str) -> Vec<Word<'_>> {
                 let length = tail
                     .char_indices()
                     .skip(1)
-                    .find(|(at, it)| it.is_whitespace() || opens_quote(&tail[*at..]))
+                    .find(|(at, it)| it.is_whitespace() || opens_quote(&tail[..*at], &tail[*at..]))
                     .map_or(tail.len(), |(at, _)| at);
                 (&tail[..length], start + length)
             }
@@ -148,8 +148,13 @@ fn words(arguments: &str) -> Vec<Word<'_>> {
     words
 }
 
-fn opens_quote(text: &str) -> bool {
-    let quote = text.chars().next().filter(|it| matches!(it, '"' | '\''));
+/// Whether words kept together begin here, in the middle of a word: an apostrophe behind a letter begins none.
+fn opens_quote(before: &str, text: &str) -> bool {
+    let quote = text.chars().next().filter(|it| match it {
+        '"' => true,
+        '\'' => !before.ends_with(char::is_alphanumeric),
+        _ => false,
+    });
     quote.is_some_and(|quote| text[1..].contains(quote))
 }
 
@@ -270,14 +275,13 @@ fn push_quoted(filled: &mut String, word: &str, quote: Option<char>) {
     }
 }
 
-/// The last placeholder takes all words that are left, with what stands between them.
+/// The last placeholder takes all that is left: a lone word without its quotes, several as they were typed.
 fn push_rest(filled: &mut String, arguments: &str, words: &[Word<'_>]) {
-    let mut end = None;
-    for word in words {
-        filled.push_str(end.map_or("", |end| &arguments[end..word.start]));
-        filled.push_str(word.text);
-        end = Some(word.end);
-    }
+    filled.push_str(match words {
+        [] => "",
+        [word] => word.text,
+        [first, .., last] => &arguments[first.start..last.end],
+    });
 }
 
 #[cfg(test)]

@@ -25,7 +25,11 @@ fn arguments_take_their_places() {
         ("$2 $1", "a b c", "b c a"),
         ("$1 $3", "a b c d", "a c d"),
         ("$1|$2", "\"a b\" 'c d'", "a b|c d"),
-        ("$1", "\"a b\" 'c d'", "a b c d"),
+        ("$1", "\"a b\"", "a b"),
+        ("$1", "\"a b\" 'c d'", "\"a b\" 'c d'"),
+        ("$1", "say \"hello  world\"", "say \"hello  world\""),
+        ("Fix: $1", "don't break the user's build", "Fix: don't break the user's build"),
+        ("$1|$2", "the user's build isn't 'as new'", "the|user's build isn't 'as new'"),
         ("$1|$2", "it's fine", "it's|fine"),
         ("$1|$2", "\"open a", "\"open|a"),
         ("$1|$2|$3", "a\"b c\"d", "a|b c|d"),
@@ -94,7 +98,7 @@ fn shell_commands_are_found_in_the_template() {
 #[test]
 fn words_alone_are_filled_and_shell_stays_words() {
     let cases = [
-        ("Do $1, then $2.", "a \"b c\" d", "Do a, then b c d."),
+        ("Do $1, then $2.", "a \"b c\" d", "Do a, then \"b c\" d."),
         ("All: $ARGUMENTS", "x  y", "All: x  y"),
         ("See !`rm $1` and @a", "b", "See !`rm b` and @a"),
         ("Nothing", "x\n  y", "Nothing\n\nx\n  y"),
