@@ -1,14 +1,18 @@
 //! Definitions and instructions that change while the agent runs: agents, commands, skills and their directories.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
 
 use serde_json::{Value, json};
 
 use crate::{
     config_layers::Shell,
+    instructions::unprivileged,
     reload::{
-        asked_model, builder, options, read_again, replace, told_command, told_commands, watching, with_model,
-        write,
+        asked_model, builder, options, read_again, replace, told_command, told_commands, watching,
+        with_model, write,
     },
     support::{agent::Agent, llm::Reply, message::tag, scratch::Scratch},
 };
@@ -385,4 +389,22 @@ async fn a_tree_of_skills_too_large_to_be_watched_is_read_with_each_turn_and_tol
     agent.finish().await;
     let (printed, _, code) = Shell::new(&scratch).run(&["config", "check"]).await;
     assert!(printed.contains("holds more than 4000 directories") && code == Some(1), "{printed}");
+}
+
+#[tokio::test]
+async fn a_file_in_a_directory_that_may_not_be_listed_is_read_with_each_turn() {
+    let scratch = Scratch::new();
+    let directory = scratch.work.join(".opencode");
+    write(&directory.join("opencode.json"), &with_model("mock"));
+    let set_mode = |mode: u32| fs::set_permissions(&directory, PermissionsExt::from_mode(mode)).unwrap();
+    set_mode(0o311);
+    let Some(builder) = unprivileged(&scratch) else { return set_mode(0o755) };
+    let agent = builder.config(json!({"model": null})).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    for model in ["mock", "other", "mock"] {
+        fs::write(directory.join("opencode.json"), with_model(model)).unwrap();
+        assert_eq!(asked_model(&agent, &session).await, model);
+    }
+    set_mode(0o755);
+    agent.finish().await;
 }

@@ -21,7 +21,10 @@ pub use stamp::{Stamp, Survey};
 pub enum Target {
     File(PathBuf),
     /// A directory and what is below it, so many levels deep, except for what [`is_passed_over`].
-    Tree { root: PathBuf, depth: usize },
+    Tree {
+        root: PathBuf,
+        depth: usize,
+    },
 }
 
 /// What following targets has come to.

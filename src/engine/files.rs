@@ -39,7 +39,8 @@ impl Engine {
                 return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
             }
             let read_at = Moment::now();
-            let mut loaded = Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref());
+            let mut loaded =
+                Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref());
             let Survey { stamp, overfull } = Survey::of(&loaded.sources(), read_at.wall);
             loaded.warn_of_overfull(&overfull);
             memory::give_back();

@@ -10,7 +10,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventPayload;
 
-use super::{Engine, EngineError, Workspace, workspace::{Reading, Reloading, Turn}};
+use super::{
+    Engine, EngineError, Workspace,
+    workspace::{Reading, Reloading, Turn},
+};
 use crate::base::{
     lock::lock,
     watch::{Followed, Target, Watcher},
@@ -40,8 +43,7 @@ impl Engine {
     pub(super) async fn catch_up(&self, workspace: &Workspace) {
         if !workspace.is_blind() {
             let (turn, is_read) = oneshot::channel();
-            let has_task =
-                lock(&workspace.reloading).as_ref().is_some_and(|it| it.turns.send(turn).is_ok());
+            let has_task = lock(&workspace.reloading).as_ref().is_some_and(|it| it.turns.send(turn).is_ok());
             if has_task && tokio::time::timeout(TURN_PATIENCE, is_read).await.is_err() {
                 tracing::warn!("files are still being read, so this turn begins with what held before");
                 return;

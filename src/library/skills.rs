@@ -226,6 +226,9 @@ fn roots(config: &Config, findings: &mut Findings) -> Vec<PathBuf> {
         findings.warnings.push(named("paths", idx, message));
         roots.retain(|root| *root != path);
     }
+    // The user's home may be the project's too.
+    let mut seen = HashSet::new();
+    roots.retain(|root| seen.insert(root.clone()));
     roots
 }
 
@@ -254,8 +257,9 @@ fn files_below(root: &Path, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
         for entry in entries.flatten() {
             n_entries += 1;
             if n_entries > MAX_ENTRIES {
-                let message =
-                    format!("skills are looked for among the nearest {MAX_ENTRIES} files and directories only");
+                let message = format!(
+                    "skills are looked for among the nearest {MAX_ENTRIES} files and directories only"
+                );
                 warnings.push(whole(root, message));
                 break 'search;
             }

@@ -73,8 +73,7 @@ impl Watcher {
 
     /// `None` when there is nothing to watch by now, or it may not be read.
     fn add(&self, directory: &Path, wanted: &Wanted) -> io::Result<Option<WatchDescriptor>> {
-        let itself =
-            AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_ONLYDIR;
+        let itself = AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_ONLYDIR;
         // No `IN_MODIFY`: a file that is being written is read when it has been, and a busy neighbour wakes nobody.
         let inside = AddWatchFlags::IN_CREATE
             | AddWatchFlags::IN_CLOSE_WRITE

@@ -124,7 +124,9 @@ impl Plan {
 
     /// One entry of a directory: that it comes, goes, or is another one. Where it leads, if anywhere.
     fn entry(&mut self, path: &Path) -> Option<PathBuf> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Some(path.to_owned()) };
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Some(path.to_owned());
+        };
         let parent = match self.ways.get(parent) {
             Some(known) => known.clone(),
             None => {
@@ -207,7 +209,9 @@ impl Plan {
                 continue;
             }
             if seen.len() > MAX_DIRECTORIES {
-                self.overfull.push(root.to_owned());
+                if !self.overfull.iter().any(|it| it == root) {
+                    self.overfull.push(root.to_owned());
+                }
                 return;
             }
             self.want(&directory, Wanted::Everything);

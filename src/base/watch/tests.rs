@@ -280,7 +280,8 @@ async fn every_link_on_the_way_is_followed_and_so_is_where_it_will_lead() {
             let root = scratch.path().canonicalize().unwrap();
             prepare(&root);
             let file = root.join(followed);
-            let targets = [if is_tree { tree(file.parent().unwrap().to_owned()) } else { Target::File(file) }];
+            let targets =
+                [if is_tree { tree(file.parent().unwrap().to_owned()) } else { Target::File(file) }];
             let mut watcher = Watcher::new().unwrap();
             watcher.follow(&targets, UNIX_EPOCH).unwrap();
             let later = SystemTime::now() + Duration::from_secs(60);
@@ -320,7 +321,8 @@ fn of_a_tree_with_too_many_directories_the_nearest_are_followed() {
     let too_much = tree(root.join("here/agents"));
     let survey = Survey::of(std::slice::from_ref(&too_much), SystemTime::now());
     assert_eq!(survey, Survey { stamp: None, overfull: vec![root.join("here/agents")] });
-    let followed: Vec<String> = plan(&root, &[too_much]).into_iter().map(|(directory, _)| directory).collect();
+    let followed: Vec<String> =
+        plan(&root, &[too_much]).into_iter().map(|(directory, _)| directory).collect();
     for near in ["here/agents", "here/agents/a/b", "here/agents/z/y"] {
         assert!(followed.iter().any(|it| it == near), "{near}");
     }

@@ -280,11 +280,13 @@ fn a_search_that_finds_no_end_is_cut_and_told() {
 
 #[test]
 fn a_place_that_is_no_directory_is_told() {
-    let project = project();
+    let mut project = project();
     project.write(".opencode/skills", "a file");
     std::fs::create_dir_all(project.path(".agents")).unwrap();
     symlink("nowhere", project.path(".agents/skills")).unwrap();
     project.write(".claude", "a file where a directory might be");
+    // Its places are looked at once.
+    project.config.environment.home = project.root().join("project");
     let (_, warnings) = found(&project);
     let cannot = "cannot be read, so skills in it are left out";
     assert_eq!(
