@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use serde_json::{Map, Value};
@@ -15,43 +15,37 @@ use windlass_protocol::opencode::{
 
 pub mod check;
 pub mod decode;
+mod environment;
+#[cfg(test)]
+pub mod fixture;
 pub mod frontmatter;
+mod hook;
+mod in_force;
 pub mod jsonc;
+pub mod known_keys;
 pub mod layer;
 pub mod layers;
 pub mod lower;
 pub mod markdown;
 pub mod market;
 pub mod merge;
+pub mod model;
 pub mod paths;
+pub mod reader;
 pub mod remote;
 pub mod rules;
 pub mod schema;
 pub mod secrets;
 pub mod sources;
+pub mod text_file;
+mod warning;
+pub mod worktree;
+
+pub use environment::Environment;
+pub use hook::Hook;
+pub use warning::{Findings, Warning};
 
 use paths::Paths;
-
-use crate::base::text;
-
-/// The process's environment, read once at the top and handed down.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Environment {
-    pub variables: BTreeMap<String, String>,
-    pub home: PathBuf,
-}
-
-impl Environment {
-    /// A variable that is set and not empty.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
-    }
-
-    /// Whether an on/off variable is on: set, and neither `0` nor `false`.
-    pub fn is_on(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| !matches!(value, "0" | "false"))
-    }
-}
 
 /// The resolved configuration of one directory. A turn keeps the one it began with.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +61,7 @@ pub struct Config {
     pub default_agent: Option<String>,
     /// The rules of the merged `tools` and `permission`.
     pub permission: Vec<Rule>,
-    /// The administrator's rules, which are in `permission` as well: nobody's rules are looser.
+    /// The administrator's rules, which `permission` begins with: nobody's rules are looser.
     pub managed: Managed,
     pub agents: BTreeMap<String, AgentConfig>,
     /// Rules of agents that came over the network, which stand below the user's.
@@ -116,10 +110,6 @@ impl Managed {
     }
 }
 
-/// What a plugin does to the configuration: it gets everything that was read but the administrator's part, and may
-/// add and change; what it removes stays.
-pub type Hook<'a> = &'a dyn Fn(&mut Map<String, Value>);
-
 /// An entry of `instructions`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
@@ -141,33 +131,12 @@ impl Default for ToolOutputLimits {
     }
 }
 
-/// Something in a configuration source that was ignored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// File or variable.
-    pub source: String,
-    /// 1-based, where known.
-    pub line: Option<usize>,
-    /// 1-based, where known.
-    pub column: Option<usize>,
-    pub message: String,
-}
-
-impl std::fmt::Display for Warning {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // What others wrote must not steer the terminal, nor look like lines of ours.
-        f.write_str(&text::visible_line(&secrets::text(&self.source)))?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        if let Some(column) = self.column {
-            write!(f, ":{column}")?;
-        }
-        write!(f, ": {}", text::visible_line(&secrets::text(&self.message)))
-    }
-}
-
 impl Config {
+    /// The general rules without the administrator's.
+    pub fn own_permission(&self) -> &[Rule] {
+        self.permission.get(self.managed.general.len()..).unwrap_or_default()
+    }
+
     /// The directory that `OPENCODE_CONFIG_DIR` names, from the session's directory.
     pub fn named_directory(&self) -> Option<PathBuf> {
         self.environment.get("OPENCODE_CONFIG_DIR").map(|named| self.directory.join(named))
@@ -175,17 +144,6 @@ impl Config {
 
     /// The session's directory, its parent, and so on up to the worktree's root.
     pub fn upwards(&self) -> Vec<PathBuf> {
-        layers::upwards(&self.directory, &self.worktree)
+        worktree::upwards(&self.directory, &self.worktree)
     }
-}
-
-/// The repository around `directory`; `/` when there is none.
-pub fn worktree(directory: &Path) -> PathBuf {
-    layers::worktree(directory)
-}
-
-/// What every source says for `directory`, for tests.
-#[cfg(test)]
-pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Config {
-    layers::load(environment, paths, directory, None, None).0
 }

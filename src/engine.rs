@@ -22,7 +22,7 @@ use windlass_protocol::opencode::{
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
-    config::{Environment, paths::Paths, remote},
+    config::{Environment, Hook, paths::Paths, remote},
     mcp,
     provider::http,
     storage::{SessionQuery, Storage},
@@ -70,6 +70,7 @@ mod subtask;
 mod summary;
 mod tickets;
 mod title;
+mod told;
 mod toolbox;
 mod turn;
 mod workspace;
@@ -78,7 +79,7 @@ pub use crate::library::Agent;
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
-pub use lint::Report;
+pub use lint::{Pages, Report};
 pub use request::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
@@ -87,6 +88,7 @@ use inbox::{Inbox, MAX_QUEUED};
 use limits::Limits;
 use request::Command;
 use tickets::Tickets;
+use told::Told;
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
@@ -100,6 +102,7 @@ pub struct Engine(Arc<Inner>);
 struct Inner {
     environment: Environment,
     paths: Paths,
+    hooks: Vec<Hook>,
     storage: Storage,
     bus: Bus,
     http: http::Client,
@@ -134,6 +137,8 @@ struct OpenSession {
     is_mcp_lent: bool,
     limits: Limits,
     tickets: Arc<Tickets>,
+    /// A subagent's: what was told in the session it works for.
+    told: Option<Told>,
     /// Absent while the session is idle: it is rebuilt from the store by the next prompt.
     task: Option<Task>,
 }
@@ -195,6 +200,11 @@ pub struct Opened {
 
 impl Engine {
     pub fn new(environment: Environment, paths: Paths) -> Self {
+        Self::with_hooks(environment, paths, Vec::new())
+    }
+
+    /// Like [`Engine::new`], with what plugins do to every configuration that is read, in this order.
+    pub fn with_hooks(environment: Environment, paths: Paths, hooks: Vec<Hook>) -> Self {
         let bus = Bus::default();
         let http = http::Client::default();
         Self(Arc::new(Inner {
@@ -204,6 +214,7 @@ impl Engine {
             storage: Storage::new(paths.database()),
             environment,
             paths,
+            hooks,
             asks: asks::Asks::new(bus.clone()),
             questions: questions::Questions::new(bus.clone()),
             bus,
@@ -379,9 +390,9 @@ impl Engine {
             Arc::new(mcp::Servers::start(specs, directory, self.0.bus.clone()))
         };
         let mcp = (!servers.is_empty()).then(|| start(servers));
-        let limits = Limits::default();
+        let (limits, tickets) = (Limits::default(), Arc::default());
         let open =
-            OpenSession { workspace, mcp, is_mcp_lent: false, limits, tickets: Arc::default(), task: None };
+            OpenSession { workspace, mcp, is_mcp_lent: false, limits, tickets, told: None, task: None };
         lock(&self.0.sessions).insert(id.clone(), open);
     }
 
@@ -392,9 +403,10 @@ impl Engine {
         workspace: Arc<Workspace>,
         mcp: Option<Arc<mcp::Servers>>,
         limits: Limits,
+        told: Told,
     ) -> Result<(), InUse> {
-        let open =
-            OpenSession { workspace, mcp, is_mcp_lent: true, limits, tickets: Arc::default(), task: None };
+        let (tickets, told) = (Arc::default(), Some(told));
+        let open = OpenSession { workspace, mcp, is_mcp_lent: true, limits, tickets, told, task: None };
         match lock(&self.0.sessions).entry(id.clone()) {
             // A task that was just opened has no prompt yet.
             Entry::Occupied(other) if other.get().is_mcp_lent || !other.get().tickets.is_empty() => {
@@ -488,7 +500,7 @@ impl Engine {
                     mcp: open.mcp.clone(),
                     limits: open.limits.clone(),
                     tickets: open.tickets.clone(),
-                    told: Mutex::default(),
+                    told: open.told.clone().unwrap_or_else(|| Told::new(id.clone())),
                     own_inbox: inbox.downgrade(),
                 };
                 let join = self.0.tasks.spawn(session::run(cx, Inbox::new(receiver)));

@@ -103,8 +103,17 @@ pub type Pages = HashMap<String, Result<String, String>>;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Instructions {
     pub blocks: Vec<InstructionBlock>,
-    /// What was left out or cut, for the user to see.
+    /// What was left out because it cannot be used, for the user to see.
     pub warnings: Vec<Warning>,
+    /// What was cut or left out because there is so much of it, for the user to see; nobody's mistake.
+    pub cuts: Vec<Warning>,
+}
+
+impl Instructions {
+    /// Everything of which something does not reach a model.
+    pub fn told(&self) -> Vec<Warning> {
+        [self.warnings.as_slice(), &self.cuts].concat()
+    }
 }
 
 /// The instructions for the system prompt: the global file, the project's (outermost first), then what
@@ -118,10 +127,13 @@ pub fn missing_instructions(config: &Config) -> Vec<String> {
     instructions::missing(config)
 }
 
-/// What is wrong with the instruction files, pages apart. Does blocking reads.
-pub fn instruction_problems(config: &Config) -> Vec<Warning> {
-    let read = instructions::read(config, &Pages::new());
-    read.warnings.into_iter().filter(|warning| !instructions::is_url(&warning.source)).collect()
+/// What there is to tell of the instruction files, pages apart. Does blocking reads.
+pub fn instruction_files(config: &Config) -> Instructions {
+    let mut read = instructions::read(config, &Pages::new());
+    let is_file = |warning: &Warning| !instructions::is_url(&warning.source);
+    read.warnings.retain(is_file);
+    read.cuts.retain(is_file);
+    read
 }
 
 /// Where agents, commands and skills are read from, beside the configuration's own files.

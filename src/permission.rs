@@ -6,6 +6,7 @@ use windlass_protocol::opencode::permission::{Action, Rule};
 use crate::config::rules::{covers, deciding, wildcard};
 
 pub mod bash;
+pub mod obeyed;
 
 /// What a tool wants to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,6 +82,12 @@ pub fn is_restricted(permission: &str, rules: &[Rule]) -> bool {
         later.push(rule);
     }
     true
+}
+
+/// Whether what may turn out to be anything has to be asked for: a file that rules are read from or that git obeys can
+/// allow or run whatever a command could.
+pub fn is_anything_restricted(permission: &str, rules: &[Rule]) -> bool {
+    is_restricted(permission, rules) || (permission == "edit" && is_restricted("bash", rules))
 }
 
 /// What the model is told when a rule forbids the call.

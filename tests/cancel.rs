@@ -1,14 +1,11 @@
 //! Cancelling in every state: the turn ends in `cancelled` within a second and leaves nothing running.
 
-use std::time::{Duration, Instant};
-
 use serde_json::json;
 
 use crate::support::{
     agent::{Agent, CANCEL_LIMIT, requests::Pending},
     llm::{Gate, Reply},
     message::Turn,
-    process,
 };
 
 /// Cancels and waits for the end of the turn, which must come in time.
@@ -95,23 +92,11 @@ async fn a_command_dies_with_all_its_processes() {
     let command = "(trap '' TERM; sleep 600) & bash -c 'sleep 600 & sleep 600' & touch started; wait";
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": command})));
     let prompt = agent.send_prompt(&session, "go");
-    while !agent.scratch.exists("started") {
-        // The file system has no channel; the turn's own deadline bounds this.
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        assert!(!prompt.is_answered(), "the turn ended before the command began");
-    }
+    agent.scratch.appears("started").await;
     assert!(agent.descendants().len() >= 3);
     let turn = cancelled(&agent, &session, &prompt).await;
     assert_eq!(turn.tool("call_1")["status"], "failed");
-    let start = Instant::now();
-    while !agent.descendants().is_empty() {
-        assert!(
-            start.elapsed() < Duration::from_secs(1),
-            "alive: {}",
-            process::describe(&agent.descendants())
-        );
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    agent.childless(CANCEL_LIMIT).await;
     works(&agent, &session).await;
     agent.finish().await;
 }

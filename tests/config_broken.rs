@@ -41,14 +41,14 @@ fn broken() -> Arc<Scratch> {
 
 const TOLD: &[&str] = &[
     "work/opencode.json:4:12: is not valid JSON",
-    "work/opencode.jsonc: cannot be read: it is not text in UTF-8",
+    "work/opencode.jsonc:1:6: cannot be read: it is not text in UTF-8",
     ".opencode/opencode.json:12:5: agent.``: is left out: its name is empty",
     ".opencode/opencode.json:8:5: agent.../up: is left out: a part of its name is `..`",
     ".opencode/opencode.json:17:5: command.a/../b: is left out: a part of its name is `..`",
     ".opencode/opencode.jsonc:1:1: is nested deeper than 100 levels",
     "agent/yaml.md:4:1: is not valid YAML",
     "agent/unclosed.md:1:1: the front matter that begins here has no closing `---`",
-    "agent/binary.md: cannot be read: it is not text in UTF-8; the file is left out",
+    "agent/binary.md:2:2: cannot be read: it is not text in UTF-8; the file is left out",
     "agent/...md: its path is not a name; the file is left out",
     "agent/large.md: cannot be read: it is larger than 1 MiB; the file is left out",
     "agent/round: is a link back to a directory that was read; it is left out",

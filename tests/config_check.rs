@@ -50,19 +50,10 @@ async fn a_key_that_is_there_twice_is_told_with_both_lines() {
     agent.wait_stderr(told).await;
     assert!(agent.lines().iter().any(|line| line.from_agent && line.message.to_string().contains(told)));
     agent.finish().await;
-    let (lines, code) = Shell::new(&scratch).run(&["config", "check"]).await.into_lines();
+    let (printed, _, code) = Shell::new(&scratch).run(&["config", "check"]).await;
+    let lines: Vec<&str> = printed.lines().collect();
     assert!(lines.iter().any(|line| line.ends_with(told)), "{lines:?}");
     assert_eq!(code, Some(1));
-}
-
-trait Lines {
-    fn into_lines(self) -> (Vec<String>, Option<i32>);
-}
-
-impl Lines for (String, String, Option<i32>) {
-    fn into_lines(self) -> (Vec<String>, Option<i32>) {
-        (self.0.lines().map(str::to_owned).collect(), self.2)
-    }
 }
 
 #[tokio::test]
@@ -122,6 +113,26 @@ async fn what_decodes_and_cannot_work_is_told() {
     ];
     assert_eq!(lines, expected);
     assert_eq!(code, Some(1));
+}
+
+#[tokio::test]
+async fn instructions_of_everything_are_cut_with_a_note_and_nothing_is_wrong() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", json!({"instructions": ["**"]}).to_string());
+    scratch.write(".gitignore", "/target/\n");
+    for idx in 0..120 {
+        scratch.write(&format!("src/{idx:03}.rs"), "fn main() {}\n");
+        scratch.write(&format!("target/{idx}.o"), [0_u8; 4]);
+    }
+    scratch.write("logo.png", b"\x89PNG\0");
+    let (lines, code) = checked(&scratch).await;
+    assert_eq!(code, Some(0), "{lines:?}");
+    let cut: Vec<&String> = lines.iter().filter(|line| line.contains("left out")).collect();
+    assert_eq!(cut.len(), 2, "{lines:?}");
+    let told = "opencode.json:1:18: instructions: ** names files that are no texts (1, such as logo.png); \
+                they are left out (note)";
+    assert_eq!(cut[0], told);
+    assert!(cut[1].contains("there are more than 100 (note)"), "{}", cut[1]);
 }
 
 #[tokio::test]

@@ -274,6 +274,31 @@ async fn of_what_comes_with_a_read_the_user_is_told_what_cannot_be_used() {
 }
 
 #[tokio::test]
+async fn what_a_subagents_read_meets_is_told_in_the_session_it_works_for_once() {
+    let scratch = Scratch::new();
+    scratch.write("q/AGENTS.md", b"\x7fELF\0");
+    scratch.write("q/a.txt", "text\n");
+    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    let told = format!("{}: is left out of the instructions: it is not a text", scratch.path("q/AGENTS.md"));
+    let read = || Reply::call("call_2", "read", json!({"filePath": scratch.path("q/a.txt")}));
+    for prompt in ["first", "second"] {
+        let task =
+            json!({"description": "look", "prompt": format!("CHILD {prompt}"), "subagent_type": "general"});
+        agent.llm.reply(Reply::call("call_1", "task", task));
+        agent.llm.reply(read());
+        agent.llm.reply(Reply::text("read it"));
+        // What the session meets itself later was told by then.
+        agent.llm.reply(read());
+        agent.llm.reply(Reply::text("done"));
+        let turn = agent.prompt(&session, prompt).await;
+        let n_told = usize::from(prompt == "first");
+        assert_eq!(turn.thoughts().matches(&told).count(), n_told, "{}", turn.thoughts());
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_file_that_may_not_be_read_is_told() {
     let scratch = Scratch::new();
     scratch.write("AGENTS.md", "Prefer tabs.");

@@ -263,6 +263,43 @@ async fn a_broken_file_is_told_once_and_its_mending_too() {
 }
 
 #[tokio::test]
+async fn what_is_mended_is_told_with_what_is_left() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", json!({"share": "loud", "shell": 5}).to_string());
+    let agent = watching(builder(&scratch)).await;
+    agent.new_session().await;
+    for _ in 0..2 {
+        assert_eq!(agent.wait_update("notice").await["severity"], "warning");
+    }
+    scratch.write("opencode.json", json!({"shell": 5}).to_string());
+    let left = agent.wait_update("notice").await;
+    assert_eq!(
+        (&left["severity"], &left["title"]),
+        (&json!("info"), &json!("A part of the configuration is used again."))
+    );
+    let text = left["description"].as_str().unwrap();
+    assert!(
+        text.starts_with("Still ignored:\n") && text.contains("shell: ") && !text.contains("share"),
+        "{text}"
+    );
+    // One is mended and another made: both are told.
+    scratch.write("opencode.json", json!({"logLevel": "LOUD"}).to_string());
+    let told = agent.wait_update("notice").await;
+    assert!(
+        told["severity"] == "warning" && told["description"].as_str().unwrap().contains("logLevel"),
+        "{told}"
+    );
+    let left = agent.wait_update("notice").await;
+    assert!(
+        left["severity"] == "info" && left["description"].as_str().unwrap().contains("logLevel"),
+        "{left}"
+    );
+    scratch.write("opencode.json", "{}");
+    assert_eq!(agent.wait_update("notice").await["title"], "The whole configuration is used again.");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_client_without_notices_is_told_of_a_broken_file_with_the_next_turn() {
     let scratch = Scratch::new();
     let agent = builder(&scratch).spawn().await.initialized().await;

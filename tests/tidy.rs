@@ -114,10 +114,15 @@ fn code(text: &str) -> String {
     code
 }
 
-/// The top-level modules that code names by `crate::…`, also inside a braced list.
+/// The top-level modules that code names by `crate::…`.
 fn imports(code: &str) -> Vec<String> {
+    named_behind("crate::", code)
+}
+
+/// The modules that code names behind this, also inside a braced list.
+fn named_behind(prefix: &str, code: &str) -> Vec<String> {
     let mut modules = Vec::new();
-    for (start, found) in code.match_indices("crate::") {
+    for (start, found) in code.match_indices(prefix) {
         let before = code[..start].chars().next_back();
         if before.is_some_and(|char| char.is_alphanumeric() || char == '_') {
             continue;
@@ -182,6 +187,25 @@ fn modules_import_only_lower_floors() {
         }
     }
     report(problems);
+}
+
+#[test]
+fn files_of_the_configuration_import_in_no_circle() {
+    let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let files = files("src/config", "rs").into_iter().filter(|(path, _)| path.components().count() == 3);
+    let mut open: BTreeMap<String, Vec<String>> =
+        files.map(|(path, text)| (name(&path), named_behind("super::", &code(&text)))).collect();
+    assert!(open["layers"].contains(&"decode".to_owned()), "{open:?}");
+    // What imports nothing that is left stands below the rest.
+    loop {
+        let names: Vec<String> = open.keys().cloned().collect();
+        let is_low = |imports: &Vec<String>| !imports.iter().any(|it| names.contains(it));
+        open.retain(|_, imports| !is_low(imports));
+        if open.len() == names.len() {
+            break;
+        }
+    }
+    assert!(open.is_empty(), "these import each other in circles: {open:#?}");
 }
 
 #[test]

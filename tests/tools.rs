@@ -202,10 +202,10 @@ async fn a_command_runs_in_the_session_directory_without_input() {
 #[tokio::test]
 async fn a_command_past_its_timeout_is_ended_with_its_children() {
     let agent = Agent::start().await;
-    let arguments = json!({"command": "echo begun; sleep 600 & sleep 600", "timeout": 300});
+    let arguments = json!({"command": "echo begun; sleep 600 & sleep 600", "timeout": 2000});
     let (_, told) = agent.run("bash", arguments).await;
     assert!(told.contains("begun"), "{told}");
-    assert!(told.contains("shell tool terminated command after exceeding timeout 300 ms"), "{told}");
+    assert!(told.contains("shell tool terminated command after exceeding timeout 2000 ms"), "{told}");
     let left = crate::support::process::gone(&agent.scratch.home, std::time::Duration::ZERO).await;
     let left: Vec<i32> = left.into_iter().filter(|pid| *pid != agent.pid).collect();
     assert!(left.is_empty(), "{}", crate::support::process::describe(&left));
@@ -337,7 +337,7 @@ async fn calls_of_one_step_run_at_the_same_time() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;
     // Each command waits for the other's file, so that they end only if both run.
-    let meet = |mine: &str, other: &str| json!({"command": format!("touch {mine}; until [ -e {other} ]; do :; done; echo met"), "timeout": 15000});
+    let meet = |mine: &str, other: &str| json!({"command": format!("touch {mine}; until [ -e {other} ]; do sleep 0.01; done; echo met"), "timeout": 15000});
     agent.llm.reply(Reply::call("call_1", "bash", meet("one", "two")).and_call(
         "call_2",
         "bash",
@@ -374,7 +374,7 @@ async fn output_is_shown_while_the_command_runs() {
     agent.llm.reply(Reply::call(
         "call_1",
         "bash",
-        json!({"command": "echo early; until [ -e go ]; do :; done"}),
+        json!({"command": "echo early; until [ -e go ]; do sleep 0.01; done"}),
     ));
     agent.llm.reply(Reply::text("done"));
     let prompt = agent.send_prompt(&session, "go");

@@ -61,10 +61,10 @@ impl Connection {
         methods: Methods,
         dispatch: fn(&Arc<Connection>, &[u8]),
     ) -> Self {
-        let sessions = FrontSessions::default();
+        let fronts = FrontSessions::default();
         Self {
             engine,
-            outbox: Arc::new(Outbox::new(sessions.clone())),
+            outbox: Arc::new(Outbox::new(fronts.clone())),
             permissions: Arc::default(),
             options,
             methods,
@@ -72,7 +72,7 @@ impl Connection {
             tasks: TaskTracker::new(),
             last_handler: Mutex::default(),
             client: Mutex::default(),
-            fronts: sessions,
+            fronts,
             gates: Mutex::default(),
         }
     }

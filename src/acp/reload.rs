@@ -53,10 +53,7 @@ fn updates(front: &mut FrontSession, wants_notices: bool) -> Vec<SessionUpdate> 
     if wants_notices {
         let new = loaded.warnings.iter().filter(|it| !is_among(it, &before.warnings));
         updates.extend(new.map(|warning| SessionUpdate::Notice(notice(warning))));
-        let is_mended = !before.warnings.is_empty() && loaded.warnings.is_empty();
-        updates.extend(is_mended.then(|| {
-            SessionUpdate::Notice(Notice::new(NoticeSeverity::Info, "The whole configuration is used again."))
-        }));
+        updates.extend(mended(&before.warnings, &loaded.warnings).map(SessionUpdate::Notice));
     } else {
         let told: Vec<&Warning> = before
             .warnings
@@ -75,6 +72,21 @@ fn updates(front: &mut FrontSession, wants_notices: bool) -> Vec<SessionUpdate> 
 /// Whether it was told before, be it of another line: a file that is being mended moves its other mistakes.
 fn is_among<'a>(warning: &Warning, told: impl IntoIterator<Item = &'a Warning>) -> bool {
     told.into_iter().any(|it| (&it.source, &it.message) == (&warning.source, &warning.message))
+}
+
+/// That something is no longer wrong, and what still is.
+fn mended(before: &[Warning], now: &[Warning]) -> Option<Notice> {
+    let is_mended = before.iter().any(|it| !is_among(it, now));
+    let notice = |title: &str| Notice::new(NoticeSeverity::Info, title);
+    match (is_mended, now) {
+        (false, _) => None,
+        (true, []) => Some(notice("The whole configuration is used again.")),
+        (true, left) => {
+            let left: Vec<String> = left.iter().map(ToString::to_string).collect();
+            let text = format!("Still ignored:\n{}", left.join("\n"));
+            Some(notice("A part of the configuration is used again.").description(text))
+        }
+    }
 }
 
 /// Something in the configuration that is ignored.

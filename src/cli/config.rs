@@ -9,7 +9,7 @@ use super::{output, runtime};
 use crate::{
     base::text::visible_json,
     config::{Environment, Warning, paths::Paths, schema, secrets, sources},
-    engine::{Engine, Report},
+    engine::{Engine, Pages, Report},
 };
 
 #[derive(Debug, Args)]
@@ -53,7 +53,8 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
         if args.refresh {
             engine.fetch_all(&directory).await;
         }
-        let report = match engine.examine(&directory, args.refresh).await {
+        let pages = if args.refresh { Pages::AreAsked } else { Pages::AreLeft };
+        let report = match engine.examine(&directory, pages).await {
             Ok(report) => report,
             Err(error) => return output::fail(&format!("{error}.")),
         };

@@ -12,7 +12,7 @@ use windlass_protocol::opencode::{id::SessionId, session::Session};
 use super::{output, runtime};
 use crate::{
     base::clock,
-    config::{Environment, layers, paths::Paths},
+    config::{Environment, paths::Paths, worktree},
     engine::{Engine, EngineError},
 };
 
@@ -96,7 +96,7 @@ pub fn run(environment: Environment, args: SessionArgs) -> ExitCode {
 
 /// The directory whose sessions belong together: the repository around `directory`, or itself.
 fn project(directory: &Path) -> PathBuf {
-    let worktree = layers::worktree(directory);
+    let worktree = worktree::worktree(directory);
     if worktree == Path::new("/") { directory.to_owned() } else { worktree }
 }
 

@@ -10,20 +10,20 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    decode::{AGENT_KEYS, parse_model},
-    layer::{Findings, Layer},
-    merge::{says_nothing, without_nulls},
+    known_keys::{self, AGENT_KEYS},
+    layer::{self, Layer},
+    merge::without_nulls,
+    model::parse_model,
     remote::{is_trusted, url_problem},
     rules::read_rules,
-    schema, secrets,
+    schema::COLORS,
+    secrets,
+    warning::Findings,
 };
 use crate::base::text::{distance, head};
 
 /// Any name, in a path.
 const ANY: &str = "*";
-
-/// What OpenCode calls colours.
-const COLORS: [&str; 7] = ["primary", "secondary", "accent", "success", "warning", "error", "info"];
 
 /// Keys that are understood and not acted on yet.
 const WITHOUT_EFFECT: [&[&str]; 21] = [
@@ -50,6 +50,21 @@ const WITHOUT_EFFECT: [&[&str]; 21] = [
     &["mcp", ANY, "oauth"],
 ];
 
+/// Keys that only one kind of MCP server has.
+const KEYS_OF_SERVERS: [(&str, &[&str]); 2] =
+    [("local", &["command", "cwd", "environment"]), ("remote", &["url", "headers", "oauth"])];
+
+/// Numbers and words of an agent that decode and cannot be meant: key, what is expected, and what it is.
+type AgentValue = (&'static str, &'static str, fn(&Value) -> bool);
+
+const AGENT_VALUES: [AgentValue; 5] = [
+    ("temperature", "a number from 0 to 2", |value| is_within(value, 2.0)),
+    ("top_p", "a number from 0 to 1", |value| is_within(value, 1.0)),
+    ("steps", "a whole number from 1 on", |value| !value.is_number() || value.as_u64() > Some(0)),
+    ("color", "\"#RRGGBB\" or a name of OpenCode's such as \"accent\"", is_color),
+    ("variant", "the name of a variant", |value| value.as_str().is_none_or(|name| !name.trim().is_empty())),
+];
+
 /// Checks a layer whose deprecated forms are gone already.
 pub fn check(layer: &mut Layer, findings: &mut Findings) {
     let mut value = std::mem::take(&mut layer.value);
@@ -73,11 +88,17 @@ pub fn check(layer: &mut Layer, findings: &mut Findings) {
         "agent" => checker.entries(key, value, Checker::agent),
         "command" => checker.entries(key, value, Checker::command),
         "skills" => checker.prune::<SkillsConfig>(&[key], value),
+        // What is an object is an agent by now.
+        "mode" => {
+            checker.warn(&[key], format!("`{key}` is not an object"));
+            false
+        }
         "mcp" => checker.entries(key, value, Checker::mcp),
         "plugin" => checker.plugins(key, value),
         // Keys that no field of the settings takes decode whatever they hold.
         _ => checker.setting(key, value),
     });
+    checker.lists_for_objects(&mut value);
     checker.urls(&mut value, &["skills", "urls"], url_problem);
     checker.urls(&mut value, &["windlass", "agents", "urls"], |url| {
         url_problem(url).or((!is_trusted(url)).then_some("is neither https nor this machine"))
@@ -139,7 +160,7 @@ impl Checker<'_> {
 
     fn unknown_keys(&mut self, value: &Map<String, Value>) {
         let mut unknown = Vec::new();
-        schema::keys().unknown(value, &mut Vec::new(), &mut |path, near| {
+        known_keys::keys().unknown(value, &mut Vec::new(), &mut |path, near| {
             unknown.push((path.to_vec(), near.map(str::to_owned)));
         });
         for (path, near) in unknown {
@@ -170,6 +191,35 @@ impl Checker<'_> {
         }
     }
 
+    /// Takes lists out of the places of objects: serde would take their elements for fields in order.
+    fn lists_for_objects(&mut self, value: &mut Map<String, Value>) {
+        let mut paths = Vec::new();
+        known_keys::keys().lists_for_objects(value, &mut Vec::new(), &mut |path| paths.push(path.to_vec()));
+        // The last elements of a list first, so that the others keep their places.
+        let mut removed = Vec::new();
+        for path in paths.iter().rev() {
+            let keys: Vec<&str> = path.iter().map(String::as_str).collect();
+            self.warn(&keys, "invalid type: list, expected an object".to_owned());
+            let Some((last, above)) = path.split_last() else { continue };
+            let place = layer::pointer(above.iter().map(String::as_str).collect::<Vec<_>>().as_slice());
+            let mut whole = Value::Object(std::mem::take(value));
+            match (whole.pointer_mut(&place), last.parse::<usize>()) {
+                (Some(Value::Object(owner)), _) => {
+                    owner.shift_remove(last);
+                }
+                (Some(Value::Array(list)), Ok(idx)) => {
+                    list.remove(idx);
+                    removed.push((above.to_vec(), idx));
+                }
+                (Some(_) | None, _) => {}
+            }
+            if let Value::Object(whole) = whole {
+                *value = whole;
+            }
+        }
+        self.removed.extend(removed.into_iter().rev());
+    }
+
     fn is_model(&mut self, path: &[&str], value: &Value) -> bool {
         let is_model = value.as_str().is_some_and(|text| parse_model(text).is_some());
         if !is_model {
@@ -198,9 +248,7 @@ impl Checker<'_> {
         self.elements(&[key], elements, |element| {
             let is_spec = match element {
                 Value::String(_) => true,
-                Value::Array(pair) => {
-                    matches!(pair.as_slice(), [Value::String(_)] | [Value::String(_), Value::Object(_)])
-                }
+                Value::Array(pair) => matches!(pair.as_slice(), [Value::String(_), Value::Object(_)]),
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
             };
             let expected = "expected \"package@version\" or [\"package\", {options}]";
@@ -240,16 +288,13 @@ impl Checker<'_> {
             return false;
         };
         entries.retain(|name, entry| {
-            if entry.is_null() {
-                return false;
-            }
             // Names of agents and commands are paths in directories of definitions.
             let problem = if matches!(key, "agent" | "command") { name_problem(name) } else { None };
             if let Some(problem) = problem {
                 self.warn(&[key, name], format!("is left out: {problem}"));
                 return false;
             }
-            check(self, &[key, name], entry)
+            !entry.is_null() && check(self, &[key, name], entry)
         });
         true
     }
@@ -364,6 +409,12 @@ impl Checker<'_> {
                 if tried.iter().any(Result::is_ok) { Ok(()) } else { tried.into_iter().collect() }
             };
             let place = [path, &[key.as_str()]].concat();
+            if let (Some(kind), Some(only)) =
+                (&kind, only.filter(|only| kind.as_ref().is_some_and(|it| it != only)))
+            {
+                self.warn(&place, format!("is of a {only} server and is ignored for one that is {kind}"));
+                return false;
+            }
             let message = match (decodes(field), key.as_str()) {
                 (Err(message), _) => plain(&secrets::mask_message(&place, field, &message)),
                 (Ok(()), "command") if field.get(0).is_none_or(|program| program == "") => {
@@ -445,6 +496,7 @@ impl Checker<'_> {
         }
         if let (true, Value::Object(windlass)) = (key == "windlass", &mut *value) {
             self.address(&[key], windlass, "exa_url");
+            self.address(&[key], windlass, "parallel_url");
         }
         self.prune_by(&[key], value, &decodes)
     }
@@ -494,29 +546,19 @@ impl Checker<'_> {
     }
 }
 
-/// Keys that only one kind of MCP server has.
-const KEYS_OF_SERVERS: [(&str, &[&str]); 2] =
-    [("local", &["command", "cwd", "environment"]), ("remote", &["url", "headers", "oauth"])];
-
 /// Takes out of a permission what says nothing: `null`, and objects that hold nothing else.
 ///
 /// Left as an empty object it would displace the action that a weaker source gives.
 fn drop_unsaid(permission: &mut Value) {
-    let Value::Object(object) = permission else { return };
-    object.retain(|_, value| !says_nothing(value));
-    object.values_mut().for_each(drop_unsaid);
+    let Value::Object(permissions) = permission else { return };
+    permissions.retain(|_, actions| match actions {
+        Value::Object(patterns) if !patterns.is_empty() => {
+            patterns.retain(|_, action| !action.is_null());
+            !patterns.is_empty()
+        }
+        actions => !actions.is_null(),
+    });
 }
-
-/// Numbers and words of an agent that decode and cannot be meant: key, what is expected, and what it is.
-type AgentValue = (&'static str, &'static str, fn(&Value) -> bool);
-
-const AGENT_VALUES: [AgentValue; 5] = [
-    ("temperature", "a number from 0 to 2", |value| is_within(value, 2.0)),
-    ("top_p", "a number from 0 to 1", |value| is_within(value, 1.0)),
-    ("steps", "a whole number from 1 on", |value| !value.is_number() || value.as_u64() > Some(0)),
-    ("color", "\"#RRGGBB\" or a name of OpenCode's such as \"accent\"", is_color),
-    ("variant", "the name of a variant", |value| value.as_str().is_none_or(|name| !name.trim().is_empty())),
-];
 
 fn is_within(value: &Value, most: f64) -> bool {
     value.as_f64().is_none_or(|number| (0.0..=most).contains(&number))

@@ -10,7 +10,6 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     config::{AgentConfig, McpConfig},
-    message::ModelRef,
     permission::Rule,
     settings::Settings,
 };
@@ -18,33 +17,17 @@ use windlass_protocol::opencode::{
 use super::{
     Config, Hook, Instruction, Managed, ToolOutputLimits, Warning,
     check::{check, plain},
+    in_force,
+    known_keys::AGENT_KEYS,
     layer::{Kind, Layer},
-    layers::Sources,
-    merge::{merge, yield_rules},
+    lower::lower,
+    merge::{merge, merged},
+    model::parse_model,
     paths::Paths,
-    rules::{read_rules, rules_from_tools},
+    reader::Sources,
+    rules::{read_rules, rules_of},
     secrets,
 };
-
-/// `agent.<name>` keys that are not model options.
-pub const AGENT_KEYS: [&str; 16] = [
-    "name",
-    "model",
-    "variant",
-    "temperature",
-    "top_p",
-    "prompt",
-    "description",
-    "mode",
-    "hidden",
-    "disable",
-    "color",
-    "steps",
-    "maxSteps",
-    "permission",
-    "options",
-    "tools",
-];
 
 /// Where the configuration is for.
 pub struct Place<'a> {
@@ -54,18 +37,29 @@ pub struct Place<'a> {
 }
 
 /// Resolves what was read; the layers come back for whoever wants to know where a value is from.
-pub fn resolve(place: &Place<'_>, sources: Sources, hook: Option<Hook<'_>>) -> (Config, Vec<Layer>) {
+pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, Vec<Layer>) {
     let Sources { environment, mut layers, mut findings, directories, watched, kept, broken: _ } = sources;
-    if let Some(hook) = hook {
+    for hook in hooks {
         let first_managed = layers.iter().position(|layer| layer.kind == Kind::Managed);
         let at = first_managed.unwrap_or(layers.len());
-        let mut layer = plugin_layer(layers.get(..at).unwrap_or_default(), hook, place.directory);
-        check(&mut layer, &mut findings);
-        layers.insert(at, layer);
+        match hook.layer(layers.get(..at).unwrap_or_default(), place.directory) {
+            Ok(mut layer) => {
+                lower(&mut layer, &mut findings);
+                check(&mut layer, &mut findings);
+                layers.insert(at, layer);
+            }
+            Err(reason) => {
+                let message = format!("could not change the configuration, so nothing of it holds: {reason}");
+                let (source, line, column) = (hook.name.clone(), None, None);
+                findings.warnings.push(Warning { source, line, column, message });
+            }
+        }
     }
-    let raw = merged(&layers);
+    let mut raw = merged(&layers);
     let home = &environment.home;
     let managed = managed(&layers, home);
+    in_force::show(&mut raw, &layers, &managed, home);
+    let raw = raw;
     // Beneath everybody's rules, for what it allows; what it restricts is imposed on all of them, see `rules::impose`.
     let permission = [managed.general.clone(), rules_of(&own(&raw, &layers), home)].concat();
     let string =
@@ -110,43 +104,6 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hook: Option<Hook<'_>>) -> (
     (config, layers)
 }
 
-/// Everything the layers say, as one object.
-pub fn merged<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Map<String, Value> {
-    let mut raw = Map::new();
-    for layer in layers {
-        if layer.kind == Kind::Managed {
-            yield_rules(&mut raw, &layer.value);
-        }
-        merge(&mut raw, &layer.value);
-    }
-    raw
-}
-
-/// What a plugin's hook changes and adds, as a layer of its own.
-fn plugin_layer(below: &[Layer], hook: Hook<'_>, directory: &Path) -> Layer {
-    let before = merged(below);
-    let mut after = before.clone();
-    hook(&mut after);
-    Layer::new(Kind::Plugin, "plugin", directory, changed(&before, &after))
-}
-
-/// The parts of `after` that are not in `before`.
-fn changed(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
-    let mut changes = Map::new();
-    for (key, value) in after {
-        match (before.get(key), value) {
-            (Some(old), value) if old == value => {}
-            (Some(Value::Object(old)), Value::Object(new)) => {
-                changes.insert(key.clone(), Value::Object(changed(old, new)));
-            }
-            (_, value) => {
-                changes.insert(key.clone(), value.clone());
-            }
-        }
-    }
-    changes
-}
-
 /// Settings one by one: what does not go together with the rest must not take the rest with it.
 fn settings(raw: &Map<String, Value>) -> Settings {
     Settings::deserialize(raw).unwrap_or_else(|_| {
@@ -157,25 +114,6 @@ fn settings(raw: &Map<String, Value>) -> Settings {
         let usable = raw.iter().filter(is_usable).map(|(key, value)| (key.clone(), value.clone()));
         Settings::deserialize(Value::Object(usable.collect())).unwrap_or_default()
     })
-}
-
-/// Splits `provider/model`, and `provider/model#variant`.
-pub fn parse_model(text: &str) -> Option<ModelRef> {
-    let (name, variant) = match text.split_once('#') {
-        Some((name, variant)) => (name, Some(variant.to_owned())),
-        None => (text, None),
-    };
-    let model_ref = ModelRef::parse(name)?;
-    Some(ModelRef { variant, ..model_ref })
-}
-
-/// The rules of the deprecated `tools`, and those of `permission` over them.
-fn rules_of(owner: &Map<String, Value>, home: &Path) -> Vec<Rule> {
-    let tools = owner.get("tools").and_then(Value::as_object).into_iter().flatten();
-    let tools = tools.filter_map(|(tool, is_enabled)| Some((tool.as_str(), is_enabled.as_bool()?)));
-    let mut rules = rules_from_tools(tools);
-    rules.extend(owner.get("permission").into_iter().flat_map(|permission| read_rules(permission, home).0));
-    rules
 }
 
 /// What the administrator's own sources say together.

@@ -332,6 +332,7 @@ fn quoted(yaml: &str) -> String {
     for line in yaml.lines() {
         let content = line.trim_start();
         let indent = line.len() - content.len();
+        let content = spaced(content);
         if let Some(limit) = block_indent {
             if content.is_empty() || indent > limit {
                 lines.push(Cow::Borrowed(line));
@@ -343,9 +344,19 @@ fn quoted(yaml: &str) -> String {
         if value.starts_with(['|', '>']) {
             block_indent = Some(indent);
         }
-        lines.push(quoted_line(&line[..indent], content).map_or(Cow::Borrowed(line), Cow::Owned));
+        let whole = || format!("{}{content}", &line[..indent]);
+        lines.push(Cow::Owned(quoted_line(&line[..indent], &content).unwrap_or_else(whole)));
     }
     lines.join("\n")
+}
+
+/// A line with spaces for the tabs behind its key, which js-yaml takes as well; what follows stays in its column.
+fn spaced(content: &str) -> Cow<'_, str> {
+    let Some((key, rest)) = content.split_once(":").filter(|(_, rest)| rest.starts_with([' ', '\t'])) else {
+        return Cow::Borrowed(content);
+    };
+    let value = rest.trim_start_matches([' ', '\t']);
+    Cow::Owned(format!("{key}:{}{value}", " ".repeat(rest.len() - value.len())))
 }
 
 fn quoted_line(indent: &str, content: &str) -> Option<String> {

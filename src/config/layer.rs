@@ -9,9 +9,10 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    Environment, Warning,
+    environment::Environment,
     jsonc::{self, Document, Substitutes},
-    layers::read_bounded,
+    text_file,
+    warning::{Findings, Warning},
 };
 
 /// What kind of source a layer is.
@@ -45,15 +46,6 @@ pub struct Layer {
     pub places: HashMap<String, (usize, usize)>,
     /// Its text could not be used at all.
     pub is_broken: bool,
-}
-
-/// What was found wrong while reading.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Findings {
-    /// Something is ignored that was meant.
-    pub warnings: Vec<Warning>,
-    /// Everything holds as it was meant, but could be said better.
-    pub notes: Vec<Warning>,
 }
 
 impl Layer {
@@ -169,7 +161,7 @@ pub fn parse_part(
                 "{{file:{name}}} is not read for a remote configuration; it counts as empty"
             ));
         }
-        read_bounded(&substituted(environment, &base, name))
+        text_file::read(&substituted(environment, &base, name))
             .map(|content| content.trim().to_owned())
             .map_err(|err| format!("{{file:{name}}} cannot be read: {err}; it counts as empty"))
     };

@@ -2,16 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::{
-    layer::{Findings, Layer},
-    merge::merge,
-};
+use super::{layer::Layer, merge::merge, warning::Findings};
 
 /// Keys that are OpenCode's terminal interface's own.
 const TERMINAL_KEYS: [&str; 3] = ["theme", "keybinds", "tui"];
 
 /// Rewrites the layer's value; places move along.
 pub fn lower(layer: &mut Layer, findings: &mut Findings) {
+    layer.value.values_mut().for_each(whole_numbers);
     let mut lowering = Lowering { layer, findings };
     for key in TERMINAL_KEYS {
         if lowering.layer.value.shift_remove(key).is_some() {
@@ -31,8 +29,21 @@ pub fn lower(layer: &mut Layer, findings: &mut Findings) {
     lowering.compaction();
     lowering.share();
     lowering.steps();
-    if lowering.layer.value.contains_key("tools") {
-        lowering.note(&["tools"], "is deprecated; write `permission`");
+    lowering.tools();
+}
+
+/// Takes `5.0` for the whole number that it is, as JavaScript and JSON schemas do.
+fn whole_numbers(value: &mut Value) {
+    /// Beyond it not every whole number has a float.
+    const MOST: f64 = (1_u64 << 53) as f64;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= MOST);
+            *value = whole.map_or_else(|| value.take(), |float| Value::from(float as i64));
+        }
+        Value::Array(list) => list.iter_mut().for_each(whole_numbers),
+        Value::Object(object) => object.values_mut().for_each(whole_numbers),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -48,7 +59,9 @@ impl Lowering<'_> {
 
     /// Lays what stands under one key below what stands under another.
     fn rename(&mut self, from: &str, to: &str) {
-        let Some(value) = self.layer.value.shift_remove(from) else { return };
+        let Some(value) = self.layer.value.shift_remove(from).filter(|value| !value.is_null()) else {
+            return;
+        };
         self.note(&[from], &format!("is read as `{to}`"));
         self.layer.move_places(&[from], &[to]);
         self.put_below(to, value);
@@ -65,12 +78,26 @@ impl Lowering<'_> {
     /// Turns `mode.<name>` into a primary `agent.<name>`, below what `agent` itself says.
     fn modes(&mut self) {
         // A markdown agent's `mode` is inside its agent; at the top it is the deprecated key.
-        let Some(Value::Object(modes)) = self.layer.value.shift_remove("mode") else { return };
+        let modes = match self.layer.value.shift_remove("mode") {
+            Some(Value::Object(modes)) => modes,
+            Some(other) => {
+                // The check says that it is none.
+                self.layer.value.insert("mode".to_owned(), other);
+                return;
+            }
+            None => return,
+        };
         self.note(&["mode"], "is deprecated; write `agent` with `\"mode\": \"primary\"`");
         self.layer.move_places(&["mode"], &["agent"]);
         let mut agents = Map::new();
         for (name, mut mode) in modes {
             if let Value::Object(mode) = &mut mode {
+                let is_word = |said: &Value| matches!(said.as_str(), Some("primary" | "subagent" | "all"));
+                if let Some(said) = mode.get("mode").filter(|said| !said.is_null() && !is_word(said)) {
+                    let message = format!("{said} is ignored; an entry of `mode` is a primary agent");
+                    let warning = self.layer.warning(&["agent", &name, "mode"], message);
+                    self.findings.warnings.push(warning);
+                }
                 mode.insert("mode".to_owned(), Value::from("primary"));
             }
             agents.insert(name, mode);
@@ -95,14 +122,24 @@ impl Lowering<'_> {
         let Some(Value::Object(compaction)) = self.layer.value.get_mut("compaction") else { return };
         let keep = compaction.shift_remove("keep");
         let buffer = compaction.shift_remove("buffer");
+        let mut unknown = Vec::new();
         let kept = match keep {
-            Some(Value::Object(mut keep)) => [("turns", "tail_turns"), ("tokens", "preserve_recent_tokens")]
-                .into_iter()
-                .filter_map(|(from, to)| Some((vec!["keep", from], to, keep.shift_remove(from)?)))
-                .collect(),
+            Some(Value::Object(mut keep)) => {
+                let known = [("turns", "tail_turns"), ("tokens", "preserve_recent_tokens")].into_iter();
+                let known =
+                    known.filter_map(|(from, to)| Some((vec!["keep", from], to, keep.shift_remove(from)?)));
+                let known = known.collect();
+                unknown = keep.into_iter().map(|(key, _)| key).collect();
+                known
+            }
             Some(tokens) => vec![(vec!["keep"], "preserve_recent_tokens", tokens)],
             None => Vec::new(),
         };
+        for key in unknown {
+            let message = "is not a known key and is ignored".to_owned();
+            let warning = self.layer.warning(&["compaction", "keep", &key], message);
+            self.findings.warnings.push(warning);
+        }
         let reserved = buffer.map(|buffer| (vec!["buffer"], "reserved", buffer));
         for (from, to, value) in kept.into_iter().chain(reserved) {
             let from = [&["compaction"], from.as_slice()].concat();
@@ -125,6 +162,21 @@ impl Lowering<'_> {
             if let Some(position) = self.layer.position(&["autoshare"]) {
                 self.layer.places.insert("/share".to_owned(), position);
             }
+        }
+    }
+
+    /// What `tools` says becomes rules where it is decoded, below those of `permission`.
+    fn tools(&mut self) {
+        const NOTE: &str = "is deprecated; write `permission`";
+        let is_said = |owner: &Map<String, Value>| owner.get("tools").is_some_and(|tools| !tools.is_null());
+        if is_said(&self.layer.value) {
+            self.note(&["tools"], NOTE);
+        }
+        let agents = self.layer.value.get("agent").and_then(Value::as_object).into_iter().flatten();
+        let saying = agents.filter(|(_, agent)| agent.as_object().is_some_and(is_said));
+        let names: Vec<String> = saying.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            self.note(&["agent", &name, "tools"], NOTE);
         }
     }
 

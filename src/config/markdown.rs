@@ -10,10 +10,10 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    Warning,
     frontmatter::{self, FrontMatter},
-    layer::{Findings, Kind, Layer, pointer},
-    layers::read_bounded,
+    layer::{Kind, Layer, pointer},
+    text_file,
+    warning::{Findings, Warning},
 };
 use crate::base::text::distance;
 
@@ -31,6 +31,9 @@ const SUBDIRECTORIES: [&str; 12] = [
 
 /// Those of programs for OpenCode's own runtime.
 const SCRIPTS: [&str; 4] = ["plugin", "plugins", "tool", "tools"];
+
+/// What the warning about a [`Broken`] file ends with.
+pub const LEFT_OUT: &str = "the file is left out";
 
 /// What was found in a directory of configuration.
 #[derive(Debug, Default)]
@@ -51,9 +54,6 @@ pub struct Broken {
     pub key: &'static str,
     pub name: String,
 }
-
-/// What the warning about a [`Broken`] file ends with.
-pub const LEFT_OUT: &str = "the file is left out";
 
 /// Reads the commands, agents and modes of a directory, in this order: later ones win.
 pub fn read(directory: &Path, findings: &mut Findings) -> Read {
@@ -225,10 +225,11 @@ fn definition(root: &Path, file: &Path, kind: Definition, findings: &mut Finding
             return None;
         }
     };
-    let text = match read_bounded(file) {
+    let text = match text_file::read(file) {
         Ok(text) => text,
         Err(err) => {
-            findings.warnings.push(skipped(format!("cannot be read: {err}")));
+            let (line, column) = err.position().unzip();
+            findings.warnings.push(Warning { line, column, ..skipped(format!("cannot be read: {err}")) });
             return None;
         }
     };

@@ -14,13 +14,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Warning,
     check::name_problem,
     frontmatter,
-    layer::{self, Findings, Kind, Layer, pointer},
+    layer::{self, Kind, Layer, pointer},
     paths::Paths,
+    warning::{Findings, Warning},
 };
 use crate::base::hash::fnv;
+
+/// The key that a whole list is put under, to name places in it.
+const LIST: &str = "list";
 
 /// Agents that one server may list.
 const MAX_AGENTS: usize = 200;
@@ -111,9 +114,6 @@ pub fn read_index(text: &[u8]) -> Result<(Vec<Listed>, Vec<String>), String> {
     }
     Ok((listed, problems))
 }
-
-/// The key that a whole list is put under, to name places in it.
-const LIST: &str = "list";
 
 /// The entries of a list with their JSON pointers.
 fn elements<'a>(list: &'a [Value], path: &[&str]) -> Vec<(Option<&'a str>, String, &'a Value)> {

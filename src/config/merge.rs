@@ -2,6 +2,17 @@
 
 use serde_json::{Map, Value};
 
+use super::layer::Layer;
+
+/// Everything the layers say, as one object.
+pub fn merged<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Map<String, Value> {
+    let mut raw = Map::new();
+    for layer in layers {
+        merge(&mut raw, &layer.value);
+    }
+    raw
+}
+
 /// Merges `upper` into `lower`: objects key by key, everything else replaced.
 ///
 /// `null` says nothing, so what lies below stays. A key that `upper` sets again keeps its place, also in `permission`,
@@ -25,35 +36,6 @@ pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
                 }
             }
             _ => merge_key(lower, key, value),
-        }
-    }
-}
-
-/// Takes out of `lower` the rules that `managed` sets, so that merging puts them behind all others: nothing that
-/// somebody else says decides over them.
-pub fn yield_rules(lower: &mut Map<String, Value>, managed: &Map<String, Value>) {
-    if let (Some(lower), Some(managed)) = (lower.get_mut("permission"), managed.get("permission")) {
-        yield_to(lower, managed);
-    }
-    let agents = managed.get("agent").and_then(Value::as_object).into_iter().flatten();
-    for (name, agent) in agents {
-        let lower = lower.get_mut("agent").and_then(|agents| agents.get_mut(name)?.get_mut("permission"));
-        if let (Some(lower), Some(managed)) = (lower, agent.get("permission")) {
-            yield_to(lower, managed);
-        }
-    }
-}
-
-fn yield_to(lower: &mut Value, managed: &Value) {
-    let (Value::Object(lower), Value::Object(managed)) = (lower, managed) else { return };
-    for (permission, actions) in managed {
-        match (lower.get_mut(permission), actions) {
-            (Some(Value::Object(patterns)), Value::Object(managed)) => {
-                patterns.retain(|pattern, _| !managed.contains_key(pattern));
-            }
-            _ => {
-                lower.shift_remove(permission);
-            }
         }
     }
 }
@@ -95,14 +77,15 @@ pub fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// A value with nothing in its objects that says nothing.
+/// A value without the `null`s of its objects, also of those in lists.
 pub fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
             let said = object.iter().filter(|(_, value)| !value.is_null());
             Value::Object(said.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => value.clone(),
+        Value::Array(list) => Value::Array(list.iter().map(without_nulls).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Environment;
+use super::environment::Environment;
 
 /// Directories and files outside any project.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use windlass_protocol::opencode::config::AuthEntry;
 
-use super::{Environment, jsonc, layer::Part, layers::read_bounded, paths::Paths};
+use super::{environment::Environment, jsonc, layer::Part, paths::Paths, text_file};
 use crate::base::hash::fnv;
 
 /// A `wellknown` entry of `auth.json`.
@@ -103,9 +103,10 @@ pub struct Request {
 pub fn entries(environment: &Environment, paths: &Paths) -> Vec<Entry> {
     let texts = match environment.get("OPENCODE_AUTH_CONTENT") {
         Some(text) => vec![text.to_owned()],
-        None => {
-            [paths.opencode_auth(), paths.auth()].iter().filter_map(|file| read_bounded(file).ok()).collect()
-        }
+        None => [paths.opencode_auth(), paths.auth()]
+            .iter()
+            .filter_map(|file| text_file::read(file).ok())
+            .collect(),
     };
     let mut found = Map::new();
     for text in texts {
@@ -209,9 +210,9 @@ pub fn cache_file(paths: &Paths, url: &str) -> PathBuf {
 
 /// What was kept for the address; none when nothing was.
 pub fn cached(file: &Path, url: &str) -> Result<Option<Document>, String> {
-    let text = match read_bounded(file) {
+    let text = match text_file::read(file) {
         Ok(text) => text,
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(err) if err.is_missing() => return Ok(None),
         Err(err) => return Err(format!("cannot be read: {err}; it is fetched again")),
     };
     match serde_json::from_str::<Document>(&text) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use windlass_protocol::opencode::permission::{Action, Rule};
 
 use super::paths::Paths;
@@ -65,6 +65,15 @@ pub fn rules_from_tools<'a>(tools: impl IntoIterator<Item = (&'a str, bool)>) ->
         .collect()
 }
 
+/// The rules of the deprecated `tools`, and those of `permission` over them.
+pub fn rules_of(owner: &Map<String, Value>, home: &Path) -> Vec<Rule> {
+    let tools = owner.get("tools").and_then(Value::as_object).into_iter().flatten();
+    let tools = tools.filter_map(|(tool, is_enabled)| Some((tool.as_str(), is_enabled.as_bool()?)));
+    let mut rules = rules_from_tools(tools);
+    rules.extend(owner.get("permission").into_iter().flat_map(|permission| read_rules(permission, home).0));
+    rules
+}
+
 /// The lowest rules of every agent.
 ///
 /// OpenCode's `<tmp>/opencode/*` is left out: nothing of ours writes there, and anybody may.
@@ -104,22 +113,37 @@ pub fn impose(rules: &mut Vec<Rule>, managed: &[Rule]) {
         if held.action == Action::Allow && !managed.iter().take(idx).any(is_exception) {
             continue;
         }
-        let mut least = held.action;
-        let mut block = vec![held.clone()];
-        for earlier in &before {
-            match narrowed(earlier, held) {
-                Narrowed::Apart => {}
-                Narrowed::Whole => {
-                    // It decides over everything that stands before it.
-                    least = held.action;
-                    block = vec![Rule { action: earlier.action, ..held.clone() }];
-                }
-                Narrowed::Part(part) => block.push(part),
-                Narrowed::Unnameable => least = strictest(least, earlier.action),
-            }
-        }
-        rules.extend(block.into_iter().map(|it| Rule { action: strictest(it.action, least), ..it }));
+        rules.extend(held_over(&before, held));
     }
+}
+
+/// What an administrator allows an agent: more than the agent is made for, but nothing that the user's rules do not.
+pub fn granted(own: &[Rule], managed: &[Rule]) -> Vec<Rule> {
+    managed.iter().filter(|held| held.action == Action::Allow).flat_map(|held| held_over(own, held)).collect()
+}
+
+/// A managed rule, and what of the rules before it lies within its reach, none looser than it.
+fn held_over(before: &[Rule], held: &Rule) -> Vec<Rule> {
+    let mut least = held.action;
+    let mut block = vec![held.clone()];
+    for earlier in before {
+        match narrowed(earlier, held) {
+            Narrowed::Apart => {}
+            Narrowed::Whole => {
+                // It decides over everything that stands before it.
+                least = held.action;
+                block = vec![Rule { action: earlier.action, ..held.clone() }];
+            }
+            Narrowed::Part(part) => block.push(part),
+            Narrowed::Unnameable => least = strictest(least, earlier.action),
+        }
+    }
+    block.into_iter().map(|it| Rule { action: strictest(it.action, least), ..it }).collect()
+}
+
+/// Whether some text may match both patterns.
+pub fn meets(one: &str, other: &str) -> bool {
+    !matches!(common(one, other), Common::Nothing)
 }
 
 /// What of a rule's reach lies within another's.
@@ -277,23 +301,27 @@ fn char_len(first: u8) -> usize {
 }
 
 fn action(value: &Value, path: &[&str], problems: &mut Vec<Problem>) -> Action {
-    match value.as_str() {
-        Some("allow") => Action::Allow,
-        Some("ask") => Action::Ask,
-        Some("deny") => Action::Deny,
+    let known = match value {
+        Value::String(word) => match word.as_str() {
+            "allow" => Some(Action::Allow),
+            "ask" => Some(Action::Ask),
+            "deny" => Some(Action::Deny),
+            _ => None,
+        },
         // As in the deprecated `tools`. `true` would widen what is allowed by a word that may mean `ask`.
-        None if *value == Value::Bool(false) => Action::Deny,
-        _ => {
-            problems.push(Problem {
-                path: path.iter().map(|&key| key.to_owned()).collect(),
-                message: format!("{value} is not an action; use \"allow\", \"ask\" or \"deny\""),
-            });
-            Action::Ask
-        }
-    }
+        Value::Bool(false) => Some(Action::Deny),
+        Value::Bool(true) | Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    known.unwrap_or_else(|| {
+        problems.push(Problem {
+            path: path.iter().map(|&key| key.to_owned()).collect(),
+            message: format!("{value} is not an action; use \"allow\", \"ask\" or \"deny\""),
+        });
+        Action::Ask
+    })
 }
 
-fn expand_home(pattern: &str, home: &Path) -> String {
+pub fn expand_home(pattern: &str, home: &Path) -> String {
     for variable in ["~", "$HOME"] {
         let Some(rest) = pattern.strip_prefix(variable) else { continue };
         if rest.is_empty() || rest.starts_with('/') {

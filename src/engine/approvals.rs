@@ -10,7 +10,7 @@ use windlass_protocol::opencode::permission::Rule;
 use super::EngineError;
 use crate::{
     base::{clock, lock::lock},
-    config::{self, paths::Paths},
+    config::{paths::Paths, worktree::worktree},
     storage::{Storage, StoredAnswer},
 };
 
@@ -152,7 +152,7 @@ pub async fn revoke(paths: &Paths, directory: &Path, which: &Which) -> Result<Op
 }
 
 fn open(paths: &Paths, directory: &Path) -> (Storage, String) {
-    let worktree = config::worktree(directory);
+    let worktree = worktree(directory);
     (Storage::new(paths.database()), project_key(directory, &worktree))
 }
 

@@ -56,7 +56,7 @@ impl Asks {
     /// What may turn out to be anything (`is_any`) is allowed by rule only where the rules allow everything, and by no
     /// answer given before.
     pub async fn ask(&self, asker: Asker<'_>, ask: Ask, is_any: bool) -> Result<(), ToolError> {
-        let is_any = is_any && permission::is_restricted(&ask.permission, asker.rules);
+        let is_any = is_any && permission::is_anything_restricted(&ask.permission, asker.rules);
         match permission::evaluate_all(&ask, asker.rules, &[]) {
             Verdict::Allow if !is_any => return Ok(()),
             Verdict::Allow | Verdict::Ask => {}

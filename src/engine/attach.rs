@@ -296,7 +296,7 @@ impl Host for UserGave<'_> {
     }
 
     fn warn(&self, warnings: Vec<Warning>) {
-        self.session.tell_once(warnings);
+        self.session.tell(&warnings);
     }
 
     fn edited(&self, _path: &Path) {}

@@ -350,6 +350,7 @@ impl<'a> StepCalls<'a> {
             loaded: cx.loaded.clone(),
             workspace: cx.session.workspace.clone(),
             mcp: cx.session.mcp.clone(),
+            told: cx.session.told.clone(),
             cancel: cx.cancel.clone(),
         });
         let shown = ShownInstructions::new(&cx.instructions, &state.history);
@@ -551,7 +552,7 @@ async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> R
 
 fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, journal: &mut Journal) {
     let changes = std::mem::take(&mut *lock(&reports.changes));
-    cx.session.tell(state, changes.warnings);
+    cx.session.tell(&changes.warnings);
     journal.noted_files(&state.info, &state.noted_files);
     if let Some(todos) = changes.todos {
         journal.todos(&state.info, &todos);

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     base::{ids, mime},
-    config::decode::parse_model,
+    config::model::parse_model,
     library::commands::{Body, Command, template},
     permission,
     provider::{Finish, Usage},
@@ -191,7 +191,9 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
     let mut parts = Vec::new();
     let pieces = match &command.body {
         // A skill is read, not carried out: whoever wrote it is not who wrote the project's commands.
-        Body::Skill(skill) => template::expand_words(&text, &arguments, skill.location.is_some()),
+        Body::Skill(skill) if skill.location.is_some() => template::expand_words(&text, &arguments),
+        // The built-in one explains places.
+        Body::Skill(_) => template::append_words(&text, &arguments),
         Body::Template(_) | Body::Compact | Body::Own(_) => {
             let pieces = template::expand(&text, &arguments);
             parts = mentioned_files(cx, &pieces, &rules).await;

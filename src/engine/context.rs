@@ -1,14 +1,10 @@
 //! What a session's task and each of its turns have at hand.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex},
-};
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
-    event::{EventPayload, ToastVariant},
     id::{MessageId, SessionId},
     message::{CreatedTime, Message, ModelRef, UserMessage},
     session::SessionStatus,
@@ -20,10 +16,11 @@ use super::{
     request::Command,
     state::{Journal, SessionState},
     tickets::Tickets,
+    told::Told,
     workspace::{Loaded, Workspace},
 };
 use crate::{
-    base::{clock, ids, lock::lock},
+    base::{clock, ids},
     config::Warning,
     library::{Agent, InstructionBlock},
     mcp::{self, Held},
@@ -41,7 +38,7 @@ pub struct SessionCx {
     pub limits: Limits,
     pub tickets: Arc<Tickets>,
     /// Warnings that the user has seen.
-    pub told: Mutex<HashSet<String>>,
+    pub told: Told,
     /// For what the session itself starts, such as its title.
     pub own_inbox: mpsc::WeakSender<Command>,
 }
@@ -71,25 +68,9 @@ impl SessionCx {
         let _ = journal.commit(self.engine.storage(), self.engine.bus()).await;
     }
 
-    /// Says what is missing of the instructions, each thing once. A subagent's are its parent's.
-    pub fn tell(&self, state: &SessionState, warnings: Vec<Warning>) {
-        if state.info.parent_id.is_none() {
-            self.tell_once(warnings);
-        }
-    }
-
-    /// Says each of these once in a session.
-    pub fn tell_once(&self, warnings: Vec<Warning>) {
-        let mut told = lock(&self.told);
-        for text in warnings.iter().map(ToString::to_string).filter(|text| told.insert(text.clone())) {
-            tracing::warn!(session = %self.id, "{text}");
-            self.engine.bus().publish(EventPayload::Toast {
-                session_id: self.id.clone(),
-                title: "Part of the instructions does not reach the model.".to_owned(),
-                message: text,
-                variant: ToastVariant::Warning,
-            });
-        }
+    /// Tells the user what of the instructions does not reach a model.
+    pub fn tell(&self, warnings: &[Warning]) {
+        self.told.tell(self.engine.bus(), warnings);
     }
 }
 

@@ -6,12 +6,11 @@ use std::{
 };
 
 use super::{
-    Engine, EngineError, EngineErrorKind, Loaded, Workspace,
+    Engine, EngineError, EngineErrorKind, Inner, Loaded, Workspace,
     workspace::{Moment, Reading},
 };
 use crate::{
     base::{lock::lock, memory, watch::Survey},
-    config::Warning,
     library::{self, Instructions},
 };
 
@@ -29,18 +28,18 @@ impl Engine {
     }
 
     pub(super) async fn read(&self, directory: &Path) -> Result<Reading, EngineError> {
-        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
-        let directory = directory.to_owned();
+        let (directory, engine) = (directory.to_owned(), self.clone());
         let read = tokio::task::spawn_blocking(move || {
+            let Inner { environment, paths, hooks, .. } = engine.0.as_ref();
             if !directory.is_dir() {
                 let reason = format!("the directory {} does not exist", directory.display());
                 return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
             }
             let read_at = Moment::now();
-            let mut loaded =
-                Loaded::read(&environment, &paths, &directory, use_stored_keys, before.as_deref());
+            let before = before.as_deref();
+            let mut loaded = Loaded::read(environment, paths, hooks, &directory, use_stored_keys, before);
             let Survey { stamp, overfull } = Survey::of(&loaded.sources(), read_at.wall);
             loaded.warn_of_overfull(&overfull);
             memory::give_back();
@@ -94,13 +93,10 @@ impl Engine {
         read.await.unwrap_or_default()
     }
 
-    /// What of a directory's instructions would not reach a model; its pages are asked for only when they are wanted.
-    pub async fn instruction_problems(&self, loaded: &Arc<Loaded>, with_pages: bool) -> Vec<Warning> {
-        if with_pages {
-            return self.read_instructions(loaded).await.warnings;
-        }
+    /// A directory's instruction files; pages are not asked for.
+    pub(super) async fn read_instruction_files(&self, loaded: &Arc<Loaded>) -> Instructions {
         let loaded = loaded.clone();
-        let read = tokio::task::spawn_blocking(move || library::instruction_problems(&loaded.config));
+        let read = tokio::task::spawn_blocking(move || library::instruction_files(&loaded.config));
         read.await.unwrap_or_default()
     }
 }

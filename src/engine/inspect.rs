@@ -1,10 +1,6 @@
 //! What an agent comes to: the request that a turn of its would send, put together as for a turn and not sent.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -17,6 +13,7 @@ use super::{
     project, prompt, questions,
     state::SessionState,
     subtask,
+    told::Told,
     toolbox::Toolbox,
 };
 use crate::{
@@ -73,10 +70,11 @@ pub async fn inspect(
     };
     // Titles and summaries are asked for with the agent's prompt and nothing else.
     let is_internal = agent.is_internal();
-    let Instructions { blocks, warnings } = match is_internal {
+    let read = match is_internal {
         true => Instructions::default(),
         false => engine.read_instructions(&loaded).await,
     };
+    let warnings = read.told();
 
     let new = NewSession { directory: directory.to_owned(), ..NewSession::default() };
     let mut info = super::new_info(new, &loaded.config.worktree, project::GLOBAL.to_owned());
@@ -85,14 +83,15 @@ pub async fn inspect(
     }
     // The session is stored nowhere, and nothing is ever put into its inbox.
     let (inbox, _) = mpsc::channel(1);
+    let id = ids::session();
     let session = SessionCx {
         engine: engine.clone(),
-        id: ids::session(),
+        told: Told::new(id.clone()),
+        id,
         workspace: workspace.clone(),
         mcp: None,
         limits: Default::default(),
         tickets: Arc::default(),
-        told: Mutex::default(),
         own_inbox: inbox.downgrade(),
     };
     let variant = loaded.variant_for(&agent, &model, None);
@@ -102,7 +101,7 @@ pub async fn inspect(
         agent,
         model,
         variant,
-        instructions: blocks,
+        instructions: read.blocks,
         limits: Default::default(),
         mcp: workspace.mcp().hold(),
         cancel: CancellationToken::new(),

@@ -4,9 +4,9 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use windlass_protocol::opencode::config::AgentMode;
 
-use super::{Engine, EngineError, EngineErrorKind, Loaded};
+use super::{Engine, EngineError, EngineErrorKind, Inner, Loaded};
 use crate::{
-    config::{Config, Warning, decode::parse_model, layers, sources::Leaf},
+    config::{Config, Warning, layers, model::parse_model, sources::Leaf},
     library::{self, Agent},
     provider::catalog::Catalog,
     tool::bash,
@@ -22,22 +22,32 @@ pub struct Report {
     pub leaves: Vec<Leaf>,
 }
 
+/// Whether pages among the instructions are looked at too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    AreAsked,
+    AreLeft,
+}
+
 impl Engine {
-    /// Looks at everything that configures a directory, also at the pages behind URLs when they are wanted; slower than
-    /// reading it for a session.
-    pub async fn examine(&self, directory: &Path, with_pages: bool) -> Result<Report, EngineError> {
+    /// Looks at everything that configures a directory; slower than reading it for a session.
+    pub async fn examine(&self, directory: &Path, pages: Pages) -> Result<Report, EngineError> {
         let loaded = Arc::new(self.inspect_files(directory).await?);
-        let instructions = self.instruction_problems(&loaded, with_pages).await;
-        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
-        let directory = directory.to_owned();
+        let instructions = match pages {
+            Pages::AreAsked => self.read_instructions(&loaded).await,
+            Pages::AreLeft => self.read_instruction_files(&loaded).await,
+        };
+        let (directory, engine) = (directory.to_owned(), self.clone());
         let examined = tokio::task::spawn_blocking(move || {
-            let (config, leaves) = layers::explain(&environment, &paths, &directory);
-            let unread = layers::unread(&environment, &paths, &directory);
+            let Inner { environment, paths, hooks, .. } = engine.0.as_ref();
+            let (config, leaves) = layers::explain(environment, paths, &directory, hooks);
+            let unread = layers::unread(environment, paths, &directory);
             let missing = missing_instructions(&loaded.config, &leaves);
+            let cuts: Vec<Warning> = instructions.cuts.iter().map(|cut| placed(cut, &leaves)).collect();
             let Loaded { config: read, warnings, notes, .. } = loaded.as_ref();
             Report {
-                warnings: [warnings.as_slice(), &unread.warnings, &instructions].concat(),
-                notes: [read.notes.as_slice(), notes, &unread.notes, &missing].concat(),
+                warnings: [warnings.as_slice(), &unread.warnings, &instructions.warnings].concat(),
+                notes: [read.notes.as_slice(), notes, &unread.notes, &missing, &cuts].concat(),
                 config,
                 leaves,
             }
@@ -124,14 +134,22 @@ fn missing_shell(config: &Config) -> Option<Warning> {
 /// Entries of `instructions` that name no file: often meant so, because a file of the user's serves many projects.
 fn missing_instructions(config: &Config, leaves: &[Leaf]) -> Vec<Warning> {
     let missing = library::missing_instructions(config);
-    let note = |pattern: &String| {
-        let is_said = |leaf: &&Leaf| leaf.path == ["instructions"] && leaf.value == *pattern.as_str();
-        let saying = leaves.iter().find(is_said).and_then(|leaf| leaf.said_by.first())?;
-        let (line, column) = saying.position.unzip();
-        let message = format!("instructions: {pattern} names no file here");
-        Some(Warning { source: saying.source.clone(), line, column, message })
-    };
+    let note = |pattern: &String| at_entry(pattern, "names no file here", leaves);
     missing.iter().filter_map(note).collect()
+}
+
+/// A warning about an entry of `instructions`, where the strongest source says it.
+fn at_entry(pattern: &str, message: &str, leaves: &[Leaf]) -> Option<Warning> {
+    let is_said = |leaf: &&Leaf| leaf.path == ["instructions"] && leaf.value == pattern;
+    let saying = leaves.iter().find(is_said).and_then(|leaf| leaf.said_by.first())?;
+    let (line, column) = saying.position.unzip();
+    let message = format!("instructions: {pattern} {message}");
+    Some(Warning { source: saying.source.clone(), line, column, message })
+}
+
+/// A warning about a file or an entry; an entry's with its place.
+fn placed(warning: &Warning, leaves: &[Leaf]) -> Warning {
+    at_entry(&warning.source, &warning.message, leaves).unwrap_or_else(|| warning.clone())
 }
 
 fn at(source: String, message: String) -> Warning {

@@ -18,6 +18,7 @@ use super::{
     Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome,
     limits::Limits,
     project,
+    told::Told,
     workspace::{Loaded, Workspace},
 };
 use crate::{
@@ -49,6 +50,8 @@ pub struct Parent {
     pub loaded: Arc<Loaded>,
     pub workspace: Arc<Workspace>,
     pub mcp: Option<Arc<mcp::Servers>>,
+    /// What the user was told of instructions.
+    pub told: Told,
     /// Cancelled with the turn that gave the task.
     pub cancel: CancellationToken,
 }
@@ -216,7 +219,7 @@ async fn open(
     let mut info = earlier.unwrap_or_else(|| new_session(parent, agent, &request.description));
     let limits = parent.limits.below(&parent.rules);
     engine
-        .register_child(&info.id, parent.workspace.clone(), parent.mcp.clone(), limits)
+        .register_child(&info.id, parent.workspace.clone(), parent.mcp.clone(), limits, parent.told.clone())
         .map_err(|in_use| ToolError::Model(taken(&info.id, in_use)))?;
     let cancel = CancelOnDrop { engine: engine.clone(), id: info.id.clone() };
     let event: fn(SessionInfo) -> EventPayload = if is_new {

@@ -11,13 +11,13 @@ use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventKind;
 
 use super::{
-    Engine, EngineErrorKind, NewSession, PromptInput, PromptPart, StopReason, TurnOutcome,
+    Engine, EngineErrorKind, NewSession, Pages, PromptInput, PromptPart, StopReason, TurnOutcome,
     workspace::Reloading,
 };
 use crate::{
     base::lock::lock,
     bus::Filter,
-    config::{Environment, paths::Paths},
+    config::{Environment, Hook, paths::Paths},
     engine::EngineError,
 };
 
@@ -32,6 +32,36 @@ fn engine_with(variables: &[(&str, String)]) -> (tempfile::TempDir, Engine) {
     let environment = Environment { home: home.path().to_owned(), variables };
     let paths = Paths::new(&environment);
     (home, Engine::new(environment, paths))
+}
+
+#[tokio::test]
+async fn what_hooks_change_holds_and_is_named_as_theirs() {
+    let home = tempfile::tempdir().expect("temp dir");
+    std::fs::write(home.path().join("opencode.json"), r#"{"share": "manual", "model": "own/one"}"#)
+        .expect("written");
+    let environment = Environment { home: home.path().to_owned(), variables: Default::default() };
+    let paths = Paths::new(&environment);
+    let change = |config: &mut serde_json::Map<String, serde_json::Value>| {
+        config.insert("share".to_owned(), "auto".into());
+        config.insert("agent".to_owned(), serde_json::json!({"planner": {"mode": "primary", "steps": "x"}}));
+        Ok(())
+    };
+    let hook = Hook { name: "planner@1.0".to_owned(), change: Arc::new(change) };
+    let engine = Engine::with_hooks(environment, paths, vec![hook]);
+    let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
+    let opened = engine.create_session(new).await.expect("a session");
+    assert!(opened.workspace.loaded().agent("planner").is_some());
+    let report = engine.examine(home.path(), Pages::AreLeft).await.expect("read");
+    let share = report.leaves.iter().find(|leaf| leaf.path == ["share"]).expect("there");
+    assert_eq!((&share.value, share.said_by[0].source.as_str()), (&"auto".into(), "planner@1.0"));
+    assert!(share.said_by[1].source.ends_with("opencode.json"));
+    let told: Vec<String> = report.warnings.iter().map(ToString::to_string).collect();
+    assert!(told[0].starts_with("planner@1.0: agent.planner.steps: invalid type"), "{told:?}");
+    // What changes it later goes through the hooks too.
+    std::fs::write(home.path().join("opencode.json"), r#"{"share": "disabled"}"#).expect("written");
+    let again = engine.read_files(home.path()).await.expect("read");
+    assert_eq!(again.config.raw["share"], "auto");
+    engine.finish().await;
 }
 
 async fn ask(engine: &Engine, id: &super::SessionId, text: &str) -> Result<TurnOutcome, EngineError> {

@@ -133,12 +133,13 @@ async fn drive(
         None => None,
     };
     revert::settle(session, state).await?;
-    let Instructions { blocks, warnings } = tokio::select! {
+    let read = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => Instructions::default(),
         instructions = session.engine.read_instructions(&cx.loaded) => instructions,
     };
-    cx.instructions = blocks;
+    let untold = read.told();
+    cx.instructions = read.blocks;
     match called {
         None => accept(&cx, state, input).await?,
         Some(called) => match command::begin(&cx, state, called).await? {
@@ -152,7 +153,7 @@ async fn drive(
             }
         },
     }
-    session.tell(state, warnings);
+    session.tell(&untold);
     start_title(&cx, state, title);
 
     let mut spent = Tokens::default();

@@ -21,7 +21,7 @@ use crate::{
         watch::{self, Stamp, Survey, Target},
     },
     bus::Bus,
-    config::{Config, Environment, Warning, layers, paths::Paths, sources},
+    config::{Config, Environment, Hook, Warning, layers, paths::Paths, reader, sources},
     library::{
         self, Agent,
         skills::{self, Skill},
@@ -235,12 +235,13 @@ impl Loaded {
     pub(super) fn read(
         environment: &Environment,
         paths: &Paths,
+        hooks: &[Hook],
         directory: &Path,
         use_stored_keys: bool,
         before: Option<&Loaded>,
     ) -> Self {
         let before = before.map(|before| &before.config);
-        let (mut config, layers) = layers::load(environment, paths, directory, None, before);
+        let (mut config, layers) = layers::load(environment, paths, directory, hooks, before);
         let mut warnings = std::mem::take(&mut config.warnings);
         let credentials = match use_stored_keys {
             true => {
@@ -262,7 +263,7 @@ impl Loaded {
         warnings.extend(lint::warnings(&config, &agents, &catalog));
         sources::locate(&mut warnings, &layers);
         sources::locate(&mut notes, &layers);
-        let market = layers::market_directories(&config.environment, &layers);
+        let market = reader::market_directories(&config.environment, &layers);
         let last_used = super::state_file::last_used_model(paths);
         Self { config, agents, skills, commands, catalog, last_used, market, warnings, notes }
     }

@@ -11,8 +11,8 @@ use windlass_protocol::opencode::{
 use super::{Agent, skills::Skill};
 use crate::config::{
     Config, Warning,
-    decode::parse_model,
-    rules::{deciding, defaults, impose, read_rules, rule, rules_from_tools, strictest, wildcard},
+    model::parse_model,
+    rules::{deciding, defaults, granted, impose, read_rules, rule, rules_from_tools, strictest, wildcard},
 };
 
 /// See [`super::agents`].
@@ -270,10 +270,14 @@ fn configure(agent: &mut Agent, agent_config: &AgentConfig, config: &Config) {
     agent.steps = steps.or(agent.steps);
     agent.options.extend(options.clone());
     let tools = tools.iter().flat_map(|switches| &switches.0);
-    agent.permission.extend(rules_from_tools(tools.map(|(tool, is_enabled)| (tool.as_str(), *is_enabled))));
+    let mut own = rules_from_tools(tools.map(|(tool, is_enabled)| (tool.as_str(), *is_enabled)));
     if let Some(permission) = permission {
-        agent.permission.extend(read_rules(permission, &config.environment.home).0);
+        own.extend(read_rules(permission, &config.environment.home).0);
     }
+    if let Some(managed) = config.managed.agents.get(&agent.name) {
+        agent.permission.extend(granted(&[config.own_permission(), &own].concat(), managed));
+    }
+    agent.permission.extend(own);
 }
 
 /// Lets agents read what lies in skill directories outside the project, as far as no rule of the user says otherwise.

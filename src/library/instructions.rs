@@ -1,19 +1,21 @@
 //! Which instruction files there are, and their texts (facts: OpenCode §2.5).
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::HashSet,
     fs,
     io::{self, Read},
     path::{Path, PathBuf},
 };
 
-use globset::{GlobBuilder, GlobMatcher};
-
 use super::{InstructionBlock, Instructions, Pages};
 use crate::{
     base::text,
-    config::{Config, Instruction, Warning},
+    config::{Config, Warning},
 };
+
+pub(super) mod search;
+
+use search::{MAX_ENTRIES, is_there, named, names_everything};
 
 /// What one file or page may add to the prompt.
 const MAX_BYTES: usize = 256 * 1024;
@@ -27,8 +29,8 @@ const MAX_FILES: usize = 100;
 /// Why a directory or a pipe is no instruction file.
 const NOT_A_FILE: &str = "it is not a regular file";
 
-/// Directory entries one pattern may look at.
-const MAX_ENTRIES: usize = 20_000;
+/// Bytes that tell whether a file is a text.
+const BEGINNING: u64 = 8 * 1024;
 
 /// See [`super::instructions`].
 pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
@@ -39,11 +41,14 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
         match is_url(&instruction.pattern) {
             true => sources.push(Source::Page(instruction.pattern.clone())),
             false => {
-                let named = named(config, instruction);
+                let mut named = named(config, instruction);
                 if named.is_cut {
                     let message =
                         format!("is looked for among the nearest {MAX_ENTRIES} files and directories only");
-                    acc.warn(&instruction.pattern, message);
+                    acc.cut(&instruction.pattern, message);
+                }
+                if names_everything(&instruction.pattern) {
+                    acc.leave_no_texts(&instruction.pattern, &mut named.files);
                 }
                 if let Some((first, more)) = named.unreadable.split_first() {
                     let more = if more.is_empty() { "" } else { "; so it is with others" };
@@ -55,10 +60,16 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
     }
     let mut left = MAX_TOTAL_BYTES;
     let mut seen = HashSet::new();
+    let mut beyond: Vec<String> = Vec::new();
     for source in sources.into_iter().filter(|source| seen.insert(source.clone())) {
-        let (name, text) = match &source {
-            Source::File(file) => (file.display().to_string(), text_of(file)),
-            Source::Page(url) => (url.clone(), page(pages.get(url))),
+        if acc.blocks.len() == MAX_FILES || left == 0 {
+            beyond.push(source.name());
+            continue;
+        }
+        let name = source.name();
+        let text = match &source {
+            Source::File(file) => text_of(file),
+            Source::Page(url) => page(pages.get(url)),
         };
         let Text { kept, n_bytes } = match text {
             Ok(Some(text)) => text,
@@ -68,20 +79,23 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
                 continue;
             }
         };
-        if acc.blocks.len() == MAX_FILES || left == 0 {
-            let reason = match left {
-                0 => format!("those before it fill the {} KiB there are", MAX_TOTAL_BYTES / 1024),
-                _ => format!("there are more than {MAX_FILES}"),
-            };
-            acc.leave_out(&name, &reason);
-            continue;
-        }
         let kept = text::head(&kept, left);
         left -= kept.len();
         if kept.len() < n_bytes {
-            acc.warn(&name, format!("is cut: {} of {n_bytes} bytes are among the instructions", kept.len()));
+            acc.cut(&name, format!("is cut: {} of {n_bytes} bytes are among the instructions", kept.len()));
         }
         acc.blocks.push(labelled(name, kept, n_bytes));
+    }
+    if let Some((first, others)) = beyond.split_first() {
+        let reason = match left {
+            0 => format!("those before it fill the {} KiB there are", MAX_TOTAL_BYTES / 1024),
+            _ => format!("there are more than {MAX_FILES}"),
+        };
+        let more = match others.len() {
+            0 => String::new(),
+            n => format!(", and {n} behind it"),
+        };
+        acc.cut(first, format!("is left out of the instructions{more}: {reason}"));
     }
     acc
 }
@@ -94,7 +108,10 @@ pub(super) fn missing(config: &Config) -> Vec<String> {
         // Of what was not searched to its end the instructions themselves warn.
         named.files.is_empty() && !named.is_cut && named.unreadable.is_empty()
     });
-    missing.map(|instruction| instruction.pattern.clone()).collect()
+    // Two files may name the same.
+    let mut seen = HashSet::new();
+    let patterns = missing.map(|instruction| instruction.pattern.clone());
+    patterns.filter(|pattern| seen.insert(pattern.clone())).collect()
 }
 
 impl Instructions {
@@ -116,12 +133,43 @@ impl Instructions {
         }
     }
 
-    fn warn(&mut self, source: &str, message: String) {
-        let warning = Warning { source: source.to_owned(), line: None, column: None, message };
-        // `instructions` may name a file once more.
-        if !self.warnings.contains(&warning) {
-            self.warnings.push(warning);
+    /// Leaves out what a pattern for everything finds and is no text: nobody meant pictures.
+    fn leave_no_texts(&mut self, pattern: &str, files: &mut Vec<PathBuf>) {
+        let n_all = files.len();
+        let mut first = None;
+        files.retain(|file| {
+            let is_text = !is_binary(file);
+            if !is_text && first.is_none() {
+                first = Some(file.clone());
+            }
+            is_text
+        });
+        if let Some(first) = first {
+            let n_left_out = n_all - files.len();
+            self.cut(
+                pattern,
+                format!(
+                    "names files that are no texts ({n_left_out}, such as {}); they are left out",
+                    first.display()
+                ),
+            );
         }
+    }
+
+    fn warn(&mut self, source: &str, message: String) {
+        add_once(&mut self.warnings, source, message);
+    }
+
+    fn cut(&mut self, source: &str, message: String) {
+        add_once(&mut self.cuts, source, message);
+    }
+}
+
+/// `instructions` may name a file once more.
+fn add_once(list: &mut Vec<Warning>, source: &str, message: String) {
+    let warning = Warning { source: source.to_owned(), line: None, column: None, message };
+    if !list.contains(&warning) {
+        list.push(warning);
     }
 }
 
@@ -129,6 +177,15 @@ impl Instructions {
 enum Source {
     File(PathBuf),
     Page(String),
+}
+
+impl Source {
+    fn name(&self) -> String {
+        match self {
+            Source::File(file) => file.display().to_string(),
+            Source::Page(url) => url.clone(),
+        }
+    }
 }
 
 /// The beginning of a text and the length of all of it.
@@ -244,138 +301,12 @@ fn project(config: &Config, acc: &mut Instructions) -> Vec<PathBuf> {
         .unwrap_or_default()
 }
 
-/// Whether something has this name, even if it cannot be reached, such as a link that leads nowhere.
-pub(super) fn is_there(file: &Path) -> bool {
-    match fs::metadata(file) {
-        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => file.symlink_metadata().is_ok(),
-        Ok(_) | Err(_) => true,
-    }
-}
-
-/// What one entry of `instructions` that is no URL names.
-#[derive(Default)]
-struct Named {
-    files: Vec<PathBuf>,
-    /// Whether there was more to search than is searched.
-    is_cut: bool,
-    /// Which directories could not be searched, and why.
-    unreadable: Vec<String>,
-}
-
-fn named(config: &Config, instruction: &Instruction) -> Named {
-    let mut named = Named::default();
-    let pattern = instruction.pattern.as_str();
-    if let Some(rest) = pattern.strip_prefix("~/") {
-        named.expand(&config.environment.home, rest);
-    } else if let Some(rest) = pattern.strip_prefix('/') {
-        named.expand(Path::new("/"), rest);
-    } else if config.environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
-        let own_directory = config.named_directory();
-        named.expand(own_directory.as_ref().unwrap_or(&config.paths.opencode_config), pattern);
-    } else {
-        // Outside a repository "up to the worktree" is the whole disk: too much to walk for a glob.
-        let is_whole_disk = config.worktree == Path::new("/") && is_glob(pattern);
-        let n_levels = if is_whole_disk { 1 } else { usize::MAX };
-        for directory in config.upwards().iter().take(n_levels) {
-            named.expand(directory, pattern);
-        }
-        if named.files.is_empty() {
-            named.expand(&instruction.base, pattern);
-        }
-    }
-    named
-}
-
-impl Named {
-    /// Adds the files below `directory` that match, sorted.
-    fn expand(&mut self, directory: &Path, pattern: &str) {
-        let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-        let mut n_left = MAX_ENTRIES;
-        let mut places = vec![directory.to_owned()];
-        let mut parts: Vec<&str> = pattern.split('/').collect();
-        let mut is_searched = false;
-        // Part by part, so that only directories that match so far are looked into.
-        while let Some((part, rest)) = parts.split_first() {
-            if !is_glob(part) {
-                places.iter_mut().for_each(|place| place.push(part));
-                places.retain(|place| is_there(place));
-                parts = rest.to_vec();
-                continue;
-            }
-            is_searched = true;
-            let has_whole_braces = part.matches('{').count() == part.matches('}').count();
-            let (searched, rest, max_depth) = match (part.contains("**"), has_whole_braces) {
-                (true, _) => (parts.join("/"), &[][..], usize::MAX),
-                (false, false) => (parts.join("/"), &[][..], parts.len()),
-                (false, true) => ((*part).to_owned(), rest, 1),
-            };
-            let Ok(glob) = GlobBuilder::new(&searched).literal_separator(true).build() else { return };
-            let matcher = glob.compile_matcher();
-            places = places
-                .iter()
-                .flat_map(|it| below(it, &matcher, max_depth, &mut n_left, &mut self.unreadable))
-                .collect();
-            parts = rest.to_vec();
-        }
-        self.is_cut |= n_left == 0;
-        if is_searched {
-            // What cannot be reached is told when it is read.
-            let is_unreachable = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-            places.retain(|place| fs::metadata(place).map_or_else(is_unreachable, |it| it.is_file()));
-        }
-        places.sort();
-        self.files.extend(places);
-    }
-}
-
-/// What matches so many levels below a directory: the nearest first, as only so many entries are looked at.
-fn below(
-    directory: &Path,
-    matcher: &GlobMatcher,
-    max_depth: usize,
-    n_left: &mut usize,
-    unreadable: &mut Vec<String>,
-) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut pending = VecDeque::from([(directory.to_owned(), 1)]);
-    while let Some((place, depth)) = pending.pop_front() {
-        let entries = match fs::read_dir(&place) {
-            Ok(entries) => entries,
-            Err(error) => {
-                if error.kind() == io::ErrorKind::PermissionDenied {
-                    unreadable.push(format!("{} cannot be read: {error}", place.display()));
-                }
-                continue;
-            }
-        };
-        for entry in entries.flatten() {
-            if *n_left == 0 {
-                return found;
-            }
-            *n_left -= 1;
-            let path = entry.path();
-            if matches!(entry.file_name().to_str(), Some(".git" | "node_modules")) || is_of_kernel(&path) {
-                continue;
-            }
-            if path.strip_prefix(directory).is_ok_and(|relative| matcher.is_match(relative)) {
-                found.push(path.clone());
-            }
-            // Links are not followed: they may lead back.
-            if depth < max_depth && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                pending.push_back((path, depth + 1));
-            }
-        }
-    }
-    found
-}
-
-/// Whether these are no files of anybody's, but endless ones of the running system.
-fn is_of_kernel(path: &Path) -> bool {
-    ["/proc", "/sys", "/dev"].iter().any(|directory| path == Path::new(directory))
-}
-
-fn is_glob(pattern: &str) -> bool {
-    pattern.contains(['*', '?', '[', '{'])
+/// Whether a file holds something else than text, as its beginning tells.
+fn is_binary(file: &Path) -> bool {
+    let mut beginning = Vec::new();
+    let read = fs::metadata(file).is_ok_and(|metadata| metadata.is_file())
+        && fs::File::open(file).is_ok_and(|file| file.take(BEGINNING).read_to_end(&mut beginning).is_ok());
+    read && beginning.contains(&0)
 }
 
 fn reads_claude_files(config: &Config) -> bool {

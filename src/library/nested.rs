@@ -33,8 +33,11 @@ impl Nested {
         between.reverse();
         let of_directory = |directory: &Path| {
             let mut files = Vec::new();
-            let there =
-                self.names.iter().map(|name| directory.join(name)).filter(|it| instructions::is_there(it));
+            let there = self
+                .names
+                .iter()
+                .map(|name| directory.join(name))
+                .filter(|it| instructions::search::is_there(it));
             for found in there {
                 let is_usable = instructions::is_usable(&found);
                 files.push(found);

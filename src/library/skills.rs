@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     fs, io,
-    io::Read,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -13,17 +12,13 @@ use windlass_protocol::opencode::permission::{Action, Rule};
 
 use crate::{
     base::{text, watch::is_passed_over},
-    config::{Config, Warning, frontmatter, layer::Findings, rules::deciding},
+    config::{Config, Findings, Warning, frontmatter, rules::deciding, text_file},
 };
 
 pub mod urls;
 
 /// The name of a skill's file.
 const FILE: &str = "SKILL.md";
-/// Bytes of a file in which front matter is looked for first; most need no more.
-const HEAD_BYTES: usize = 8 * 1024;
-/// A larger `SKILL.md` is a mistake.
-const MAX_FILE_BYTES: usize = 1024 * 1024;
 /// Directories within directories that are searched.
 pub const MAX_DEPTH: usize = 8;
 /// Entries of one location that are looked at.
@@ -292,21 +287,19 @@ fn files_below(root: &Path, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
     found
 }
 
-/// Reads a skill's front matter.
+/// Reads a skill; all of its file, because what cannot be loaded is not to be listed.
 fn read(location: &Path) -> Result<Skill, Box<Warning>> {
     let at = |line: usize, column: usize, message: String| {
         let source = location.display().to_string();
         Box::new(Warning { source, line: Some(line), column: Some(column), message })
     };
-    let cannot = |error: io::Error| Box::new(whole(location, format!("the skill cannot be read: {error}")));
-    let front =
-        match frontmatter::split(&read_text(location, HEAD_BYTES).map_err(cannot)?) {
-            Ok(front) => front,
-            // It may only be longer than what was read.
-            Err(_) => frontmatter::split(&read_text(location, MAX_FILE_BYTES).map_err(cannot)?).map_err(
-                |error| at(error.line, error.column, format!("the skill is ignored: {}", error.message)),
-            )?,
-        };
+    let text = text_file::read(location).map_err(|error| {
+        let (line, column) = error.position().unzip();
+        let message = format!("the skill cannot be read: {error}");
+        Box::new(Warning { line, column, ..whole(location, message) })
+    })?;
+    let front = frontmatter::split(&text)
+        .map_err(|error| at(error.line, error.column, format!("the skill is ignored: {}", error.message)))?;
     let field = |key: &str| {
         let (line, column) = front.key_lines.get(&format!("/{key}")).copied().unwrap_or((1, 1));
         match front.data.get(key) {
@@ -337,46 +330,12 @@ fn is_valid(name: &str) -> bool {
 
 /// The text of a `SKILL.md` behind its front matter. Blocking.
 fn read_body(location: &Path) -> Result<String, String> {
-    let text = read_text(location, MAX_FILE_BYTES)
-        .map_err(|error| format!("The skill {} cannot be read: {error}", location.display()))?;
+    let text = text_file::read(location).map_err(|error| {
+        let place = error.position().map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default();
+        format!("The skill {}{place} cannot be read: {error}", location.display())
+    })?;
     let front = frontmatter::split(&text).map_err(|error| format!("{}:{error}", location.display()))?;
     Ok(front.body.trim().to_owned())
-}
-
-/// The first bytes of a text file, at most one beyond `limit`.
-fn read_text(path: &Path, limit: usize) -> io::Result<String> {
-    const TOO_LARGE: &str = "it is larger than 1 MiB";
-    let file = {
-        // Opening a pipe would block.
-        let metadata = fs::metadata(path)?;
-        if !metadata.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        // Also when only its beginning is wanted: what cannot be loaded is not to be listed.
-        if metadata.len() > MAX_FILE_BYTES as u64 {
-            return Err(io::Error::other(TOO_LARGE));
-        }
-        fs::File::open(path)?
-    };
-    let mut bytes = Vec::with_capacity(HEAD_BYTES);
-    file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > MAX_FILE_BYTES {
-        return Err(io::Error::other(TOO_LARGE));
-    }
-    let is_cut = bytes.len() > limit;
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(text),
-        Err(error) => {
-            let valid = error.utf8_error().valid_up_to();
-            let is_only_cut = is_cut && error.utf8_error().error_len().is_none();
-            let mut bytes = error.into_bytes();
-            bytes.truncate(valid);
-            match String::from_utf8(bytes) {
-                Ok(text) if is_only_cut => Ok(text),
-                Ok(_) | Err(_) => Err(io::Error::other("it is not UTF-8 text")),
-            }
-        }
-    }
 }
 
 /// A few of the files below a skill's directory.

@@ -7,22 +7,24 @@ use tree_sitter::Node;
 mod arithmetic;
 mod arity;
 mod command;
-mod feed;
+mod effects;
 mod files;
 mod git;
+mod input;
+mod marks;
+mod options;
 mod outputs;
 mod program;
 mod scan;
+mod scripts;
 mod sed;
 mod tree;
 mod values;
 mod variables;
 mod word;
 mod wrapper;
-mod written;
 
-pub use outputs::is_obeyed;
-pub use written::Destination;
+pub use outputs::{Destination, is_obeyed};
 
 use scan::{Found, HereDocument};
 use tree::{each_below, has_statement, last_named_child, parse, spans};
@@ -38,9 +40,9 @@ const MAX_EXPANSIONS: usize = 256;
 const MAX_DIRECTORIES: usize = 8;
 
 /// Programs that run shell text.
-const SHELLS: [&str; 15] = [
+const SHELLS: [&str; 21] = [
     "bash", "sh", "zsh", "dash", "ksh", "ash", "mksh", "fish", "rbash", "csh", "tcsh", "yash", "oksh",
-    "posh", "osh",
+    "posh", "osh", "sash", "rc", "es", "hush", "lksh", "scsh",
 ];
 
 /// What a command line does, as far as its text tells.
@@ -112,7 +114,7 @@ pub fn analyse(command: &str) -> Analysis {
     let whole = command.trim();
     let mut walk = Walk::default();
     walk.text(whole, &vec![String::new()]);
-    walk.acc.is_unknowable |= walk.values.evaluates_input() || walk.files.runs_what_it_writes();
+    walk.acc.is_unknowable |= walk.values.evaluates_input() || walk.scripts.runs_what_it_writes();
     let mut analysis = walk.acc;
     if analysis.is_unknowable {
         analysis.count_as_any(whole);
@@ -192,9 +194,9 @@ struct Walk {
     /// Aliases and functions that the line defines.
     defined: HashSet<String>,
     values: values::Values,
-    files: written::Files,
+    scripts: scripts::Scripts,
     /// What comes down the pipe to what is being read.
-    piped: Option<feed::Piped>,
+    piped: Option<input::Piped>,
     n_texts: usize,
     n_expansions: usize,
     /// Commands around the one that is being noted.
@@ -231,6 +233,12 @@ impl Walk {
         if has_lost_quotes(&found, tree.root_node()) || has_lost_documents(&source, tree.root_node()) {
             self.tree(&found.plain(text, true), directories);
         }
+        if has_merged_backquotes(&source, tree.root_node()) {
+            match found.without_backquotes(text) {
+                plain if plain == text => self.unknowable(text),
+                plain => return self.tree(&plain, directories),
+            }
+        }
         if tree.root_node().has_error() {
             self.unknowable(text);
         }
@@ -247,7 +255,7 @@ impl Walk {
     /// Collects what the text defines: it may be used before it is defined, in a loop.
     fn definitions(&mut self, source: &Source<'_>, root: Node<'_>) {
         each_below(root, |node| match node.kind() {
-            "variable_assignment" => self.held(source, node),
+            "variable_assignment" => self.value_of(source, node),
             "for_statement" => self.looped(source, node),
             "declaration_command" => self.declared(source, node),
             "function_definition" => {
@@ -392,7 +400,7 @@ impl Walk {
                     merge(&mut any, self.visit(source, child, at, depth + 1).any);
                     let written = source.text.get(node.start_byte()..child.end_byte()).unwrap_or_default();
                     let output = self.output_of(source, child);
-                    self.piped = Some(feed::Piped { output, written: written.to_owned() });
+                    self.piped = Some(input::Piped { output, written: written.to_owned() });
                 }
                 self.piped = outer;
                 Flow { success: any.clone(), any }
@@ -403,7 +411,14 @@ impl Walk {
             }
             "for_statement" | "select_statement" => {
                 let variable = node.child_by_field_name("variable").map(|name| source.of(name));
-                self.acc.is_unknowable |= variable.is_some_and(variables::is_steering);
+                let mut cursor = node.walk();
+                let values: Vec<Node<'_>> = node.children_by_field_name("value", &mut cursor).collect();
+                if let Some(name) = variable {
+                    self.acc.is_unknowable |= variables::is_steering(name);
+                    let values = spans(values);
+                    let values = values.iter().filter_map(|(start, end)| source.text.get(*start..*end));
+                    values.for_each(|value| self.assign(name, word::literal(value).as_deref()));
+                }
                 self.children(source, node, at, depth)
             }
             "declaration_command" | "unset_command" => {
@@ -510,13 +525,13 @@ impl Walk {
             }
         }
         let outer = self.piped.clone();
-        let mut feeds = redirects.iter().filter_map(|redirect| self.fed_by(source, *redirect));
+        let mut feeds = redirects.iter().filter_map(|redirect| self.input_of(source, *redirect));
         if let Some(feed) = feeds.next_back().filter(|_| body.is_some_and(|body| body.kind() != "pipeline")) {
             let output = match feed {
-                feed::Feed::Known(text) => Some(text),
-                feed::Feed::File(_) | feed::Feed::Computed => None,
+                input::InputFrom::Text(text) => Some(text),
+                input::InputFrom::File(_) | input::InputFrom::Computed => None,
             };
-            self.piped = Some(feed::Piped { output, written: String::new() });
+            self.piped = Some(input::Piped { output, written: String::new() });
         }
         let flow = match body {
             Some(body) => self.visit(source, body, at, depth + 1),
@@ -544,9 +559,9 @@ impl Walk {
         if let Some(destination) = destinations.into_iter().next() {
             self.path(destination, at);
             if source.of(node).contains('>') {
-                let destination = Destination { text: destination.to_owned(), is_tree: false };
-                self.written(&destination, at);
-                self.writes(&destination, at);
+                let destination = Destination::file(destination);
+                self.output(&destination, at);
+                self.output_of_line(&destination, at);
             }
         }
     }
@@ -565,15 +580,16 @@ impl Walk {
     /// `name=value`, as written.
     fn assignment_of(&mut self, text: &str) {
         let Some((name, value)) = text.split_once('=') else { return };
-        self.values.hold(name.split(['+', '[']).next().unwrap_or_default(), command::held(value));
+        self.values.add(name.split(['+', '[']).next().unwrap_or_default(), command::value_of(value));
         self.assign(name, word::literal(value).as_deref());
+        self.searches(name, value);
     }
 
     fn assign(&mut self, name: &str, value: Option<&str>) {
         let name = name.split(['+', '[']).next().unwrap_or_default();
         if variables::is_steering(name) || variables::is_loading(name, value) {
             self.acc.is_unknowable = true;
-        } else if variables::COMMANDS.contains(&name) {
+        } else if variables::is_command(name) {
             match value {
                 Some("") => {}
                 Some(text) => self.text(text, &vec![String::new()]),
@@ -594,6 +610,18 @@ fn has_lost_quotes(found: &Found, root: Node<'_>) -> bool {
         });
     }
     found.ansi_texts.iter().any(|text| !seen.contains(text))
+}
+
+/// Whether the grammar takes two texts in backquotes that stand side by side for one.
+fn has_merged_backquotes(source: &Source<'_>, root: Node<'_>) -> bool {
+    let mut is_merged = false;
+    each_below(root, |node| {
+        if node.kind() == "command_substitution" && source.of(node).starts_with('`') {
+            let inner = source.of(node).trim_matches('`');
+            is_merged |= inner.match_indices('`').any(|(at, _)| !inner[..at].ends_with('\\'));
+        }
+    });
+    is_merged
 }
 
 /// Whether the grammar sees a here-document elsewhere than it is, and so what follows.

@@ -20,10 +20,7 @@ use super::{
     patch_text::{self, Hunk},
     path::{self, Target, display},
 };
-use crate::{
-    base::{diff, text},
-    permission::Ask,
-};
+use crate::base::{diff, text};
 
 const NO_TEXT: &str = "patchText is required";
 /// Bytes of a title that names the files.
@@ -95,9 +92,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if !resolved.is_empty() {
         metadata.insert("resolved".to_owned(), resolved.join(", ").into());
     }
-    cx.host
-        .ask(Ask { permission: "edit".to_owned(), patterns, always: vec!["*".to_owned()], metadata })
-        .await?;
+    let touched: Vec<&Target> = plan.changes.iter().flat_map(|change| [&change.from, &change.to]).collect();
+    file::ask_edit(cx, &touched, patterns, metadata).await?;
     for target in plan.changes.iter().flat_map(|change| [&change.from, &change.to]) {
         path::unmoved(cx, target).await?;
     }

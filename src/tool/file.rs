@@ -21,7 +21,8 @@ use crate::{
         clock,
         diff::{self, Unified},
     },
-    permission::Ask,
+    config::rules::deciding,
+    permission::{Ask, obeyed},
 };
 
 mod keep;
@@ -328,19 +329,33 @@ impl Change {
         let Self { before, after, unified, filediff } = self;
         let file = display(&target.path);
         let metadata = json!({ "filepath": file, "diff": unified.patch, "filediff": filediff });
-        cx.host
-            .ask(Ask {
-                permission: "edit".to_owned(),
-                patterns: target.patterns.clone(),
-                always: vec!["*".to_owned()],
-                metadata: target.described(object(metadata)),
-            })
-            .await?;
+        ask_edit(cx, &[target], target.patterns.clone(), target.described(object(metadata))).await?;
         unmoved(cx, target).await?;
         let existed = before.is_some();
         let (path, real) = (target.path.clone(), target.real.clone());
         put(cx, vec![Swap { path, real, before, after: Some(after.into_bytes()), like: None }]).await?;
         Ok(Applied { existed, patch: unified.patch, filediff })
+    }
+}
+
+/// Asks for `edit`. What rules are read from, or git obeys, counts as any command unless a rule names such files.
+pub(crate) async fn ask_edit(
+    cx: &ToolCx<'_>,
+    targets: &[&Target],
+    patterns: Vec<String>,
+    metadata: Map<String, Value>,
+) -> Result<(), ToolError> {
+    let rules = cx.host.rules();
+    let is_named = |pattern: &String| {
+        deciding("edit", pattern, rules.iter()).is_some_and(|rule| obeyed::is_named(&rule.pattern))
+    };
+    let mut obeyed = targets.iter().filter(|target| target.is_obeyed());
+    let is_any = obeyed.any(|target| !target.patterns.iter().all(is_named));
+    let always = if is_any { Vec::new() } else { vec!["*".to_owned()] };
+    let ask = Ask { permission: "edit".to_owned(), patterns, always, metadata };
+    match is_any {
+        true => cx.host.ask_any(ask).await,
+        false => cx.host.ask(ask).await,
     }
 }
 

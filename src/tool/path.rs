@@ -11,7 +11,10 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{ToolCx, ToolError, blocking, object};
-use crate::{config::Config, permission::Ask};
+use crate::{
+    config::Config,
+    permission::{Ask, obeyed},
+};
 
 /// Entries of a directory that are looked at for linked `.env` files.
 const MAX_ENTRIES: usize = 4096;
@@ -34,6 +37,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Whether rules are read from it, or git obeys it.
+    pub(crate) fn is_obeyed(&self) -> bool {
+        [&self.path, &self.real].into_iter().any(|path| obeyed::is_obeyed(&display(path), false))
+    }
+
     /// The real directory: the target itself when it is one, else the one it is in.
     pub(crate) fn directory(&self) -> PathBuf {
         match self.real.parent() {

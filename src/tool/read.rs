@@ -134,7 +134,9 @@ async fn remind(
     if files.is_empty() {
         return Ok(());
     }
-    let Instructions { blocks, warnings } = blocking(move || Ok(nested::read(&files))).await?;
+    let read = blocking(move || Ok(nested::read(&files))).await?;
+    let warnings = read.told();
+    let Instructions { blocks, .. } = read;
     cx.host.warn(warnings);
     if blocks.is_empty() {
         return Ok(());

@@ -323,6 +323,16 @@ impl Agent {
         process::living(&self.scratch.home).into_iter().filter(|pid| *pid != self.pid).collect()
     }
 
+    /// Ends when nothing runs any more that the agent started, which must not take longer than this.
+    pub async fn childless(&self, limit: Duration) {
+        let watch = self.stopwatch();
+        while !self.descendants().is_empty() {
+            let left = self.descendants();
+            assert!(watch.elapsed() < limit, "alive: {}", process::describe(&left));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Ends the agent as a client does, by closing its stdin, and fails on everything it did wrong.
     pub async fn finish(mut self) {
         self.end().await;

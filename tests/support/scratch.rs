@@ -4,9 +4,12 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
+    time::Duration,
 };
 
 use tempfile::TempDir;
+
+use super::agent::DEADLINE;
 
 /// Two directories that go away with the last owner: `home`, and `work`, a git repository with one commit.
 pub struct Scratch {
@@ -57,6 +60,17 @@ impl Scratch {
 
     pub fn exists(&self, name: &str) -> bool {
         self.work.join(name).exists()
+    }
+
+    /// Ends when something makes this file. The file system has no channel for it, hence the polling.
+    pub async fn appears(&self, name: &str) {
+        let appearing = async {
+            while !self.exists(name) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let waited = tokio::time::timeout(DEADLINE, appearing).await;
+        assert!(waited.is_ok(), "waited in vain for the file {name}");
     }
 
     fn git(&self, args: &[&str]) {

@@ -54,7 +54,7 @@ pub struct ConfigFile {
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum PermissionConfig {
-    All(ActionConfig),
+    All(ActionOrFalse),
     ByName(BTreeMap<String, Actions>),
 }
 

@@ -16,7 +16,7 @@ use windlass_protocol::opencode::{
 
 use crate::{
     cli::{output, runtime},
-    config::{self, Config, Environment, market::BUILT_IN, paths::Paths, rules},
+    config::{Config, Environment, market::BUILT_IN, paths::Paths, rules, worktree::worktree},
     engine::{self, Engine, EngineError, GeneratedAgent},
 };
 
@@ -187,7 +187,7 @@ fn wanted(
             answer => Ok(answer.to_owned()),
         }
     };
-    let project = match config::worktree(directory) {
+    let project = match worktree(directory) {
         root if root == Path::new("/") => directory.join(".opencode"),
         root => root.join(".opencode"),
     };

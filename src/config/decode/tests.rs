@@ -1,23 +1,23 @@
 //! What a merged configuration means, and what is said of what means nothing.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::permission::Action;
 
-use super::parse_model;
 use crate::config::{
     Config, Environment, Hook,
     layer::Layer,
     layers::load,
     paths::Paths,
     rules::{deciding, impose},
+    sources::leaves,
 };
 
 fn config(text: &str) -> Config {
     let variables = [("OPENCODE_CONFIG_CONTENT".to_owned(), text.to_owned())].into();
     let environment = Environment { variables, home: "/nowhere".into() };
-    load(&environment, &Paths::new(&environment), Path::new("/nowhere/project"), None, None).0
+    load(&environment, &Paths::new(&environment), Path::new("/nowhere/project"), &[], None).0
 }
 
 fn warnings(config: &Config) -> Vec<String> {
@@ -81,18 +81,8 @@ fn a_name_of_dots_alone_is_quoted_in_a_warning() {
     );
 }
 
-#[test]
-fn a_model_is_provider_model_and_maybe_a_variant() {
-    let shown = |text: &str| {
-        parse_model(text).map(|model| format!("{}|{}|{:?}", model.provider_id, model.model_id, model.variant))
-    };
-    assert_eq!(shown("a/b").as_deref(), Some("a|b|None"));
-    assert_eq!(shown("a/b/c#high").as_deref(), Some("a|b/c|Some(\"high\")"));
-    assert_eq!([shown("a"), shown("/b"), shown("a/"), shown("")], [None, None, None, None]);
-}
-
 /// What a home with these files under `<home>` comes to, with an administrator's file `managed.json`.
-fn resolved(files: &[(&str, Value)], hook: Option<Hook<'_>>) -> (Config, Vec<Layer>) {
+fn resolved(files: &[(&str, Value)], hooks: &[Hook]) -> (Config, Vec<Layer>) {
     let temporary = tempfile::tempdir().unwrap();
     let home = temporary.path();
     std::fs::create_dir_all(home.join("managed")).unwrap();
@@ -101,7 +91,7 @@ fn resolved(files: &[(&str, Value)], hook: Option<Hook<'_>>) -> (Config, Vec<Lay
     }
     let environment = Environment { home: home.to_owned(), ..Environment::default() };
     let paths = Paths { managed: vec![home.join("managed")], ..Paths::new(&environment) };
-    load(&environment, &paths, home, hook, None)
+    load(&environment, &paths, home, hooks, None)
 }
 
 fn rules(config: &Config) -> Vec<String> {
@@ -112,7 +102,7 @@ fn rules(config: &Config) -> Vec<String> {
 #[test]
 fn tools_are_rules_below_every_permission() {
     let value = json!({"permission": {"bash": "ask"}, "tools": {"write": false, "bash": true, "edit": true}});
-    let (config, _) = resolved(&[("opencode.json", value)], None);
+    let (config, _) = resolved(&[("opencode.json", value)], &[]);
     // Each under its permission's name, `write` and `edit` under one.
     assert_eq!(rules(&config), ["edit * Deny", "bash * Allow", "edit * Allow", "bash * Ask"]);
     let (config, _) = resolved(
@@ -120,7 +110,7 @@ fn tools_are_rules_below_every_permission() {
             ("opencode.json", json!({"permission": "allow"})),
             ("opencode.jsonc", json!({"tools": {"bash": false}})),
         ],
-        None,
+        &[],
     );
     assert_eq!(rules(&config), ["bash * Deny", "* * Allow"]);
 }
@@ -129,7 +119,7 @@ fn tools_are_rules_below_every_permission() {
 fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     let own = json!({"model": "a/own", "share": "manual", "username": "own", "instructions": ["a.md"]});
     let managed = json!({"share": "disabled", "permission": {"bash": "deny"}});
-    let hook = |config: &mut Map<String, Value>| {
+    let change = |config: &mut Map<String, Value>| {
         assert_eq!(config["model"], "a/own");
         // The administrator's part is not even shown.
         assert_eq!((config.get("permission"), &config["share"]), (None, &json!("manual")));
@@ -143,9 +133,11 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
         config["instructions"].as_array_mut().unwrap().push(json!("b.md"));
         // What it takes away stays.
         config.shift_remove("username");
+        Ok(())
     };
+    let hook = Hook { name: "planner@1.0".to_owned(), change: Arc::new(change) };
     let files = [("opencode.json", own), ("managed/opencode.json", managed)];
-    let (config, layers) = resolved(&files, Some(&hook));
+    let (config, layers) = resolved(&files, &[hook]);
     assert_eq!(config.model.clone().map(|model| model.to_string()).as_deref(), Some("a/hooked"));
     assert_eq!((&config.raw["share"], &config.raw["username"]), (&json!("disabled"), &json!("own")));
     assert_eq!(rules(&config), ["bash * Deny", "bash * Allow", "edit * Allow"]);
@@ -158,12 +150,50 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     assert_eq!(patterns, ["a.md", "b.md"]);
     // What it says is checked like everything else, and `--sources` names it.
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(warnings, ["plugin: agent.planner.steps: 0 is ignored; expected a whole number from 1 on"]);
-    let leaves = crate::config::sources::leaves(&config.raw, &layers);
+    assert_eq!(
+        warnings,
+        ["planner@1.0: agent.planner.steps: 0 is ignored; expected a whole number from 1 on"]
+    );
+    let leaves = leaves(&config.raw, &layers);
     let model = leaves.iter().find(|leaf| leaf.path == ["model"]).unwrap();
     let said_by: Vec<&str> = model.said_by.iter().map(|saying| saying.source.as_str()).collect();
-    assert!(said_by[0] == "plugin" && said_by[1].ends_with("opencode.json"), "{said_by:?}");
+    assert!(said_by[0] == "planner@1.0" && said_by[1].ends_with("opencode.json"), "{said_by:?}");
     assert!(Path::new(said_by[1]).is_absolute());
+}
+
+#[test]
+fn hooks_see_what_those_before_them_did_and_one_that_fails_changes_nothing() {
+    let hook = |name: &str, change: fn(&mut Map<String, Value>) -> Result<(), String>| Hook {
+        name: name.to_owned(),
+        change: Arc::new(change),
+    };
+    let hooks = [
+        hook("first", |config| {
+            config.insert("tools".to_owned(), json!({"bash": false}));
+            config.insert("agents".to_owned(), json!({"a": {"prompt": "One.", "maxSteps": 2}}));
+            Ok(())
+        }),
+        hook("broken", |config| {
+            config.insert("model".to_owned(), json!("a/broken"));
+            Err("no answer".to_owned())
+        }),
+        hook("second", |config| {
+            assert_eq!(config["agent"]["a"], json!({"prompt": "One.", "steps": 2}));
+            config["agent"]["a"]["prompt"] = json!("Two.");
+            Ok(())
+        }),
+    ];
+    let (config, layers) = resolved(&[], &hooks);
+    let agent = &config.agents["a"];
+    assert_eq!((agent.prompt.as_deref(), agent.steps, &config.model), (Some("Two."), Some(2), &None));
+    assert_eq!(rules(&config), ["bash * Deny"]);
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings, ["broken: could not change the configuration, so nothing of it holds: no answer"]);
+    let raw = crate::config::merge::merged(&layers);
+    let leaves = leaves(&raw, &layers);
+    let prompt = leaves.iter().find(|leaf| leaf.path == ["agent", "a", "prompt"]).unwrap();
+    let said_by: Vec<&str> = prompt.said_by.iter().map(|saying| saying.source.as_str()).collect();
+    assert_eq!(said_by, ["second", "first"]);
 }
 
 #[test]
@@ -176,7 +206,7 @@ fn null_says_nothing_at_any_depth() {
         "provider": {"p": {"options": {"apiKey": "k", "timeout": 5}}},
         "share": "manual",
     });
-    let (expected, _) = resolved(&[("opencode.json", global.clone())], None);
+    let (expected, _) = resolved(&[("opencode.json", global.clone())], &[]);
     assert_eq!(expected.mcp.len(), 1);
     for said in [
         json!({"permission": null}),
@@ -190,7 +220,7 @@ fn null_says_nothing_at_any_depth() {
         json!({"provider": {"p": {"options": null}}, "command": {"c": {"template": "t", "agent": null}}}),
     ] {
         let (config, _) =
-            resolved(&[("opencode.json", global.clone()), ("opencode.jsonc", said.clone())], None);
+            resolved(&[("opencode.json", global.clone()), ("opencode.jsonc", said.clone())], &[]);
         assert_eq!(warnings(&config), Vec::<String>::new(), "{said}");
         assert_eq!(config.raw, expected.raw, "{said}");
         assert_eq!(config.permission, expected.permission, "{said}");
@@ -203,7 +233,7 @@ fn a_wrong_value_of_an_inherited_server_is_dropped_alone_and_not_shown() {
         "r": {"type": "remote", "url": "https://r.example", "headers": {"A": "1"}},
         "l": {"type": "local", "command": ["x"]},
     }});
-    let (expected, _) = resolved(&[("opencode.json", global.clone())], None);
+    let (expected, _) = resolved(&[("opencode.json", global.clone())], &[]);
     for (server, key, wrong, told) in [
         ("r", "headers", json!("Bearer SSSECRET"), "invalid type: string \"********\", expected an object"),
         ("l", "environment", json!("SSSECRET"), "invalid type: string \"********\", expected an object"),
@@ -211,7 +241,7 @@ fn a_wrong_value_of_an_inherited_server_is_dropped_alone_and_not_shown() {
         ("r", "oauth", json!("SSSECRET"), "expected false or an object"),
     ] {
         let said = json!({"mcp": {server: {key: wrong}}});
-        let (config, _) = resolved(&[("opencode.json", global.clone()), ("opencode.jsonc", said)], None);
+        let (config, _) = resolved(&[("opencode.json", global.clone()), ("opencode.jsonc", said)], &[]);
         assert_eq!(config.mcp, expected.mcp, "{key}");
         let warnings = warnings(&config).join("\n");
         assert!(warnings.ends_with(&format!("mcp.{server}.{key}: {told}")), "{warnings}");
@@ -236,7 +266,7 @@ fn an_address_or_a_program_that_cannot_work_is_told() {
 "p": {"options": {"baseURL": "nonsense"}},
 "q": {"options": {"baseURL": "${HOST}/v1"}},
 "r": {"options": {"baseURL": "https://${HOST}/v1"}}},
-"windlass": {"exa_url": "zz"}}"#,
+"windlass": {"exa_url": "zz", "parallel_url": "https://p"}}"#,
     );
     assert_eq!(
         warnings(&config),

@@ -106,6 +106,21 @@ fn depth_and_aliases_are_bounded() {
 }
 
 #[test]
+fn a_tab_may_stand_behind_a_key() {
+    check("description:\tx", json!({"description": "x"}));
+    check(
+        "description:\t Use this: it helps\nmode: \tall\noptions:\n  a:\t\t1",
+        json!({"description": "Use this: it helps", "mode": "all", "options": {"a": 1}}),
+    );
+    check("a:\tx\nb: |\n  c:\td\n", json!({"a": "x", "b": "c:\td\n"}));
+    check("a: b:\tc", json!({"a": "b:\tc"}));
+    check("a: \"b:\tc\"\nd:\t'e'", json!({"a": "b:\tc", "d": "e"}));
+    // Tabs that would nest something are refused by js-yaml too.
+    let text = "---\na:\n\tb: 1\n---\n";
+    assert!(split(text).is_err());
+}
+
+#[test]
 fn a_merge_key_lays_objects_below_the_own_keys() {
     check(
         "d: &d\n  a: 1\n  b: 2\nx:\n  <<: *d\n  b: 3\ny:\n  b: 3\n  <<: *d",

@@ -9,13 +9,15 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Place, read, resolve, worktree};
 use crate::config::{
-    Config, Environment, Instruction,
-    layer::{self, Findings, Kind, Layer},
-    load,
+    Config, Environment, Findings, Instruction,
+    decode::{Place, resolve},
+    fixture::load,
+    layer::{self, Kind, Layer},
     paths::Paths,
+    reader::read,
     sources,
+    worktree::worktree,
 };
 
 #[derive(Deserialize)]
@@ -47,7 +49,7 @@ fn check(name: &str) {
     let worktree = worktree(&directory);
     let read = read(&environment, &paths, &directory, &worktree);
     let place = Place { paths: &paths, directory: &directory, worktree: &worktree };
-    let (config, layers) = resolve(&place, read, None);
+    let (config, layers) = resolve(&place, read, &[]);
     let sources = sources::render(&sources::leaves(&config.raw, &layers), true);
     let summary = serde_json::to_string_pretty(&summary(&config, &root)).unwrap();
     let text = format!("{summary}\n\n{sources}").replace(&root_text, "<root>");
@@ -294,7 +296,7 @@ fn a_merge_key_makes_rules_of_an_agent() {
         "---\npermission:\n  edit: &d {'*': ask, '*.md': allow}\n  bash:\n    <<: *d\n    '*': deny\n---\nP";
     fs::write(root.join(".opencode/agent/a.md"), text).unwrap();
     let environment = Environment { home: root.join("home"), ..Environment::default() };
-    let config = super::load(&environment, &Paths::new(&environment), root, None, None).0;
+    let config = super::load(&environment, &Paths::new(&environment), root, &[], None).0;
     let permission = config.agents["a"].permission.clone().unwrap();
     assert_eq!(permission["bash"], json!({"*": "deny", "*.md": "allow"}));
 }
@@ -306,7 +308,7 @@ fn a_file_name_with_a_line_in_it_forges_none() {
     fs::create_dir_all(root.join(".opencode/command")).unwrap();
     fs::write(root.join(".opencode/command/nl\nname\u{1b}[2J.md"), "x").unwrap();
     let environment = Environment { home: root.join("home"), ..Environment::default() };
-    let config = super::load(&environment, &Paths::new(&environment), root, None, None).0;
+    let config = super::load(&environment, &Paths::new(&environment), root, &[], None).0;
     let told: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     assert!(told.len() == 1 && told[0].contains(r"nl\u{a}name\u{1b}[2J"), "{told:?}");
     assert!(!told[0].contains(['\n', '\u{1b}']), "{told:?}");

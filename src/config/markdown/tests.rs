@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 use serde_json::{Value, json};
 
 use super::{meant, read};
-use crate::config::{decode::merged, layer::Findings};
+use crate::config::{Findings, merge::merged};
 
 /// The merged definitions and the warnings, `<root>` being the directory.
 fn defined(root: &Path) -> (Value, Vec<String>) {
@@ -92,7 +92,7 @@ fn files_that_cannot_be_used_are_named_and_the_others_count() {
         [
             "<root>/agent/...md: its path is not a name; the file is left out",
             "<root>/agent/again: is a link back to a directory that was read; it is left out",
-            "<root>/agent/binary.md: cannot be read: it is not text in UTF-8; the file is left out",
+            "<root>/agent/binary.md:1:1: cannot be read: it is not text in UTF-8; the file is left out",
             "<root>/agent/color.md:2:1: agent.color.color: is empty; put a value that begins with `#` in quotes",
             "<root>/agent/dangling.md: cannot be read: No such file or directory (os error 2); the file is left out",
             "<root>/agent/huge.md: cannot be read: it is larger than 1 MiB; the file is left out",

@@ -5,14 +5,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::config::{
+    Findings,
     check::check,
-    decode::merged,
-    layer::{Findings, Kind, Layer},
+    layer::{Kind, Layer},
     lower::lower,
     sources::{leaves, render},
 };
 
-use super::{merge, yield_rules};
+use super::merged;
 
 /// A rule, layers from the weakest on, what they come to, and each value with the layers that say it, strongest first.
 struct Row {
@@ -241,24 +241,4 @@ fn only_the_lists_at_the_top_are_joined() {
     let layers = [json!({"x": {"instructions": [1]}}), json!({"x": {"instructions": [2]}})]
         .map(|value| Layer::new(Kind::File, "f", Path::new("/"), value.as_object().unwrap().clone()));
     assert_eq!(Value::Object(merged(&layers)), json!({"x": {"instructions": [2]}}));
-}
-
-#[test]
-fn what_the_administrator_says_stands_behind_the_rest() {
-    let mut lower = json!({
-        "permission": {"bash": {"rm *": "allow", "*": "allow"}, "edit": "allow", "*": "ask"},
-        "agent": {"a": {"permission": {"x": "allow", "*": "ask"}}},
-    });
-    let managed = json!({
-        "permission": {"bash": {"rm *": "deny"}, "edit": "deny"},
-        "agent": {"a": {"permission": {"x": "deny"}}, "b": {"permission": "deny"}},
-    });
-    let (Value::Object(lower), Value::Object(managed)) = (&mut lower, &managed) else { panic!("objects") };
-    yield_rules(lower, managed);
-    merge(lower, managed);
-    let expected = json!({
-        "permission": {"bash": {"*": "allow", "rm *": "deny"}, "*": "ask", "edit": "deny"},
-        "agent": {"a": {"permission": {"*": "ask", "x": "deny"}}, "b": {"permission": "deny"}},
-    });
-    assert_eq!(json!(lower).to_string(), expected.to_string());
 }

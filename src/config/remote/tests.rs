@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fs};
 use serde_json::json;
 
 use super::*;
-use crate::config::layer::{Findings, Kind, parse_part};
+use crate::config::{
+    Findings,
+    layer::{Kind, parse_part},
+};
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
     let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));

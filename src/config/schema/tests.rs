@@ -5,89 +5,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use schemars::generate::SchemaSettings;
-use serde_json::{Value, json};
-use windlass_protocol::opencode::config::ConfigFile;
+use serde_json::{Map, Value, json};
 
-use super::{Keys, keys, schema};
+use super::schema;
 use crate::config::{
-    Environment,
+    Environment, Findings,
     check::check as check_layer,
-    layer::{self, Findings, Kind, Layer},
+    layer::{self, Kind, Layer},
     lower::lower,
 };
-
-#[track_caller]
-fn check(value: Value, expected: &[&str]) {
-    let mut found = Vec::new();
-    keys().unknown(value.as_object().unwrap(), &mut Vec::new(), &mut |path, near| {
-        found.push(format!("{} {}", path.join("."), near.unwrap_or("-")));
-    });
-    assert_eq!(found, expected, "{value}");
-}
-
-#[test]
-fn unknown_keys_are_found_where_only_known_ones_may_stand() {
-    check(
-        json!({"modle": 1, "smallModel": 1, "zzz": 1}),
-        &["modle model", "smallModel small_model", "zzz -"],
-    );
-    check(json!({"permission": {"anything": {"at *": "ask"}}, "tools": {"mine": true}}), &[]);
-    check(
-        json!({"mcp": {"files": {"type": "local", "command": [], "enviroment": {}, "environment": {"A": "1"}}}}),
-        &["mcp.files.enviroment environment"],
-    );
-    check(json!({"compaction": {"atuo": true}}), &["compaction.atuo auto"]);
-    check(json!({"formatter": {"prettier": {"disbaled": true}}}), &["formatter.prettier.disbaled disabled"]);
-    check(json!({"formatter": false, "lsp": {"x": {"initialization": {"any": {"thing": 1}}}}}), &[]);
-    check(json!({"command": {"a": {"templat": ""}}}), &["command.a.templat template"]);
-    check(json!({"plugin": ["a", ["b", {"any": 1}]], "experimental": {"policies": {"any": 1}}}), &[]);
-    check(
-        json!({"agent": {"a": {"temprature": 1, "options": {"any": 1}}}}),
-        &["agent.a.temprature temperature"],
-    );
-}
-
-impl Keys {
-    fn add(&mut self, schema: &Value) {
-        let Some(schema) = schema.as_object() else {
-            self.is_open = true;
-            return;
-        };
-        for word in ["anyOf", "oneOf", "allOf"] {
-            for choice in schema.get(word).and_then(Value::as_array).into_iter().flatten() {
-                self.add(choice);
-            }
-        }
-        for (key, value) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            self.known.entry(key.clone()).or_default().add(value);
-        }
-        match schema.get("additionalProperties") {
-            None | Some(Value::Bool(false)) => {}
-            Some(value) => self.others.get_or_insert_default().add(value),
-        }
-        if let Some(items) = schema.get("items") {
-            // Elements are told apart by their number, which is any other key.
-            self.others.get_or_insert_default().add(items);
-        }
-        let says = |word: &str| schema.contains_key(word);
-        let is_any = !["type", "anyOf", "oneOf", "allOf", "enum", "const", "$ref", "properties"]
-            .iter()
-            .any(|word| says(word));
-        self.is_open |= is_any;
-    }
-}
-
-#[test]
-fn the_keys_written_down_are_those_of_the_types() {
-    let mut settings = SchemaSettings::draft07();
-    settings.inline_subschemas = true;
-    let schema = settings.into_generator().into_root_schema_for::<ConfigFile>();
-    let mut expected = Keys::default();
-    expected.add(schema.as_value());
-    let expected = serde_json::to_string_pretty(&expected).unwrap() + "\n";
-    assert!(include_str!("../keys.json") == expected, "src/config/keys.json is to say:\n{expected}");
-}
 
 /// What an editor would say of a file; nothing when it is right.
 fn problem(value: &Value) -> Option<String> {
@@ -119,7 +45,8 @@ fn fixtures() -> Vec<(String, Value)> {
         let text = fs::read_to_string(&file).unwrap();
         let mut findings = Findings::default();
         let (environment, source) = (Environment::default(), file.display().to_string());
-        let layer = layer::parse(&environment, Kind::File, source, root.clone(), &text, &mut findings);
+        let base = file.parent().unwrap().to_owned();
+        let layer = layer::parse(&environment, Kind::File, source, base, &text, &mut findings);
         let name = file.strip_prefix(&root).unwrap().display().to_string();
         (!layer.is_broken).then_some((name, Value::Object(layer.value)))
     };
@@ -154,8 +81,10 @@ fn the_schema_accepts_what_we_read() {
         json!({"mcp": {"servers": {"a": {"type": "local", "command": ["x"]}, "b": {"enabled": false}}}}),
         json!({"mcp": {"servers": {"type": "remote", "url": "https://a.example"}}}),
         json!({"mcp": {"a": {"type": "remote", "url": "https://a.example", "oauth": false}}}),
-        json!({"mcp": {"a": {"type": "remote", "url": "u", "oauth": {"clientId": "i", "scope": "s", "callbackPort": 1}}}}),
+        json!({"mcp": {"a": {"type": "remote", "url": "https://u", "oauth": {"clientId": "i", "scope": "s", "callbackPort": 1}}}}),
         json!({"agents": {"a": {"mode": "primary"}}, "commands": {"c": {"template": "x"}}, "media": {}, "snapshots": true}),
+        json!({"model": "{env:MODEL}", "small_model": "a/{env:B}", "skills": {"urls": ["{env:SKILLS}"]}}),
+        json!({"mcp": {"a": {"type": "remote", "url": "{file:url.txt}"}}, "agent": {"a": {"color": "{env:C}"}}}),
         json!({"compaction": {"keep": {"turns": 1}, "buffer": 2}, "theme": "dark", "keybinds": {}, "tui": {}}),
         json!({"experimental": {"hook": {"file_edited": {"*.rs": [{"command": ["x"]}]}}, "chatMaxRetries": 3}}),
         json!({"windlass": {"agents": {"urls": ["https://a.example", "http://127.0.0.1:1/x", "http://localhost"]}}}),
@@ -206,4 +135,99 @@ fn the_schema_refuses_what_the_check_warns_of() {
         check_layer(&mut layer, &mut findings);
         assert!(!findings.warnings.is_empty(), "{value}");
     }
+}
+
+/// Whether our own check says nothing against a file.
+fn is_taken(value: &Value) -> bool {
+    let mut findings = Findings::default();
+    let mut layer = Layer::new(Kind::File, "f", Path::new("/"), value.as_object().unwrap().clone());
+    lower(&mut layer, &mut findings);
+    check_layer(&mut layer, &mut findings);
+    findings.warnings.is_empty()
+}
+
+/// Every place where a value may stand, as a file with `PLACE` there and only what must stand beside it.
+fn places(whole: &Value, schema: &Value, wrap: &dyn Fn(Value) -> Value, found: &mut Vec<Value>) {
+    if let Some(name) = schema["$ref"].as_str() {
+        return places(whole, whole.pointer(&name[1..]).unwrap(), wrap, found);
+    }
+    if schema.get("required").is_some() && schema.get("type").is_none() {
+        return;
+    }
+    for word in ["anyOf", "oneOf", "allOf"] {
+        schema[word].as_array().into_iter().flatten().for_each(|it| places(whole, it, wrap, found));
+    }
+    let beside = |key: &str| -> Map<String, Value> {
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let sample = |name: &str| match &schema["properties"][name] {
+            one if one["const"].is_string() => one["const"].clone(),
+            one if one["type"] == "array" => json!(["x"]),
+            _ => json!("https://host.example"),
+        };
+        required.filter(|name| *name != key).map(|name| (name.to_owned(), sample(name))).collect()
+    };
+    let named = schema["properties"].as_object().into_iter().flatten().map(|(key, it)| (key.as_str(), it));
+    let other = Some(("other", &schema["additionalProperties"])).filter(|(_, it)| it.is_object());
+    for (key, inner) in named.chain(other) {
+        let wrap = |value: Value| {
+            let mut object = beside(key);
+            object.insert(key.to_owned(), value);
+            wrap(Value::Object(object))
+        };
+        found.push(wrap(json!("PLACE")));
+        places(whole, inner, &wrap, found);
+    }
+    if let items @ Value::Object(_) = &schema["items"] {
+        let wrap = |value: Value| wrap(json!([value]));
+        found.push(wrap(json!("PLACE")));
+        places(whole, items, &wrap, found);
+    }
+}
+
+fn edge_values() -> Vec<Value> {
+    let text = r##"[
+        null, true, false, 0, 1, -1, 1.5, 2.0, 70000, 3e9, 5e9, 1e30,
+        "", " ", "x", "a/b", "a/b#c", "a/#b", "a#b/c", "/b", "#fff", "#ffff", "primary", "success", "allow",
+        "https://h", "http://h", "http://localhost:1", "http://u@127.0.0.1/x", "http://", "https://h h",
+        "https://:1", "https://[::1]/", "https://[]", "${X}/y", "nonsense",
+        [], [null], [""], ["x"], ["x", ""], ["https://h"], ["http://127.0.0.1:1/"], [["x"]], [["x", {}]], [["x", null]],
+        [["x", {}, {}]], [{}], [{"command": null}],
+        {}, {"x": null}, {"x": {}}, {"x": "ask"}, {"x": "no"}, {"x": true}, {"x": false}, {"x": 1}, {"x": {"*": null}},
+        {"x": {"*": "deny", "y": false}}, {"x": {"y": {}}}, {"": {}}, {"a/../b": {}}, {"..": null}, {"a b": {}},
+        {"turns": 1}, {"tokens": null, "turns": null}, {"type": "local"}, {"type": null}, {"enabled": false},
+        {"type": "local", "command": ["x"], "url": "https://h"}, {"type": "remote", "url": "https://h", "cwd": null},
+        {"command": ["x"], "url": "https://h"}, {"type": "remote", "url": null}
+    ]"##;
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn the_schema_takes_what_the_check_takes_and_nothing_else() {
+    let schema = schema();
+    let mut compiler = boon::Compiler::new();
+    let mut schemas = boon::Schemas::new();
+    compiler.add_resource("mem:/config.json", schema.clone()).unwrap();
+    let index = compiler.compile("mem:/config.json", &mut schemas).unwrap();
+    let mut files = Vec::new();
+    places(&schema, &schema, &|value| value, &mut files);
+    files.sort_by_key(ToString::to_string);
+    files.dedup();
+    assert!(files.len() > 300, "{}", files.len());
+    let edges: Vec<String> = edge_values().iter().map(ToString::to_string).collect();
+    let mut differing = Vec::new();
+    let mut n_taken = 0;
+    let fixtures = fixtures().into_iter().map(|(_, value)| value);
+    let swept = files.iter().map(ToString::to_string).flat_map(|file| {
+        let filled = edges.iter().map(move |edge| file.replace("\"PLACE\"", edge));
+        filled.map(|text| serde_json::from_str::<Value>(&text).unwrap()).collect::<Vec<Value>>()
+    });
+    for value in swept.chain(fixtures) {
+        let is_valid = schemas.validate(&value, index).is_ok();
+        n_taken += usize::from(is_valid);
+        if is_taken(&value) != is_valid {
+            differing.push(format!("the schema {} {value}", if is_valid { "takes" } else { "refuses" }));
+        }
+    }
+    assert!(n_taken > 3000, "{n_taken}");
+    assert!(differing.is_empty(), "{} differ:\n{}", differing.len(), differing.join("\n"));
 }

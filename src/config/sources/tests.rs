@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{leaves, render};
 use crate::config::{
-    decode::merged,
     layer::{Kind, Layer},
+    merge::merged,
 };
 
 fn layers(values: &[Value]) -> Vec<Layer> {

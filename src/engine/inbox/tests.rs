@@ -1,13 +1,13 @@
 //! A prompt is answered by the agent that was chosen last before it began.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
 use super::{Command, Inbox, PromptInput, SessionCx};
 use crate::{
     config::{Environment, paths::Paths},
-    engine::{Engine, NewSession, state::SessionState},
+    engine::{Engine, NewSession, state::SessionState, told::Told},
     storage::StoredSession,
 };
 
@@ -36,7 +36,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
         mcp: None,
         limits: Default::default(),
         tickets: Arc::default(),
-        told: Mutex::default(),
+        told: Told::new(opened.info.id.clone()),
         own_inbox: sender.downgrade(),
     };
     let stored =

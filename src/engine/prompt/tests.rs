@@ -7,7 +7,7 @@ use windlass_protocol::opencode::{config::ModelLimit, message::MessageWithParts}
 
 use super::{CLAUDE, DEFAULT, GEMINI, GPT, Inputs, LAST_STEP, assemble};
 use crate::{
-    config::{Environment, load, paths::Paths},
+    config::{Environment, fixture::load, paths::Paths},
     engine::{state::SessionState, workspace::Loaded},
     library::{self, Agent, BUILD_REMINDER, InstructionBlock, PLAN_FILE_REMINDER, PLAN_REMINDER},
     provider::{

@@ -9,7 +9,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{Agent, agents, default_agent};
-use crate::config::{Config, Environment, load, paths::Paths, rules::deciding};
+use crate::config::{Config, Environment, fixture::load, paths::Paths, rules::deciding};
 
 /// What a configuration text resolves to, away from any real file.
 fn config(text: &Value) -> Config {
@@ -253,6 +253,21 @@ fn nothing_is_looser_than_what_the_administrator_says() {
     );
     let of_agent = json!({"agent": {"build": {"tools": {"bash": false}}}});
     check_managed(of_build(json!({"bash": {"ls": "allow"}})), of_agent, &[("bash", "ls", Deny)]);
+}
+
+#[test]
+fn an_administrator_may_allow_an_agent_what_it_is_not_made_for_but_not_what_the_user_denies() {
+    let root = tempfile::tempdir().unwrap();
+    let managed = json!({"agent": {"plan": {"permission": {"edit": {"docs/*": "allow"}}}}});
+    std::fs::write(root.path().join("opencode.json"), managed.to_string()).unwrap();
+    let directory = root.path().display().to_string();
+    let text = json!({"permission": {"edit": {"docs/old/*": "deny"}}}).to_string();
+    let variables = [("OPENCODE_CONFIG_CONTENT", text.as_str()), ("WINDLASS_MANAGED_CONFIG", &directory)];
+    let config = config_in(Path::new("/nowhere"), Path::new("/nowhere/project"), &variables);
+    let (agents, _) = agents(&config, &[]);
+    let plan = agents.iter().find(|agent| agent.name == "plan").unwrap();
+    let edit = |file: &str| deciding("edit", file, plan.permission.iter()).unwrap().action;
+    assert_eq!([edit("docs/a"), edit("docs/old/a"), edit("src/a")], [Allow, Deny, Deny]);
 }
 
 #[test]

@@ -1,5 +1,11 @@
 //! A command's template: arguments put in, shell commands and mentions found. Pure (facts: OpenCode §6.1, §6.9).
 
+/// Stands for all that was typed.
+const ALL: &str = "$ARGUMENTS";
+
+/// Shell text in which a word may become shell although it is quoted.
+const NESTED: [&str; 9] = ["$(", "${", "$'", "((", "[[", "<<", "<(", ">(", "#"];
+
 /// A piece of a template whose arguments are filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
@@ -10,21 +16,19 @@ pub enum Piece {
     Unfillable(String),
 }
 
-/// Fills the arguments in and runs nothing: what looks like a shell command stays words.
-///
-/// Without arguments `$1` stays as it is, because a text that is no template may mean a shell's or awk's. A manual has no
-/// places at all: what looks like one is explained there.
-pub fn expand_words(text: &str, arguments: &str, has_places: bool) -> Vec<Piece> {
-    if arguments.trim().is_empty() {
-        let text = if has_places { text.replace(ALL, "") } else { text.to_owned() };
-        return vec![Piece::Text(text)];
-    }
+/// Fills the arguments in as [`expand`] does and runs nothing: what looks like a shell command stays words.
+pub fn expand_words(text: &str, arguments: &str) -> Vec<Piece> {
     let highest = placeholders(text).max();
-    let filled = match has_places && (highest.is_some() || text.contains(ALL)) {
-        true => fill(text, arguments, &words(arguments), highest),
-        false => format!("{text}\n\n{arguments}"),
-    };
-    vec![Piece::Text(filled)]
+    match highest.is_some() || text.contains(ALL) {
+        true => vec![Piece::Text(fill(text, arguments, &words(arguments), highest))],
+        false => append_words(text, arguments),
+    }
+}
+
+/// Puts what was typed behind a text that has no places for it, such as a manual that explains them.
+pub fn append_words(text: &str, arguments: &str) -> Vec<Piece> {
+    let is_alone = arguments.trim().is_empty();
+    vec![Piece::Text(if is_alone { text.to_owned() } else { format!("{text}\n\n{arguments}") })]
 }
 
 /// Fills the arguments in.
@@ -86,8 +90,6 @@ pub fn mentions(text: &str) -> Vec<&str> {
     }
     found
 }
-
-const ALL: &str = "$ARGUMENTS";
 
 fn push_text(pieces: &mut Vec<Piece>, text: String) {
     match pieces.last_mut() {
@@ -192,9 +194,6 @@ fn fill(text: &str, arguments: &str, words: &[Word<'_>], highest: Option<usize>)
     filled.push_str(rest);
     filled
 }
-
-/// Shell text in which a word may become shell although it is quoted.
-const NESTED: [&str; 9] = ["$(", "${", "$'", "((", "[[", "<<", "<(", ">(", "#"];
 
 /// Puts what was typed into a shell command as words of it, quoted as the place needs; `None` where that is not certain.
 fn fill_shell(command: &str, arguments: &str, words: &[Word<'_>], highest: Option<usize>) -> Option<String> {

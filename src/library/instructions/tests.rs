@@ -2,9 +2,11 @@
 
 use std::{fs, path::Path};
 
+use serde_json::json;
+
 use super::read;
 use crate::{
-    config::{Config, Environment, load, paths::Paths},
+    config::{Config, Environment, fixture::load, paths::Paths},
     library::{Instructions, Pages},
 };
 
@@ -48,8 +50,9 @@ fn instruction_files_are_read_in_order() {
     ]);
     let read = |directory: &str, variables: &[(&str, &str)]| -> Vec<String> {
         let config = config_in(&root.join("home"), &root.join(directory), variables);
-        let Instructions { blocks, warnings } = read(&config, &pages);
-        assert_eq!(warnings, []);
+        let read = read(&config, &pages);
+        assert_eq!(read.told(), []);
+        let Instructions { blocks, .. } = read;
         for block in &blocks {
             assert!(block.text.starts_with(&format!("Instructions from: {}\n", block.source)));
         }
@@ -93,7 +96,9 @@ fn repository(files: &[(&str, Vec<u8>)], entries: &str, pages: &Pages) -> (Vec<S
     }
     std::os::unix::fs::symlink("loop.md", root.join("loop.md")).unwrap();
     let config = config_in(Path::new("/nowhere"), &root, &[("OPENCODE_CONFIG_CONTENT", entries)]);
-    let Instructions { blocks, warnings } = read(&config, pages);
+    let read = read(&config, pages);
+    let warnings = read.told();
+    let Instructions { blocks, .. } = read;
     let prefix = format!("{}/", root.display());
     let warnings = warnings.iter().map(|warning| warning.to_string().replace(&prefix, "")).collect();
     (blocks.into_iter().map(|block| block.text).collect(), warnings)
@@ -216,18 +221,109 @@ fn a_wildcard_may_stand_behind_the_root_of_all() {
 }
 
 #[test]
+fn what_two_files_name_and_is_not_there_is_missing_once() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (home, project) = (temporary.path().join("home"), temporary.path().join("project"));
+    for file in [home.join(".config/opencode/opencode.json"), project.join("opencode.json")] {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, r#"{"instructions": ["none.md"]}"#).unwrap();
+    }
+    let config = config_in(&home, &project, &[]);
+    assert_eq!(config.instructions.len(), 2, "each is looked for from its own file");
+    assert_eq!(super::missing(&config), ["none.md"]);
+}
+
+#[test]
 fn a_search_that_finds_no_end_says_so() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path().canonicalize().unwrap();
-    for idx in 0..=super::MAX_ENTRIES {
+    for idx in 0..=super::search::MAX_ENTRIES {
         fs::write(root.join(idx.to_string()), "").unwrap();
     }
     let variables = [("OPENCODE_CONFIG_CONTENT", r#"{"instructions": ["**/none.md"]}"#)];
     let config = config_in(Path::new("/nowhere"), &root, &variables);
-    let warnings: Vec<String> =
-        read(&config, &Pages::new()).warnings.iter().map(ToString::to_string).collect();
+    let warnings: Vec<String> = read(&config, &Pages::new()).cuts.iter().map(ToString::to_string).collect();
     assert_eq!(warnings, ["**/none.md: is looked for among the nearest 20000 files and directories only"]);
     assert_eq!(super::missing(&config), [""; 0]);
+}
+
+#[test]
+fn a_search_of_everything_passes_over_what_the_project_ignores() {
+    let files = [
+        (".gitignore", "/target/\n*.tmp/\n".into()),
+        (".git/info/exclude", "private/\n".into()),
+        ("a/.gitignore", "!kept.tmp/\n/build/\n".into()),
+        ("a/.ignore", "old/\n".into()),
+        ("a/one.md", "one".into()),
+        ("a/build/no.md", "no".into()),
+        ("a/kept.tmp/two.md", "two".into()),
+        ("a/old/no.md", "no".into()),
+        ("b/x.tmp/no.md", "no".into()),
+        ("b/build/three.md", "three".into()),
+        ("private/no.md", "no".into()),
+        ("target/deep/no.md", "no".into()),
+        ("node_modules/no.md", "no".into()),
+    ];
+    let last_lines = |entries: &str| -> Vec<String> {
+        let (texts, told) = repository(&files, entries, &Pages::new());
+        assert_eq!(told, [""; 0]);
+        texts.iter().map(|text| text.lines().last().unwrap().to_owned()).collect()
+    };
+    assert_eq!(last_lines(r#"{"instructions": ["**/*.md"]}"#), ["two", "one", "three"]);
+    assert_eq!(last_lines(r#"{"instructions": ["a/**/*.md"]}"#), ["two", "one"]);
+    // Whoever names a directory means it.
+    assert_eq!(last_lines(r#"{"instructions": ["target/*/*.md", "private/**/*.md"]}"#), ["no", "no"]);
+    // Outside a repository git has no say.
+    let temporary = tempfile::tempdir().unwrap();
+    let outside = |name: &str, text: &str| {
+        let file = temporary.path().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    };
+    outside(".gitignore", "target/\n");
+    outside(".ignore", "build/\n");
+    outside("target/a.md", "a");
+    outside("build/b.md", "b");
+    let variables = [("OPENCODE_CONFIG_CONTENT", r#"{"instructions": ["**/*.md"]}"#)];
+    let config = config_in(Path::new("/nowhere"), temporary.path(), &variables);
+    let blocks = read(&config, &Pages::new()).blocks;
+    assert_eq!(blocks.iter().map(|it| it.text.lines().last().unwrap()).collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn what_a_pattern_for_everything_brings_is_told_in_few_words() {
+    let mut files: Vec<(String, Vec<u8>)> =
+        (100..250).map(|idx| (format!("d/{idx}.md"), b"x".to_vec())).collect();
+    files.extend((1..5).map(|idx| (format!("d/{idx}.png"), b"\x89PNG\0".to_vec())));
+    let files: Vec<(&str, Vec<u8>)> =
+        files.iter().map(|(name, text)| (name.as_str(), text.clone())).collect();
+    let temporary = tempfile::tempdir().unwrap();
+    fs::create_dir(temporary.path().join(".git")).unwrap();
+    fs::create_dir(temporary.path().join("d")).unwrap();
+    for (name, text) in &files {
+        fs::write(temporary.path().join(name), text).unwrap();
+    }
+    for pattern in ["**", "**/*", "d/*"] {
+        let entries = json!({"instructions": [pattern]}).to_string();
+        let variables = [("OPENCODE_CONFIG_CONTENT", entries.as_str())];
+        let root = temporary.path().canonicalize().unwrap();
+        let config = config_in(Path::new("/nowhere"), &root, &variables);
+        let read = read(&config, &Pages::new());
+        assert_eq!((read.blocks.len(), &read.warnings), (100, &Vec::new()), "{pattern}");
+        let cuts: Vec<String> = read.cuts.iter().map(ToString::to_string).collect();
+        let place = root.join("d").display().to_string();
+        assert_eq!(
+            cuts,
+            [
+                format!(
+                    "{pattern}: names files that are no texts (4, such as {place}/1.png); they are left out"
+                ),
+                format!(
+                    "{place}/200.md: is left out of the instructions, and 49 behind it: there are more than 100"
+                ),
+            ]
+        );
+    }
 }
 
 #[test]

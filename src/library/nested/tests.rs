@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use super::{MAX_BYTES, Nested, read};
-use crate::config::{Environment, load, paths::Paths};
+use crate::config::{Environment, fixture::load, paths::Paths};
 
 fn files(root: &Path, variables: &[(&str, &str)], file: &str) -> Vec<String> {
     let variables: BTreeMap<String, String> =

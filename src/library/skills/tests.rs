@@ -156,7 +156,7 @@ fn broken_skills_are_named_with_their_line() {
             b"---\nname: \"a\\nb\"\ndescription: a\n---\n",
             ":2:1: the skill is ignored: its name must be one line of at most 100 characters",
         ),
-        ("binary", b"---\nname: \xff\xfe\n---\n", ": the skill cannot be read: it is not UTF-8 text"),
+        ("binary", b"---\nname: \xff\xfe\n---\n", ":2:7: the skill cannot be read: it is not text in UTF-8"),
         ("yaml", b"---\nname: [x\ndescription: a\n---\n", ": the skill is ignored: is not valid YAML"),
     ];
     for (name, text, wanted) in cases {
@@ -246,17 +246,37 @@ fn skill_directories_may_be_read_unless_the_user_says_otherwise() {
 }
 
 #[test]
+fn a_skill_that_is_no_text_far_behind_its_front_matter_is_not_listed_and_told() {
+    let project = project();
+    let head = b"---\nname: x\ndescription: text\n---\n".to_vec();
+    let text = [head, b"line\n".repeat(4000), b"ab \xff\n".to_vec()].concat();
+    project.write(".opencode/skill/x/SKILL.md", text);
+    let (skills, warnings) = found(&project);
+    assert_eq!(skills, []);
+    assert_eq!(
+        warnings,
+        ["project/.opencode/skill/x/SKILL.md:4005:4: the skill cannot be read: it is not text in UTF-8"]
+    );
+    // It may break between the list and its use.
+    let location = Some(project.path(".opencode/skill/x/SKILL.md"));
+    let skill = Skill { name: "x".to_owned(), description: "text".to_owned(), location };
+    let reason = skill.load().unwrap_err();
+    assert!(reason.ends_with("/SKILL.md:4005:4 cannot be read: it is not text in UTF-8"), "{reason}");
+}
+
+#[test]
 fn a_skill_too_large_to_load_is_not_listed_and_told() {
     let project = project();
-    let text = |n_bytes: usize| format!("---\nname: x\ndescription: text\n---\n{}", "x".repeat(n_bytes));
-    project.write(".opencode/skill/x/SKILL.md", text(MAX_FILE_BYTES));
+    let text =
+        |n_bytes: u64| format!("---\nname: x\ndescription: text\n---\n{}", "x".repeat(n_bytes as usize));
+    project.write(".opencode/skill/x/SKILL.md", text(text_file::MAX_BYTES));
     let (skills, warnings) = found(&project);
     assert_eq!(skills, []);
     assert_eq!(
         warnings,
         ["project/.opencode/skill/x/SKILL.md: the skill cannot be read: it is larger than 1 MiB"]
     );
-    project.write(".opencode/skill/x/SKILL.md", text(MAX_FILE_BYTES - 100));
+    project.write(".opencode/skill/x/SKILL.md", text(text_file::MAX_BYTES - 100));
     assert_eq!(names(&project), ["x"]);
 }
 

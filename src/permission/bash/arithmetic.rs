@@ -4,18 +4,18 @@ use tree_sitter::Node;
 
 use super::{
     Source, Walk,
-    command::held,
+    command::value_of,
     tree::{each_below, spans},
-    values::{Held, is_number},
+    values::{Value, is_number},
     word,
 };
 
 impl Walk {
     /// Notes what an assignment gives to its variable.
-    pub(super) fn held(&mut self, source: &Source<'_>, node: Node<'_>) {
+    pub(super) fn value_of(&mut self, source: &Source<'_>, node: Node<'_>) {
         let Some((name, value)) = source.of(node).split_once('=') else { return };
         let name = name.split(['+', '[']).next().unwrap_or_default();
-        self.values.hold(name, held(value));
+        self.values.add(name, value_of(value));
     }
 
     /// Notes what a declaration gives, and which arrays are no lists.
@@ -23,7 +23,7 @@ impl Walk {
         let mut cursor = node.walk();
         for (start, end) in spans(node.named_children(&mut cursor)) {
             if let Some((name, value)) = source.text.get(start..end).and_then(|it| it.split_once('=')) {
-                self.values.hold(name.trim_end_matches('+'), held(value));
+                self.values.add(name.trim_end_matches('+'), value_of(value));
             }
         }
         let mut words = source.of(node).split_whitespace().skip(1);
@@ -42,22 +42,22 @@ impl Walk {
         let values: Vec<&str> =
             values.iter().filter_map(|(start, end)| source.text.get(*start..*end)).collect();
         if source.of(node).starts_with("select") {
-            self.values.hold("REPLY", Held::Input);
+            self.values.add("REPLY", Value::Outside);
         }
         if values.is_empty() {
-            self.values.hold(variable, Held::Written("\"$@\"".to_owned()));
+            self.values.add(variable, Value::Text("\"$@\"".to_owned()));
         }
         for value in values {
             // Subscripts are numbers, unless they are texts.
             if let Some(array) = subscripts_of(value) {
                 let is_text = self.associative.contains(array);
-                self.values.hold(variable, if is_text { Held::Input } else { Held::Number });
+                self.values.add(variable, if is_text { Value::Outside } else { Value::Number });
                 continue;
             }
-            self.values.hold(variable, held(value));
+            self.values.add(variable, value_of(value));
             let is_found = value.contains("$(") || value.contains('`') || is_glob(value);
             if is_found && !is_number(value) {
-                self.values.hold(variable, Held::Input);
+                self.values.add(variable, Value::Outside);
             }
         }
     }
@@ -92,7 +92,7 @@ impl Walk {
                 if text.contains("=~")
                     && let Some(left) = operands.next()
                 {
-                    self.values.hold("BASH_REMATCH", held(source.of(left)));
+                    self.values.add("BASH_REMATCH", value_of(source.of(left)));
                 }
                 drop(operands);
                 if node.children(&mut cursor).any(compares) && !is_single_test(source, node) {
@@ -143,7 +143,7 @@ impl Walk {
         };
         let name = &inner[..name_len];
         if let Some(default) = operation.trim_start_matches(':').strip_prefix('=') {
-            self.values.hold(name, held(default));
+            self.values.add(name, value_of(default));
             self.assign(name, word::literal(default).as_deref());
         }
         if let Some(offset) = operation.strip_prefix(':').filter(|it| !it.starts_with(['-', '=', '?', '+'])) {

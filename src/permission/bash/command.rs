@@ -3,15 +3,15 @@
 use tree_sitter::Node;
 
 use super::{
-    Directories, Flow, PathArgument, Source, Walk, arity,
-    feed::{Fed, Feed},
-    files, git, merge, outputs, program, push_new,
+    Directories, Flow, PathArgument, Source, Walk, arity, git,
+    input::{Input, InputFrom},
+    merge, options,
+    outputs::{self, Destination},
+    push_new,
     tree::spans,
-    values::{self, Held, is_number},
-    variables,
+    values::{self, Value, is_number},
     word::{self, Word, base_name},
     wrapper::{self, Inner},
-    written::{self, Destination},
 };
 
 /// Commands that only move the shell: a path, but nothing to run.
@@ -19,9 +19,6 @@ const MOVES: [&str; 4] = ["cd", "chdir", "pushd", "popd"];
 
 /// Values of variables that a command is read with.
 const MAX_COMMAND_READINGS: usize = 8;
-
-/// Commands that take variables among their arguments.
-const TAKES_VARIABLES: [&str; 5] = ["env", "sudo", "doas", "cross-env", "make"];
 
 /// Programs that run what some option says, and whose arguments are seldom computed.
 const RUNS_BY_OPTIONS: [&str; 8] = ["find", "fd", "fdfind", "tar", "gtar", "bsdtar", "rsync", "zip"];
@@ -75,10 +72,19 @@ impl Walk {
                 return Flow::stay(at);
             }
         }
-        let words: Vec<Word> = spans
-            .iter()
-            .map(|(start, end)| Word::new(source.text.get(*start..*end).unwrap_or_default()))
-            .collect();
+        let texts = spans.iter().filter_map(|(start, end)| source.text.get(*start..*end));
+        self.acc.is_unknowable |= texts.into_iter().any(word::may_hide_options);
+        // Braces become words before anything is read as an option.
+        let braced = spans.iter().enumerate().flat_map(|(nth, (start, end))| {
+            let text = source.text.get(*start..*end).unwrap_or_default();
+            // What is left empty of braces is no word.
+            let texts = word::braces(text).into_iter().filter(|it| !it.is_empty());
+            texts.map(move |text| (nth, Word::new(&text)))
+        });
+        let (places, words): (Vec<usize>, Vec<Word>) = braced.unzip();
+        if words.is_empty() {
+            return Flow::stay(at);
+        }
         let own_name = base_name(words[0].value()).to_owned();
         if MOVES.contains(&own_name.as_str())
             && words[0].literal.is_some()
@@ -94,12 +100,13 @@ impl Walk {
         }
         // The prefix as written, up to the word with this index.
         let until = |idx: usize| {
-            let end = spans.get(idx).map_or(node.end_byte(), |(_, end)| *end);
+            let place = places.get(idx).and_then(|place| spans.get(*place));
+            let end = place.map_or(node.end_byte(), |(_, end)| *end);
             source.text.get(node.start_byte()..end).unwrap_or_default().trim()
         };
-        let redirected = redirects.iter().filter_map(|redirect| self.fed_by(source, *redirect)).collect();
-        let fed = Fed { redirected, piped: self.piped.clone() };
-        let prefixes = self.words(&words, Some(written), at, &fed);
+        let redirected = redirects.iter().filter_map(|redirect| self.input_of(source, *redirect)).collect();
+        let input = Input { redirected, piped: self.piped.clone() };
+        let prefixes = self.words(&words, Some(written), at, &input);
         for prefix in prefixes {
             self.always(until(prefix));
         }
@@ -109,7 +116,13 @@ impl Walk {
     /// Notes a command of these words; `written` is its text when it stands in the line by itself.
     ///
     /// Returns the index of the last word of each prefix that `always` may take.
-    fn words(&mut self, words: &[Word], written: Option<&str>, at: &Directories, fed: &Fed) -> Vec<usize> {
+    fn words(
+        &mut self,
+        words: &[Word],
+        written: Option<&str>,
+        at: &Directories,
+        input: &Input,
+    ) -> Vec<usize> {
         let joined = |words: &[Word]| {
             let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
             texts.join(" ")
@@ -119,7 +132,7 @@ impl Walk {
         push_new(&mut self.acc.patterns, written.clone());
         let Some(full_name) = first.literal.as_deref().filter(|name| !name.is_empty()) else {
             self.acc.is_unknowable = true;
-            self.resolved(words, at, fed);
+            self.resolved(words, at, input);
             return Vec::new();
         };
         // `time { …`: the grammar took a construct for words.
@@ -127,6 +140,13 @@ impl Walk {
             self.acc.is_unknowable = true;
             return Vec::new();
         }
+        // `time x=1`: the grammar took an assignment for a command.
+        if wrapper::is_assignment(full_name) {
+            self.assignments(&words[..1]);
+        }
+        // Behind another command the definition was not collected beforehand.
+        self.acc.is_unknowable |=
+            self.n_nested > 0 && full_name == "alias" && words.iter().any(|it| it.text.contains('='));
         let plain_name = wrapper::unprefixed(base_name(full_name));
         let name = if has_own_place(full_name, self.moves) { full_name } else { plain_name };
         self.acc.is_unknowable |= self.defined.contains(name) || self.defined.contains(plain_name);
@@ -143,10 +163,15 @@ impl Walk {
             push_new(&mut self.acc.patterns, normal.clone());
         }
         match full_name.contains('/') {
-            true => self.runs(&first.text, at),
-            false => self.runs_program(full_name),
+            true => {
+                if !has_own_place(full_name, false) && !is_installed(full_name) {
+                    self.path(&first.text, at);
+                }
+                self.run_file(&first.text, at);
+            }
+            false => self.run_program(full_name),
         }
-        self.effects(plain_name, words, at, fed);
+        self.effects(plain_name, words, at, input);
         if plain_name == "git" {
             let besides = git::besides(words);
             self.acc.is_unknowable |= besides.is_unknowable;
@@ -155,7 +180,7 @@ impl Walk {
             }
         }
 
-        self.split(plain_name, words, at, fed);
+        self.split(plain_name, words, at, input);
         if self.n_nested > wrapper::MAX_NESTED {
             self.acc.is_unknowable = true;
             return Vec::new();
@@ -166,7 +191,8 @@ impl Walk {
         match wrapper::inner(plain_name, words) {
             inner @ (Inner::None | Inner::Script(_)) => {
                 if let Inner::Script(script) = inner {
-                    self.runs(&words[script].text, at);
+                    self.path(&words[script].text, at);
+                    self.run_file(&words[script].text, at);
                 }
                 if wrapper::is_wrapper(plain_name) && arity::arity(plain_name, None) == 1 {
                     self.exactly(&written, &normal, is_normal);
@@ -177,7 +203,7 @@ impl Walk {
             }
             Inner::Unknowable => {
                 self.acc.is_unknowable = true;
-                self.resolved(words, at, fed);
+                self.resolved(words, at, input);
             }
             Inner::Words(ranges) if plain_name == "git" => {
                 let before = &words[..ranges.first().map_or(0, |range| range.0)];
@@ -187,11 +213,11 @@ impl Walk {
                         words.get(idx + 1).map_or(at.clone(), |directory| self.entered(&directory.text, &at));
                 }
                 for (from, to) in ranges {
-                    let is_git = words[from - 1].value() != "run";
+                    let is_git = from == git::subcommand_at(words);
                     let mut inner = if is_git { vec![Word::new("git")] } else { Vec::new() };
                     inner.extend_from_slice(&words[from..to]);
                     let skipped = usize::from(is_git);
-                    for prefix in self.words(&inner, None, &at, &Fed::default()) {
+                    for prefix in self.words(&inner, None, &at, &Input::default()) {
                         prefixes.push((prefix + from).saturating_sub(skipped));
                     }
                 }
@@ -201,10 +227,10 @@ impl Walk {
                     wrapper::directory(plain_name, words).map(|directory| self.entered(directory, at));
                 let at = moved.as_ref().unwrap_or(at);
                 for (from, to) in ranges {
-                    let inner = self.words(&words[from..to], None, at, fed);
+                    let inner = self.words(&words[from..to], None, at, input);
                     prefixes.extend(inner.into_iter().map(|prefix| from + prefix));
                     if plain_name == "xargs" {
-                        self.with_input(words, &words[from..to], at, fed);
+                        self.with_input(words, &words[from..to], at, input);
                     }
                 }
                 if prefixes.is_empty() {
@@ -226,11 +252,11 @@ impl Walk {
                 self.exactly(&written, &normal, is_normal);
             }
             Inner::Stdin => {
-                self.acc.is_unknowable |= fed.redirected.is_empty();
-                for feed in &fed.redirected {
-                    match feed {
-                        Feed::Known(text) => self.text(text, at),
-                        Feed::File(_) | Feed::Computed => self.acc.is_unknowable = true,
+                self.acc.is_unknowable |= input.redirected.is_empty();
+                for from in &input.redirected {
+                    match from {
+                        InputFrom::Text(text) => self.text(text, at),
+                        InputFrom::File(_) | InputFrom::Computed => self.acc.is_unknowable = true,
                     }
                 }
                 self.exactly(&written, &normal, is_normal);
@@ -249,7 +275,7 @@ impl Walk {
 
     /// Reads a command with what its variables are known to hold, for the files that it is likely to use. What it
     /// runs stays unknowable: that is asked for, not judged.
-    fn resolved(&mut self, words: &[Word], at: &Directories, fed: &Fed) {
+    fn resolved(&mut self, words: &[Word], at: &Directories, input: &Input) {
         let readings: Vec<Vec<String>> = words.iter().map(|word| self.values.known(&word.text)).collect();
         let n_readings = readings.iter().map(Vec::len).max().unwrap_or_default().min(MAX_COMMAND_READINGS);
         let mut commands: Vec<Vec<Word>> = (0..n_readings)
@@ -267,7 +293,7 @@ impl Walk {
             let is_known = resolved.first().is_some_and(|name| name.literal.is_some());
             if is_known && resolved != words && self.n_nested < wrapper::MAX_NESTED {
                 self.n_nested += 1;
-                self.words(&resolved, None, at, fed);
+                self.words(&resolved, None, at, input);
                 self.n_nested -= 1;
             }
         }
@@ -276,44 +302,62 @@ impl Walk {
 
     /// Reads a command with the words that its unquoted expansions become: options that run something may be among
     /// them.
-    fn split(&mut self, name: &str, words: &[Word], at: &Directories, fed: &Fed) {
+    fn split(&mut self, name: &str, words: &[Word], at: &Directories, input: &Input) {
         let is_split = |word: &Word| {
             values::may_split(&word.text) || word.text.contains("$@") || word.text.contains("[@]}")
         };
-        if !RUNS_BY_OPTIONS.contains(&name)
-            || self.n_nested > wrapper::MAX_NESTED
-            || !words.iter().any(is_split)
-        {
+        let readings: Vec<Vec<Word>> = words
+            .iter()
+            .map(|word| match word.literal.is_some() {
+                true => vec![word.clone()],
+                false => self.values.known(&word.text).iter().map(|it| Word::new(it)).collect(),
+            })
+            .collect();
+        let are_given = |word: &Word| word.literal.is_none();
+        let computed = words.iter().zip(&readings).filter(|(word, _)| are_given(word));
+        let gives_options =
+            computed.clone().any(|(_, known)| known.iter().any(|it| it.value().starts_with('-')));
+        let is_likely = RUNS_BY_OPTIONS.contains(&name) && words.iter().any(is_split);
+        // `x=$(cat f); sort $x`.
+        let runs_by_options =
+            options::program_of(name, words).is_some_and(|(program, _)| program.runs_by_options());
+        let mut given = words.iter().zip(&readings).filter(|(word, _)| are_given(word));
+        self.acc.is_unknowable |= runs_by_options
+            && given
+                .any(|(word, known)| known.iter().any(|it| it != word && values::may_be_option(&it.text)));
+        if !(gives_options || is_likely) || self.n_nested > wrapper::MAX_NESTED {
             return;
         }
-        let mut split = Vec::new();
-        for word in words {
-            match word.literal.is_none() && is_split(word) {
-                true => split.extend(self.values.known(&word.text).iter().map(|it| Word::new(it))),
-                false => split.push(word.clone()),
+        // The readings of a word are words that stand there together, or one at a time.
+        let n_readings = readings.iter().map(Vec::len).max().unwrap_or_default().min(MAX_COMMAND_READINGS);
+        let one_of = |nth: usize| {
+            readings.iter().filter_map(move |known| known.get(nth).or(known.first())).cloned().collect()
+        };
+        let mut commands: Vec<Vec<Word>> = vec![readings.iter().flatten().cloned().collect()];
+        commands.extend((0..n_readings).map(one_of));
+        for split in commands {
+            self.acc.is_unknowable |= is_likely && split.iter().any(is_split);
+            if split != words && (name == "git" || wrapper::inner(name, &split) != Inner::None) {
+                self.n_nested += 1;
+                self.words(&split, None, at, input);
+                self.n_nested -= 1;
             }
-        }
-        self.acc.is_unknowable |= split.iter().any(|word| values::may_split(&word.text));
-        if split != words && wrapper::inner(name, &split) != Inner::None {
-            self.n_nested += 1;
-            self.words(&split, None, at, fed);
-            self.n_nested -= 1;
         }
     }
 
     /// What `xargs` runs once it has read what the line gives it.
-    fn with_input(&mut self, words: &[Word], inner: &[Word], at: &Directories, fed: &Fed) {
+    fn with_input(&mut self, words: &[Word], inner: &[Word], at: &Directories, input: &Input) {
         let option = words.iter().position(|word| word.text.starts_with("-I") || word.text.starts_with("-i"));
         let replaced = option.map(|idx| match words[idx].value().get(2..).filter(|rest| !rest.is_empty()) {
             Some(attached) => attached.to_owned(),
             None => words.get(idx + 1).map_or("{}", Word::value).to_owned(),
         });
-        let Some(text) = fed.known() else {
+        let Some(text) = input.known() else {
             let name = inner.first().map(|word| base_name(word.value())).unwrap_or_default();
             if let (Inner::Script(script), Some(replaced)) = (wrapper::inner(name, inner), replaced)
                 && inner[script].text.contains(&replaced)
             {
-                self.runs("{}", at);
+                self.run_file("{}", at);
             }
             return;
         };
@@ -324,13 +368,13 @@ impl Walk {
                 for given in given {
                     let inner: Vec<Word> =
                         inner.iter().map(|word| Word::new(&word.text.replace(&replaced, given))).collect();
-                    self.words(&inner, None, at, &Fed::default());
+                    self.words(&inner, None, at, &Input::default());
                 }
             }
             None => {
                 let mut inner = inner.to_vec();
                 inner.extend(given.into_iter().map(Word::new));
-                self.words(&inner, None, at, &Fed::default());
+                self.words(&inner, None, at, &Input::default());
             }
         }
     }
@@ -341,151 +385,15 @@ impl Walk {
         let parameters = behind.and_then(|idx| words.get(idx + 2..)).unwrap_or_default();
         self.positional(parameters);
         if wrapper::is_fed_by_files(words) {
-            ["@", "1", "2"].iter().for_each(|name| self.values.hold(name, Held::Input));
+            ["@", "1", "2"].iter().for_each(|name| self.values.add(name, Value::Outside));
         }
     }
 
     pub(super) fn positional(&mut self, words: &[Word]) {
         for (idx, word) in words.iter().enumerate() {
             for name in ["@".to_owned(), (idx + 1).to_string()] {
-                self.values.hold(&name, held(&word.text));
+                self.values.add(&name, value_of(&word.text));
             }
-        }
-    }
-
-    /// What a command does to files and variables.
-    fn effects(&mut self, name: &str, words: &[Word], at: &Directories, fed: &Fed) {
-        for path in files::named(name, words) {
-            self.path(&path, at);
-        }
-        let destinations = written::destinations(name, words);
-        for destination in destinations.into_iter().chain(outputs::outputs(name, words)) {
-            self.written(&destination, at);
-            self.writes(&destination, at);
-        }
-        // A patch names its files itself.
-        self.acc.is_unknowable |= name == "patch" && fed.known().is_some_and(|text| text.contains(".git/"));
-        if files::follows_links(name, words) {
-            let mut below = files::named(name, words);
-            below.extend(Some(".".to_owned()).filter(|_| below.is_empty()));
-            below.iter().for_each(|path| self.links_below(path, at));
-        }
-        let (scripts, anywhere) = written::code(name, words);
-        scripts.iter().for_each(|script| self.runs(script, at));
-        anywhere.iter().for_each(|name| self.runs_anywhere(name));
-        self.obeys(name, fed, at);
-        self.variables(name, words, fed);
-    }
-
-    /// Programs that run commands which they find in their input.
-    fn obeys(&mut self, name: &str, fed: &Fed, at: &Directories) {
-        if !program::OBEDIENT.contains(&name) {
-            return;
-        }
-        for feed in &fed.redirected {
-            match feed {
-                Feed::Known(text) => self.acc.is_unknowable |= program::is_obeyed(name, text),
-                Feed::File(file) => self.runs(file, at),
-                Feed::Computed => self.acc.is_unknowable = true,
-            }
-        }
-        if let Some(piped) = &fed.piped {
-            let text = piped.output.as_ref().unwrap_or(&piped.written);
-            self.acc.is_unknowable |= program::is_obeyed(name, text);
-        }
-    }
-
-    /// What a command does to variables.
-    fn variables(&mut self, name: &str, words: &[Word], fed: &Fed) {
-        let arguments = &words[1..];
-        // A name that is computed may have a subscript, which is evaluated.
-        let is_computed = |word: &&Word| word.literal.is_none() && word.text.contains('$');
-        match name {
-            "printf" => {
-                // `-vNAME` as well.
-                if let Some(variable) =
-                    arguments.first().filter(|it| it.text.starts_with("-v") && it.text != "-v")
-                {
-                    self.names_variable(&variable.text[2..]);
-                }
-                for (idx, _) in arguments.iter().enumerate().filter(|(_, option)| option.value() == "-v") {
-                    let Some(variable) = arguments.get(idx + 1) else { continue };
-                    let name = variable.value();
-                    self.acc.is_unknowable |= name.contains("$(") || name.contains('`');
-                    if idx == 0 {
-                        self.names_variable(&variable.text);
-                    }
-                    self.values.evaluate_names(&variable.text);
-                    let format = arguments.get(idx + 2).map(Word::value).unwrap_or_default();
-                    let is_number = format
-                        .strip_prefix('%')
-                        .and_then(|it| it.strip_suffix(['d', 'i', 'u']))
-                        .is_some_and(|it| it.chars().all(|c| c.is_ascii_digit()));
-                    self.values.hold(name, if is_number { Held::Number } else { Held::Input });
-                    let values = arguments.get(idx + 2..).unwrap_or_default();
-                    values.iter().for_each(|value| self.values.hold(name, held(&value.text)));
-                }
-            }
-            "getopts" => {
-                let values = arguments.get(2..).unwrap_or_default();
-                values.iter().for_each(|value| self.values.hold("OPTARG", held(&value.text)));
-                let variable = arguments.get(1).map(Word::value).unwrap_or_default();
-                arguments.get(1).into_iter().for_each(|word| self.names_variable(&word.text));
-                [variable, "OPTARG"].iter().for_each(|name| self.values.hold(name, Held::Input));
-            }
-            "read" | "mapfile" | "readarray" => {
-                let values = if name == "read" { "dinNptu" } else { "dnOsuCc" };
-                let named = variables::operands(arguments, values);
-                named.into_iter().for_each(|word| self.names_variable(&word.text));
-                let is_name = |word: &&Word| {
-                    word.literal.is_none() || (word.value().contains('[') && !word.value().contains(' '))
-                };
-                arguments.iter().filter(is_name).for_each(|word| self.values.evaluate_names(&word.text));
-                let held: Vec<Held> = match fed.known() {
-                    Some(text) if is_number(text.trim()) => vec![Held::Number],
-                    Some(text) => {
-                        let words = text.split_whitespace().take(16);
-                        let words = words.map(|it| Held::Written(format!("'{}'", it.replace('\'', ""))));
-                        words.chain([Held::Input]).collect()
-                    }
-                    None => vec![Held::Input],
-                };
-                let names =
-                    arguments.iter().map(Word::value).filter(|it| !it.is_empty() && !it.starts_with('-'));
-                for name in names.chain(["REPLY", "MAPFILE", "OPTARG"]) {
-                    held.iter().for_each(|held| self.values.hold(name, held.clone()));
-                }
-            }
-            "set" => {
-                let is_option = |word: &&Word| {
-                    word.text.len() > 1 && word.text.starts_with(['-', '+']) && word.text != "--"
-                };
-                let parameters = match arguments.iter().position(|word| word.text == "--") {
-                    Some(at) => &arguments[at + 1..],
-                    None if arguments.first().filter(is_option).is_some() => &[],
-                    None => arguments,
-                };
-                self.positional(parameters);
-            }
-            "let" => arguments.iter().for_each(|word| self.values.evaluate(&word.text)),
-            "test" | "[" => {
-                let tested = arguments.iter().zip(arguments.iter().skip(1));
-                for (_, variable) in tested.filter(|(option, _)| option.text == "-v") {
-                    self.values.evaluate_names(&variable.text);
-                }
-            }
-            "unset" | "declare" | "typeset" | "local" | "readonly" | "export" | "wait" => {
-                arguments.iter().filter(is_computed).for_each(|word| self.values.evaluate_names(&word.text));
-                self.assignments(arguments);
-            }
-            _other if TAKES_VARIABLES.contains(&name) => {
-                let until = match wrapper::inner(name, words) {
-                    Inner::Words(ranges) => ranges.first().map_or(words.len(), |it| it.0),
-                    _other => words.len(),
-                };
-                self.assignments(words.get(1..until).unwrap_or_default());
-            }
-            _other => {}
         }
     }
 
@@ -499,7 +407,7 @@ impl Walk {
     }
 
     /// A file that is written. Where git looks for programs, that decides what runs later.
-    pub(super) fn written(&mut self, destination: &Destination, at: &Directories) {
+    pub(super) fn output(&mut self, destination: &Destination, at: &Directories) {
         for known in self.values.known(&destination.text) {
             let Some(text) = path_of(&known) else {
                 self.acc.is_unknowable |= outputs::is_likely_obeyed(&known, destination.is_tree);
@@ -507,7 +415,7 @@ impl Walk {
             };
             for text in word::braces(&text) {
                 for base in at {
-                    let destination = Destination { text: below(base, &text), is_tree: destination.is_tree };
+                    let destination = Destination { text: below(base, &text), ..destination.clone() };
                     self.acc.is_unknowable |= outputs::is_obeyed(&destination.text, destination.is_tree);
                     if !self.acc.writes.contains(&destination) {
                         self.acc.writes.push(destination);
@@ -518,7 +426,7 @@ impl Walk {
     }
 
     /// What the links below a directory lead to.
-    fn links_below(&mut self, written: &str, at: &Directories) {
+    pub(super) fn links_below(&mut self, written: &str, at: &Directories) {
         for text in self.values.known(written).iter().filter_map(|it| path_of(it)) {
             at.iter().for_each(|base| push_new(&mut self.acc.globs, format!("{}/**", below(base, &text))));
         }
@@ -628,8 +536,14 @@ fn split_assignment<'t>(command: Node<'t>, name: Node<'t>) -> Option<Node<'t>> {
 }
 
 /// What a variable holds that this is assigned to.
-pub(super) fn held(written: &str) -> Held {
-    if is_number(written) { Held::Number } else { Held::Written(written.to_owned()) }
+pub(super) fn value_of(written: &str) -> Value {
+    if is_number(written) { Value::Number } else { Value::Text(written.to_owned()) }
+}
+
+/// Whether a program lies where programs are installed: a name written out, no file of somebody's.
+fn is_installed(name: &str) -> bool {
+    let directory = name.rsplit('/').nth(1).unwrap_or_default();
+    matches!(directory, "bin" | "sbin" | "libexec" | "lib" | "lib64")
 }
 
 /// Whether a name with a path is a program of its own: below the working directory, where only the project can be.

@@ -1,6 +1,6 @@
 //! What git runs besides itself: by settings, options and subcommands that name programs.
 
-use super::{program::valued, word::Word, wrapper::Inner};
+use super::{options, program, word::Word, wrapper::Inner};
 
 /// Options before the subcommand whose value is the next word.
 const VALUES: [&str; 8] =
@@ -86,23 +86,6 @@ const ELSEWHERE: [&str; 7] = [
     "core.attributesfile",
 ];
 
-/// By subcommand: short and long options whose value is shell text.
-const OPTIONS: &[(&str, &[&str], &[&str])] = &[
-    ("archive", &[], &["--exec"]),
-    ("clone", &["-u"], &["--upload-pack"]),
-    ("difftool", &["-x"], &["--extcmd"]),
-    ("fetch", &[], &["--upload-pack"]),
-    ("fetch-pack", &[], &["--upload-pack", "--exec"]),
-    ("grep", &["-O"], &["--open-files-in-pager"]),
-    ("ls-remote", &[], &["--upload-pack", "--exec"]),
-    ("mergetool", &["-x"], &["--extcmd"]),
-    ("pull", &[], &["--upload-pack"]),
-    ("push", &[], &["--receive-pack", "--exec"]),
-    ("rebase", &["-x"], &["--exec"]),
-    ("send-email", &[], &["--smtp-server", "--sendmail-cmd", "--to-cmd", "--cc-cmd", "--header-cmd"]),
-    ("send-pack", &[], &["--receive-pack", "--exec"]),
-];
-
 /// What runs besides git and its subcommand.
 #[derive(Debug, Default)]
 pub struct Besides {
@@ -111,7 +94,7 @@ pub struct Besides {
 }
 
 /// Where the subcommand begins; the number of words when there is none.
-fn subcommand_at(words: &[Word]) -> usize {
+pub fn subcommand_at(words: &[Word]) -> usize {
     let mut idx = 1;
     while let Some(word) = words.get(idx).filter(|word| word.text.starts_with('-')) {
         idx += 1 + usize::from(VALUES.contains(&word.value()));
@@ -129,6 +112,11 @@ pub fn inner(words: &[Word]) -> Inner {
         None | Some([]) => Inner::None,
         Some([name, run, ..]) if name.value() == "bisect" && run.value() == "run" => {
             Inner::Words(vec![(at + 2, words.len())])
+        }
+        // `git merge-index [-o] [-q] PROGRAM files…`.
+        Some([name, ..]) if name.value() == "merge-index" && at == 1 => {
+            let rest = words[at + 1..].iter().position(|word| !word.text.starts_with('-'));
+            rest.map_or(Inner::None, |first| Inner::Words(vec![(at + 1 + first, words.len())]))
         }
         // `git -C x push` is a `git push`; the caller puts the name in front again.
         Some(_) if at > 1 => Inner::Words(vec![(at, words.len())]),
@@ -157,9 +145,10 @@ pub fn besides(words: &[Word]) -> Besides {
     }
     let Some(name) = rest.first() else { return acc };
     acc.is_unknowable |= name.literal.is_none() || rest.iter().any(|word| word.text.contains("ext::"));
-    if let Some((_, short, long)) = OPTIONS.iter().find(|(known, ..)| *known == name.value()) {
-        acc.add(valued(rest, short, long));
-    }
+    let subcommand: Vec<Word> = words.first().into_iter().chain(rest).cloned().collect();
+    let arguments = options::arguments("git", &subcommand);
+    acc.is_unknowable |= program::may_give_options("git", &subcommand, &arguments);
+    acc.add(program::options_run(&arguments));
     match name.value() {
         "clone" => {
             for (idx, word) in rest.iter().enumerate() {
@@ -253,7 +242,11 @@ impl Besides {
         self.is_unknowable |= matches!(verb, "edit" | "-e" | "--edit");
         self.is_unknowable |=
             rest.iter().any(|word| word.literal.as_deref().is_none_or(|it| it.starts_with('!')));
-        let operands: Vec<&Word> = rest.iter().skip(1).filter(|word| !word.text.starts_with('-')).collect();
+        // `--file FILE` and its like.
+        let is_value =
+            |idx: usize| matches!(rest[idx - 1].value(), "-f" | "--file" | "--blob" | "--type" | "--comment");
+        let operands = (1..rest.len()).filter(|&idx| !rest[idx].text.starts_with('-') && !is_value(idx));
+        let operands: Vec<&Word> = operands.map(|idx| &rest[idx]).collect();
         let key_at = operands.iter().position(|word| word.value().contains('.'));
         let Some(key_at) = key_at else { return };
         let key = operands[key_at].value().to_lowercase();

@@ -1,126 +1,238 @@
 //! Which files the options and operands of a program have it write, and which of them git takes programs from.
 
 use super::{
-    word::Word,
-    written::{Destination, operands},
+    options::{self, Arguments, Operands, What},
+    sed,
+    word::{Word, base_name},
 };
 
-/// A program that writes what its options say.
-struct Writer {
-    names: &'static [&'static str],
-    /// Letters of options whose value is a file.
-    files: &'static str,
-    /// The same, long.
-    long_files: &'static [&'static str],
-    /// Letters of options whose value is a directory.
-    trees: &'static str,
-    long_trees: &'static [&'static str],
+/// Where a command puts what it writes, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    pub text: String,
+    /// Whether it stands for what lies below it, too.
+    pub is_tree: bool,
+    /// Whether what is written below may have any name, `.git` among them.
+    pub is_open: bool,
 }
 
-const PLAIN: Writer = Writer { names: &[], files: "", long_files: &[], trees: "", long_trees: &[] };
+impl Destination {
+    pub fn file(text: &str) -> Self {
+        Self { text: text.to_owned(), is_tree: false, is_open: false }
+    }
 
-#[rustfmt::skip]
-const WRITERS: &[Writer] = &[
-    Writer {
-        names: &["curl"], files: "oDc",
-        long_files: &["--output", "--dump-header", "--cookie-jar", "--trace", "--trace-ascii", "--stderr", "--etag-save",
-            "--libcurl", "--hsts", "--alt-svc"],
-        long_trees: &["--output-dir"], ..PLAIN
-    },
-    Writer {
-        names: &["wget"], files: "Ooa", long_files: &["--output-document", "--output-file", "--append-output", "--save-cookies"],
-        trees: "P", long_trees: &["--directory-prefix"]
-    },
-    Writer { names: &["shuf", "iconv", "sort", "gpg", "gpg2", "pandoc", "xmllint", "strace", "ltrace", "time", "less", "tree", "aria2c"],
-        files: "o", long_files: &["--output", "--log-file"], trees: "", long_trees: &[], },
-    Writer { names: &["openssl"], long_files: &["-out", "-keyout", "-writerand", "-CAserial"], ..PLAIN },
-    Writer { names: &["find"], long_files: &["-fprint", "-fprint0", "-fprintf", "-fls"], ..PLAIN },
-    Writer { names: &["ssh-keygen"], files: "f", ..PLAIN },
-    Writer { names: &["pg_dump", "csplit"], files: "f", long_files: &["--file", "--prefix"], ..PLAIN },
-    Writer { names: &["tcpdump"], files: "w", ..PLAIN },
-    Writer { names: &["script"], files: "OBIT", long_files: &["--log-out", "--log-io", "--log-in", "--log-timing"], ..PLAIN },
-    Writer { names: &["patch"], files: "or", long_files: &["--output", "--reject-file"], trees: "d", long_trees: &["--directory"] },
-    Writer { names: &["tar", "bsdtar"], trees: "C", long_trees: &["--directory", "--cd"], ..PLAIN },
-    Writer { names: &["unzip"], trees: "d", ..PLAIN },
-    Writer { names: &["cpio"], trees: "D", long_trees: &["--directory"], ..PLAIN },
-    Writer { names: &["7z", "7za", "7zr"], trees: "o", ..PLAIN },
-];
+    pub fn tree(text: &str) -> Self {
+        Self { text: text.to_owned(), is_tree: true, is_open: false }
+    }
 
-/// Options by subcommand of git.
-#[rustfmt::skip]
-const GIT: &[Writer] = &[
-    Writer { names: &["archive"], files: "o", long_files: &["--output"], ..PLAIN },
-    Writer { names: &["format-patch"], trees: "o", long_trees: &["--output-directory"], long_files: &["--output"], ..PLAIN },
-    Writer { names: &["bugreport", "diagnose"], trees: "o", long_trees: &["--output-directory"], ..PLAIN },
-    Writer { names: &["checkout-index"], long_trees: &["--prefix"], ..PLAIN },
-    Writer { names: &["init", "clone"], long_trees: &["--separate-git-dir"], ..PLAIN },
-];
-
-/// Any other subcommand: those that show differences.
-const GIT_OTHER: Writer = Writer { long_files: &["--output"], ..PLAIN };
+    /// A directory that gets what an archive, a patch or another directory holds.
+    pub fn open(text: &str) -> Self {
+        Self { text: text.to_owned(), is_tree: true, is_open: true }
+    }
+}
 
 /// Where a command of these words writes, by its options and by the place of its operands.
-pub fn outputs(name: &str, words: &[Word]) -> Vec<Destination> {
-    let plain = |text: &str| Destination { text: text.to_owned(), is_tree: false };
-    let nth = |values: &str, idx: usize| operands(words, values).0.get(idx).map(|text| plain(text));
-    let mut found = Vec::new();
-    if let Some(writer) = WRITERS.iter().find(|writer| writer.names.contains(&name)) {
-        writer.add(words, &mut found);
+pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
+    let arguments = options::arguments(name, words);
+    let mut found: Vec<Destination> = arguments.that_are(&[What::Output]).map(Destination::file).collect();
+    found.extend(arguments.that_are(&[What::Tree]).map(Destination::tree));
+    found.extend(arguments.that_are(&[What::Prefix]).map(|it| Destination::file(&format!("{it}*"))));
+    found.extend(unpacked(name, words, &arguments).map(|it| Destination::open(&it)));
+    let operands = &arguments.operands;
+    if options::program_of(name, words).is_some_and(|(program, _)| program.operands == Operands::Copied) {
+        let target = arguments.that_are(&[What::Tree]).next();
+        found.extend(copied(name, words, operands, target));
     }
+    let subcommand = words.get(1).map(Word::value).unwrap_or_default();
     match name {
-        "git" => {
-            let subcommand = words.get(1).map(Word::value).unwrap_or_default();
-            let writer = GIT.iter().find(|writer| writer.names.contains(&subcommand)).unwrap_or(&GIT_OTHER);
-            writer.add(words, &mut found);
-            let rest = words.get(1..).unwrap_or_default();
-            let operand = |idx: usize| operands(rest, "").0.get(idx).map(|text| plain(text));
-            match subcommand {
-                "bundle" if words.get(2).is_some_and(|verb| verb.value() == "create") => {
-                    found.extend(operand(1));
-                }
-                "merge-file" => found.extend(operand(0)),
-                _other => {}
-            }
+        "dd" => {
+            found.extend(words.iter().filter_map(|it| it.text.strip_prefix("of=")).map(Destination::file))
         }
-        "split" => found.extend(nth("abCln", 1)),
-        "patch" => found.extend(nth("pFDVrBYzgiod", 0)),
-        "script" => found.extend(nth("cEmoBIOT", 0)),
-        "zip" => found.extend(nth("bnPtTxi", 0)),
-        "scp" => found.extend(operands(words, "cFiJloPSX").0.last().map(|text| plain(text))),
+        "sed" | "perl" => {
+            let script = sed::script(words).map(|script| script.paths).unwrap_or_default();
+            let is_edited = arguments.all.iter().any(|it| matches!(it.option, Some("-i?" | "--in-place?")));
+            found.extend(
+                script
+                    .iter()
+                    .filter(|path| is_edited || path.starts_with('\''))
+                    .map(|it| Destination::file(it)),
+            );
+        }
+        "awk" | "gawk" | "mawk" | "nawk" => {
+            found.extend(operands.first().into_iter().flat_map(|script| printed_to(script)));
+        }
+        // Named by the server.
+        "curl" => {
+            // `-o '#1'` takes its name from the URL.
+            found.iter_mut().for_each(|it| it.text = it.text.replace('#', "*"));
+            let is_named =
+                has_short(words, 'O') || words.iter().any(|it| it.text.starts_with("--remote-name"));
+            let urls = operands.iter().filter(|it| it.contains("://") && is_named);
+            found.extend(urls.map(|it| downloaded(it)));
+            let is_free = has_short(words, 'J') || words.iter().any(|it| it.text == "--remote-header-name");
+            found.extend(Some(Destination::tree(".")).filter(|_| is_free));
+        }
+        "aria2c" => found.extend(operands.iter().map(|it| downloaded(it))),
+        "wget" => {
+            found.extend(operands.iter().map(|it| downloaded(it)));
+            let is_free = |it: &Word| {
+                ["-i", "-r", "-m", "--inp", "--rec", "--mirror", "--content-d", "--trust"]
+                    .iter()
+                    .any(|option| it.text.starts_with(option))
+            };
+            found.extend(Some(Destination::tree(".")).filter(|_| words[1..].iter().any(is_free)));
+        }
+        "gzip" | "gunzip" | "bunzip2" | "unxz" | "zstd" | "unzstd" | "bzip2" | "xz" | "lz4" => {
+            let unpacked = operands.iter().filter_map(|it| it.rsplit_once('.'));
+            found.extend(unpacked.map(|(unpacked, _)| Destination::file(unpacked)));
+        }
+        "split" => {
+            found.push(Destination::file(&format!("{}*", operands.get(1).map_or("x", String::as_str))))
+        }
+        "yq" if has_short(words, 'i') || words.iter().any(|it| it.text == "--inplace") => {
+            found.extend(operands.iter().map(|it| Destination::file(it)));
+        }
+        "sqlite3" | "duckdb" => found.extend(words[1..].iter().filter_map(exported_to)),
+        "csplit" if arguments.that_are(&[What::Prefix]).next().is_none() => {
+            found.push(Destination::file("xx*"));
+        }
+        "git" if subcommand == "bundle" && words.get(2).is_some_and(|verb| verb.value() == "create") => {
+            found.extend(
+                words[3..].iter().find(|it| !it.text.starts_with('-')).map(|it| Destination::file(&it.text)),
+            );
+        }
+        "git" if subcommand == "worktree" && words.get(2).is_some_and(|verb| verb.value() == "add") => {
+            found.extend(
+                words[3..]
+                    .iter()
+                    .filter(|it| !it.text.starts_with('-'))
+                    .map(|it| Destination::tree(&it.text)),
+            );
+        }
+        "git" if subcommand == "merge-file" => {
+            found.extend(
+                words[2..].iter().find(|it| !it.text.starts_with('-')).map(|it| Destination::file(&it.text)),
+            );
+        }
         _other => {}
     }
     found.retain(|destination| !destination.text.is_empty() && destination.text != "-");
     found
 }
 
-impl Writer {
-    fn add(&self, words: &[Word], found: &mut Vec<Destination>) {
-        for (idx, word) in words.iter().enumerate().skip(1) {
-            let text = word.text.as_str();
-            let next = || words.get(idx + 1).map(|next| next.text.as_str());
-            for (options, is_tree) in [(self.long_files, false), (self.long_trees, true)] {
-                let value = options.iter().find_map(|option| match text.strip_prefix(option)? {
-                    "" => next(),
-                    rest => rest.strip_prefix('='),
-                });
-                found.extend(value.map(|value| Destination { text: value.to_owned(), is_tree }));
-            }
-            let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
-                continue;
-            };
-            // `-so FILE`, `-soFILE`: letters of other options come before.
-            let is_ours = |c: char| self.files.contains(c) || self.trees.contains(c);
-            let at = letters.find(|c: char| is_ours(c) || !c.is_ascii_alphanumeric());
-            let Some((at, letter)) =
-                at.and_then(|at| Some((at, letters[at..].chars().next().filter(|&c| is_ours(c))?)))
-            else {
-                continue;
-            };
-            let value = Some(&letters[at + 1..]).filter(|rest| !rest.is_empty()).or_else(next);
-            let is_tree = self.trees.contains(letter);
-            found.extend(value.map(|value| Destination { text: value.to_owned(), is_tree }));
+/// The directory that a command fills with what an archive, a patch or a repository holds.
+fn unpacked(name: &str, words: &[Word], arguments: &Arguments) -> Option<String> {
+    let has_long =
+        |texts: &[&str]| words[1..].iter().any(|it| texts.iter().any(|long| it.text.starts_with(long)));
+    let first = words.get(1).map(Word::value).unwrap_or_default();
+    let verb = words.get(2).map(Word::value).unwrap_or_default();
+    let is_unpacking = match name {
+        "tar" | "gtar" | "bsdtar" => {
+            let is_old = !first.is_empty() && !first.starts_with('-') && first.contains('x');
+            is_old || has_short(words, 'x') || has_long(&["--ext", "--get"])
+        }
+        "unzip" => !['l', 't', 'p', 'Z', 'v', 'z'].iter().any(|letter| has_short(words, *letter)),
+        "7z" | "7za" | "7zr" | "7zz" | "unrar" | "rar" | "ar" => first.starts_with(['x', 'e']),
+        "jar" => first.trim_start_matches('-').starts_with('x') || has_long(&["--ext"]),
+        "cpio" | "pax" => {
+            ['i', 'p', 'r'].iter().any(|letter| has_short(words, *letter)) || has_long(&["--ext", "--pass"])
+        }
+        "unar" | "dtrx" | "atool" | "aunpack" => true,
+        "patch" => arguments.operands.is_empty() && !has_long(&["--dry-run"]),
+        "git" => {
+            matches!((first, verb), ("clone" | "am", _))
+                || (first == "apply" && !has_long(&["--check", "--stat", "--numstat"]))
+        }
+        "gh" => matches!((first, verb), ("repo" | "gist", "clone") | ("release" | "run", "download")),
+        "svn" => matches!(first, "co" | "checkout" | "export" | "up" | "update"),
+        "hg" => matches!(first, "clone" | "pull"),
+        "docker" | "podman" | "kubectl" => first == "cp",
+        "aws" => first == "s3",
+        "gsutil" => matches!(first, "cp" | "rsync" | "mv"),
+        "rclone" => matches!(first, "copy" | "sync" | "copyto" | "move" | "moveto" | "bisync"),
+        _other => false,
+    };
+    if !is_unpacking {
+        return None;
+    }
+    if name == "git" && first == "clone" {
+        let url = arguments.operands.first()?;
+        let own = base_name(url.trim_end_matches(['/', '"', '\''])).trim_end_matches(".git").to_owned();
+        return Some(arguments.operands.get(1).cloned().unwrap_or(own));
+    }
+    if matches!(name, "svn" | "hg" | "docker" | "podman" | "kubectl" | "aws" | "gsutil" | "rclone") {
+        let last = words[1..].iter().rev().find(|it| !it.text.starts_with('-') && !it.text.contains("://"));
+        return last.map(|it| it.text.clone());
+    }
+    let given = arguments.that_are(&[What::Tree]).last().map(str::to_owned);
+    Some(given.unwrap_or_else(|| ".".to_owned()))
+}
+
+/// `.output FILE`, `.once FILE` for `sqlite3`.
+fn exported_to(word: &Word) -> Option<Destination> {
+    let rest = word.value().trim_start().strip_prefix(".o")?;
+    Some(Destination::file(rest.split_whitespace().nth(1)?.trim_matches(['"', '\''])))
+}
+
+fn has_short(words: &[Word], letter: char) -> bool {
+    let is_it = |word: &Word| {
+        word.text.starts_with('-') && !word.text.starts_with("--") && word.text.contains(letter)
+    };
+    words[1..].iter().any(is_it)
+}
+
+fn downloaded(url: &str) -> Destination {
+    Destination::file(base_name(url.trim_matches(['"', '\''])))
+}
+
+/// Files that an awk script prints to.
+fn printed_to(script: &str) -> impl Iterator<Item = Destination> + '_ {
+    let names =
+        script.split('>').skip(1).filter_map(|rest| rest.trim_start_matches(['>', ' ']).strip_prefix('"'));
+    names.filter_map(|rest| Some(Destination::file(rest.split_once('"')?.0)))
+}
+
+/// What `cp`, `mv`, `ln` and their like make.
+fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>) -> Vec<Destination> {
+    let has_recursive = || ['r', 'R', 'a'].into_iter().any(|letter| has_short(words, letter));
+    let is_tree = matches!(name, "ln" | "mv" | "rsync" | "ditto" | "scp")
+        || has_recursive()
+        || words.iter().any(|it| it.text.starts_with("--r"));
+    let mut found = Vec::new();
+    // `host:path` is elsewhere.
+    let is_remote = |it: &str| matches!(name, "scp" | "rsync") && it.contains(':');
+    let (sources, target) = match (target, operands.split_last()) {
+        (Some(target), Some(_)) => (operands, target),
+        // Sources come from elsewhere.
+        (Some(target), None) => {
+            found.push(Destination::tree(target));
+            return found;
+        }
+        (None, Some((target, sources))) if !sources.is_empty() => {
+            found.push(Destination { is_tree, ..Destination::file(target) });
+            (sources, target.as_str())
+        }
+        (None, Some(_)) if name == "ln" => (operands, "."),
+        (None, _) => return found,
+    };
+    for source in sources {
+        // What lies below is copied, whatever it is called.
+        let holds = |it: &str| it.ends_with("/.") || it == "." || (name == "rsync" && it.ends_with('/'));
+        if is_tree && holds(source.trim_matches(['"', '\''])) {
+            found.push(Destination::open(target));
+            continue;
+        }
+        let source = source.trim_end_matches('/');
+        let base = base_name(source.trim_matches(['"', '\'']));
+        let base = if is_remote(source) { base.rsplit(':').next().unwrap_or(base) } else { base };
+        // A source that is not known leaves it open what it is called.
+        match source.contains(['$', '`', '*', '?', '[', '{']) {
+            true => found.push(Destination::tree(target)),
+            false => found.push(Destination { is_tree, ..Destination::file(&format!("{target}/{base}")) }),
         }
     }
+    found.retain(|it: &Destination| !is_remote(&it.text) || it.text.starts_with('.'));
+    found
 }
 
 /// Whether git runs what is written there, or what it says: hooks, settings, and all that a repository is made of.

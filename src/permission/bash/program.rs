@@ -1,84 +1,15 @@
 //! Programs that run commands or code given in their arguments, in ways of their own.
 
-use super::{sed, word::Word, wrapper::Inner};
-
-/// Interpreters, and the options whose value is code. Code can do anything.
-const INTERPRETERS: &[(&str, &[&str])] = &[
-    ("python", &["-c"]),
-    ("pypy", &["-c"]),
-    ("perl", &["-e", "-E", "-ne", "-pe", "-ie", "-i"]),
-    ("ruby", &["-e", "-ne", "-pe"]),
-    ("node", &["-e", "--eval", "-p", "--print", "-pe"]),
-    ("bun", &["-e", "--eval", "-p", "--print", "eval"]),
-    ("deno", &["eval"]),
-    ("php", &["-r", "-B", "-R", "-E"]),
-    ("lua", &["-e"]),
-    ("luajit", &["-e"]),
-    ("Rscript", &["-e"]),
-    ("R", &["-e"]),
-    ("julia", &["-e", "--eval", "-E", "--print"]),
-    ("osascript", &["-e"]),
-    ("tclsh", &["-"]),
-    ("expect", &["-c"]),
-    ("groovy", &["-e"]),
-    ("scala", &["-e"]),
-    ("elixir", &["-e", "--eval"]),
-    ("erl", &["-eval"]),
-    ("ghc", &["-e"]),
-    ("guile", &["-c"]),
-    ("jshell", &["-"]),
-    ("ghci", &["-e"]),
-    ("nu", &["-c", "--commands"]),
-    ("elvish", &["-c"]),
-    ("xonsh", &["-c"]),
-    ("pwsh", &["-c", "-Command", "-EncodedCommand", "-e", "-ec"]),
-    ("powershell", &["-c", "-Command", "-EncodedCommand", "-e", "-ec"]),
-    ("dc", &["-e", "--expression"]),
-    ("ipython", &["-c"]),
-    ("irb", &["-e"]),
-    ("pry", &["-e"]),
-];
-
-/// Options of interpreters whose value is the next word, and which are followed by others.
-const INTERPRETER_VALUES: &[(&str, &[&str])] = &[
-    ("python", &["-W", "-X"]),
-    ("perl", &["-I"]),
-    ("ruby", &["-r", "-I", "-C"]),
-    ("node", &["-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"]),
-    ("bun", &["-r", "--preload"]),
-    ("php", &["-c", "-d", "-z"]),
-    ("lua", &["-l"]),
-];
+use super::{
+    marks,
+    options::{self, Argument, Arguments, Operands, What},
+    sed, values,
+    word::{Word, base_name},
+    wrapper::{Inner, is_stdin},
+};
 
 /// Modules of Python that run code given in their arguments or on standard input.
 const PYTHON_RUNNERS: [&str; 5] = ["timeit", "pdb", "code", "profile", "cProfile"];
-
-/// Options whose value is shell text or a program: short ones, long ones.
-const VALUED: &[(&str, &[&str], &[&str])] = &[
-    ("ack", &[], &["--pager"]),
-    ("ag", &[], &["--pager"]),
-    ("bat", &[], &["--pager"]),
-    ("delta", &[], &["--pager"]),
-    ("dpkg", &[], &["--pre-invoke", "--post-invoke", "--status-logger"]),
-    ("emulate", &["-c"], &[]),
-    ("fzf", &[], &["--preview", "--bind", "--reload"]),
-    ("go", &[], &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool"]),
-    ("iptables", &[], &["--modprobe"]),
-    ("man", &["-P", "-H"], &["--pager", "--html"]),
-    ("nc", &["-e", "-c"], &[]),
-    ("ncat", &["-e", "-c"], &["--exec", "--sh-exec", "--lua-exec"]),
-    ("netcat", &["-e", "-c"], &[]),
-    ("nix", &["-c"], &["--command"]),
-    ("nix-shell", &[], &["--run", "--command"]),
-    ("nodemon", &["-x"], &["--exec"]),
-    ("rg", &[], &["--pre", "--hostname-bin"]),
-    ("rsync", &["-e"], &["--rsh", "--rsync-path"]),
-    ("sort", &[], &["--compress-program"]),
-    ("split", &[], &["--filter"]),
-    ("tcpdump", &["-z"], &[]),
-    ("wget", &[], &["--use-askpass"]),
-    ("zip", &["-TT"], &["--unzip-command"]),
-];
 
 /// `NAME SUBCOMMAND [command…]`.
 const RUNNERS: &[(&str, &str)] = &[
@@ -125,22 +56,37 @@ const RUNNERS: &[(&str, &str)] = &[
     ("volta", "run"),
     ("yarn", "dlx"),
     ("yarn", "exec"),
+    ("buildah", "unshare"),
+    ("composer", "exec"),
+    ("composer", "run-script"),
+    ("flatpak", "run"),
+    ("gprofng", "collect"),
+    ("lerna", "exec"),
+    ("podman", "unshare"),
+    ("spack", "build-env"),
+    ("toolbox", "run"),
+    ("uvx", "run"),
+    ("xdotool", "exec"),
 ];
 
 /// Programs that take commands from standard input, some of which run others.
-pub const OBEDIENT: [&str; 15] = [
-    "sqlite3", "psql", "mysql", "mariadb", "ftp", "lftp", "m4", "gdb", "lldb", "gnuplot", "ex", "vi", "vim",
-    "nvim", "view",
+#[rustfmt::skip]
+pub const OBEDIENT: [&str; 32] = [
+    "sqlite3", "duckdb", "psql", "usql", "pgcli", "mysql", "mariadb", "mycli", "ftp", "tnftp", "lftp", "sftp", "ncftp", "smbclient", "telnet", "m4",
+    "gdb", "lldb", "gnuplot", "ex", "vi", "vim", "nvim", "view", "rvim", "rview", "dc", "mail", "mailx", "gp", "tdbtool", "debugfs",
 ];
 
 /// Whether a program that takes commands runs something for this text.
 pub fn is_obeyed(name: &str, text: &str) -> bool {
     let lower = text.to_lowercase();
     let marks: &[&str] = match name {
-        "sqlite3" => &[".sh", ".sy", "edit(", "load_extension", ".load", "|", ".read"],
-        "psql" => &["\\!", "program", "\\o", "\\g", "\\w", "`"],
-        "mysql" | "mariadb" => &["\\!", "system", "source", "\\.", "pager", "edit"],
-        "ftp" | "lftp" => &["!", "shell"],
+        "sqlite3" | "duckdb" => &[".sh", ".sy", "edit(", "load_extension", ".load", "|", ".read"],
+        "psql" | "usql" | "pgcli" => &["\\!", "program", "\\o", "\\g", "\\w", "`"],
+        "mysql" | "mariadb" | "mycli" => &["\\!", "system", "source", "\\.", "pager", "edit"],
+        "dc" => &["!"],
+        "mail" | "mailx" => &["~"],
+        "ftp" | "tnftp" | "lftp" | "sftp" | "ncftp" | "smbclient" | "telnet" | "gp" | "tdbtool"
+        | "debugfs" => &["!", "shell"],
         "m4" => &["sys"],
         "gnuplot" => &["system", "!", "`", "<", "|"],
         _debugger => &[""],
@@ -154,83 +100,51 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
     if RUNNERS.iter().any(|(known, runs)| name == *known && subcommand == *runs) {
         return Some(runner(words));
     }
-    if let Some((known, options)) = INTERPRETERS.iter().find(|(known, _)| is_version_of(name, known)) {
-        let values = INTERPRETER_VALUES.iter().find(|(it, _)| it == known);
-        return Some(interpreter(words, options, values.map_or(&[], |it| it.1)));
+    if marks::runs_unknown(name, words) {
+        return Some(Inner::Unknowable);
     }
-    if let Some((_, short, long)) = VALUED.iter().find(|(known, ..)| name == *known) {
-        return Some(valued(words, short, long));
+    let arguments = options::arguments(name, words);
+    let program = options::program_of(name, words).map(|(program, _)| program);
+    let operands = program.map(|it| it.operands);
+    // The first letters of `tar` need no dash.
+    let is_bundle_unknown =
+        matches!(name, "tar" | "bsdtar") && words.get(1).is_some_and(|it| it.literal.is_none());
+    if is_bundle_unknown || may_give_options(name, words, &arguments) {
+        return Some(Inner::Unknowable);
     }
     let found = match name {
-        "awk" | "gawk" | "mawk" | "nawk" => awk(words),
+        "awk" | "gawk" | "mawk" | "nawk" => awk(&arguments),
         "sed" | "gsed" => match sed::script(words).map(|script| script.is_plain) {
             Some(true) => Inner::None,
             Some(false) | None => Inner::Unknowable,
         },
-        "tar" | "gtar" | "bsdtar" if words.get(1).is_some_and(|it| !it.text.starts_with('-')) => {
-            return inner(name, &unbundled(words));
-        }
-        "tar" | "gtar" | "bsdtar" => valued(
-            words,
-            &["-I", "-F"],
-            &[
-                "--to-command",
-                "--use-compress-program",
-                "--info-script",
-                "--new-volume-script",
-                "--rsh-command",
-                "--checkpoint-action",
-            ],
-        ),
         "ssh" | "autossh" => ssh(words),
-        "socat" => {
-            let runs = |it: &str| {
-                let it = it.to_lowercase();
-                it.contains("exec:") || it.contains("system:")
-            };
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
         // Each operand is a command line.
-        "hyperfine" | "concurrently" | "pee" | "mispipe" => {
-            let operands = words[1..].iter().filter(|word| !word.text.starts_with('-'));
-            match operands.map(|word| word.literal.clone()).collect::<Option<Vec<String>>>() {
+        "hyperfine" | "concurrently" | "pee" | "mispipe" | "cross-env-shell" | "run-p" | "run-s" => {
+            let texts = words[1..].iter().map(|word| match word.literal.as_deref() {
+                Some(option) if option.starts_with('-') => {
+                    Some(option.split_once('=').map(|it| it.1.to_owned()))
+                }
+                literal => literal.map(|it| Some(it.to_owned())),
+            });
+            let texts: Option<Vec<Option<String>>> = texts.collect();
+            match texts.map(|texts| texts.into_iter().flatten().collect::<Vec<String>>()) {
                 Some(texts) if texts.is_empty() => Inner::None,
                 Some(texts) => Inner::Texts(texts),
                 None => Inner::Unknowable,
             }
         }
+        "npm" | "pnpm" if subcommand == "explore" => explored(words),
+        "cmake" => cmake(words).unwrap_or(Inner::None),
+        "rename" | "prename" | "file-rename" | "perl-rename" => renaming(words),
+        "service" if subcommand.contains('/') => Inner::Words(vec![(1, words.len())]),
         "direnv" | "rustup"
             if words.get(1).is_some_and(|it| matches!(it.value(), "exec" | "run")) && words.len() > 3 =>
         {
             Inner::Words(vec![(3, words.len())])
         }
-        "cargo" => {
-            let runs = |it: &str| it.starts_with("--config") || it == "watch";
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
-        "gcc" | "g++" | "cc" | "c++" | "clang" => {
-            if has(words, |it| it == "-wrapper") {
-                Inner::Unknowable
-            } else {
-                Inner::None
-            }
-        }
-        // What they run stands somewhere among their own options.
-        "abduco" | "alacritty" | "bwrap" | "byobu" | "capsh" | "cgexec" | "cpulimit" | "daemonize"
-        | "dtach" | "gnome-terminal" | "kitty" | "konsole" | "launchctl" | "mosh" | "mpiexec" | "mpirun"
-        | "pssh" | "rr" | "srun" | "start-stop-daemon" | "systemd-nspawn" | "watchexec" | "xterm"
-        | "sched" | "zpty"
-            if words.len() > 1 =>
-        {
-            Inner::Unknowable
-        }
-        "print" if has(words, |it| it.starts_with('-') && it.contains('z')) => Inner::Unknowable,
-        "sftp" if has(words, |it| it.starts_with("-D")) => Inner::Unknowable,
-        "scp" | "sftp" => match has(words, |it| it.starts_with("-S") || it.starts_with("-o")) {
-            true => Inner::Unknowable,
-            false => Inner::None,
-        },
-        "vim" | "vi" | "nvim" | "view" | "ex" | "vimdiff" | "less" | "more" => {
+        "vim" | "vi" | "nvim" | "view" | "ex" | "vimdiff" | "gvim" | "gvimdiff" | "rvim" | "rview"
+        | "rgvim" | "evim" | "eview" | "less" | "more" => {
             let is_editor = !matches!(name, "less" | "more");
             let runs = |it: &str| {
                 let is_cluster = it.starts_with('-') && !it.starts_with("--");
@@ -241,26 +155,11 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
-        "emacs" => match has(words, |it| {
-            ["eval", "execute", "funcall", "load", "script"]
-                .iter()
-                .any(|option| it.trim_start_matches('-').starts_with(option))
-                || matches!(it, "-f" | "-l")
-        }) {
-            true => Inner::Unknowable,
-            false => Inner::None,
-        },
         "gdb" | "lldb" if words.iter().any(|word| matches!(word.value(), "--args" | "-args")) => {
             let at = words.iter().position(|word| matches!(word.value(), "--args" | "-args"));
             Inner::Words(at.map(|at| (at + 1, words.len())).into_iter().collect())
         }
-        "gdb" | "lldb" => {
-            let runs = |it: &str| {
-                it.starts_with("-ex") || it.starts_with("--ex") || it.starts_with("--eval") || it == "-o"
-            };
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
-        "sqlite3" => {
+        "sqlite3" | "duckdb" => {
             if has(words, |it| it.lines().any(runs_in_sqlite)) {
                 Inner::Unknowable
             } else {
@@ -278,44 +177,21 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
             };
             if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
-        "psql" | "mysql" | "mariadb" | "ftp" => {
-            let runs =
-                |it: &str| [".shell", ".system", "\\!", "system "].iter().any(|command| it.contains(command));
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
-        "make" | "gmake" => {
-            let is_known = |word: Option<&Word>| {
-                word.is_none_or(|it| it.literal.as_deref().is_some_and(|it| !super::wrapper::is_stdin(it)))
-            };
-            // Long options may be abbreviated.
-            let is_file = |option: &str| {
-                option.len() > 2 && ["--file", "--makefile"].iter().any(|it| it.starts_with(option))
-            };
-            let mut files =
-                words.iter().enumerate().filter(|(_, word)| word.value() == "-f" || is_file(word.value()));
-            if !files.all(|(idx, _)| is_known(words.get(idx + 1))) {
-                return Some(Inner::Unknowable);
+        // A file of rules that is computed, or read from standard input.
+        "make" => {
+            let is_known = |text: &str| Word::new(text).literal.is_some_and(|it| it != "-" && !is_stdin(&it));
+            let is_given = |it: &Word| it.text == "-";
+            match arguments.that_are(&[What::Code]).all(is_known) && !words.iter().any(is_given) {
+                true => Inner::None,
+                false => Inner::Unknowable,
             }
-            let runs = |it: &str| {
-                let (option, value) = it.split_once('=').unwrap_or((it, ""));
-                let attached = it.strip_prefix("-f").or(is_file(option).then_some(value));
-                it.starts_with("--ev")
-                    || it.starts_with("-E")
-                    || it.starts_with("SHELL=")
-                    || it == "-"
-                    || attached.is_some_and(|file| file == "-" || super::wrapper::is_stdin(file))
-                    || it.contains("$(shell")
-            };
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
         "screen" => screen(words),
         "ansible" => {
             let module = words.iter().position(|word| matches!(word.value(), "-m" | "--module-name"));
             let module = module.and_then(|at| words.get(at + 1)).map(Word::value);
             match module {
-                None | Some("" | "shell" | "command" | "raw" | "script" | "expect") => {
-                    valued(words, &["-a"], &["--args"])
-                }
+                None | Some("" | "shell" | "command" | "raw" | "script" | "expect") => ansible(words),
                 Some(_other) => Inner::None,
             }
         }
@@ -332,38 +208,6 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
                 }
                 Some(_command) => Inner::Words(vec![(idx, words.len())]),
             }
-        }
-        "tmux" => {
-            let runs = |it: &str| {
-                it.starts_with("new")
-                    || it.ends_with("-window")
-                    || it.ends_with("-pane")
-                    || matches!(
-                        it,
-                        "send-keys"
-                            | "send"
-                            | "run-shell"
-                            | "run"
-                            | "if-shell"
-                            | "if"
-                            | "-X"
-                            | "-c"
-                            | "pipep"
-                            | "popup"
-                            | "display-popup"
-                            | "neww"
-                            | "splitw"
-                            | "respawnp"
-                            | "respawnw"
-                    )
-            };
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
-        }
-        // They read commands, or take them up again.
-        "at" | "batch" | "crontab" | "ed" | "fc" | "compgen" => Inner::Unknowable,
-        "npm" | "pnpm" | "yarn" => {
-            let runs = |it: &str| it == "-c" || it == "--call" || it.starts_with("--call=");
-            if has(words, runs) { Inner::Unknowable } else { Inner::None }
         }
         // Subscripts in their arguments are evaluated, substitutions in them too.
         "let" | "declare" | "typeset" | "local" | "readonly" | "test" | "[" | "unset" | "wait" | "read"
@@ -382,23 +226,65 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
                 false => Inner::None,
             }
         }
-        _other => return None,
+        "nix" => match words.iter().position(|word| matches!(word.value(), "-c" | "--command" | "--run")) {
+            Some(at) if at + 1 < words.len() => Inner::Words(vec![(at + 1, words.len())]),
+            Some(_) => Inner::Stdin,
+            None => Inner::None,
+        },
+        _other if operands == Some(Operands::Script) => match options_run(&arguments) {
+            Inner::None => interpreter(words, &arguments),
+            found => found,
+        },
+        _other => options_run(&arguments),
     };
-    Some(found)
+    Some(if found == Inner::None { options_run(&arguments) } else { found })
+}
+
+/// Whether a computed word may be an option that runs something.
+pub fn may_give_options(name: &str, words: &[Word], arguments: &Arguments) -> bool {
+    let Some((program, _)) = options::program_of(name, words) else { return false };
+    program.runs_by_options()
+        && (arguments.operands.iter().any(|it| values::may_be_option(it))
+            || words.iter().any(|word| program.is_option_unknown(word)))
+}
+
+/// What the values of options run.
+pub fn options_run(arguments: &Arguments) -> Inner {
+    if arguments.that_are(&[What::Unknowable]).next().is_some() {
+        return Inner::Unknowable;
+    }
+    // Other checkpoint actions (`dot`, `echo=…`) run nothing.
+    let runs = |it: &&Argument| {
+        it.what == What::Shell && (it.option != Some("--checkpoint-action") || it.text.contains("exec="))
+    };
+    let text_of = |it: &Argument| {
+        let text = Word::new(&it.text).literal?;
+        Some(text.strip_prefix("exec=").map(str::to_owned).unwrap_or(text))
+    };
+    let texts: Option<Vec<String>> = arguments.all.iter().filter(runs).map(text_of).collect();
+    match texts {
+        Some(texts) if texts.is_empty() => Inner::None,
+        Some(texts) => Inner::Texts(texts),
+        None => Inner::Unknowable,
+    }
 }
 
 /// `tar cfI FILE PROGRAM …` with its letters as options of their own.
-fn unbundled(words: &[Word]) -> Vec<Word> {
+pub fn unbundled(name: &str, words: &[Word]) -> Option<Vec<Word>> {
+    let letters = words.get(1).map(Word::value).filter(|it| !it.is_empty() && !it.starts_with('-'))?;
+    if !matches!(name, "tar" | "gtar" | "bsdtar") {
+        return None;
+    }
     let mut behind = words[2..].iter();
     let mut acc = vec![words[0].clone()];
-    for letter in words[1].literal.as_deref().unwrap_or_default().chars() {
+    for letter in letters.chars() {
         acc.push(Word::quoted(&format!("-{letter}")));
         if "bCfFgHIKLNTVX".contains(letter) {
             acc.extend(behind.next().cloned());
         }
     }
     acc.extend(behind.cloned());
-    acc
+    Some(acc)
 }
 
 /// Whether a line for `sqlite3` runs something: commands begin with a point and may be abbreviated.
@@ -415,11 +301,6 @@ fn runs_in_sqlite(line: &str) -> bool {
         || (is_short("once") && command.contains(['-']))
 }
 
-/// `python3.12` is a `python`.
-fn is_version_of(name: &str, known: &str) -> bool {
-    name.strip_prefix(known).is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
-}
-
 /// Whether some argument is like this; one that begins with an expansion may be.
 fn has(words: &[Word], is_like: impl Fn(&str) -> bool) -> bool {
     words[1..].iter().any(|word| match &word.literal {
@@ -428,49 +309,42 @@ fn has(words: &[Word], is_like: impl Fn(&str) -> bool) -> bool {
     })
 }
 
-fn interpreter(words: &[Word], options: &[&str], values: &[&str]) -> Inner {
-    let mut idx = 1;
-    while let Some(word) = words.get(idx) {
-        idx += 1;
-        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
-        // `-c`, `-Bc`, `--eval=…`.
-        let is_code = options.iter().any(|option| {
-            let is_cluster = option.len() == 2
-                && literal.starts_with('-')
-                && !literal.starts_with("--")
-                && option
-                    .chars()
-                    .nth(1)
-                    .is_some_and(|letter| letter.is_alphabetic() && literal.contains(letter));
-            literal == *option || literal.starts_with(&format!("{option}=")) || is_cluster
-        });
-        if literal == "-v" && words.len() == 2 {
-            return Inner::None;
-        }
-        // A module that stands in the line itself.
-        let next = words.get(idx).map(Word::value).unwrap_or_default();
-        let is_module =
-            literal.contains("=data:") || (values.contains(&literal) && next.starts_with("data:"));
-        if is_code || is_module || literal == "-" {
-            return Inner::Unknowable;
-        }
-        if literal == "-m" && words.get(idx).is_some_and(|module| PYTHON_RUNNERS.contains(&module.value())) {
-            return Inner::Unknowable;
-        }
-        idx += usize::from(values.contains(&literal));
-        if literal == "-m" || literal == "--version" || literal == "-V" || literal == "--help" {
-            return Inner::None;
-        }
-        if !literal.starts_with('-') {
-            return if super::wrapper::is_stdin(literal) {
-                Inner::Unknowable
-            } else {
-                Inner::Script(idx - 1)
-            };
-        }
+/// What an interpreter runs: a file, code in its arguments or from standard input.
+fn interpreter(words: &[Word], arguments: &Arguments) -> Inner {
+    let tells = |it: &Word| matches!(it.value(), "--version" | "-V" | "--help" | "-version" | "--test");
+    if words.get(1).is_some_and(|it| tells(it) || (words.len() == 2 && matches!(it.value(), "-v" | "-h"))) {
+        return Inner::None;
     }
-    // Code from standard input.
-    Inner::Unknowable
+    // Code, or a module that stands in the line itself.
+    let is_code = |it: &Argument| it.what == What::Unknowable || it.text.contains("data:");
+    if arguments.all.iter().any(is_code) {
+        return Inner::Unknowable;
+    }
+    let script = arguments.all.iter().find(|it| it.what == What::Code && it.option.is_none());
+    let script_at = script.and_then(|script| (1..words.len()).find(|&at| words[at].text == script.text));
+    let before = &words[1..script_at.unwrap_or(words.len())];
+    if let Some(module) = arguments.that_are(&[What::Module]).next() {
+        let module = Word::new(module).literal;
+        let is_runner = module.is_none_or(|it| PYTHON_RUNNERS.contains(&it.as_str()));
+        return if is_runner { Inner::Unknowable } else { Inner::None };
+    }
+    if let Some(file) = arguments.that_are(&[What::CodeFirst]).next() {
+        let is_known = Word::new(file).literal.is_some_and(|it| it != "-" && !is_stdin(&it));
+        return if is_known { Inner::None } else { Inner::Unknowable };
+    }
+    if before.iter().any(|word| word.literal.is_none()) || before.iter().any(|word| word.text == "-") {
+        return Inner::Unknowable;
+    }
+    match script_at {
+        Some(at)
+            if words[at].literal.is_none() || is_stdin(words[at].value()) || words[at].value() == "-" =>
+        {
+            Inner::Unknowable
+        }
+        Some(at) => Inner::Script(at),
+        // Code from standard input.
+        None => Inner::Unknowable,
+    }
 }
 
 fn screen(words: &[Word]) -> Inner {
@@ -489,70 +363,89 @@ fn screen(words: &[Word]) -> Inner {
     Inner::None
 }
 
+/// Runners whose first operand says for whom or with what; the command stands behind `--`.
+const NAMING: [&str; 12] = [
+    "aws-vault",
+    "chamber",
+    "doppler",
+    "flatpak",
+    "infisical",
+    "lerna",
+    "mise",
+    "op",
+    "teller",
+    "toolbox",
+    "tox",
+    "volta",
+];
+
 fn runner(words: &[Word]) -> Inner {
-    if let Some(at) = words.iter().position(|word| word.value() == "--") {
+    let first = words.get(2).map(Word::value);
+    let dashes = words.iter().position(|word| word.value() == "--");
+    let names = words.first().is_some_and(|it| NAMING.contains(&base_name(it.value())));
+    if let Some(at) = dashes.filter(|_| names || first.is_some_and(|it| it.starts_with('-'))) {
         return if at + 1 < words.len() { Inner::Words(vec![(at + 1, words.len())]) } else { Inner::None };
     }
-    match words.get(2).map(|word| word.value()) {
+    match first {
         None => Inner::None,
         // Which words are values of its options only the runner knows.
         Some(option) if option.starts_with('-') => Inner::Unknowable,
+        // Put together to shell text.
+        Some(text) if text.contains(char::is_whitespace) => Inner::Unknowable,
         Some(_command) => Inner::Words(vec![(2, words.len())]),
     }
 }
 
-/// Shell text in the values of these options. Long ones may be abbreviated.
-pub fn valued(words: &[Word], short: &[&str], long: &[&str]) -> Inner {
-    let mut texts = Vec::new();
-    let mut idx = 1;
-    while let Some(word) = words.get(idx) {
-        idx += 1;
-        let written = word.text.trim_start_matches(['"', '\'']);
-        let name = written.split('=').next().unwrap_or_default();
-        let is_long = |option: &&&str| {
-            name == **option || (option.starts_with("--") && name.len() > 4 && option.starts_with(name))
-        };
-        let is_short = |option: &&&str| written.starts_with(**option) && !written.starts_with("--");
-        // An option in a cluster (`-xzI prog`) takes the next word as well.
-        let in_cluster = |option: &&&str| {
-            option.len() == 2
-                && written.len() > 2
-                && !written.starts_with("--")
-                && written.starts_with('-')
-                && written.ends_with(&option[1..])
-        };
-        let value = if long.iter().any(|option| is_long(&option)) {
-            match word.literal.as_deref().and_then(|literal| literal.split_once('=')) {
-                Some((_, value)) => Some(value.to_owned()),
-                None if written.contains('=') => None,
-                None => {
-                    idx += 1;
-                    words.get(idx - 1).and_then(|next| next.literal.clone())
-                }
-            }
-        } else if let Some(option) = short.iter().find(is_short) {
-            match written.len() > option.len() {
-                true => word.literal.as_deref().and_then(|it| it.get(option.len()..)).map(str::to_owned),
-                false => {
-                    idx += 1;
-                    words.get(idx - 1).and_then(|next| next.literal.clone())
-                }
-            }
-        } else if short.iter().any(|option| in_cluster(&option)) {
-            idx += 1;
-            words.get(idx - 1).and_then(|next| next.literal.clone())
-        } else {
-            continue;
-        };
-        let Some(value) = value else { return Inner::Unknowable };
-        match value.strip_prefix("exec=") {
-            Some(text) => texts.push(text.to_owned()),
-            // Other checkpoint actions (`dot`, `echo=…`) run nothing.
-            None if written.starts_with("--checkpoint-action") => {}
-            None => texts.push(value),
+/// `npm explore PACKAGE [-- command…]`.
+fn explored(words: &[Word]) -> Inner {
+    let from = 3 + usize::from(words.get(3).is_some_and(|word| word.value() == "--"));
+    if words.len() > from { Inner::Words(vec![(from, words.len())]) } else { Inner::None }
+}
+
+/// `cmake -E env|time|chdir … command…`.
+fn cmake(words: &[Word]) -> Option<Inner> {
+    let at = words.iter().position(|word| word.value() == "-E")?;
+    let mut from = match words.get(at + 1)?.value() {
+        "chdir" => at + 3,
+        "time" => at + 2,
+        "env" => {
+            let is_setting = |word: &Word| word.text.contains('=') || word.text.starts_with("--");
+            at + 2 + words[at + 2..].iter().take_while(|word| is_setting(word)).count()
         }
+        "" => return Some(Inner::Unknowable),
+        _other => return None,
+    };
+    from += usize::from(words.get(from).is_some_and(|word| word.value() == "--"));
+    Some(if from < words.len() { Inner::Words(vec![(from, words.len())]) } else { Inner::None })
+}
+
+/// A script for Perl's `rename`: Perl itself.
+fn renaming(words: &[Word]) -> Inner {
+    let is_flag = |word: &&Word| !word.text.starts_with('-') || word.text.starts_with("-e");
+    let Some(script) = words[1..].iter().find(is_flag) else { return Inner::None };
+    let is_plain = |script: &str| {
+        let is_name = script.chars().all(|c| c.is_alphanumeric() || "._- ".contains(c));
+        is_name
+            || (sed::is_plain(script)
+                && !["(?{", "(??{", "@{", "${", "`"].iter().any(|it| script.contains(it)))
+    };
+    match script.literal.as_deref() {
+        Some(script) if !script.starts_with('-') && is_plain(script) => Inner::None,
+        Some(_) | None => Inner::Unknowable,
     }
-    if texts.is_empty() { Inner::None } else { Inner::Texts(texts) }
+}
+
+/// What `ansible -a` runs on other hosts.
+fn ansible(words: &[Word]) -> Inner {
+    let at = words.iter().position(|word| matches!(word.value(), "-a" | "--args"));
+    match at.and_then(|at| words.get(at + 1)).map(|word| word.literal.clone()) {
+        Some(Some(text)) => Inner::Texts(vec![text]),
+        Some(None) => Inner::Unknowable,
+        None if words.iter().any(|it| it.text.starts_with("-a") || it.text.starts_with("--a")) => {
+            Inner::Unknowable
+        }
+        None => Inner::None,
+    }
 }
 
 /// What runs on the other host, and what its options run on this one.
@@ -594,30 +487,17 @@ fn ssh(words: &[Word]) -> Inner {
     }
 }
 
-fn awk(words: &[Word]) -> Inner {
-    let mut idx = 1;
-    while let Some(word) = words.get(idx) {
-        let Some(literal) = word.literal.as_deref() else { return Inner::Unknowable };
-        match literal {
-            "-F" | "-v" | "--assign" | "--field-separator" => idx += 2,
-            // A script file is known by its name.
-            "-f" | "--file" => match words.get(idx + 1).map(Word::value) {
-                Some("" | "-") | None => return Inner::Unknowable,
-                Some(script) if super::wrapper::is_stdin(script) => return Inner::Unknowable,
-                Some(_) => return Inner::None,
-            },
-            "-e" | "--source" | "-i" | "-l" | "--include" | "--load" | "-E" | "--exec" => {
-                return Inner::Unknowable;
-            }
-            "--" => {
-                idx += 1;
-                break;
-            }
-            option if option.starts_with('-') && option.len() > 1 => idx += 1,
-            _program => break,
-        }
+fn awk(arguments: &Arguments) -> Inner {
+    if arguments.that_are(&[What::Unknowable]).next().is_some() {
+        return Inner::Unknowable;
     }
-    let Some(program) = words.get(idx) else { return Inner::None };
+    // A script file is known by its name.
+    if let Some(file) = arguments.that_are(&[What::CodeFirst]).next() {
+        let is_known =
+            Word::new(file).literal.is_some_and(|it| it != "-" && !it.is_empty() && !is_stdin(&it));
+        return if is_known { Inner::None } else { Inner::Unknowable };
+    }
+    let Some(program) = arguments.operands.first().map(|it| Word::new(it)) else { return Inner::None };
     // `system(…)`, pipes, files that are written, and what calls functions by name.
     let is_plain = |program: &str| {
         let without = program.replace("||", "");

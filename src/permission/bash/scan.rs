@@ -9,6 +9,8 @@ use super::word;
 pub struct Found {
     /// Commands between backquotes, their escapes resolved.
     pub backquoted: Vec<String>,
+    /// Where they stand, the quotes included.
+    pub backquotes: Vec<Range<usize>>,
     pub documents: Vec<HereDocument>,
     /// A backquote has no partner, or a single quote in `"${…}"`, where it quotes for bash and the grammar but not for
     /// other shells.
@@ -64,6 +66,23 @@ impl Found {
             plain.push_str(text.get(at..range.start).unwrap_or_default());
             plain.push_str(&content);
             at = at.max(range.end);
+        }
+        plain.push_str(text.get(at..).unwrap_or_default());
+        plain
+    }
+}
+
+impl Found {
+    /// The text with `$(…)` for its backquotes.
+    pub fn without_backquotes(&self, text: &str) -> String {
+        let mut plain = String::with_capacity(text.len());
+        let mut at = 0;
+        for (range, inner) in self.backquotes.iter().zip(&self.backquoted) {
+            plain.push_str(text.get(at..range.start).unwrap_or_default());
+            // A comment within would hide the end.
+            let end = if inner.contains('#') { "\n)" } else { ")" };
+            plain.push_str(&format!("$({inner}{end}"));
+            at = range.end;
         }
         plain.push_str(text.get(at..).unwrap_or_default());
         plain
@@ -287,6 +306,7 @@ impl Scanner<'_> {
         match end {
             Some(end) => {
                 self.found.backquoted.push(inner);
+                self.found.backquotes.push(self.at..self.at + 1 + end + 1);
                 self.at += 1 + end + 1;
             }
             None => {

@@ -1,6 +1,10 @@
 //! What a `sed` script does.
 
-use super::word::Word;
+use super::{
+    options::{self, What},
+    word::Word,
+    wrapper::is_stdin,
+};
 
 /// What a `sed` command line writes, and whether that is all it does.
 pub struct Script {
@@ -11,60 +15,36 @@ pub struct Script {
 
 /// `None` when the script is not known.
 pub fn script(words: &[Word]) -> Option<Script> {
-    let mut scripts = Vec::new();
-    let mut operands = Vec::new();
+    let arguments = options::arguments("sed", words);
+    let literal = |text: &str| Word::new(text).literal;
+    let scripts: Option<Vec<String>> = arguments.that_are(&[What::TextFirst]).map(literal).collect();
+    let mut scripts = scripts?;
     let mut paths = Vec::new();
-    let mut has_option = false;
-    let mut idx = 1;
-    while let Some(word) = words.get(idx) {
-        idx += 1;
-        let literal = word.literal.as_deref();
-        match literal {
-            Some(option) if option == "-e" || (option.starts_with("--e") && !option.contains('=')) => {
-                has_option = true;
-                scripts.push(words.get(idx)?.literal.clone()?);
-                idx += 1;
-            }
-            Some(option) if option.starts_with("--fi") && option.contains('=') => {
-                has_option = true;
-                let file = option.split_once('=').map(|it| it.1);
-                file.filter(|it| *it != "-" && !super::wrapper::is_stdin(it))?;
-            }
-            Some(option) if option == "-f" || option.starts_with("--fi") => {
-                has_option = true;
-                let file = words.get(idx)?;
-                // Lines that are computed or read may run anything.
-                file.literal.as_deref().filter(|it| *it != "-" && !super::wrapper::is_stdin(it))?;
-                paths.push(file.text.clone());
-                idx += 1;
-            }
-            Some("-l" | "--line-length") => idx += 1,
-            // Also abbreviated.
-            Some(option) if option.starts_with("--e") && option.contains('=') => {
-                has_option = true;
-                scripts.push(option.split_once('=').map_or("", |it| it.1).to_owned());
-            }
-            Some(option) if option.starts_with('-') && option.len() > 1 => {
-                // `-ne SCRIPT`.
-                if !option.starts_with("--") && !option.starts_with("-i") && option.ends_with('e') {
-                    has_option = true;
-                    scripts.push(words.get(idx)?.literal.clone()?);
-                    idx += 1;
-                }
-            }
-            Some(_) | None => operands.push(word),
+    for file in arguments.that_are(&[What::CodeFirst]) {
+        // Lines that are computed or read may run anything.
+        literal(file).filter(|it| *it != "-" && !is_stdin(it))?;
+        paths.push(file.to_owned());
+    }
+    let mut operands = arguments.operands.iter();
+    if scripts.is_empty() && paths.is_empty() {
+        scripts.push(literal(operands.next()?)?);
+        // `-i ''`, as others than GNU's have it.
+        if scripts[0].is_empty() {
+            scripts.extend(operands.clone().next().map(|it| literal(it).unwrap_or_default()));
         }
     }
-    let mut operands = operands.into_iter();
-    if !has_option {
-        scripts.push(operands.next()?.literal.clone()?);
-    }
-    paths.extend(operands.map(|word| word.text.clone()));
+    paths.extend(operands.cloned());
     let mut is_plain = true;
     for script in &scripts {
         is_plain &= read(script, &mut paths);
     }
     Some(Script { is_plain, paths })
+}
+
+/// Whether a script does no more than change text.
+pub fn is_plain(script: &str) -> bool {
+    let mut paths = Vec::new();
+    read(script, &mut paths) && paths.is_empty()
 }
 
 /// Reads one script. False when it runs something or is not understood.

@@ -12,27 +12,27 @@ const MAX_STEPS: usize = 4;
 /// Variables by name; positional parameters by their number, `@` for all of them.
 #[derive(Debug, Default)]
 pub struct Values {
-    held: BTreeMap<String, Vec<Held>>,
+    possible: BTreeMap<String, Vec<Value>>,
     /// Variables that arithmetic looks into.
     evaluated: BTreeSet<String>,
 }
 
 /// One of the things that a variable may hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum Value {
     /// What the shell makes of this text.
-    Written(String),
+    Text(String),
     /// A number, whatever it is.
     Number,
     /// What comes from outside of the line's text: input, names of files.
-    Input,
+    Outside,
 }
 
 impl Values {
-    pub fn hold(&mut self, name: &str, held: Held) {
-        let all = self.held.entry(name.to_owned()).or_default();
-        if !all.contains(&held) && all.len() < MAX_READINGS {
-            all.push(held);
+    pub fn add(&mut self, name: &str, value: Value) {
+        let all = self.possible.entry(name.to_owned()).or_default();
+        if !all.contains(&value) && all.len() < MAX_READINGS {
+            all.push(value);
         }
     }
 
@@ -81,8 +81,19 @@ impl Values {
                     return around(written, at, len, &words, is_quoted);
                 }
                 '$' if written[at..].starts_with("$(") => {
-                    let Some((words, len)) = echoed(&written[at..]) else { continue };
-                    return around(written, at, len, &words, is_quoted);
+                    if let Some((words, len)) = echoed(&written[at..]) {
+                        return around(written, at, len, &words, is_quoted);
+                    }
+                    // Quotes begin anew within.
+                    let len = scan::expansion_len(&written[at..]);
+                    let end = (at + len).saturating_sub(1).max(at + 2);
+                    let inner = written.get(at + 2..end).unwrap_or_default();
+                    let replaced = self.replaced(inner);
+                    if replaced != [inner] {
+                        let put = |it: &String| format!("{}{it}{}", &written[..at + 2], &written[end..]);
+                        return replaced.iter().map(put).collect();
+                    }
+                    chars.by_ref().find(|it| it.0 + 1 >= at + len);
                 }
                 '$' => {
                     let Some(found) = Reference::at(&written[at..]) else { continue };
@@ -102,9 +113,9 @@ impl Values {
 
     fn values_of(&self, found: &Reference<'_>) -> Vec<String> {
         let of = |name: &str| {
-            self.held.get(name).into_iter().flatten().filter_map(|held| match held {
-                Held::Written(value) => Some(value.clone()),
-                Held::Number | Held::Input => None,
+            self.possible.get(name).into_iter().flatten().filter_map(|value| match value {
+                Value::Text(value) => Some(value.clone()),
+                Value::Number | Value::Outside => None,
             })
         };
         let mut values: Vec<String> = of(found.name).collect();
@@ -135,12 +146,12 @@ impl Values {
             if name == "_" {
                 return true;
             }
-            for held in self.held.get(&name).map(Vec::as_slice).unwrap_or_default() {
-                match held {
-                    Held::Number => {}
-                    Held::Input => return true,
-                    Held::Written(text) if is_open(text) => return true,
-                    Held::Written(text) => ahead.extend(names_in(text).filter(|name| !seen.contains(name))),
+            for value in self.possible.get(&name).map(Vec::as_slice).unwrap_or_default() {
+                match value {
+                    Value::Number => {}
+                    Value::Outside => return true,
+                    Value::Text(text) if is_open(text) => return true,
+                    Value::Text(text) => ahead.extend(names_in(text).filter(|name| !seen.contains(name))),
                 }
             }
             seen.insert(name);
@@ -164,11 +175,14 @@ fn around<T: AsRef<str>>(written: &str, at: usize, len: usize, values: &[T], is_
 /// What the `$(echo …)` writes that the text begins with, and how long that is.
 fn echoed(text: &str) -> Option<(Vec<String>, usize)> {
     const NAMES: [&str; 6] = ["echo", "printf", "dirname", "realpath", "readlink", "ls"];
-    let (start, end) = match text.strip_prefix('`') {
-        Some(inner) => (1, 1 + inner.find('`')?),
-        None => (2, text.find(')')?),
-    };
+    let start = if text.starts_with('`') { 1 } else { 2 };
+    let end = scan::expansion_len(text).checked_sub(1)?;
     let inner = text.get(start..end)?;
+    // Words are taken apart by their spaces alone.
+    let is_whole = |word: &str| ['"', '\''].iter().all(|quote| word.matches(*quote).count() % 2 == 0);
+    if inner.contains('\\') || !inner.split_whitespace().all(is_whole) {
+        return None;
+    }
     let is_plain = !inner.contains(['|', ';', '&', '<', '>', '`', '(', '\n']);
     let mut words = inner.split_whitespace();
     let name = words.next()?;
@@ -177,7 +191,12 @@ fn echoed(text: &str) -> Option<(Vec<String>, usize)> {
         let path = path.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or(path);
         path.rsplit_once('/').map_or(path, |(parent, _)| parent).to_owned()
     };
-    let words = words.filter(|word| !word.starts_with('-'));
+    let is_own_option = |word: &str| match name {
+        "printf" => word == "--",
+        "echo" => matches!(word, "-n" | "-e" | "-ne" | "-en" | "-E"),
+        _other => word.starts_with('-'),
+    };
+    let words = words.filter(|word| !is_own_option(word));
     let arguments: Vec<String> =
         words.map(|word| if name == "dirname" { parent(word) } else { word.to_owned() }).collect();
     (is_echo && !arguments.is_empty()).then_some((arguments, end + 1))
@@ -229,6 +248,9 @@ impl<'a> Reference<'a> {
 /// The words that a value becomes; within double quotes it stays one.
 fn pieces(value: &str, is_quoted: bool) -> Vec<String> {
     let is_array = value.starts_with('(') && value.ends_with(')');
+    if is_quoted && !is_array && !value.contains(['$', '`', '"', '\'', '\\']) {
+        return vec![word::quote(value)];
+    }
     let Some(literal) = word::path_text(value).filter(|_| !is_array) else {
         let elements = value.trim_start_matches('(').trim_end_matches(')');
         return match is_array {
@@ -236,13 +258,9 @@ fn pieces(value: &str, is_quoted: bool) -> Vec<String> {
             false => vec![value.to_owned()],
         };
     };
-    let quote = |text: &str| match text.chars().all(|c| c.is_alphanumeric() || "/._-~+=:,@%*?".contains(c)) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    };
     match literal.contains(char::is_whitespace) && !is_quoted {
-        true => literal.split_whitespace().map(quote).collect(),
-        false => vec![quote(&literal)],
+        true => literal.split_whitespace().map(word::quote).collect(),
+        false => vec![word::quote(&literal)],
     }
 }
 
@@ -306,6 +324,20 @@ pub fn repeats_text(written: &str) -> bool {
     let mut names = inner.split('|').map(|part| part.split_whitespace().next().unwrap_or_default());
     let is_plain_echo = matches!(names.clone().next(), Some("echo" | "printf"));
     names.all(|name| PASSING.contains(&word::base_name(name))) && !is_plain_echo
+}
+
+/// Whether a word begins with what a command writes that repeats text: an option, perhaps.
+pub fn may_be_option(written: &str) -> bool {
+    let unquoted = written.trim_start_matches('"');
+    if let Some(found) = Reference::at(unquoted).filter(|_| unquoted.starts_with("${")) {
+        return found.default.is_some_and(|it| it.starts_with(['-', '$', '`', '"', '\'', '\\']));
+    }
+    let Some(inner) = unquoted.strip_prefix("$(").or(unquoted.strip_prefix('`')) else { return false };
+    let name = inner.split_whitespace().next().unwrap_or_default();
+    match word::base_name(name) {
+        "echo" | "printf" => inner.contains(['-', '\\', '$']) || inner.matches('`').count() > 1,
+        _other => repeats_text(&unquoted[..scan::expansion_len(unquoted)]),
+    }
 }
 
 /// Whether a word is a number wherever it is used.

@@ -4,105 +4,129 @@ use tree_sitter::Node;
 
 use super::{
     Source, Walk,
-    command::held,
+    command::{self, value_of},
     tree::spans,
     word::{self, Word},
 };
 
-/// Variables whose value decides which programs later commands are, or how words are split.
-const STEERING: [&str; 37] = [
-    "PATH",
-    "IFS",
-    "ENV",
-    "BASH_ENV",
-    "ZDOTDIR",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "PS0",
-    "PS1",
-    "PS2",
-    "PS4",
-    "PROMPT_COMMAND",
-    "CDPATH",
-    "LD_PRELOAD",
-    "LD_LIBRARY_PATH",
-    "LD_AUDIT",
-    "DYLD_INSERT_LIBRARIES",
-    "GIT_EXEC_PATH",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_CONFIG_COUNT",
-    "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM",
-    "GIT_TEMPLATE_DIR",
-    "PYTHONSTARTUP",
-    "PERL5OPT",
-    "PERL5DB",
-    "BASH_ALIASES",
-    "BASH_CMDS",
-    "BASH_LOADABLES_PATH",
-    "HOME",
-    "XDG_CONFIG_HOME",
-    "GIT_DIR",
-    "GIT_COMMON_DIR",
-    "PERL5LIB",
-    "RIPGREP_CONFIG_PATH",
-    "RUBYOPT",
-    "TAR_OPTIONS",
+/// Variables whose value decides which programs later commands are, what they load, or how words are split.
+#[rustfmt::skip]
+const STEERING: &[&str] = &[
+    // Shells.
+    "PATH", "IFS", "ENV", "BASH_ENV", "ZDOTDIR", "SHELLOPTS", "BASHOPTS", "PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "CDPATH", "FPATH",
+    "BASH_ALIASES", "BASH_CMDS", "BASH_LOADABLES_PATH", "MAKESHELL", "CONFIG_SITE",
+    // Where settings lie.
+    "HOME", "XDG_CONFIG_HOME", "RIPGREP_CONFIG_PATH", "CURL_HOME", "WGETRC", "SCREENRC", "APT_CONFIG", "AWS_CONFIG_FILE", "PSQLRC",
+    "NPM_CONFIG_USERCONFIG", "npm_config_userconfig", "NMAPDIR", "TEXMFCNF", "MANOPT", "MYSQL_HOME", "BAT_CONFIG_PATH", "DC_ENV_ARGS",
+    "ANSIBLE_CONFIG", "ANSIBLE_LIBRARY", "HGRCPATH", "MERCURIAL_CONFIG", "LYNX_CFG", "SUDO_CONF", "PIP_CONFIG_FILE", "FZF_DEFAULT_OPTS",
+    "FZF_DEFAULT_OPTS_FILE", "TAR_OPTIONS", "ZIPOPT", "RSYNC_CONNECT_PROG",
+    // What the linker, the C library and the compiler load.
+    "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "LD_PROFILE", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH", "GCONV_PATH",
+    "GCC_EXEC_PREFIX", "COMPILER_PATH", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "GOROOT", "GOTOOLDIR",
+    // git.
+    "GIT_EXEC_PATH", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG", "GIT_TEMPLATE_DIR",
+    "GIT_DIR", "GIT_COMMON_DIR",
+    // Interpreters.
+    "PYTHONSTARTUP", "PYTHONHOME", "PYTHONBREAKPOINT", "PYTHONUSERBASE", "PYTHONINSPECT", "PYTEST_PLUGINS", "PERL5OPT", "PERL5DB", "PERL5LIB", "PERLLIB",
+    "RUBYOPT", "NODE_REPL_EXTERNAL_MODULE", "LUA_INIT", "LUA_PATH", "LUA_CPATH", "PHPRC", "PHP_INI_SCAN_DIR", "R_PROFILE", "R_PROFILE_USER",
+    "R_ENVIRON", "R_ENVIRON_USER", "AWKPATH", "AWKLIBPATH", "TCLLIBPATH", "GUILE_LOAD_PATH", "EMACSLOADPATH", "VIMINIT", "GVIMINIT", "EXINIT",
+    "MAKEFILES", "PERL_MB_OPT", "COVERAGE_PROCESS_START",
+];
+
+/// Variables of a kind, by how their names begin and end.
+const STEERING_KINDS: [(&str, &str); 9] = [
+    ("GIT_CONFIG_KEY_", ""),
+    ("BASH_FUNC_", ""),
+    ("LUA_INIT_", ""),
+    ("LUA_PATH_", ""),
+    ("LUA_CPATH_", ""),
+    ("VERSIONER_", ""),
+    ("ANSIBLE_", "_PLUGINS"),
+    ("NPM_CONFIG_", "_CONFIG"),
+    ("npm_config_", "config"),
 ];
 
 /// Variables whose value is a command that some program runs.
-pub const COMMANDS: [&str; 28] = [
-    "PAGER",
-    "MANPAGER",
-    "GIT_PAGER",
-    "EDITOR",
-    "VISUAL",
-    "GIT_EDITOR",
-    "GIT_SEQUENCE_EDITOR",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_ASKPASS",
-    "SSH_ASKPASS",
-    "BROWSER",
-    "LESSOPEN",
-    "LESSCLOSE",
-    "GIT_PROXY_COMMAND",
-    "RSYNC_RSH",
-    "SVN_SSH",
-    "CVS_RSH",
-    "SUDO_EDITOR",
-    "SUDO_ASKPASS",
-    "FCEDIT",
-    "SHELL",
-    "RUSTC",
-    "RUSTC_WRAPPER",
-    "RUSTC_WORKSPACE_WRAPPER",
-    "CC",
-    "CXX",
+#[rustfmt::skip]
+const COMMANDS: &[&str] = &[
+    "PAGER", "MANPAGER", "GIT_PAGER", "BAT_PAGER", "DELTA_PAGER", "SYSTEMD_PAGER", "PSQL_PAGER", "AWS_PAGER", "GH_PAGER", "GLAB_PAGER", "NIX_PAGER",
+    "ACK_PAGER", "ACK_PAGER_COLOR", "JJ_PAGER", "HGPAGER", "DEBPAGER", "LESSEDIT", "PGCLI_PAGER", "MYCLI_PAGER",
+    "EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "HGEDITOR", "SVN_EDITOR", "SYSTEMD_EDITOR", "SUDO_EDITOR", "KUBE_EDITOR",
+    "PSQL_EDITOR", "PSQL_EDITOR_COMMAND", "GH_EDITOR", "HOMEBREW_EDITOR", "BUNDLER_EDITOR", "GEM_EDITOR", "P4EDITOR", "CVSEDITOR", "JJ_EDITOR", "FCEDIT", "TEXEDIT",
+    "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "SSH_ASKPASS", "SUDO_ASKPASS", "BROWSER", "WWW_BROWSER",
+    "GH_BROWSER", "HGMERGE", "P4DIFF", "P4MERGE", "SVN_SSH", "SVN_MERGE", "CVS_RSH", "RSYNC_RSH", "BORG_RSH", "BORG_PASSCOMMAND", "RESTIC_PASSWORD_COMMAND",
+    "RCLONE_PASSWORD_COMMAND", "LESSOPEN", "LESSCLOSE", "FZF_DEFAULT_COMMAND", "FZF_CTRL_T_COMMAND", "FZF_ALT_C_COMMAND", "SHELL", "CONFIG_SHELL",
+    "TERMINAL", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL", "npm_config_editor", "NPM_CONFIG_EDITOR", "npm_config_shell", "npm_config_git", "NPM_CONFIG_GIT",
+    "RUSTC", "RUSTDOC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "RUSTC_LINKER", "CARGO", "CC", "CXX", "CPP", "LD", "AR", "AS", "NM", "RANLIB", "STRIP", "FC", "F77",
+    "OBJC", "NVCC", "YACC", "LEX", "PKG_CONFIG", "CCACHE_PREFIX", "CCACHE_COMPILER", "MAKE", "XDG_TERMINAL", "PYTHON", "npm_config_python", "NODE_GYP_FORCE_PYTHON",
 ];
+
+/// The same, by how their names begin and end.
+const COMMAND_KINDS: [(&str, &str); 7] = [
+    ("CARGO_TARGET_", "_RUNNER"),
+    ("CARGO_TARGET_", "_LINKER"),
+    ("CARGO_BUILD_RUST", ""),
+    ("CMAKE_", "_LAUNCHER"),
+    ("CMAKE_", "_COMPILER"),
+    ("HOST_", "CC"),
+    ("CC_", ""),
+];
+
+/// Variables whose value has a program load or run something when it holds one of these.
+#[rustfmt::skip]
+const LOADING: &[(&[&str], &[&str])] = &[
+    (&["NODE_OPTIONS", "BUN_OPTIONS", "npm_config_node_options", "NPM_CONFIG_NODE_OPTIONS"], &["-r", "require", "import", "loader", "preload"]),
+    (&["MAKEFLAGS", "GNUMAKEFLAGS", "MFLAGS"], &["eval", "SHELL", "-f", "file", "!=", "$(", "-E"]),
+    (&["JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "MAVEN_ARGS", "GRADLE_OPTS", "JAVA_OPTS", "ANT_OPTS", "SBT_OPTS", "CATALINA_OPTS"],
+        &["agent", "bootclasspath", "OnError", "OnOutOfMemory", "-Xrun", "@", "Flags", "VMOptions", "exec.", "init"]),
+    (&["LESS"], &["!", "+"]),
+    (&["GOFLAGS"], &["exec", "vettool", "overlay", "modfile"]),
+    (&["CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CGO_CFLAGS", "CGO_LDFLAGS"], &["plugin", "-wrapper", "-specs", "-B", "-fuse-ld", "--ld-path"]),
+    (&["RUSTFLAGS", "RUSTDOCFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"], &["linker", "link-arg", "codegen-backend", "runtool"]),
+    (&["PYTEST_ADDOPTS"], &["-p ", " -p", "-c ", " -c", "confcutdir", "rootdir"]),
+    (&["ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "ELIXIR_ERL_OPTIONS"], &["eval", "run", "-s"]),
+    (&["GIT_TRACE", "GIT_TRACE2", "GIT_TRACE_PACKET", "GIT_TRACE_SETUP", "GIT_TRACE_CURL", "GIT_TRACE2_EVENT", "GIT_TRACE2_PERF"], &[".git", "bin/"]),
+    (&["HISTFILE"], &[".git", "bin/"]),
+];
+
+/// Variables whose value is directories, or files, that interpreters take code from.
+pub const SEARCHED: [&str; 8] = [
+    "PYTHONPATH",
+    "NODE_PATH",
+    "RUBYLIB",
+    "CLASSPATH",
+    "GEM_PATH",
+    "GEM_HOME",
+    "BUNDLE_GEMFILE",
+    "JULIA_LOAD_PATH",
+];
+
+fn is_of(kinds: &[(&str, &str)], name: &str) -> bool {
+    let is_it = |(start, end): &(&str, &str)| {
+        name.strip_prefix(start).is_some_and(|rest| !rest.is_empty() && rest.ends_with(end))
+    };
+    kinds.iter().any(is_it)
+}
+
+/// Whether the value of this variable is a command that some program runs.
+pub fn is_command(name: &str) -> bool {
+    COMMANDS.contains(&name) || is_of(&COMMAND_KINDS, name)
+}
 
 /// Whether a value of this variable has a program load or run something.
 pub fn is_loading(name: &str, value: Option<&str>) -> bool {
-    let marks: &[&str] = match name {
-        "NODE_OPTIONS" => &["-r", "require", "import", "loader"],
-        "MAKEFLAGS" | "GNUMAKEFLAGS" => &["eval", "SHELL", "-f", "file"],
-        "JAVA_TOOL_OPTIONS" => &["agent", "-X"],
-        "LESS" => &["!", "+"],
-        _other => return false,
-    };
-    value.is_none_or(|value| marks.iter().any(|mark| value.contains(mark)))
+    let row = LOADING.iter().find(|(names, _)| names.contains(&name));
+    row.is_some_and(|(_, marks)| value.is_none_or(|value| marks.iter().any(|mark| value.contains(mark))))
 }
 
 /// Whether later commands or words mean something else once this variable is set.
 pub fn is_steering(name: &str) -> bool {
-    let is_configuration = |prefix: &str| name.starts_with(prefix) && name.len() > prefix.len();
-    STEERING.contains(&name) || is_configuration("GIT_CONFIG_KEY_") || is_configuration("BASH_FUNC_")
+    STEERING.contains(&name) || is_of(&STEERING_KINDS, name)
 }
 
 /// Whether a value of this variable may decide what runs.
 fn is_deciding(name: &str) -> bool {
-    is_steering(name) || COMMANDS.contains(&name) || is_loading(name, None)
+    is_steering(name) || is_command(name) || is_loading(name, None) || SEARCHED.contains(&name)
 }
 
 /// The words that are no options, nor values of these; `-a NAME` names a variable as well.
@@ -159,7 +183,28 @@ impl Walk {
             if written.contains('=') || value.is_some() {
                 self.assign(&name, value.as_deref());
                 let text = written.split_once('=').map(|it| it.1).unwrap_or_default();
-                self.values.hold(&name, held(text));
+                self.searches(&name, text);
+                self.values.add(&name, value_of(text));
+            }
+        }
+    }
+
+    /// Directories that interpreters take code from: it is run, whatever it is called.
+    pub(super) fn searches(&mut self, name: &str, written: &str) {
+        let name = name.split(['+', '[']).next().unwrap_or_default();
+        if !SEARCHED.contains(&name) {
+            return;
+        }
+        let stays = [format!("${name}"), format!("${{{name}}}"), format!("${{{name}:-}}")];
+        let here = vec![String::new()];
+        for known in self.values.known(written) {
+            let unquoted = known.replace(['"', '\''], "");
+            let elements = unquoted.split(':').filter(|it| !it.is_empty() && !it.starts_with("${"));
+            for element in elements.filter(|it| !stays.iter().any(|own| own == it) && *it != "-}") {
+                self.acc.is_unknowable |=
+                    command::path_of(element).is_none() && !element.starts_with("$(pwd)");
+                self.path(element, &here);
+                self.run_tree(element, &here);
             }
         }
     }

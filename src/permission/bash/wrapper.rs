@@ -1,7 +1,7 @@
 //! Commands that run another one: where in their words that one begins.
 
 use super::{
-    SHELLS, git, program,
+    SHELLS, git, options, program,
     word::{Word, base_name},
 };
 
@@ -57,7 +57,7 @@ const PLAIN: Wrapper = Wrapper {
 const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "-", ..PLAIN },
     Wrapper { name: "aa-exec", short_values: "pn", long_values: &["--profile", "--namespace"], ..PLAIN },
-    Wrapper { name: "bear", ..PLAIN },
+    Wrapper { name: "bear", short_values: "o", long_values: &["--output", "--config"], ..PLAIN },
     Wrapper { name: "bunx", ..PLAIN },
     Wrapper { name: "catatonit", ..PLAIN },
     Wrapper { name: "catchsegv", ..PLAIN },
@@ -75,16 +75,27 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "logsave", n_positional: 1, ..PLAIN },
     Wrapper { name: "x86_64", ..PLAIN },
     Wrapper { name: "distcc", ..PLAIN },
-    Wrapper { name: "dumb-init", ..PLAIN },
+    Wrapper { name: "dumb-init", short_values: "r", long_values: &["--rewrite"], ..PLAIN },
     Wrapper { name: "eatmydata", ..PLAIN },
     Wrapper { name: "envdir", n_positional: 1, ..PLAIN },
-    Wrapper { name: "fakechroot", ..PLAIN },
+    Wrapper { name: "fakechroot", short_values: "lecbd", long_values: &["--lib", "--elfloader", "--environment", "--config-dir", "--bindir"], ..PLAIN },
     Wrapper { name: "faketime", n_positional: 1, ..PLAIN },
     Wrapper { name: "gosu", n_positional: 1, ..PLAIN },
-    Wrapper { name: "heaptrack", ..PLAIN },
+    Wrapper { name: "heaptrack", short_values: "op", long_values: &["--output", "--pid"], ..PLAIN },
     Wrapper { name: "i386", ..PLAIN },
-    Wrapper { name: "npx", short_values: "pw", long_values: &["--package", "--workspace"], text: Some('c'), ..PLAIN },
-    Wrapper { name: "nsenter", short_values: "tSG", long_values: &["--target", "--setuid", "--setgid"], ..PLAIN },
+    Wrapper { name: "pnpx", short_values: "p", long_values: &["--package"], text: Some('c'), ..PLAIN },
+    Wrapper { name: "pexec", ..PLAIN },
+    Wrapper { name: "grc", short_values: "c", long_values: &["--config"], ..PLAIN },
+    Wrapper { name: "zrun", ..PLAIN },
+    Wrapper { name: "lckdo", short_values: "W", n_positional: 1, ..PLAIN },
+    Wrapper { name: "envchain", n_positional: 1, ..PLAIN },
+    Wrapper { name: "with-lock-ex", n_positional: 1, ..PLAIN },
+    Wrapper { name: "scriptlive", ..PLAIN },
+    Wrapper { name: "fakeroot-ng", ..PLAIN },
+    Wrapper { name: "box64", ..PLAIN },
+    Wrapper { name: "wine", ..PLAIN },
+    Wrapper { name: "npx", short_values: "pw", long_values: &["--package", "--workspace", "--prefix", "--cache", "--registry", "--userconfig", "--shell"], text: Some('c'), ..PLAIN },
+    Wrapper { name: "nsenter", short_values: "tSGW", long_values: &["--target", "--setuid", "--setgid", "--wdns"], ..PLAIN },
     Wrapper { name: "prlimit", short_values: "p", long_values: &["--pid"], ..PLAIN },
     Wrapper { name: "proot", short_values: "rbwRSqv", ..PLAIN },
     Wrapper { name: "repeat", n_positional: 1, ..PLAIN },
@@ -92,12 +103,12 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "s6-envdir", n_positional: 1, ..PLAIN },
     Wrapper { name: "s6-setuidgid", n_positional: 1, ..PLAIN },
     Wrapper { name: "sccache", ..PLAIN },
-    Wrapper { name: "setpriv", long_values: &["--reuid", "--regid", "--groups", "--inh-caps", "--ambient-caps", "--bounding-set", "--securebits", "--pdeathsig"], ..PLAIN },
+    Wrapper { name: "setpriv", long_values: &["--reuid", "--regid", "--groups", "--inh-caps", "--ambient-caps", "--bounding-set", "--securebits", "--pdeathsig", "--ptracer", "--selinux-label", "--apparmor-profile", "--landlock-access", "--landlock-rule", "--ruid", "--euid", "--rgid", "--egid", "--seccomp-filter"], ..PLAIN },
     Wrapper { name: "setuidgid", n_positional: 1, ..PLAIN },
     Wrapper { name: "ssh-agent", short_values: "aEt", ..PLAIN },
     Wrapper { name: "sshpass", short_values: "pfdP", ..PLAIN },
     Wrapper { name: "su-exec", n_positional: 1, ..PLAIN },
-    Wrapper { name: "tini", short_values: "p", ..PLAIN },
+    Wrapper { name: "tini", short_values: "pe", ..PLAIN },
     Wrapper { name: "torify", ..PLAIN },
     Wrapper { name: "trickle", short_values: "dusLlwtnN", ..PLAIN },
     Wrapper { name: "tsocks", ..PLAIN },
@@ -107,24 +118,24 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "builtin", ..PLAIN },
     Wrapper { name: "busybox", ..PLAIN },
     Wrapper { name: "chronic", ..PLAIN },
-    Wrapper { name: "dbus-run-session", ..PLAIN },
+    Wrapper { name: "dbus-run-session", long_values: &["--config-file", "--dbus-daemon"], ..PLAIN },
     Wrapper { name: "firejail", ..PLAIN },
     Wrapper { name: "ifne", ..PLAIN },
     Wrapper { name: "linux32", ..PLAIN },
     Wrapper { name: "linux64", ..PLAIN },
-    Wrapper { name: "ltrace", short_values: "aAeDFlnopsuxX", ..PLAIN },
-    Wrapper { name: "numactl", short_values: "mNCpPi", ..PLAIN },
+    Wrapper { name: "ltrace", short_values: "aAeDFlnopsuxXw", long_values: &["--output", "--library", "--align", "--indent", "--config", "--where"], ..PLAIN },
+    Wrapper { name: "numactl", short_values: "mNCpPi", long_values: &["--interleave", "--cpunodebind", "--physcpubind", "--membind", "--preferred", "--weighted-interleave", "--preferred-many"], ..PLAIN },
     Wrapper { name: "pkexec", long_values: &["--user"], ..PLAIN },
     Wrapper { name: "proxychains", short_values: "f", ..PLAIN },
     Wrapper { name: "proxychains4", short_values: "f", ..PLAIN },
-    Wrapper { name: "rlwrap", ..PLAIN },
-    Wrapper { name: "systemd-run", short_values: "pEuGHMS", long_values: &["--property", "--setenv", "--unit", "--uid", "--gid", "--nice", "--working-directory", "--slice", "--description"], ..PLAIN },
+    Wrapper { name: "rlwrap", short_values: "bCDefHlMOPqsStwz", long_values: &["--break-chars", "--command-name", "--history-no-dupes", "--extra-char-after-completion", "--file", "--history-filename", "--logfile", "--only-cook", "--pre-given", "--quote-characters", "--histsize", "--substitute-prompt", "--wait-before-prompt", "--filter"], ..PLAIN },
+    Wrapper { name: "systemd-run", short_values: "pEuHM", long_values: &["--property", "--setenv", "--unit", "--uid", "--gid", "--nice", "--working-directory", "--slice", "--description", "--on-active", "--on-boot", "--on-startup", "--on-unit-active", "--on-unit-inactive", "--on-calendar", "--timer-property", "--path-property", "--socket-property", "--machine", "--host", "--service-type", "--background", "--job-mode"], ..PLAIN },
     Wrapper { name: "torsocks", ..PLAIN },
     Wrapper { name: "unbuffer", ..PLAIN },
-    Wrapper { name: "unshare", ..PLAIN },
+    Wrapper { name: "unshare", short_values: "SGRwl", long_values: &["--setuid", "--setgid", "--root", "--wd", "--map-user", "--map-users", "--map-group", "--map-groups", "--propagation", "--setgroups", "--boottime", "--monotonic", "--load-interp"], ..PLAIN },
     Wrapper { name: "gamemoderun", ..PLAIN },
     Wrapper { name: "mangohud", ..PLAIN },
-    Wrapper { name: "nocache", ..PLAIN },
+    Wrapper { name: "nocache", short_values: "n", ..PLAIN },
     Wrapper { name: "optirun", ..PLAIN },
     Wrapper { name: "pasuspender", ..PLAIN },
     Wrapper { name: "pgrphack", ..PLAIN },
@@ -136,31 +147,31 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "run-this-one", ..PLAIN },
     Wrapper { name: "setlock", n_positional: 1, ..PLAIN },
     Wrapper { name: "softlimit", short_values: "acdflmoprst", ..PLAIN },
-    Wrapper { name: "systemd-cat", short_values: "tp", long_values: &["--identifier", "--priority"], ..PLAIN },
+    Wrapper { name: "systemd-cat", short_values: "tp", long_values: &["--identifier", "--priority", "--stderr-priority", "--level-prefix", "--namespace"], ..PLAIN },
     Wrapper { name: "systemd-inhibit", long_values: &["--what", "--who", "--why", "--mode"], ..PLAIN },
     Wrapper { name: "vglrun", short_values: "dc", ..PLAIN },
     Wrapper { name: "xcrun", long_values: &["--sdk", "--toolchain"], ..PLAIN },
-    Wrapper { name: "xvfb-run", short_values: "efnpsw", ..PLAIN },
+    Wrapper { name: "xvfb-run", short_values: "efnpsw", long_values: &["--error-file", "--auth-file", "--server-num", "--xauth-protocol", "--server-args", "--wait"], ..PLAIN },
     Wrapper { name: "caffeinate", short_values: "tw", ..PLAIN },
     Wrapper { name: "chroot", long_values: &["--userspec", "--groups"], n_positional: 1, ..PLAIN },
-    Wrapper { name: "chrt", short_values: "TPD", n_positional: 1, ..PLAIN },
+    Wrapper { name: "chrt", short_values: "TPD", long_values: &["--sched-runtime", "--sched-period", "--sched-deadline"], n_positional: 1, ..PLAIN },
     Wrapper { name: "command", harmless: "vV", ..PLAIN },
     Wrapper { name: "coproc", ..PLAIN },
     Wrapper { name: "doas", short_values: "uC", has_assignments: true, ..PLAIN },
-    Wrapper { name: "env", short_values: "uC", long_values: &["--unset", "--chdir"], has_assignments: true, ..PLAIN },
+    Wrapper { name: "env", short_values: "uCa", long_values: &["--unset", "--chdir", "--argv0"], has_assignments: true, ..PLAIN },
     Wrapper { name: "exec", short_values: "a", ..PLAIN },
-    Wrapper { name: "fakeroot", ..PLAIN },
-    Wrapper { name: "flock", short_values: "wE", long_values: &["--wait", "--timeout", "--conflict-exit-code"], n_positional: 1, text: Some('c'), ..PLAIN },
-    Wrapper { name: "ionice", short_values: "cnpPu", long_values: &["--class", "--classdata"], ..PLAIN },
+    Wrapper { name: "fakeroot", short_values: "lsib", long_values: &["--lib", "--faked"], ..PLAIN },
+    Wrapper { name: "flock", short_values: "wE", long_values: &["--wait", "--timeout", "--conflict-exit-code", "--start", "--length"], n_positional: 1, text: Some('c'), ..PLAIN },
+    Wrapper { name: "ionice", short_values: "cnpPu", long_values: &["--class", "--classdata", "--pid", "--pgid", "--uid"], ..PLAIN },
     Wrapper { name: "nice", short_values: "n", long_values: &["--adjustment"], ..PLAIN },
     Wrapper { name: "nocorrect", ..PLAIN },
     Wrapper { name: "noglob", ..PLAIN },
     Wrapper { name: "nohup", ..PLAIN },
-    Wrapper { name: "runuser", short_values: "ugGs", text: Some('c'), ..PLAIN },
+    Wrapper { name: "runuser", short_values: "ugGsw", long_values: &["--user", "--group", "--supp-group", "--shell", "--session-command", "--whitelist-environment"], text: Some('c'), ..PLAIN },
     Wrapper { name: "setsid", ..PLAIN },
     Wrapper { name: "stdbuf", short_values: "ioe", long_values: &["--input", "--output", "--error"], ..PLAIN },
-    Wrapper { name: "strace", short_values: "aeEIoOpPsSuUX", ..PLAIN },
-    Wrapper { name: "sudo", short_values: "ugpChrtTUDR", long_values: &["--user", "--group", "--prompt", "--close-from", "--host", "--role", "--type", "--command-timeout", "--other-user", "--chdir", "--chroot"], harmless: "lv", has_assignments: true, ..PLAIN },
+    Wrapper { name: "strace", short_values: "aeEIoOpPsSuUXb", long_values: &["--output", "--trace", "--trace-path", "--user", "--string-limit", "--attach", "--env", "--argv0", "--signals", "--status", "--summary-columns", "--summary-sort-by", "--interruptible", "--columns", "--const-print-style", "--inject", "--fault", "--abbrev", "--verbose", "--raw", "--read", "--write", "--kvm", "--detach-on", "--syscall-limit"], ..PLAIN },
+    Wrapper { name: "sudo", short_values: "ugpChrtTUDR", long_values: &["--user", "--group", "--prompt", "--close-from", "--host", "--role", "--type", "--command-timeout", "--other-user", "--chdir", "--chroot", "--auth-type"], harmless: "lv", has_assignments: true, ..PLAIN },
     Wrapper { name: "taskset", n_positional: 1, ..PLAIN },
     Wrapper { name: "time", short_values: "fo", long_values: &["--format", "--output"], ..PLAIN },
     Wrapper { name: "timeout", short_values: "sk", long_values: &["--signal", "--kill-after"], n_positional: 1, ..PLAIN },
@@ -343,6 +354,9 @@ pub fn is_wrapper(name: &str) -> bool {
 fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
     let mut idx = 1;
     let mut n_positional = 0;
+    // `runcon CONTEXT command`, or `runcon -t type command`.
+    let has_options = words.get(1).is_some_and(|word| word.text.starts_with('-'));
+    let n_before = if wrapper.name == "runcon" && has_options { 0 } else { wrapper.n_positional };
     let mut replaced = None;
     while let Some(word) = words.get(idx) {
         let Some(literal) = &word.literal else { return Inner::Unknowable };
@@ -354,7 +368,7 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
         if is_option && literal == "--" {
             idx += 1;
             // What follows is the positional words and the command, whatever it looks like.
-            idx += wrapper.n_positional;
+            idx += n_before;
             break;
         }
         if is_option {
@@ -370,7 +384,11 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
                 if wrapper.name == "xargs" && literal.starts_with("--replace") {
                     replaced = Some(literal.split_once('=').map_or("{}", |it| it.1).to_owned());
                 }
-                idx += 1 + usize::from(wrapper.long_values.contains(&literal.as_str()));
+                // Long options may be abbreviated.
+                let is_it = |option: &&&str| {
+                    option.starts_with(literal.as_str()) && literal.len() > 2 && literal != "--summary"
+                };
+                idx += 1 + usize::from(wrapper.long_values.iter().any(|option| is_it(&option)));
                 continue;
             }
             if literal.contains(|c| wrapper.harmless.contains(c)) {
@@ -403,7 +421,7 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
                 return text;
             }
         }
-        if n_positional == wrapper.n_positional {
+        if n_positional == n_before {
             break;
         }
         n_positional += 1;
@@ -411,6 +429,11 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], depth: usize) -> Inner {
     }
     if idx >= words.len() {
         return alone(wrapper.name, words);
+    }
+    // Put together to shell text.
+    let is_text = |word: &Word| word.value().contains(char::is_whitespace);
+    if matches!(wrapper.name, "npx" | "pnpx" | "bunx") && is_text(&words[idx]) {
+        return Inner::Unknowable;
     }
     if wrapper.name == "xargs" && is_fed(&words[idx..], replaced.as_deref(), depth) {
         return Inner::Unknowable;
@@ -557,8 +580,12 @@ fn joined(words: &[Word]) -> Inner {
 fn find(words: &[Word], depth: usize) -> Inner {
     let mut ranges = Vec::new();
     let mut idx = 1;
+    // Words that are not known may be the beginning of what `;` ends, or all of it.
+    let (mut n_unknown, mut may_run) = (0, false);
     while let Some(word) = words.get(idx) {
         idx += 1;
+        may_run |= n_unknown > 0 && matches!(word.value(), ";" | "+");
+        n_unknown = if word.literal.is_none() { n_unknown + 1 } else { n_unknown };
         if !["-exec", "-execdir", "-ok", "-okdir"].contains(&word.value()) {
             continue;
         }
@@ -568,7 +595,11 @@ fn find(words: &[Word], depth: usize) -> Inner {
             return Inner::Unknowable;
         }
         ranges.push((idx, idx + n_words));
-        idx += n_words;
+        idx += n_words + 1;
+    }
+    let in_a_row = words.windows(3).any(|three| three.iter().all(|word| word.literal.is_none()));
+    if may_run || in_a_row {
+        return Inner::Unknowable;
     }
     if ranges.is_empty() { Inner::None } else { Inner::Words(ranges) }
 }
@@ -606,16 +637,9 @@ fn text_option(words: &[Word]) -> Inner {
 }
 
 fn watch(words: &[Word]) -> Inner {
-    let mut idx = 1;
-    while let Some(word) = words.get(idx) {
-        match word.literal.as_deref() {
-            None => return Inner::Unknowable,
-            Some("-n" | "--interval" | "-q" | "--equexit") => idx += 2,
-            Some(option) if option.starts_with('-') => idx += 1,
-            Some(_command) => return joined(&words[idx..]),
-        }
-    }
-    Inner::None
+    let command = options::arguments("watch", words).operands;
+    let command: Vec<Word> = command.iter().map(|text| Word::new(text)).collect();
+    if command.is_empty() { Inner::None } else { joined(&command) }
 }
 
 pub fn is_stdin(path: &str) -> bool {

@@ -7,7 +7,7 @@ use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
 
 use super::{Catalog, resolve};
 use crate::{
-    config::{Config, Environment, load, paths::Paths},
+    config::{Config, Environment, fixture::load, paths::Paths},
     provider::{Model, Secret, Timeouts, Wire, auth::Credentials},
 };
 

@@ -12,7 +12,10 @@ use super::super::{
 use crate::{
     base::home,
     config::{Config, rules::wildcard},
-    permission::bash::{Analysis, is_obeyed},
+    permission::{
+        bash::{Analysis, Destination},
+        obeyed::is_obeyed,
+    },
 };
 
 /// Entries that are looked at for what a glob matches.
@@ -23,7 +26,7 @@ pub struct Named {
     pub targets: Vec<Target>,
     /// Of other users: not ours, wherever they are.
     pub homes: Vec<PathBuf>,
-    /// Something is written that git takes commands from.
+    /// Something is written that rules or commands are taken from.
     pub is_obeyed: bool,
 }
 
@@ -43,16 +46,20 @@ pub async fn judge(config: &Config, workdir: &Path, analysis: &Analysis) -> Resu
     let expanded = |text: &String| home::expand(home, text);
     let globs: Vec<PathBuf> = analysis.globs.iter().map(|glob| workdir.join(expanded(glob))).collect();
     let writes = analysis.writes.iter();
-    let writes: Vec<(PathBuf, bool)> =
-        writes.map(|it| (workdir.join(expanded(&it.text)), it.is_tree)).collect();
+    let writes: Vec<(PathBuf, Destination)> =
+        writes.map(|it| (workdir.join(expanded(&it.text)), it.clone())).collect();
     let roots = Roots::new(config);
     blocking(move || {
         let mut targets: Vec<Target> = paths.into_iter().map(|path| path::judge(&roots, path)).collect();
         let found = globs.iter().flat_map(|glob| matches(&roots, glob));
         let found = found.map(|path| path::judge(&roots, path)).filter(|target| !target.is_inside);
         targets.extend(found);
-        let is_obeyed =
-            writes.iter().any(|(path, is_tree)| is_obeyed(&path::display(&path::real(path)), *is_tree));
+        let is_obeyed = writes.iter().any(|(path, destination)| {
+            let path = path::real(path);
+            // What an archive or a patch holds may be `.git/hooks/pre-commit`.
+            is_obeyed(&path::display(&path), destination.is_tree)
+                || (destination.is_open && path.join(".git").exists())
+        });
         Ok(Named { targets, homes, is_obeyed })
     })
     .await

@@ -62,11 +62,11 @@ async fn a_command_that_takes_too_long_is_ended() {
     let project = Project::new();
     let command = "trap 'echo told; exit' TERM; echo begun; while :; do :; done";
     let begin = Instant::now();
-    let output = project.output("bash", json!({ "command": command, "timeout": 200 })).await;
+    let output = project.output("bash", json!({ "command": command, "timeout": 2000 })).await;
     assert!(begin.elapsed() < SOON);
     assert_eq!(
         output.output,
-        "begun\ntold\n\n\n<shell_metadata>\nshell tool terminated command after exceeding timeout 200 ms. If this command is expected to take longer and is not waiting for interactive input, retry with a larger timeout value in milliseconds.\n</shell_metadata>"
+        "begun\ntold\n\n\n<shell_metadata>\nshell tool terminated command after exceeding timeout 2000 ms. If this command is expected to take longer and is not waiting for interactive input, retry with a larger timeout value in milliseconds.\n</shell_metadata>"
     );
     assert_eq!(
         Value::Object(output.metadata),
@@ -88,7 +88,11 @@ async fn a_cancelled_turn_ends_the_command() {
     let project = Project::new();
     let cancel = project.cancel.clone();
     let canceller = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        let has_begun =
+            || project.host.progress.lock().expect("not poisoned").iter().any(|it| it["output"] != "");
+        while !has_begun() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         cancel.cancel();
     };
     let begin = Instant::now();
@@ -230,7 +234,7 @@ async fn a_command_that_ignores_being_told_to_end_is_killed() {
     let project = Project::new();
     let command = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
     let begin = Instant::now();
-    let output = project.output("bash", json!({ "command": command, "timeout": 100 })).await;
+    let output = project.output("bash", json!({ "command": command, "timeout": 1000 })).await;
     assert!(begin.elapsed() >= GRACE && begin.elapsed() < GRACE + SOON);
     assert_eq!((&output.metadata["exit"], &output.metadata["signal"]), (&Value::Null, &json!("SIGKILL")));
     assert!(output.output.starts_with("begun\n\n\n<shell_metadata>\n"), "{}", output.output);
@@ -240,10 +244,10 @@ async fn a_command_that_ignores_being_told_to_end_is_killed() {
 async fn a_command_that_closes_its_pipes_and_lives_on_is_ended() {
     let project = Project::new();
     let command = "echo $$; exec >&- 2>&-; sleep 100";
-    let output = project.output("bash", json!({ "command": command, "timeout": 200 })).await;
+    let output = project.output("bash", json!({ "command": command, "timeout": 2000 })).await;
     let pid = output.output.lines().next().expect("a line").to_owned();
     assert!(!is_running(&pid));
-    assert!(output.output.contains("exceeding timeout 200 ms"), "{}", output.output);
+    assert!(output.output.contains("exceeding timeout 2000 ms"), "{}", output.output);
 }
 
 /// The processes of a group that are not dead.
@@ -469,12 +473,26 @@ async fn writing_where_git_looks_for_programs_counts_as_any_command() {
     let project = Project::new();
     project.write(".git/hooks/a.sample", "");
     project.write("f", "");
+    project.write("sub/f", "");
     symlink(".git/hooks", project.path("h")).expect("linked");
     for (command, workdir, expected) in [
         ("echo x > h/pre-commit", "", true),
         ("cp f h/", "", true),
         ("echo x > config", ".git", true),
         ("cp -r f ../.git", ".git", true),
+        ("tar xf f", "", true),
+        ("unzip -o f -d .", "", true),
+        ("patch -p1 < f", "", true),
+        ("git clone u .", "", true),
+        ("cp -r sub/. .", "", true),
+        ("rsync -a sub/ ./", "", true),
+        ("cd sub; tar xf ../f -C ..", "", true),
+        ("tar xf f -C sub", "", false),
+        ("tar tf f", "", false),
+        ("unzip -l f", "", false),
+        ("patch --dry-run -p1 < f", "", false),
+        ("cp -r sub other", "", false),
+        ("git apply f", "sub", false),
         ("echo x > h/../description", "", false),
         ("echo x > config", "", false),
     ] {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{CreateArgs, GeneratedAgent, Mode, Wanted, allowed, checked_name, markdown, permission, wanted};
-use crate::config::{Environment, load, paths::Paths};
+use crate::config::{Environment, fixture::load, paths::Paths};
 
 fn no_flags() -> CreateArgs {
     CreateArgs {

@@ -102,18 +102,20 @@ fn words_alone_are_filled_and_shell_stays_words() {
         ("All: $ARGUMENTS", "x  y", "All: x  y"),
         ("See !`rm $1` and @a", "b", "See !`rm b` and @a"),
         ("Nothing", "x\n  y", "Nothing\n\nx\n  y"),
-        ("awk '{print $1}' $ARGUMENTS.", "", "awk '{print $1}' ."),
+        // What is not typed is empty, as in a command's template.
+        ("Do $1, then $2: $ARGUMENTS.", "", "Do , then : ."),
+        ("Do $1, then $2.", "a", "Do a, then ."),
     ];
     for (text, arguments, wanted) in cases {
         assert_eq!(
-            expand_words(text, arguments, true),
+            expand_words(text, arguments),
             [Piece::Text(wanted.to_owned())],
             "{text} with {arguments}"
         );
     }
     for (arguments, wanted) in [("", "Write $ARGUMENTS"), ("a", "Write $ARGUMENTS\n\na")] {
         assert_eq!(
-            expand_words("Write $ARGUMENTS", arguments, false),
+            append_words("Write $ARGUMENTS", arguments),
             [Piece::Text(wanted.to_owned())],
             "a manual has no places"
         );

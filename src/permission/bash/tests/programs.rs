@@ -174,7 +174,7 @@ fn files_that_options_name_are_paths() {
         ("wget -P/etc u", &["/etc"]),
         ("sort -o ~/x y", &["~/x", "y"]),
         ("tar -xzf /a/f -C /etc", &["/a/f", "/etc"]),
-        ("tar --directory=/etc -xf f", &["f", "/etc"]),
+        ("tar --directory=/etc -xf f", &["/etc", "f"]),
         ("unzip f -d /etc", &["f", "/etc"]),
         ("find / -delete", &["/"]),
         ("find / -name x", &["/"]),

@@ -6,9 +6,9 @@ use super::{Source, Walk, name_of, tree::spans, word};
 
 /// Where input comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Feed {
+pub enum InputFrom {
     /// This text.
-    Known(String),
+    Text(String),
     /// A file, as written.
     File(String),
     /// Text that is computed.
@@ -17,9 +17,9 @@ pub enum Feed {
 
 /// The input of a command.
 #[derive(Debug, Clone, Default)]
-pub struct Fed {
+pub struct Input {
     /// By redirections.
-    pub redirected: Vec<Feed>,
+    pub redirected: Vec<InputFrom>,
     /// What the commands before it in the pipe write, and how they are written.
     pub piped: Option<Piped>,
 }
@@ -31,12 +31,12 @@ pub struct Piped {
     pub written: String,
 }
 
-impl Fed {
+impl Input {
     /// The text that is read, when it is known.
     pub fn known(&self) -> Option<&str> {
         match self.redirected.last() {
-            Some(Feed::Known(text)) => Some(text),
-            Some(Feed::File(_) | Feed::Computed) => None,
+            Some(InputFrom::Text(text)) => Some(text),
+            Some(InputFrom::File(_) | InputFrom::Computed) => None,
             None => self.piped.as_ref()?.output.as_deref(),
         }
     }
@@ -44,12 +44,16 @@ impl Fed {
 
 impl Walk {
     /// The here-document, here-string or file of a redirection.
-    pub(super) fn fed_by(&self, source: &Source<'_>, redirect: Node<'_>) -> Option<Feed> {
-        let known = |text: Option<String>| text.map_or(Feed::Computed, Feed::Known);
+    pub(super) fn input_of(&self, source: &Source<'_>, redirect: Node<'_>) -> Option<InputFrom> {
+        let known = |text: Option<String>| text.map_or(InputFrom::Computed, InputFrom::Text);
         let mut cursor = redirect.walk();
         match redirect.kind() {
             "herestring_redirect" => {
                 let value = source.of(redirect.named_children(&mut cursor).last()?);
+                // What is written there is another command's.
+                if value.contains("$(") || value.contains('`') {
+                    return Some(InputFrom::Computed);
+                }
                 let texts: Option<Vec<String>> =
                     self.values.known(value).iter().map(|text| word::literal(text)).collect();
                 Some(known(texts.map(|texts| texts.join(" "))))
@@ -68,8 +72,8 @@ impl Walk {
             {
                 let destination = redirect.child_by_field_name("destination");
                 Some(match destination.filter(|it| it.kind() != "process_substitution") {
-                    Some(destination) => Feed::File(source.of(destination).to_owned()),
-                    None => Feed::Computed,
+                    Some(destination) => InputFrom::File(source.of(destination).to_owned()),
+                    None => InputFrom::Computed,
                 })
             }
             _other => None,

@@ -1,0 +1,72 @@
+//! Reads a text file that somebody wrote, as long as it is one and of a sensible size.
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::Path,
+};
+
+/// A larger configuration, definition or skill is a mistake.
+pub const MAX_BYTES: u64 = 1024 * 1024;
+
+/// Why a file is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error("it is not a regular file")]
+    NotAFile,
+    #[error("it is larger than 1 MiB")]
+    TooLarge,
+    #[error("it is not text in UTF-8")]
+    NotUtf8 {
+        /// Of the first byte that belongs to no character, 1-based.
+        line: usize,
+        /// In characters, 1-based.
+        column: usize,
+    },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Unreadable {
+    /// Nothing is there.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Unreadable::Io(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Line and column, 1-based, of what is wrong in the file.
+    pub fn position(&self) -> Option<(usize, usize)> {
+        match self {
+            Unreadable::NotUtf8 { line, column } => Some((*line, *column)),
+            Unreadable::NotAFile | Unreadable::TooLarge | Unreadable::Io(_) => None,
+        }
+    }
+}
+
+/// The text of a regular file of at most 1 MiB. Blocks.
+pub fn read(path: &Path) -> Result<String, Unreadable> {
+    // Opening a pipe would block, reading a device might never end.
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(Unreadable::NotAFile);
+    }
+    if metadata.len() > MAX_BYTES {
+        return Err(Unreadable::TooLarge);
+    }
+    let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
+    fs::File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(Unreadable::TooLarge);
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let (valid, _) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        let before = String::from_utf8_lossy(valid);
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        Unreadable::NotUtf8 {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

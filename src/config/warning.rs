@@ -1,0 +1,39 @@
+//! What is wrong in a configuration, and where.
+
+use super::secrets;
+use crate::base::text;
+
+/// Something in a configuration source that was ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// File or variable.
+    pub source: String,
+    /// 1-based, where known.
+    pub line: Option<usize>,
+    /// 1-based, where known.
+    pub column: Option<usize>,
+    pub message: String,
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // What others wrote must not steer the terminal, nor look like lines of ours.
+        f.write_str(&text::visible_line(&secrets::text(&self.source)))?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(column) = self.column {
+            write!(f, ":{column}")?;
+        }
+        write!(f, ": {}", text::visible_line(&secrets::text(&self.message)))
+    }
+}
+
+/// What was found wrong while reading.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Findings {
+    /// Something is ignored that was meant.
+    pub warnings: Vec<Warning>,
+    /// Everything holds as it was meant, but could be said better.
+    pub notes: Vec<Warning>,
+}

@@ -1,0 +1,41 @@
+//! What the user was told of instructions that do not reach a model: each thing once, a subagent's with its parent's.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+};
+
+use windlass_protocol::opencode::{
+    event::{EventPayload, ToastVariant},
+    id::SessionId,
+};
+
+use crate::{base::lock::lock, bus::Bus, config::Warning};
+
+/// What was told in a session and, by the subagents that work for it, below it. A copy is the same.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The session that the user sees.
+    session: SessionId,
+    texts: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Told {
+    pub fn new(session: SessionId) -> Self {
+        Self { session, texts: Arc::default() }
+    }
+
+    /// Says what was not said yet.
+    pub fn tell(&self, bus: &Bus, warnings: &[Warning]) {
+        let mut texts = lock(&self.texts);
+        for text in warnings.iter().map(ToString::to_string).filter(|text| texts.insert(text.clone())) {
+            tracing::warn!(session = %self.session, "{text}");
+            bus.publish(EventPayload::Toast {
+                session_id: self.session.clone(),
+                title: "Part of the instructions does not reach the model.".to_owned(),
+                message: text,
+                variant: ToastVariant::Warning,
+            });
+        }
+    }
+}
