@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permissi
 
 use crate::{
     base::watch::Target,
-    config::{Config, Warning},
+    config::{Config, Warning, markdown},
 };
 
 mod agents;
@@ -139,9 +139,15 @@ pub fn instruction_files(config: &Config) -> Instructions {
 /// Where agents, commands and skills are read from, beside the configuration's own files.
 pub fn sources(config: &Config) -> Vec<Target> {
     const NAMES: [&str; 6] = ["agent", "agents", "command", "commands", "mode", "modes"];
-    let below = |directory: &PathBuf| NAMES.map(|name| Target::Tree(directory.join(name)));
-    let definitions = config.directories.iter().flat_map(below);
-    definitions.chain(skills::places(config).into_iter().map(Target::Tree)).collect()
+    let below = |directory: &PathBuf| NAMES.map(|name| definitions(directory.join(name)));
+    let skills = skills::places(config).into_iter();
+    let skills = skills.map(|root| Target::Tree { root, depth: skills::MAX_DEPTH });
+    config.directories.iter().flat_map(below).chain(skills).collect()
+}
+
+/// A directory of agents, modes or commands.
+pub fn definitions(root: PathBuf) -> Target {
+    Target::Tree { root, depth: markdown::MAX_DEPTH }
 }
 
 /// The URLs among `instructions`, whose pages [`instructions`] wants.

@@ -1,6 +1,6 @@
 //! Instruction files and pages: what of them reaches the model, what a user is told when something does not.
 
-use std::{os::unix::fs::PermissionsExt, sync::Arc, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command, sync::Arc, time::Duration};
 
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use crate::{
     cli::Machine,
     support::{
-        agent::Agent,
+        agent::{Agent, Builder, binary},
         llm::Reply,
         message::tag,
         scratch::Scratch,
@@ -314,6 +314,47 @@ async fn a_file_that_may_not_be_read_is_told() {
     let (system, thoughts) = turn(&agent, &session).await;
     assert_eq!(system.contains("Prefer tabs."), reason.is_none());
     assert!(thoughts.contains(reason.unwrap_or_default()), "{thoughts}");
+    agent.finish().await;
+}
+
+/// An agent that may read no more than its files' owner may, whoever runs the tests.
+pub fn unprivileged(scratch: &Arc<Scratch>) -> Option<Builder> {
+    if !Command::new("unshare").args(["-U", "true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("NOT TESTED: this machine gives users no namespaces");
+        return None;
+    }
+    Some(Agent::builder().scratch(scratch).started_by(&["unshare", "-U"]))
+}
+
+#[tokio::test]
+async fn a_directory_that_may_not_be_searched_is_told_with_the_pattern() {
+    let scratch = Scratch::new();
+    let config = json!({"instructions": ["docs/*.md", "listed/*.md"]});
+    scratch.write("opencode.json", config.to_string());
+    scratch.write("docs/one.md", "Prefer tabs.");
+    scratch.write("listed/two.md", "Prefer tabs.");
+    let set_modes = |modes: [u32; 2]| {
+        for (name, mode) in ["docs", "listed"].iter().zip(modes) {
+            fs::set_permissions(scratch.work.join(name), PermissionsExt::from_mode(mode)).unwrap();
+        }
+    };
+    set_modes([0o000, 0o444]);
+    let Some(builder) = unprivileged(&scratch) else { return set_modes([0o755; 2]) };
+    let agent = builder.start().await;
+    let session = agent.new_session().await;
+    let (_, thoughts) = turn(&agent, &session).await;
+    let work = scratch.work.display();
+    let wanted = [
+        format!("docs/*.md: {work}/docs cannot be read: Permission denied"),
+        format!("{work}/listed/two.md: is left out of the instructions: Permission denied"),
+    ];
+    assert!(wanted.iter().all(|it| thoughts.contains(it)), "{thoughts}");
+    let mut check = Command::new("unshare");
+    check.arg("-U").arg(binary()).args(["config", "check"]).current_dir(&scratch.work);
+    let output = check.env_clear().env("HOME", &scratch.home).env("PATH", env!("PATH")).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(wanted.iter().all(|it| printed.contains(it)) && !printed.contains("no file here"), "{printed}");
+    set_modes([0o755; 2]);
     agent.finish().await;
 }
 

@@ -1,12 +1,18 @@
 //! Definitions and instructions that change while the agent runs: agents, commands, skills and their directories.
 
-use std::fs;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
 
 use serde_json::{Value, json};
 
 use crate::{
+    config_layers::Shell,
+    instructions::unprivileged,
     reload::{
-        builder, options, read_again, replace, told_command, told_commands, watching, with_model, write,
+        asked_model, builder, options, read_again, replace, told_command, told_commands, watching,
+        with_model, write,
     },
     support::{agent::Agent, llm::Reply, message::tag, scratch::Scratch},
 };
@@ -296,5 +302,109 @@ async fn directories_of_skills_that_are_named_later_or_by_a_short_path_are_follo
         told_commands(&agent, |names| !names.iter().any(|name| name == "tea" || name == "coffee")).await;
         read_again(&agent).await;
     }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn links_to_directories_are_followed_however_they_come_and_go() {
+    let scratch = Scratch::new();
+    let (home, work) = (scratch.home.clone(), scratch.work.clone());
+    let with_command = |name: &str| json!({"command": {name: {"template": "Do it."}}}).to_string();
+    fs::create_dir_all(home.join(".config")).unwrap();
+    // Leads nowhere yet.
+    symlink(home.join("dot"), home.join(".config/opencode")).unwrap();
+    write(&scratch.root().join("shared/command/first.md"), "Do it.");
+    symlink("../shared", work.join(".opencode")).unwrap();
+    for version in ["v1", "v2"] {
+        write(&home.join(version).join("it.json"), &with_command(&format!("json-{version}")));
+        write(&home.join(version).join(format!("command/md-{version}.md")), "Do it.");
+    }
+    symlink("v1", home.join("current")).unwrap();
+    symlink(home.join("current/it.json"), work.join("opencode.json")).unwrap();
+    symlink(home.join("current"), home.join(".opencode")).unwrap();
+    let agent = builder(&scratch).spawn().await.initialized().await;
+    agent.new_session().await;
+    told_command(&agent, "first").await;
+
+    for name in ["one", "two"] {
+        write(&home.join(format!("dot/command/{name}.md")), "Do it.");
+        told_command(&agent, name).await;
+        fs::remove_dir_all(home.join("dot")).unwrap();
+        told_commands(&agent, |names| !names.iter().any(|it| it == name)).await;
+        fs::remove_dir_all(scratch.root().join("shared")).unwrap();
+        told_commands(&agent, |names| !names.iter().any(|it| it == "first")).await;
+        write(&scratch.root().join("shared/command/first.md"), "Do it.");
+        told_command(&agent, "first").await;
+    }
+    for version in ["v2", "v1"] {
+        symlink(version, home.join("next")).unwrap();
+        fs::rename(home.join("next"), home.join("current")).unwrap();
+        let wanted = [format!("json-{version}"), format!("md-{version}")];
+        told_commands(&agent, |names| wanted.iter().all(|it| names.contains(it))).await;
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_right_behind_a_change_is_answered_with_it() {
+    let scratch = Scratch::new();
+    let agent = builder(&scratch).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    for idx in 0..3 {
+        for model in ["mock", "other"] {
+            replace(&scratch.work.join("opencode.json"), &with_model(model));
+            assert_eq!(asked_model(&agent, &session).await, model);
+        }
+        write(&scratch.work.join(format!(".opencode/commands/deep/{idx}/greet.md")), "Greet $1 in Latin.");
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, &format!("/deep/{idx}/greet Bob")).await;
+        assert_eq!(agent.llm.last_request().last_user(), "Greet Bob in Latin.");
+        fs::remove_dir_all(scratch.work.join(".opencode")).unwrap();
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_tree_of_skills_too_large_to_be_watched_is_read_with_each_turn_and_told() {
+    let scratch = Scratch::new();
+    let place = scratch.work.join(".opencode/skill");
+    let skill = |about: &str| format!("---\nname: tea\ndescription: {about}\n---\nDo it.\n");
+    let file = place.join("much/data/tea/deep/SKILL.md");
+    write(&file, &skill("Makes tea."));
+    for idx in 0..4000 {
+        fs::create_dir(place.join(format!("much/data/{idx}"))).unwrap();
+    }
+    let agent = watching(builder(&scratch)).await;
+    let session = agent.new_session().await;
+    let notice = agent.wait_update("notice").await;
+    let told = format!("{}: holds more than 4000 directories", place.display());
+    assert!(notice["description"].as_str().unwrap().starts_with(&told), "{notice}");
+    for about in ["Makes coffee.", "Makes water.", "Makes cakes."] {
+        fs::write(&file, skill(about)).unwrap();
+        assert!(system(&agent, &session).await.contains(about));
+    }
+    // What is near is watched all the same.
+    write(&place.join("near/SKILL.md"), "---\nname: near\ndescription: Near.\n---\nDo it.\n");
+    told_command(&agent, "near").await;
+    agent.finish().await;
+    let (printed, _, code) = Shell::new(&scratch).run(&["config", "check"]).await;
+    assert!(printed.contains("holds more than 4000 directories") && code == Some(1), "{printed}");
+}
+
+#[tokio::test]
+async fn a_file_in_a_directory_that_may_not_be_listed_is_read_with_each_turn() {
+    let scratch = Scratch::new();
+    let directory = scratch.work.join(".opencode");
+    write(&directory.join("opencode.json"), &with_model("mock"));
+    let set_mode = |mode: u32| fs::set_permissions(&directory, PermissionsExt::from_mode(mode)).unwrap();
+    set_mode(0o311);
+    let Some(builder) = unprivileged(&scratch) else { return set_mode(0o755) };
+    let agent = builder.config(json!({"model": null})).spawn().await.initialized().await;
+    let session = agent.new_session().await;
+    for model in ["mock", "other", "mock"] {
+        fs::write(directory.join("opencode.json"), with_model(model)).unwrap();
+        assert_eq!(asked_model(&agent, &session).await, model);
+    }
+    set_mode(0o755);
     agent.finish().await;
 }

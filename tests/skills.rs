@@ -1,11 +1,17 @@
 //! Skills: what the model is told of them, how it loads them, and where they come from.
 
+use std::{fs, os::unix::fs::PermissionsExt};
+
 use serde_json::{Value, json};
 
-use crate::support::{
-    agent::{Agent, Answer, binary},
-    llm::{Reply, request::Request},
-    message::text,
+use crate::{
+    instructions::unprivileged,
+    support::{
+        agent::{Agent, Answer, binary},
+        llm::{Reply, request::Request},
+        message::text,
+        scratch::Scratch,
+    },
 };
 
 const BEES: &str = "---\nname: bees\ndescription: Keeping bees\n---\nUse smoke.\n";
@@ -277,5 +283,46 @@ async fn the_built_in_skill_names_commands_and_keys_that_there_are() {
             "{key}"
         );
     }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn directories_of_skills_that_may_not_be_read_are_told() {
+    let scratch = Scratch::new();
+    let closed = [
+        scratch.work.join(".opencode/skill/k"),
+        scratch.home.join(".claude/skills"),
+        scratch.work.join("named"),
+    ];
+    let set_mode = |mode: u32| {
+        for directory in &closed {
+            fs::create_dir_all(directory).unwrap();
+            fs::set_permissions(directory, PermissionsExt::from_mode(mode)).unwrap();
+        }
+    };
+    set_mode(0o000);
+    scratch.write(".opencode/skill/bees/SKILL.md", BEES);
+    let Some(builder) = unprivileged(&scratch) else { return set_mode(0o755) };
+    let agent = builder.config(json!({"skills": {"paths": ["named"]}})).start().await;
+    let session = agent.new_session().await;
+    let status = agent.prompt(&session, "/status").await.text();
+    let cannot = "cannot be read, so skills in it are left out: Permission denied";
+    for wanted in [
+        format!("{}: {cannot}", closed[0].display()),
+        format!("{}: {cannot}", closed[1].display()),
+        format!("skills.paths.0: {} cannot be read: Permission denied", closed[2].display()),
+    ] {
+        assert_eq!(status.matches(&wanted).count(), 1, "{wanted} in {status}");
+    }
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    assert!(agent.llm.last_request().system().contains("<name>bees</name>"));
+    // Each is read as soon as it may be.
+    let skill = closed[0].join("SKILL.md");
+    fs::write(&skill, BEES.replace("bees", "ants")).unwrap();
+    set_mode(0o755);
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    assert!(agent.llm.last_request().system().contains("<name>ants</name>"));
     agent.finish().await;
 }

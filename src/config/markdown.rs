@@ -21,7 +21,7 @@ use crate::base::text::distance;
 const MAX_FILES: usize = 2000;
 
 /// Directories within directories.
-const MAX_DEPTH: usize = 16;
+pub const MAX_DEPTH: usize = 16;
 
 /// What directories of configuration may hold.
 const SUBDIRECTORIES: [&str; 12] = [

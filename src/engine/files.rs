@@ -10,7 +10,7 @@ use super::{
     workspace::{Moment, Reading},
 };
 use crate::{
-    base::{lock::lock, memory, watch::Stamp},
+    base::{lock::lock, memory, watch::Survey},
     library::{self, Instructions},
 };
 
@@ -39,8 +39,9 @@ impl Engine {
             }
             let read_at = Moment::now();
             let before = before.as_deref();
-            let loaded = Loaded::read(environment, paths, hooks, &directory, use_stored_keys, before);
-            let stamp = Stamp::settled(&loaded.sources(), read_at.wall);
+            let mut loaded = Loaded::read(environment, paths, hooks, &directory, use_stored_keys, before);
+            let Survey { stamp, overfull } = Survey::of(&loaded.sources(), read_at.wall);
+            loaded.warn_of_overfull(&overfull);
             memory::give_back();
             Ok(Reading { loaded, read_at, stamp, use_stored_keys })
         });

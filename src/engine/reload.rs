@@ -6,19 +6,25 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventPayload;
 
-use super::{Engine, EngineError, Workspace, workspace::Reading};
+use super::{
+    Engine, EngineError, Workspace,
+    workspace::{Reading, Reloading, Turn},
+};
 use crate::base::{
     lock::lock,
-    watch::{Target, Watcher},
+    watch::{Followed, Target, Watcher},
 };
 
 /// How long nothing may happen before a change counts as complete: editors write in several steps.
 const QUIET: Duration = Duration::from_millis(50);
 /// How long a change may go on before it is looked at all the same.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a turn waits for files that changed before it began to be read.
+const TURN_PATIENCE: Duration = Duration::from_secs(3);
 
 impl Engine {
     /// Watches what a workspace was read from, until the workspace ends. Returns at once; does nothing the second
@@ -26,8 +32,27 @@ impl Engine {
     pub fn watch(&self, workspace: &Arc<Workspace>) {
         let mut reloading = lock(&workspace.reloading);
         if reloading.is_none() {
-            let task = run(self.clone(), Arc::downgrade(workspace));
-            *reloading = Some(AbortOnDropHandle::new(tokio::spawn(task)));
+            let (turns, begun) = mpsc::unbounded_channel();
+            let task = tokio::spawn(run(self.clone(), Arc::downgrade(workspace), begun));
+            *reloading = Some(Reloading { turns, _task: AbortOnDropHandle::new(task) });
+        }
+    }
+
+    /// Ends when what holds in a workspace is what its files said when this began, as far as that does not take too
+    /// long.
+    pub(super) async fn catch_up(&self, workspace: &Workspace) {
+        if !workspace.is_blind() {
+            let (turn, is_read) = oneshot::channel();
+            let has_task = lock(&workspace.reloading).as_ref().is_some_and(|it| it.turns.send(turn).is_ok());
+            if has_task && tokio::time::timeout(TURN_PATIENCE, is_read).await.is_err() {
+                tracing::warn!("files are still being read, so this turn begins with what held before");
+                return;
+            }
+        }
+        if workspace.is_blind()
+            && let Err(error) = self.read_again(workspace).await
+        {
+            tracing::warn!(%error, "the configuration was not read again");
         }
     }
 
@@ -57,10 +82,11 @@ impl Engine {
 }
 
 /// One reading at a time; whatever happens during one leads to one more.
-async fn run(engine: Engine, workspace: Weak<Workspace>) {
+async fn run(engine: Engine, workspace: Weak<Workspace>, begun: mpsc::UnboundedReceiver<Turn>) {
     let mut eyes = Eyes::new();
+    let mut turns = Turns { begun, waiting: Vec::new() };
     while let Some((sources, read_at)) = workspace.upgrade().map(|it| (it.loaded().sources(), it.read_at())) {
-        let (back, is_stale_already) =
+        let (back, followed) =
             match tokio::task::spawn_blocking(move || eyes.follow(sources, read_at.wall)).await {
                 Ok(followed) => followed,
                 // The runtime ends.
@@ -68,15 +94,34 @@ async fn run(engine: Engine, workspace: Weak<Workspace>) {
             };
         eyes = back;
         if let Some(workspace) = workspace.upgrade() {
-            workspace.is_blind.store(eyes.0.is_none(), Ordering::Relaxed);
+            workspace.is_blind.store(!followed.is_whole, Ordering::Relaxed);
         }
         // What happened to it before it was watched counts too.
-        if !is_stale_already {
-            eyes.changed().await;
+        if !followed.has_changed {
+            eyes.changed(&mut turns).await;
         }
+        turns.waiting.extend(std::iter::from_fn(|| turns.begun.try_recv().ok()));
         let Some(workspace) = workspace.upgrade() else { return };
         if let Err(error) = engine.read_again(&workspace).await {
             tracing::warn!(%error, "the configuration was not read again; what held before still holds");
+        }
+        turns.waiting.clear();
+    }
+}
+
+/// The turns that begin.
+struct Turns {
+    begun: mpsc::UnboundedReceiver<Turn>,
+    /// Those that began when something had changed that is not read yet.
+    waiting: Vec<Turn>,
+}
+
+impl Turns {
+    /// The next one. Never ends once there will be none.
+    async fn next(&mut self) -> Turn {
+        match self.begun.recv().await {
+            Some(turn) => turn,
+            None => std::future::pending().await,
         }
     }
 }
@@ -102,18 +147,34 @@ impl Eyes {
     }
 
     /// Does blocking reads of directories.
-    fn follow(mut self, sources: Vec<Target>, since: SystemTime) -> (Self, bool) {
+    fn follow(mut self, sources: Vec<Target>, since: SystemTime) -> (Self, Followed) {
+        const BLIND: Followed = Followed { has_changed: false, is_whole: false };
         match self.0.as_mut().map(|watcher| watcher.follow(&sources, since)) {
-            Some(Ok(has_changed)) => (self, has_changed),
-            Some(Err(error)) => (Self::blind(&error), false),
-            None => (self, false),
+            Some(Ok(followed)) => (self, followed),
+            Some(Err(error)) => (Self::blind(&error), BLIND),
+            None => (self, BLIND),
         }
     }
 
-    /// Ends when a change seems complete.
-    async fn changed(&mut self) {
-        let Some(watcher) = &mut self.0 else { return std::future::pending().await };
-        let mut seen = watcher.changed().await;
+    /// Ends when a change seems complete; turns that begin before anything changes go on.
+    async fn changed(&mut self, turns: &mut Turns) {
+        let Some(watcher) = &mut self.0 else {
+            loop {
+                drop(turns.next().await);
+            }
+        };
+        let mut seen = loop {
+            tokio::select! {
+                seen = watcher.changed() => break seen,
+                turn = turns.next() => match watcher.has_changed() {
+                    Ok(false) => drop(turn),
+                    has_changed @ (Ok(true) | Err(_)) => {
+                        turns.waiting.push(turn);
+                        break has_changed.map(drop);
+                    }
+                },
+            }
+        };
         let end = tokio::time::Instant::now() + PATIENCE;
         while seen.is_ok() && tokio::time::Instant::now() < end {
             let quiet = tokio::time::Instant::now() + QUIET;

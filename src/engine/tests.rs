@@ -7,9 +7,13 @@ use tokio::{
     net::TcpListener,
     sync::oneshot,
 };
+use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventKind;
 
-use super::{Engine, EngineErrorKind, NewSession, Pages, PromptInput, PromptPart, StopReason, TurnOutcome};
+use super::{
+    Engine, EngineErrorKind, NewSession, Pages, PromptInput, PromptPart, StopReason, TurnOutcome,
+    workspace::Reloading,
+};
 use crate::{
     base::lock::lock,
     bus::Filter,
@@ -106,6 +110,20 @@ async fn a_turn_reads_the_files_again_where_they_cannot_be_watched() {
     let mut events = std::collections::VecDeque::new();
     told.next_batch(&mut events).await;
     assert_eq!(events.len(), 1);
+    engine.finish().await;
+}
+
+#[tokio::test]
+async fn a_turn_does_not_wait_for_ever_for_files_that_are_being_read() {
+    let (home, engine) = engine();
+    let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
+    let opened = engine.create_session(new).await.expect("made");
+    let (turns, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let _task = AbortOnDropHandle::new(tokio::spawn(std::future::pending()));
+    *lock(&opened.workspace.reloading) = Some(Reloading { turns, _task });
+    let caught_up = engine.catch_up(&opened.workspace);
+    tokio::time::timeout(std::time::Duration::from_secs(20), caught_up).await.expect("bounded");
+    assert!(begun.try_recv().is_ok_and(|turn| turn.is_closed()));
     engine.finish().await;
 }
 

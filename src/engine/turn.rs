@@ -90,10 +90,10 @@ async fn drive(
     cancel: &CancellationToken,
     mut input: PromptInput,
 ) -> Result<TurnOutcome, EngineError> {
-    if session.workspace.is_blind()
-        && let Err(error) = session.engine.read_again(&session.workspace).await
-    {
-        tracing::warn!(%error, "the configuration was not read again");
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => {}
+        () = session.engine.catch_up(&session.workspace) => {}
     }
     session.engine.refresh_remote_config();
     let loaded = session.workspace.loaded();

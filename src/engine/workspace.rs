@@ -10,6 +10,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::{message::ModelRef, permission::Action};
 
@@ -17,7 +18,7 @@ use super::{EngineError, EngineErrorKind, approvals::Approvals, lint, mention, r
 use crate::{
     base::{
         lock::lock,
-        watch::{Stamp, Target},
+        watch::{self, Stamp, Survey, Target},
     },
     bus::Bus,
     config::{Config, Environment, Hook, Warning, layers, paths::Paths, reader, sources},
@@ -38,13 +39,22 @@ pub struct Workspace {
     directory: PathBuf,
     current: Mutex<Current>,
     /// The task that reads the files again when they change, once it was started.
-    pub(super) reloading: Mutex<Option<AbortOnDropHandle<()>>>,
-    /// Changes are not noticed: the system does not let us watch.
+    pub(super) reloading: Mutex<Option<Reloading>>,
+    /// Not every change is noticed: the system does not let us watch, or there is too much.
     pub(super) is_blind: AtomicBool,
     /// Servers of the configuration.
     mcp: mcp::Servers,
     pub(super) approvals: Approvals,
 }
+
+/// The task that reads a workspace's files again when they change; it ends with this.
+pub(super) struct Reloading {
+    pub turns: mpsc::UnboundedSender<Turn>,
+    pub _task: AbortOnDropHandle<()>,
+}
+
+/// A turn that begins: the sender is dropped when what changed before it has been read.
+pub(super) type Turn = oneshot::Sender<()>;
 
 struct Current {
     loaded: Arc<Loaded>,
@@ -185,7 +195,7 @@ impl Workspace {
         };
         stamp.is_some()
             && self.directory.is_dir()
-            && stamp == Stamp::settled(&loaded.sources(), read_at.wall)
+            && stamp == Survey::of(&loaded.sources(), read_at.wall).stamp
             && loaded.last_used == super::state_file::last_used_model(paths)
     }
 
@@ -268,8 +278,21 @@ impl Loaded {
     pub(super) fn sources(&self) -> Vec<Target> {
         let keys = [self.config.paths.auth(), self.config.paths.opencode_auth()];
         let files = self.config.watched.iter().cloned().chain(keys).map(Target::File);
-        let market = self.market.iter().cloned().map(Target::Tree);
+        let market = self.market.iter().cloned().map(library::definitions);
         files.chain(library::sources(&self.config)).chain(market).collect()
+    }
+
+    /// Adds warnings about trees in which not every change is noticed.
+    pub(super) fn warn_of_overfull(&mut self, trees: &[PathBuf]) {
+        self.warnings.extend(trees.iter().map(|tree| Warning {
+            source: tree.display().to_string(),
+            line: None,
+            column: None,
+            message: format!(
+                "holds more than {} directories; changes in the deepest are noticed with the next turn only",
+                watch::MAX_DIRECTORIES
+            ),
+        }));
     }
 
     /// Logs what is wrong and was not known before.

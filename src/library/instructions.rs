@@ -50,6 +50,10 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
                 if names_everything(&instruction.pattern) {
                     acc.leave_no_texts(&instruction.pattern, &mut named.files);
                 }
+                if let Some((first, more)) = named.unreadable.split_first() {
+                    let more = if more.is_empty() { "" } else { "; so it is with others" };
+                    acc.warn(&instruction.pattern, format!("{first}{more}"));
+                }
                 sources.extend(named.files.into_iter().map(Source::File));
             }
         }
@@ -102,7 +106,7 @@ pub(super) fn missing(config: &Config) -> Vec<String> {
     let missing = files.filter(|&instruction| {
         let named = named(config, instruction);
         // Of what was not searched to its end the instructions themselves warn.
-        named.files.is_empty() && !named.is_cut
+        named.files.is_empty() && !named.is_cut && named.unreadable.is_empty()
     });
     // Two files may name the same.
     let mut seen = HashSet::new();

@@ -1,8 +1,8 @@
 //! Skills: instructions for particular tasks that the model loads when it needs them, found as `SKILL.md` files.
 
 use std::{
-    collections::{BTreeMap, HashSet},
-    fs,
+    collections::{BTreeMap, HashSet, VecDeque},
+    fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -11,7 +11,7 @@ use serde_json::Value;
 use windlass_protocol::opencode::permission::{Action, Rule};
 
 use crate::{
-    base::text,
+    base::{text, watch::is_passed_over},
     config::{Config, Findings, Warning, frontmatter, rules::deciding, text_file},
 };
 
@@ -20,7 +20,7 @@ pub mod urls;
 /// The name of a skill's file.
 const FILE: &str = "SKILL.md";
 /// Directories within directories that are searched.
-const MAX_DEPTH: usize = 8;
+pub const MAX_DEPTH: usize = 8;
 /// Entries of one location that are looked at.
 const MAX_ENTRIES: usize = 20_000;
 const MAX_NAME_CHARS: usize = 100;
@@ -141,8 +141,9 @@ pub fn scan(config: &Config) -> (Vec<Skill>, Findings) {
         },
     );
     let mut seen = HashSet::new();
+    let roots = roots(config, &mut findings);
     let mut places: Vec<Vec<PathBuf>> =
-        roots(config, &mut findings).iter().map(|root| files_below(root)).collect();
+        roots.iter().map(|root| files_below(root, &mut findings.warnings)).collect();
     for (idx, url) in config.skills.urls.iter().enumerate() {
         let (locations, problems) = urls::locations(&config.paths, url);
         places.push(locations);
@@ -208,27 +209,54 @@ fn named_places(config: &Config) -> impl Iterator<Item = PathBuf> {
 
 /// The directories to search, the weakest first.
 fn roots(config: &Config, findings: &mut Findings) -> Vec<PathBuf> {
-    for (idx, path) in named_places(config).enumerate().filter(|(_, path)| !path.is_dir()) {
-        let message = format!("{} is not a directory", path.display());
+    let mut roots = places(config);
+    for (idx, path) in named_places(config).enumerate() {
+        let Err(error) = fs::read_dir(&path) else { continue };
+        let message = match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                format!("{} is not a directory", path.display())
+            }
+            _ => format!("{} cannot be read: {error}", path.display()),
+        };
         findings.warnings.push(named("paths", idx, message));
+        roots.retain(|root| *root != path);
     }
-    places(config)
+    // The user's home may be the project's too.
+    let mut seen = HashSet::new();
+    roots.retain(|root| seen.insert(root.clone()));
+    roots
 }
 
-/// Every `SKILL.md` below a directory, sorted.
-fn files_below(root: &Path) -> Vec<PathBuf> {
+/// Every `SKILL.md` below a directory, sorted. Level by level, so that what is cut off lies deep.
+fn files_below(root: &Path, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut followed = HashSet::new();
     let mut n_entries = 0;
-    let mut pending = vec![(root.to_owned(), 0)];
-    while let Some((directory, depth)) = pending.pop() {
-        let Ok(entries) = fs::read_dir(&directory) else { continue };
+    let mut pending = VecDeque::from([(root.to_owned(), 0)]);
+    'search: while let Some((directory, depth)) = pending.pop_front() {
+        let mut cannot_read = |path: &Path, error: io::Error| {
+            warnings.push(whole(path, format!("cannot be read, so skills in it are left out: {error}")));
+        };
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) => {
+                let is_missing =
+                    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+                // A link that leads nowhere is there, unlike what was removed since it was found.
+                if !is_missing || fs::symlink_metadata(&directory).is_ok() {
+                    cannot_read(&directory, error);
+                }
+                continue;
+            }
+        };
         for entry in entries.flatten() {
             n_entries += 1;
             if n_entries > MAX_ENTRIES {
-                tracing::warn!(directory = %root.display(), "too many files; some skills are not looked for");
-                found.sort();
-                return found;
+                let message = format!(
+                    "skills are looked for among the nearest {MAX_ENTRIES} files and directories only"
+                );
+                warnings.push(whole(root, message));
+                break 'search;
             }
             let name = entry.file_name();
             if name == FILE {
@@ -237,14 +265,21 @@ fn files_below(root: &Path) -> Vec<PathBuf> {
             }
             let Ok(kind) = entry.file_type() else { continue };
             let is_directory = if kind.is_symlink() {
-                // A link may lead back to where it was found.
-                let target = fs::metadata(entry.path()).ok().filter(|it| it.is_dir());
-                target.is_some_and(|it| followed.insert((it.dev(), it.ino())))
+                match fs::metadata(entry.path()) {
+                    // A link may lead back to where it was found.
+                    Ok(target) => target.is_dir() && followed.insert((target.dev(), target.ino())),
+                    Err(error) => {
+                        if error.kind() == io::ErrorKind::PermissionDenied {
+                            cannot_read(&entry.path(), error);
+                        }
+                        false
+                    }
+                }
             } else {
                 kind.is_dir()
             };
-            if is_directory && depth < MAX_DEPTH && name != "node_modules" && name != ".git" {
-                pending.push((entry.path(), depth + 1));
+            if is_directory && depth < MAX_DEPTH && !is_passed_over(&name) {
+                pending.push_back((entry.path(), depth + 1));
             }
         }
     }
@@ -318,7 +353,7 @@ fn files_beside(location: &Path) -> Vec<PathBuf> {
             }
             let Ok(kind) = entry.file_type() else { continue };
             let name = entry.file_name();
-            if kind.is_dir() && depth < MAX_DEPTH && name != "node_modules" && name != ".git" {
+            if kind.is_dir() && depth < MAX_DEPTH && !is_passed_over(&name) {
                 pending.push((entry.path(), depth + 1));
             } else if kind.is_file() && name != FILE {
                 found.push(entry.path());

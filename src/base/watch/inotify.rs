@@ -1,10 +1,10 @@
 //! Watches directories with inotify: no thread, one descriptor that is waited for like a socket.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     io,
     os::fd::{AsFd, AsRawFd, RawFd},
-    path::PathBuf,
+    path::Path,
     time::SystemTime,
 };
 
@@ -15,16 +15,14 @@ use nix::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
-    Target,
-    plan::{MAX_DIRECTORIES, Plan, Wanted},
+    Followed, Target,
+    plan::{Plan, Wanted},
 };
 
 /// Follows files and directories.
 pub struct Watcher {
     inotify: AsyncFd<Descriptor>,
     watched: HashMap<WatchDescriptor, Wanted>,
-    /// Trees that are known to hold too much to follow.
-    overfull: HashSet<PathBuf>,
 }
 
 impl Watcher {
@@ -37,27 +35,27 @@ impl Watcher {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         // SAFETY: `AsyncFd` owns the descriptor, which stays open and the same until it is dropped.
         let inotify = unsafe { AsyncFd::register_with_interest(Descriptor(inotify), Interest::READABLE) };
-        Ok(Self { inotify: inotify?, watched: HashMap::new(), overfull: HashSet::new() })
+        Ok(Self { inotify: inotify?, watched: HashMap::new() })
     }
 
-    /// Follows exactly `targets` from here on. True when something of it may have changed since `since` that was
-    /// not watched until now. Does blocking reads of directories.
-    pub fn follow(&mut self, targets: &[Target], since: SystemTime) -> io::Result<bool> {
+    /// Follows exactly `targets` from here on, and says whether something of it may have changed since `since` that
+    /// was not watched until now. Does blocking reads of directories.
+    pub fn follow(&mut self, targets: &[Target], since: SystemTime) -> io::Result<Followed> {
         let mut watched: HashMap<WatchDescriptor, Wanted> = HashMap::new();
         let mut has_changed = false;
         let plan = Plan::new(targets);
-        for root in plan.overfull {
-            if self.overfull.insert(root.clone()) {
-                tracing::warn!(
-                    "{} holds more than {MAX_DIRECTORIES} directories; changes in the others are not noticed",
-                    root.display()
-                );
-            }
-        }
-        for (directory, wanted) in plan.directories {
-            let Some(descriptor) = self.add(&directory)? else { continue };
+        let mut is_whole = plan.overfull.is_empty();
+        // A directory has one watch, also under two names: one for what is in it is to replace one for itself.
+        let (itself, inside): (Vec<_>, Vec<_>) =
+            plan.directories.into_iter().partition(|(_, wanted)| wanted.is_itself());
+        for (directory, wanted) in itself.into_iter().chain(inside) {
+            let Some(descriptor) = self.add(&directory, &wanted)? else {
+                // One that may be searched and not listed has files that can be read and not watched.
+                is_whole = is_whole && (wanted.is_itself() || !directory.join(".").exists());
+                continue;
+            };
             // The order matters: what changes from here on is an event.
-            let is_new = !self.watched.contains_key(&descriptor);
+            let is_new = !self.watched.get(&descriptor).is_some_and(|before| before.covers(&wanted));
             has_changed = has_changed || is_new && wanted.may_have_changed(&directory, since);
             match watched.get_mut(&descriptor) {
                 // The same directory under two names.
@@ -70,24 +68,37 @@ impl Watcher {
             // One that the kernel has ended by itself is gone already.
             let _ = self.inotify.get_ref().0.rm_watch(descriptor);
         }
-        Ok(has_changed)
+        Ok(Followed { has_changed, is_whole })
     }
 
     /// `None` when there is nothing to watch by now, or it may not be read.
-    fn add(&self, directory: &PathBuf) -> io::Result<Option<WatchDescriptor>> {
+    fn add(&self, directory: &Path, wanted: &Wanted) -> io::Result<Option<WatchDescriptor>> {
+        let itself = AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_ONLYDIR;
         // No `IN_MODIFY`: a file that is being written is read when it has been, and a busy neighbour wakes nobody.
-        let mask = AddWatchFlags::IN_CREATE
+        let inside = AddWatchFlags::IN_CREATE
             | AddWatchFlags::IN_CLOSE_WRITE
             | AddWatchFlags::IN_ATTRIB
             | AddWatchFlags::IN_MOVE
-            | AddWatchFlags::IN_DELETE
-            | AddWatchFlags::IN_DELETE_SELF
-            | AddWatchFlags::IN_MOVE_SELF
-            | AddWatchFlags::IN_ONLYDIR;
+            | AddWatchFlags::IN_DELETE;
+        let mask = if wanted.is_itself() { itself } else { itself | inside };
         match self.inotify.get_ref().0.add_watch(directory, mask) {
             Ok(descriptor) => Ok(Some(descriptor)),
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ELOOP) => Ok(None),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether something that is followed may have changed since the last time.
+    pub fn has_changed(&self) -> io::Result<bool> {
+        // The system queues an event before the change that caused it returns, so what happened by now is there.
+        let mut has_changed = false;
+        loop {
+            match self.inotify.get_ref().0.read_events() {
+                Ok(events) => has_changed |= events.iter().any(|event| concerns(&self.watched, event)),
+                Err(Errno::EAGAIN) => return Ok(has_changed),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, io, time::SystemTime};
 
-use super::Target;
+use super::{Followed, Target};
 
 /// Cannot be made.
 pub struct Watcher(Infallible);
@@ -13,7 +13,11 @@ impl Watcher {
         Err(io::Error::new(io::ErrorKind::Unsupported, "files cannot be watched on this system"))
     }
 
-    pub fn follow(&mut self, _targets: &[Target], _since: SystemTime) -> io::Result<bool> {
+    pub fn follow(&mut self, _targets: &[Target], _since: SystemTime) -> io::Result<Followed> {
+        match self.0 {}
+    }
+
+    pub fn has_changed(&self) -> io::Result<bool> {
         match self.0 {}
     }
 

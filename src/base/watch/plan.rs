@@ -1,18 +1,22 @@
 //! Which directories have to be watched, and for which of their entries, to see everything that is followed.
 
 use std::{
-    collections::{BTreeMap, HashSet},
-    ffi::OsString,
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    ffi::{OsStr, OsString},
     fs::{self, Metadata},
+    io,
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::Target;
+use super::{Target, is_passed_over};
 
 /// Directories of one tree; more are a mistake, such as a link to a whole disk.
-pub(super) const MAX_DIRECTORIES: usize = 1000;
+pub const MAX_DIRECTORIES: usize = 4000;
+
+/// Links on the way to one file; the system follows no more either.
+const MAX_LINKS: usize = 40;
 
 /// How far a file's time may lie behind the clock: file systems count in steps.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
@@ -31,6 +35,28 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
+    fn name(name: &OsStr) -> Self {
+        Wanted::Names(HashSet::from([name.to_owned()]))
+    }
+
+    fn itself() -> Self {
+        Wanted::Names(HashSet::new())
+    }
+
+    /// Nothing in the directory matters, only that it stays where it is.
+    pub(super) fn is_itself(&self) -> bool {
+        matches!(self, Wanted::Names(names) if names.is_empty())
+    }
+
+    /// Whether whoever watches for this sees what matters to `other` too.
+    pub(super) fn covers(&self, other: &Wanted) -> bool {
+        match (self, other) {
+            (Wanted::Everything, _) => true,
+            (Wanted::Names(_), Wanted::Everything) => false,
+            (Wanted::Names(names), Wanted::Names(more)) => names.is_superset(more),
+        }
+    }
+
     pub(super) fn contains(&self, name: &OsString) -> bool {
         match self {
             Wanted::Everything => true,
@@ -42,6 +68,9 @@ impl Wanted {
     pub(super) fn may_have_changed(&self, directory: &Path, since: SystemTime) -> bool {
         let is_newer = |metadata: Metadata| UNIX_EPOCH + changed_at(&metadata) + CLOCK_STEP >= since;
         let is_new = |path: PathBuf| fs::symlink_metadata(path).is_ok_and(is_newer);
+        if self.is_itself() {
+            return false;
+        }
         // What was removed or renamed left its mark on the directory.
         if fs::metadata(directory).is_ok_and(is_newer) {
             return true;
@@ -63,13 +92,15 @@ impl Wanted {
     }
 }
 
-/// Existing directories by path. Only they can be watched, so what does not exist yet is awaited where it, or the
+/// Existing directories by path, without links in it. Only they can be watched, so what does not exist yet is awaited where it, or the
 /// first directory above it that is missing too, will appear.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) directories: BTreeMap<PathBuf, Wanted>,
     /// Trees with more directories than are watched.
     pub(super) overfull: Vec<PathBuf>,
+    /// Where directories lead that were looked at.
+    ways: HashMap<PathBuf, Option<PathBuf>>,
 }
 
 impl Plan {
@@ -77,8 +108,8 @@ impl Plan {
         let mut plan = Self::default();
         for target in targets {
             match target {
-                Target::File(file) => plan.entry(file),
-                Target::Tree(directory) => plan.tree(directory),
+                Target::File(file) => _ = plan.entry(file),
+                Target::Tree { root, depth } => plan.tree(root, *depth),
             }
         }
         plan
@@ -91,54 +122,116 @@ impl Plan {
         }
     }
 
-    /// One entry of a directory: that it comes, goes, or is another one.
-    fn entry(&mut self, path: &Path) {
-        self.name(path);
-        if path.is_symlink() {
-            // What is written through a link is an event where the link leads.
-            if let Ok(real) = path.canonicalize() {
-                self.name(&real);
+    /// One entry of a directory: that it comes, goes, or is another one. Where it leads, if anywhere.
+    fn entry(&mut self, path: &Path) -> Option<PathBuf> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Some(path.to_owned());
+        };
+        let parent = match self.ways.get(parent) {
+            Some(known) => known.clone(),
+            None => {
+                let mut left = parts(parent);
+                // The way goes on: nothing but a directory will do there.
+                left.insert(0, OsString::from("."));
+                let way = self.way(PathBuf::from("/"), parent, left);
+                self.ways.insert(parent.to_owned(), way.clone());
+                way
             }
-        }
+        };
+        self.way(parent?, path, vec![name.to_owned()])
     }
 
-    fn name(&mut self, path: &Path) {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
-        if parent.is_dir() {
-            self.want(parent, Wanted::Names(HashSet::from([name.to_owned()])));
-            if parent.is_symlink() {
-                self.name(parent);
+    /// Goes from a directory part by part, the last of `left` first, as the system does: every link on the way must
+    /// stay what it is, and so must what it ends with; every directory must stay where it is. `None` when it leads
+    /// nowhere yet: then what is missing is awaited.
+    fn way(&mut self, mut at: PathBuf, path: &Path, mut left: Vec<OsString>) -> Option<PathBuf> {
+        let mut n_links = 0;
+        self.want(&at, Wanted::itself());
+        while let Some(part) = left.pop() {
+            match part.to_str() {
+                Some(".") => continue,
+                Some("..") => {
+                    at.pop();
+                    continue;
+                }
+                Some(_) | None => {}
             }
-        } else {
-            self.name(parent);
+            let entry = at.join(&part);
+            let metadata = match fs::symlink_metadata(&entry) {
+                Ok(metadata) => metadata,
+                Err(error) => {
+                    if error.kind() == io::ErrorKind::PermissionDenied
+                        && let (Some(above), Some(name)) = (at.parent(), at.file_name())
+                    {
+                        // That it may be searched is a change of the directory, seen from above it.
+                        self.want(above, Wanted::name(name));
+                    }
+                    self.want(&at, Wanted::name(&part));
+                    return None;
+                }
+            };
+            if metadata.is_symlink() {
+                self.want(&at, Wanted::name(&part));
+                n_links += 1;
+                let target = fs::read_link(&entry).ok()?;
+                if n_links > MAX_LINKS {
+                    tracing::debug!("{} is a circle of links, or too many", path.display());
+                    return None;
+                }
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                left.extend(parts(&target));
+            } else if left.is_empty() {
+                self.want(&at, Wanted::name(&part));
+                at = entry;
+            } else if metadata.is_dir() {
+                at = entry;
+                self.want(&at, Wanted::itself());
+            } else {
+                // A file where a directory is awaited.
+                self.want(&at, Wanted::name(&part));
+                return None;
+            }
         }
+        Some(at)
     }
 
-    fn tree(&mut self, root: &Path) {
-        self.entry(root);
+    /// Level by level, so that what there is too much of lies deep.
+    fn tree(&mut self, root: &Path, max_depth: usize) {
+        let Some(real) = self.entry(root) else { return };
         // A link may lead back up, so directories are known by what they are rather than by name.
         let mut seen = HashSet::new();
-        let mut pending = vec![root.to_owned()];
-        while let Some(directory) = pending.pop() {
+        let mut pending = VecDeque::from([(real, 0)]);
+        while let Some((directory, depth)) = pending.pop_front() {
             let Ok(metadata) = fs::metadata(&directory) else { continue };
             if !metadata.is_dir() || !seen.insert((metadata.dev(), metadata.ino())) {
                 continue;
             }
             if seen.len() > MAX_DIRECTORIES {
-                self.overfull.push(root.to_owned());
+                if !self.overfull.iter().any(|it| it == root) {
+                    self.overfull.push(root.to_owned());
+                }
                 return;
             }
             self.want(&directory, Wanted::Everything);
             for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
                 let Ok(kind) = entry.file_type() else { continue };
-                let is_skipped = matches!(entry.file_name().to_str(), Some(".git" | "node_modules"));
-                if (kind.is_dir() || kind.is_symlink()) && !is_skipped {
-                    pending.push(entry.path());
+                if is_passed_over(&entry.file_name()) {
+                    continue;
                 }
-                if kind.is_symlink() {
-                    self.entry(&entry.path());
-                }
+                let leads_to = match kind.is_symlink() {
+                    true => self.entry(&entry.path()),
+                    false => kind.is_dir().then(|| entry.path()),
+                };
+                pending.extend(leads_to.filter(|_| depth < max_depth).map(|it| (it, depth + 1)));
             }
         }
     }
+}
+
+/// The parts of a path, the last one first.
+fn parts(path: &Path) -> Vec<OsString> {
+    let parts = path.components().filter(|part| !matches!(part, Component::RootDir | Component::Prefix(_)));
+    parts.map(|part| part.as_os_str().to_owned()).rev().collect()
 }

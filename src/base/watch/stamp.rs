@@ -4,7 +4,7 @@ use std::{
     fs,
     hash::{DefaultHasher, Hash, Hasher},
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -22,15 +22,27 @@ const COARSE_STEP: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(u64);
 
-impl Stamp {
-    /// What `targets` are now, or `None` when that would not show a change that follows: when some of them changed
-    /// after `since`, or so shortly before that the next change could bear the same time, or when there are too
-    /// many. Does blocking reads of directories.
-    pub fn settled(targets: &[Target], since: SystemTime) -> Option<Self> {
+/// How targets are found at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// What they are, or `None` when that would not show a change that follows: when some of them changed after they
+    /// were read, or so shortly before that the next change could bear the same time, or when there are too many.
+    pub stamp: Option<Stamp>,
+    /// Trees with more directories than are followed.
+    pub overfull: Vec<PathBuf>,
+}
+
+impl Survey {
+    /// Of targets that are read since then. Does blocking reads of directories.
+    pub fn of(targets: &[Target], since: SystemTime) -> Self {
         let plan = Plan::new(targets);
-        if !plan.overfull.is_empty() {
-            return None;
-        }
+        let stamp = if plan.overfull.is_empty() { Stamp::of(&plan, since) } else { None };
+        Self { stamp, overfull: plan.overfull }
+    }
+}
+
+impl Stamp {
+    fn of(plan: &Plan, since: SystemTime) -> Option<Self> {
         let mut sum = Sum { hasher: DefaultHasher::new(), latest: Duration::ZERO, has_fractions: false };
         for (directory, wanted) in &plan.directories {
             match wanted {

@@ -3,15 +3,15 @@
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tempfile::TempDir;
 
 use super::{
-    Stamp, Target, Watcher,
-    plan::{Plan, Wanted},
+    Stamp, Survey, Target, Watcher,
+    plan::{MAX_DIRECTORIES, Plan, Wanted},
 };
 
 /// The directories that are watched for some targets, below a root, each with the names that matter there.
@@ -25,9 +25,18 @@ fn plan(root: &Path, targets: &[Target]) -> Vec<(String, Vec<String>)> {
             Wanted::Names(names) => names.iter().map(|name| name.display().to_string()).collect(),
         };
         names.sort();
-        Some((below(&directory)?, names))
+        // Of the directories on the way only their going matters.
+        (!names.is_empty()).then_some((below(&directory)?, names))
     });
     named.collect()
+}
+
+fn tree(root: PathBuf) -> Target {
+    Target::Tree { root, depth: 8 }
+}
+
+fn settled(targets: &[Target], since: SystemTime) -> Option<Stamp> {
+    Survey::of(targets, since).stamp
 }
 
 fn scratch() -> TempDir {
@@ -46,7 +55,7 @@ fn what_does_not_exist_is_awaited_where_it_will_appear() {
     let targets = [
         Target::File(root.join("here/one.json")),
         Target::File(root.join("here/later/two.json")),
-        Target::Tree(root.join("here/much/later/agents")),
+        tree(root.join("here/much/later/agents")),
     ];
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     assert_eq!(plan(&root, &targets), [("here".to_owned(), names(&["later", "much", "one.json"]))]);
@@ -56,13 +65,17 @@ fn what_does_not_exist_is_awaited_where_it_will_appear() {
 fn a_tree_is_followed_with_its_directories_but_not_into_packages() {
     let scratch = scratch();
     let root = scratch.path().canonicalize().unwrap();
-    let targets = [Target::Tree(root.join("here/agents"))];
+    fs::create_dir_all(root.join("here/agents/deep/.venv/lib")).unwrap();
+    fs::create_dir_all(root.join("here/agents/1/2/3")).unwrap();
+    let targets = [Target::Tree { root: root.join("here/agents"), depth: 2 }];
     let everything = vec!["*".to_owned()];
     assert_eq!(
         plan(&root, &targets),
         [
             ("here".to_owned(), vec!["agents".to_owned()]),
             ("here/agents".to_owned(), everything.clone()),
+            ("here/agents/1".to_owned(), everything.clone()),
+            ("here/agents/1/2".to_owned(), everything.clone()),
             ("here/agents/deep".to_owned(), everything),
         ]
     );
@@ -75,7 +88,7 @@ fn links_are_followed_to_where_they_lead() {
     symlink(root.join("elsewhere/real.md"), root.join("here/agents/linked.md")).unwrap();
     // Round in circles.
     symlink(root.join("here/agents"), root.join("here/agents/deep/again")).unwrap();
-    let targets = [Target::Tree(root.join("here/agents"))];
+    let targets = [tree(root.join("here/agents"))];
     let directories: Vec<String> =
         plan(&root, &targets).into_iter().map(|(directory, _)| directory).collect();
     assert_eq!(directories, ["elsewhere", "here", "here/agents", "here/agents/deep"]);
@@ -93,8 +106,8 @@ async fn only_what_is_followed_wakes() {
     let root = scratch.path().canonicalize().unwrap();
     let file = root.join("here/one.json");
     let mut watcher = Watcher::new().unwrap();
-    assert!(watcher.follow(&[Target::File(file.clone())], UNIX_EPOCH).unwrap());
-    assert!(!watcher.follow(&[Target::File(file.clone())], UNIX_EPOCH).unwrap());
+    assert!(watcher.follow(&[Target::File(file.clone())], UNIX_EPOCH).unwrap().has_changed);
+    assert!(!watcher.follow(&[Target::File(file.clone())], UNIX_EPOCH).unwrap().has_changed);
     fs::write(root.join("here/neighbour"), "").unwrap();
     assert!(!sees_change(&mut watcher).await);
     type Change<'a> = (&'a str, &'a dyn Fn());
@@ -117,18 +130,18 @@ async fn only_what_is_followed_wakes() {
 async fn a_directory_that_goes_and_comes_back_is_followed_again() {
     let scratch = scratch();
     let root = scratch.path().canonicalize().unwrap();
-    let targets = [Target::Tree(root.join("here/agents"))];
+    let targets = [tree(root.join("here/agents"))];
     let mut watcher = Watcher::new().unwrap();
     watcher.follow(&targets, UNIX_EPOCH).unwrap();
     fs::rename(root.join("here"), root.join("gone")).unwrap();
     assert!(sees_change(&mut watcher).await);
-    assert!(watcher.follow(&targets, UNIX_EPOCH).unwrap());
+    assert!(watcher.follow(&targets, UNIX_EPOCH).unwrap().has_changed);
     while sees_change(&mut watcher).await {}
     fs::write(root.join("gone/agents/old.md"), "").unwrap();
     assert!(!sees_change(&mut watcher).await);
     fs::create_dir_all(root.join("here/agents")).unwrap();
     assert!(sees_change(&mut watcher).await);
-    assert!(watcher.follow(&targets, UNIX_EPOCH).unwrap());
+    assert!(watcher.follow(&targets, UNIX_EPOCH).unwrap().has_changed);
     while sees_change(&mut watcher).await {}
     fs::write(root.join("here/agents/new.md"), "").unwrap();
     assert!(sees_change(&mut watcher).await);
@@ -143,7 +156,7 @@ fn what_changed_before_it_was_watched_is_known_by_its_time() {
         directories.iter().any(|(directory, wanted)| wanted.may_have_changed(directory, since))
     };
     let hour = Duration::from_secs(3600);
-    for target in [Target::File(root.join("elsewhere/real.md")), Target::Tree(root.join("here/agents"))] {
+    for target in [Target::File(root.join("elsewhere/real.md")), tree(root.join("here/agents"))] {
         assert!(may_have_changed(std::slice::from_ref(&target), SystemTime::now() - hour));
         assert!(!may_have_changed(&[target], SystemTime::now() + hour));
     }
@@ -177,12 +190,12 @@ fn a_stamp_shows_every_change_that_records_show() {
         let root = scratch.path().canonicalize().unwrap();
         fs::write(root.join("here/agents/one.md"), "abc").unwrap();
         symlink(root.join("elsewhere/real.md"), root.join("here/agents/link.md")).unwrap();
-        let targets = [Target::Tree(root.join("here/agents")), Target::File(root.join("here/one.json"))];
+        let targets = [tree(root.join("here/agents")), Target::File(root.join("here/one.json"))];
         let later = SystemTime::now() + Duration::from_secs(60);
-        let before = Stamp::settled(&targets, later);
+        let before = settled(&targets, later);
         assert!(before.is_some(), "{name}");
         change(&root);
-        let is_same = before == Stamp::settled(&targets, later);
+        let is_same = before == settled(&targets, later);
         assert_eq!(is_same, matches!(name, "nothing" | "what nobody follows"), "{name}");
     }
 }
@@ -192,8 +205,125 @@ fn what_changed_as_it_was_read_has_no_stamp() {
     let scratch = scratch();
     let root = scratch.path().canonicalize().unwrap();
     let targets = [Target::File(root.join("elsewhere/real.md"))];
-    assert_eq!(Stamp::settled(&targets, UNIX_EPOCH), None);
+    assert_eq!(settled(&targets, UNIX_EPOCH), None);
     let changed = fs::metadata(root.join("elsewhere/real.md")).unwrap().modified().unwrap();
-    assert_eq!(Stamp::settled(&targets, changed + Duration::from_millis(1)), None);
-    assert!(Stamp::settled(&targets, changed + Duration::from_secs(5)).is_some());
+    assert_eq!(settled(&targets, changed + Duration::from_millis(1)), None);
+    assert!(settled(&targets, changed + Duration::from_secs(5)).is_some());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn every_link_on_the_way_is_followed_and_so_is_where_it_will_lead() {
+    type Change = fn(&Path);
+    let write: Change = |root| {
+        fs::create_dir_all(root.join("dot/deep")).unwrap();
+        fs::write(root.join("dot/deep/one.json"), "{}").unwrap();
+    };
+    let swap: Change = |root| {
+        symlink("v2", root.join("new")).unwrap();
+        fs::rename(root.join("new"), root.join("current")).unwrap();
+    };
+    let move_away: Change = |root| fs::rename(root.join("versions"), root.join("gone")).unwrap();
+    // What is followed below the root, what is done before, and the changes that are to be seen one by one.
+    let cases: [(&str, &str, Change, &[Change]); 5] = [
+        (
+            "a directory that a link led to goes and comes again",
+            "here/link/deep/one.json",
+            |root| {
+                symlink(root.join("dot"), root.join("here/link")).unwrap();
+                fs::create_dir_all(root.join("dot/deep")).unwrap();
+            },
+            &[|root| fs::remove_dir_all(root.join("dot")).unwrap(), write],
+        ),
+        (
+            "a link leads nowhere yet",
+            "here/link/deep/one.json",
+            |root| symlink("../dot", root.join("here/link")).unwrap(),
+            &[write],
+        ),
+        (
+            "a link in the middle of where a link leads",
+            "here/link/deep/one.json",
+            |root| {
+                fs::create_dir_all(root.join("v1/deep")).unwrap();
+                fs::create_dir_all(root.join("v2/deep")).unwrap();
+                symlink("v1", root.join("current")).unwrap();
+                symlink(root.join("current/../current"), root.join("here/link")).unwrap();
+            },
+            &[swap, |root| fs::write(root.join("v2/deep/one.json"), "{}").unwrap()],
+        ),
+        (
+            "a file behind two links",
+            "here/one.json",
+            |root| {
+                fs::create_dir_all(root.join("v1")).unwrap();
+                fs::create_dir_all(root.join("v2")).unwrap();
+                fs::write(root.join("v1/it.json"), "").unwrap();
+                symlink("v1", root.join("current")).unwrap();
+                symlink("../current/it.json", root.join("here/one.json")).unwrap();
+            },
+            &[swap, |root| fs::write(root.join("v2/it.json"), "{}").unwrap()],
+        ),
+        (
+            "a directory far above goes",
+            "versions/a/b/c/one.json",
+            |root| {
+                fs::create_dir_all(root.join("versions/a/b/c")).unwrap();
+                fs::write(root.join("versions/a/b/c/one.json"), "").unwrap();
+            },
+            &[move_away],
+        ),
+    ];
+    for is_tree in [false, true] {
+        for (name, followed, prepare, changes) in cases {
+            let scratch = scratch();
+            let root = scratch.path().canonicalize().unwrap();
+            prepare(&root);
+            let file = root.join(followed);
+            let targets =
+                [if is_tree { tree(file.parent().unwrap().to_owned()) } else { Target::File(file) }];
+            let mut watcher = Watcher::new().unwrap();
+            watcher.follow(&targets, UNIX_EPOCH).unwrap();
+            let later = SystemTime::now() + Duration::from_secs(60);
+            for change in changes {
+                let before = settled(&targets, later);
+                assert!(before.is_some());
+                assert!(!watcher.has_changed().unwrap(), "{name}");
+                change(&root);
+                assert!(watcher.has_changed().unwrap(), "{name}, a tree: {is_tree}");
+                assert_ne!(before, settled(&targets, later), "{name}, a tree: {is_tree}");
+                watcher.follow(&targets, UNIX_EPOCH).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_circle_of_links_ends() {
+    let scratch = scratch();
+    let root = scratch.path().canonicalize().unwrap();
+    symlink("two", root.join("here/one")).unwrap();
+    symlink("one/deep", root.join("here/two")).unwrap();
+    let targets = [tree(root.join("here/one/agents")), Target::File(root.join("here/two"))];
+    let names = vec!["one".to_owned(), "two".to_owned()];
+    assert_eq!(plan(&root, &targets), [("here".to_owned(), names)]);
+}
+
+#[test]
+fn of_a_tree_with_too_many_directories_the_nearest_are_followed() {
+    let scratch = scratch();
+    let root = scratch.path().canonicalize().unwrap();
+    fs::create_dir_all(root.join("here/agents/z/y")).unwrap();
+    fs::create_dir_all(root.join("here/agents/a/b")).unwrap();
+    for idx in 0..=MAX_DIRECTORIES {
+        fs::create_dir(root.join(format!("here/agents/a/b/{idx}"))).unwrap();
+    }
+    let too_much = tree(root.join("here/agents"));
+    let survey = Survey::of(std::slice::from_ref(&too_much), SystemTime::now());
+    assert_eq!(survey, Survey { stamp: None, overfull: vec![root.join("here/agents")] });
+    let followed: Vec<String> =
+        plan(&root, &[too_much]).into_iter().map(|(directory, _)| directory).collect();
+    for near in ["here/agents", "here/agents/a/b", "here/agents/z/y"] {
+        assert!(followed.iter().any(|it| it == near), "{near}");
+    }
 }

@@ -21,6 +21,8 @@ pub struct Named {
     pub files: Vec<PathBuf>,
     /// Whether there was more to search than is searched.
     pub is_cut: bool,
+    /// Which directories could not be searched, and why.
+    pub unreadable: Vec<String>,
 }
 
 /// Looks for it. Blocks.
@@ -73,12 +75,18 @@ impl Named {
             };
             let Ok(glob) = GlobBuilder::new(&searched).literal_separator(true).build() else { return };
             let matcher = glob.compile_matcher();
-            places = places.iter().flat_map(|it| below(it, &matcher, max_depth, &mut n_left)).collect();
+            let mut found = Vec::new();
+            for place in &places {
+                found.extend(below(place, &matcher, max_depth, &mut n_left, &mut self.unreadable));
+            }
+            places = found;
             parts = rest.to_vec();
         }
         self.is_cut |= n_left == 0;
         if is_searched {
-            places.retain(|place| place.is_file());
+            // What cannot be reached is told when it is read.
+            let is_unreachable = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+            places.retain(|place| fs::metadata(place).map_or_else(is_unreachable, |it| it.is_file()));
         }
         places.sort();
         self.files.extend(places);
@@ -86,7 +94,13 @@ impl Named {
 }
 
 /// What matches so many levels below a directory: the nearest first, as only so many entries are looked at.
-fn below(directory: &Path, matcher: &GlobMatcher, max_depth: usize, n_left: &mut usize) -> Vec<PathBuf> {
+fn below(
+    directory: &Path,
+    matcher: &GlobMatcher,
+    max_depth: usize,
+    n_left: &mut usize,
+    unreadable: &mut Vec<String>,
+) -> Vec<PathBuf> {
     let mut found = Vec::new();
     // Only where everything below is looked through: whoever writes a directory's name means it.
     let is_everything = max_depth == usize::MAX;
@@ -94,7 +108,15 @@ fn below(directory: &Path, matcher: &GlobMatcher, max_depth: usize, n_left: &mut
     let mut pending = VecDeque::from([(directory.to_owned(), 1, ignored)]);
     while let Some((place, depth, ignored)) = pending.pop_front() {
         let ignored = if is_everything { ignored.with(&place) } else { ignored };
-        let Ok(entries) = fs::read_dir(&place) else { continue };
+        let entries = match fs::read_dir(&place) {
+            Ok(entries) => entries,
+            Err(error) => {
+                if error.kind() == io::ErrorKind::PermissionDenied {
+                    unreadable.push(format!("{} cannot be read: {error}", place.display()));
+                }
+                continue;
+            }
+        };
         for entry in entries.flatten() {
             if *n_left == 0 {
                 return found;

@@ -279,3 +279,41 @@ fn a_skill_too_large_to_load_is_not_listed_and_told() {
     project.write(".opencode/skill/x/SKILL.md", text(text_file::MAX_BYTES - 100));
     assert_eq!(names(&project), ["x"]);
 }
+
+#[test]
+fn a_search_that_finds_no_end_is_cut_and_told() {
+    let project = project();
+    write(&project, ".opencode/skill/near", "near", "text");
+    let much = project.path(".opencode/skill/much/data");
+    std::fs::create_dir_all(&much).unwrap();
+    for idx in 0..MAX_ENTRIES {
+        std::fs::File::create(much.join(idx.to_string())).unwrap();
+    }
+    write(&project, ".opencode/skill/much/data/far/er", "far", "text");
+    // Packages are not counted, and nothing is looked for in them.
+    write(&project, ".agents/skills/vendor/node_modules/x", "package", "text");
+    let (skills, warnings) = found(&project);
+    assert_eq!(skills, [("near".to_owned(), "text".to_owned())]);
+    let message = "skills are looked for among the nearest 20000 files and directories only";
+    assert_eq!(warnings, [format!("project/.opencode/skill: {message}")]);
+}
+
+#[test]
+fn a_place_that_is_no_directory_is_told() {
+    let mut project = project();
+    project.write(".opencode/skills", "a file");
+    std::fs::create_dir_all(project.path(".agents")).unwrap();
+    symlink("nowhere", project.path(".agents/skills")).unwrap();
+    project.write(".claude", "a file where a directory might be");
+    // Its places are looked at once.
+    project.config.environment.home = project.root().join("project");
+    let (_, warnings) = found(&project);
+    let cannot = "cannot be read, so skills in it are left out";
+    assert_eq!(
+        warnings,
+        [
+            format!("project/.agents/skills: {cannot}: No such file or directory (os error 2)"),
+            format!("project/.opencode/skills: {cannot}: Not a directory (os error 20)"),
+        ]
+    );
+}
