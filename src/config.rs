@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     config::{AgentConfig, CommandConfig, McpConfig, ProviderConfig, SkillsConfig},
     message::ModelRef,
-    permission::Rule,
+    permission::{Action, Rule},
     settings::Settings,
 };
 
@@ -103,6 +103,13 @@ pub struct Managed {
 }
 
 impl Managed {
+    /// Some of the rules cannot be read: nobody knows what was to be denied, so what is allowed asks.
+    pub fn let_ask(&mut self) {
+        let allowing = self.general.iter_mut().chain(self.agents.values_mut().flatten());
+        allowing.filter(|rule| rule.action == Action::Allow).for_each(|rule| rule.action = Action::Ask);
+        self.general.insert(0, rules::rule("*", "*", Action::Ask));
+    }
+
     /// What the administrator says of an agent.
     pub fn rules(&self, agent: &str) -> Vec<Rule> {
         let own = self.agents.get(agent).map(Vec::as_slice).unwrap_or_default();

@@ -90,7 +90,8 @@ async fn rules_of_the_environment_that_cannot_be_read_let_everything_ask() {
     shell.variables.push(("OPENCODE_PERMISSION".to_owned(), r#"{"edit": "deny""#.to_owned()));
     let (printed, _, code) = shell.run(&["config", "check"]).await;
     assert!(
-        printed.starts_with("OPENCODE_PERMISSION:1:") && printed.contains("everything asks until"),
+        printed.starts_with("OPENCODE_PERMISSION:1:")
+            && printed.contains("everything that is allowed asks until"),
         "{printed}"
     );
     assert_eq!(code, Some(1));

@@ -85,8 +85,7 @@ fn mended(before: &[Warning], now: &[Warning]) -> Option<Notice> {
         (false, _) => None,
         (true, []) => Some(notice("The whole configuration is used again.")),
         (true, left) => {
-            let left: Vec<String> = left.iter().map(ToString::to_string).collect();
-            let text = format!("Still ignored:\n{}", left.join("\n"));
+            let text = format!("Still ignored:\n{}", readable(left.iter()).join("\n"));
             Some(notice("A part of the configuration is used again.").description(text))
         }
     }

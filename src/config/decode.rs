@@ -124,7 +124,14 @@ fn managed(layers: &[Layer], home: &Path) -> Managed {
     }
     let agents = raw.get("agent").and_then(Value::as_object).into_iter().flatten();
     let agents = agents.filter_map(|(name, agent)| Some((name.clone(), rules_of(agent.as_object()?, home))));
-    Managed { general: rules_of(&raw, home), agents: agents.filter(|(_, rules)| !rules.is_empty()).collect() }
+    let mut managed = Managed {
+        general: rules_of(&raw, home),
+        agents: agents.filter(|(_, rules)| !rules.is_empty()).collect(),
+    };
+    if layers.iter().any(|layer| layer.kind == Kind::Managed && layer.is_broken) {
+        managed.let_ask();
+    }
+    managed
 }
 
 /// What decides among rules by standing last: not what came over the network, which has its own place (see

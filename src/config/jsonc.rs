@@ -12,6 +12,10 @@ use serde_json::{Map, Value};
 
 /// Brackets within brackets; the parser recurses.
 const MAX_DEPTH: usize = 100;
+/// Bytes of a source with what its substitutions bring.
+const MAX_EXPANDED: usize = 16 << 20;
+/// Keys that are there twice and are told.
+const MAX_TWICE: usize = 20;
 
 /// A parsed source.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,7 +55,12 @@ pub fn parse_value(text: &str, key: &str) -> Document {
 }
 
 fn read(text: &str, expanded: Expanded, key: Option<&str>) -> Document {
-    let Expanded { text: expanded, pieces, mut problems, notes, depth } = expanded;
+    let Expanded { text: expanded, pieces, mut problems, notes, depth, is_too_long } = expanded;
+    if is_too_long {
+        let message =
+            format!("is longer than {} MiB with its files; all of it is ignored", MAX_EXPANDED >> 20);
+        return Document { problems: vec![(0, message)], is_broken: true, ..Document::default() };
+    }
     if depth > MAX_DEPTH {
         problems.push((0, format!("is nested deeper than {MAX_DEPTH} levels; all of it is ignored")));
         return Document { problems, is_broken: true, ..Document::default() };
@@ -77,7 +86,7 @@ fn read(text: &str, expanded: Expanded, key: Option<&str>) -> Document {
                 push_key(&mut pointer, key);
                 document.offsets.insert(pointer.clone(), origin(node.range().start));
             }
-            let mut reading = Reading { text, origin: &origin, document: &mut document };
+            let mut reading = Reading { text, origin: &origin, document: &mut document, n_twice: 0 };
             match (reading.value(&node, &mut pointer), key) {
                 (value, Some(key)) => {
                     document.value.insert(key.to_owned(), value);
@@ -115,6 +124,8 @@ struct Expanded {
     problems: Vec<(usize, String)>,
     notes: Vec<(usize, String)>,
     depth: usize,
+    /// It was not expanded to its end.
+    is_too_long: bool,
 }
 
 /// A replaced range: where its replacement stands, and where what it replaced stood.
@@ -133,6 +144,10 @@ fn expand(text: &str, substitutes: &Substitutes<'_>) -> Expanded {
     let mut depth: usize = 0;
     let mut idx = 0;
     while let Some(rest) = text.get(idx..).filter(|rest| !rest.is_empty()) {
+        if expanded.text.len() > MAX_EXPANDED {
+            expanded.is_too_long = true;
+            break;
+        }
         let comment_len = match () {
             () if is_string => None,
             () if rest.starts_with("//") => Some(rest.find('\n').unwrap_or(rest.len())),
@@ -247,6 +262,8 @@ struct Reading<'a> {
     /// Where in `text` something stands that was parsed.
     origin: &'a dyn Fn(usize) -> usize,
     document: &'a mut Document,
+    /// Keys that were there before in their object.
+    n_twice: usize,
 }
 
 impl Reading<'_> {
@@ -298,6 +315,10 @@ impl Reading<'_> {
 
     /// Of a key that an object has twice the last counts, as `JSON.parse` has it, and nobody would see the first go.
     fn said_twice(&mut self, pointer: &str, before: usize, offset: usize) {
+        self.n_twice += 1;
+        if self.n_twice > MAX_TWICE {
+            return;
+        }
         let path = dotted(pointer);
         let line =
             |offset: usize| self.text[..self.text.floor_char_boundary(offset)].matches('\n').count() + 1;

@@ -128,6 +128,10 @@ impl Reader<'_> {
         if layer.is_broken && self.keep(&layer.source) {
             return;
         }
+        if layer.is_broken && kind == Kind::Managed {
+            self.unreadable_rules(&layer.source);
+            return;
+        }
         self.push(layer);
         if matches!(kind, Kind::File | Kind::Managed)
             && let Some(layer) = self.sources.layers.last().filter(|layer| !layer.is_broken)
@@ -210,7 +214,11 @@ impl Reader<'_> {
                 let rest = if is_kept { format!("; {STILL_HOLDS}") } else { String::new() };
                 let (line, column) = err.position().unzip();
                 let message = format!("cannot be read: {err}{rest}");
-                self.sources.findings.warnings.push(Warning { source, line, column, message });
+                let warning = Warning { source: source.clone(), line, column, message };
+                self.sources.findings.warnings.push(warning);
+                if kind == Kind::Managed && !is_kept {
+                    self.unreadable_rules(&source);
+                }
             }
         }
     }
@@ -279,12 +287,20 @@ impl Reader<'_> {
             self.push(layer);
             return;
         }
-        // Nobody knows what was to be denied: everything that is allowed asks.
-        if let Some(warning) = findings.warnings.iter_mut().rfind(|warning| warning.source == NAME) {
-            warning.message = warning.message.replace(IGNORED, "everything asks until it is mended");
+        self.unreadable_rules(NAME);
+    }
+
+    /// Rules that hold over all others and that nobody can read (see `Managed::let_ask`).
+    fn unreadable_rules(&mut self, source: &str) {
+        const CONSEQUENCE: &str = "everything that is allowed asks until it is mended";
+        let warnings = &mut self.sources.findings.warnings;
+        if let Some(warning) = warnings.iter_mut().rfind(|warning| warning.source == source) {
+            let message = warning.message.trim_end_matches(IGNORED).trim_end_matches("; ");
+            warning.message = format!("{message}; {CONSEQUENCE}");
         }
         let value = object(json!({ "permission": "ask" }));
-        self.push(Layer::new(Kind::Managed, NAME, self.directory, value));
+        let layer = Layer::new(Kind::Managed, source, self.directory, value);
+        self.push(Layer { is_broken: true, ..layer });
     }
 
     /// Agents of marketplaces: weaker than everything that a person wrote, so that anybody may change them.

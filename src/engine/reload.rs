@@ -89,8 +89,16 @@ async fn run(engine: Engine, workspace: Weak<Workspace>, begun: mpsc::UnboundedR
         let (back, followed) =
             match tokio::task::spawn_blocking(move || eyes.follow(sources, read_at.wall)).await {
                 Ok(followed) => followed,
-                // The runtime ends.
-                Err(_) => return,
+                Err(error) => {
+                    // Else the runtime ends.
+                    if let Some(workspace) = workspace.upgrade().filter(|_| error.is_panic()) {
+                        tracing::error!(
+                            "watching failed by a fault in windlass; each turn reads the files itself"
+                        );
+                        workspace.is_blind.store(true, Ordering::Relaxed);
+                    }
+                    return;
+                }
             };
         eyes = back;
         if let Some(workspace) = workspace.upgrade() {

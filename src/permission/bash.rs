@@ -114,7 +114,8 @@ pub fn analyse(command: &str) -> Analysis {
     let whole = command.trim();
     let mut walk = Walk::default();
     walk.text(whole, &vec![String::new()]);
-    walk.acc.is_unknowable |= walk.values.evaluates_input() || walk.scripts.runs_what_it_writes();
+    walk.acc.is_unknowable |=
+        walk.values.evaluates_input() || walk.values.is_cut() || walk.scripts.runs_what_it_writes();
     let mut analysis = walk.acc;
     if analysis.is_unknowable {
         analysis.count_as_any(whole);

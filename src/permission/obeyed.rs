@@ -1,4 +1,4 @@
-//! Which files decide what a session may do: those that rules, agents and servers are read from, and those git obeys.
+//! Which files decide what a session may do, by their names: where rules, agents and servers are looked for, and what git obeys.
 
 use super::bash;
 
@@ -33,7 +33,9 @@ fn is_configuration(path: &str, is_tree: bool) -> bool {
 /// Whether a pattern of the user's names such files, rather than files of any kind.
 pub fn is_named(pattern: &str) -> bool {
     let pattern = pattern.to_lowercase();
-    ["opencode.json", ".opencode", ".config/opencode", ".git"].iter().any(|name| pattern.contains(name))
+    let parts: Vec<&str> = pattern.trim_start_matches('*').split('/').collect();
+    let is_name = |part: &&str| matches!(*part, ".git" | ".opencode") || part.starts_with("opencode.json");
+    parts.iter().any(is_name) || parts.windows(2).any(|pair| pair == [".config", "opencode"])
 }
 
 #[cfg(test)]
@@ -81,6 +83,7 @@ mod tests {
     #[test]
     fn a_rule_names_them_or_any_file() {
         assert!(is_named(".opencode/agent/*") && is_named("*/opencode.json") && is_named(".git/config"));
+        assert!(is_named("*.opencode/*") && !is_named("*/proj.git/*"));
         assert!(!is_named("*") && !is_named("*.json") && !is_named("src/*"));
     }
 }

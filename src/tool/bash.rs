@@ -25,7 +25,7 @@ use windlass_protocol::opencode::part::PRINTED;
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    object,
+    blocking, object,
     path::{self, Target, display},
 };
 use crate::{
@@ -202,7 +202,9 @@ pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Nee
     if let Some(reason) = refusal(command) {
         return Err(ToolError::Model(reason));
     }
-    let mut analysis = analyse(command);
+    // Hostile lines take their time.
+    let text = command.to_owned();
+    let mut analysis = blocking(move || Ok(analyse(&text))).await?;
     let mut asks = Vec::new();
     let Named { targets, homes, is_obeyed } = named::judge(config, workdir, &analysis).await?;
     if is_obeyed && !analysis.is_unknowable {

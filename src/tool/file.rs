@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedMutexGuard;
+use windlass_protocol::opencode::permission::Action;
 
 use super::{
     FileStamp, ToolCx, ToolError, blocking, object,
@@ -352,7 +353,8 @@ pub(crate) async fn ask_edit(
 ) -> Result<(), ToolError> {
     let rules = cx.host.rules();
     let is_named = |pattern: &String| {
-        deciding("edit", pattern, rules.iter()).is_some_and(|rule| obeyed::is_named(&rule.pattern))
+        deciding("edit", pattern, rules.iter())
+            .is_some_and(|rule| rule.action == Action::Allow && obeyed::is_named(&rule.pattern))
     };
     let mut obeyed = targets.iter().filter(|target| target.is_obeyed());
     let is_any = obeyed.any(|target| !target.patterns.iter().all(is_named));

@@ -116,6 +116,34 @@ fn tools_are_rules_below_every_permission() {
 }
 
 #[test]
+fn an_administrators_file_that_cannot_be_read_lets_everything_ask() {
+    let own = json!({"permission": {"bash": "allow", "edit": "deny"}});
+    let rules = json!({"permission": {"*": "allow", "bash": {"rm *": "deny"}}});
+    for more in [None, Some(("managed/opencode.json", rules))] {
+        let files = [("opencode.json", own.clone()), ("managed/opencode.jsonc", json!("oops"))];
+        let is_alone = more.is_none();
+        let files: Vec<(&str, Value)> = files.into_iter().chain(more).collect();
+        let (config, _) = resolved(&files, &[]);
+        let [warning] = config.warnings.as_slice() else { panic!("one warning: {:?}", config.warnings) };
+        assert!(
+            warning
+                .message
+                .ends_with("is not a JSON object; everything that is allowed asks until it is mended"),
+            "{warning}"
+        );
+        let mut imposed = config.permission.clone();
+        impose(&mut imposed, &config.managed.general);
+        let action =
+            |permission: &str, pattern: &str| deciding(permission, pattern, imposed.iter()).unwrap().action;
+        let rm = if is_alone { Action::Ask } else { Action::Deny };
+        assert_eq!(
+            [action("bash", "ls"), action("bash", "rm x"), action("edit", "a"), action("read", "a")],
+            [Action::Ask, rm, Action::Deny, Action::Ask]
+        );
+    }
+}
+
+#[test]
 fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     let own = json!({"model": "a/own", "share": "manual", "username": "own", "instructions": ["a.md"]});
     let managed = json!({"share": "disabled", "permission": {"bash": "deny"}});

@@ -15,6 +15,7 @@ fn parsed(text: &str) -> (Value, Vec<String>) {
         },
         file: &|path| match path {
             "./prompt.txt" => Ok("two\nlines".to_owned()),
+            "./long.txt" => Ok("x".repeat(1 << 20)),
             other => Err(format!("no {other}")),
         },
     };
@@ -71,6 +72,14 @@ fn substitutions_are_values_whatever_they_hold() {
         "1:8 names a file by {env:NOT_SET}, which is not set; it counts as empty",
     );
     check_broken("{\n  \"a\": \"{file:gone}\", \"b\": 1}", json!({"a": "", "b": 1}), "2:9 no gone");
+}
+
+#[test]
+fn a_source_that_grows_without_end_is_ignored_and_its_mistakes_are_counted_only_so_far() {
+    let text = format!(r#"{{"a": [{}]}}"#, r#""{file:./long.txt}","#.repeat(40));
+    check_broken(&text, json!({}), "1:1 is longer than 16 MiB with its files; all of it is ignored");
+    let (value, problems) = parsed(&format!("{{{}}}", r#""a": 1,"#.repeat(50_000)));
+    assert_eq!((value, problems.len()), (json!({"a": 1}), 20));
 }
 
 #[test]

@@ -32,7 +32,9 @@ impl Walk {
             }
         }
         // A patch names its files itself.
-        self.acc.is_unknowable |= name == "patch" && input.known().is_some_and(|text| text.contains(".git/"));
+        let is_deciding =
+            |text: &str| [".git/", ".opencode/", "opencode.json"].iter().any(|it| text.contains(it));
+        self.acc.is_unknowable |= name == "patch" && input.known().is_some_and(is_deciding);
         if files::follows_links(name, words) {
             let mut below = files::named(name, words);
             below.extend(Some(".".to_owned()).filter(|_| below.is_empty()));

@@ -1,6 +1,9 @@
 //! What the variables of a line hold, as far as its text tells.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::{scan, word};
 
@@ -15,6 +18,8 @@ pub struct Values {
     possible: BTreeMap<String, Vec<Value>>,
     /// Variables that arithmetic looks into.
     evaluated: BTreeSet<String>,
+    /// There are more readings than are followed.
+    is_cut: Cell<bool>,
 }
 
 /// One of the things that a variable may hold.
@@ -31,9 +36,18 @@ pub enum Value {
 impl Values {
     pub fn add(&mut self, name: &str, value: Value) {
         let all = self.possible.entry(name.to_owned()).or_default();
-        if !all.contains(&value) && all.len() < MAX_READINGS {
-            all.push(value);
+        if all.contains(&value) {
+            return;
         }
+        match all.len() < MAX_READINGS {
+            true => all.push(value),
+            false => self.is_cut.set(true),
+        }
+    }
+
+    /// Whether something may be what nobody looked at.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut.get()
     }
 
     /// Arithmetic is done with this text.
@@ -54,10 +68,14 @@ impl Values {
     pub fn known(&self, written: &str) -> Vec<String> {
         let mut readings = vec![written.to_owned()];
         for _ in 0..MAX_STEPS {
-            let next: Vec<String> = readings.iter().flat_map(|reading| self.replaced(reading)).collect();
+            let next = readings.iter().flat_map(|reading| self.replaced(reading));
+            let next: Vec<String> = next.take(MAX_READINGS + 1).collect();
             let is_done = next == readings;
             readings = next;
-            readings.truncate(MAX_READINGS);
+            if readings.len() > MAX_READINGS {
+                self.is_cut.set(true);
+                readings.truncate(MAX_READINGS);
+            }
             if is_done {
                 break;
             }

@@ -50,15 +50,17 @@ pub async fn judge(config: &Config, workdir: &Path, analysis: &Analysis) -> Resu
         writes.map(|it| (workdir.join(expanded(&it.text)), it.clone())).collect();
     let roots = Roots::new(config);
     blocking(move || {
+        let directory = path::real(&roots.directory);
         let mut targets: Vec<Target> = paths.into_iter().map(|path| path::judge(&roots, path)).collect();
         let found = globs.iter().flat_map(|glob| matches(&roots, glob));
         let found = found.map(|path| path::judge(&roots, path)).filter(|target| !target.is_inside);
         targets.extend(found);
         let is_obeyed = writes.iter().any(|(path, destination)| {
-            let path = path::real(path);
-            // What an archive or a patch holds may be `.git/hooks/pre-commit`.
-            is_obeyed(&path::display(&path), destination.is_tree)
-                || (destination.is_open && path.join(".git").exists())
+            let real = path::real(path);
+            // What an archive or a patch holds may be `.git/hooks/pre-commit` or the project's `opencode.json`.
+            let is_open = destination.is_open && (real.join(".git").exists() || directory.starts_with(&real));
+            let is_named = |path: &Path| is_obeyed(&path::display(path), destination.is_tree);
+            is_open || is_named(&real) || is_named(&path::absolute(Path::new("/"), &path::display(path)))
         });
         Ok(Named { targets, homes, is_obeyed })
     })
