@@ -706,7 +706,7 @@ async fn what_rules_are_read_from_or_git_obeys_counts_as_any_command() {
     all.sort();
     assert_eq!(asked_about(json!({"bash": {"*": "deny", "echo *": "allow", "git *": "allow"}})).await, all);
     assert_eq!(asked_about(json!({})).await, [""; 0], "a command could write them anyway");
-    let asking = json!({"bash": {"*": "deny", "echo *": "allow"}, "edit": {".opencode/*": "ask"}});
+    let asking = json!({"bash": {"*": "deny", "echo *": "allow"}, "edit": {".opencode/agent/*": "ask"}});
     assert_eq!(asked_about(asking).await, all, "a rule that asks about them offers no more than none");
     let named = json!({
         "bash": {"*": "ask", "echo {}": "allow"},
