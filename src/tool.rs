@@ -221,6 +221,10 @@ pub fn is_offered(tool: &str, model_id: &str) -> bool {
     }
 }
 
+/// Permissions that are no built-in tool's name.
+pub const OTHER_PERMISSIONS: [&str; 5] =
+    ["doom_loop", "external_directory", "lsp", "plan_enter", "plan_exit"];
+
 /// The permission that decides whether a tool is shown and may run.
 pub fn permission_name(tool: &str) -> &str {
     match tool {

@@ -32,6 +32,7 @@ mod instructions;
 mod market;
 mod mcp;
 mod noted;
+mod obeyed;
 mod output;
 mod own_commands;
 mod permission;

@@ -53,8 +53,9 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         let untold = std::mem::take(&mut front.untold);
         let warnings = reload::readable(untold.into_iter().filter_map(|idx| front.shown.warnings.get(idx)));
         // Another default is for sessions that begin with it.
-        let agent = options::current_agent(&front.shown, front).to_owned();
-        front.agent.get_or_insert(agent);
+        if front.agent.is_none() {
+            front.agent = Some(options::current_agent(&front.shown, front).to_owned());
+        }
         parts.extend(front.workspace.loaded().mentions(&words));
         (front.agent.clone(), front.model.clone(), warnings)
     };

@@ -93,6 +93,23 @@ pub fn distance(one: &str, other: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
+/// The name that somebody who wrote `wanted` probably meant.
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
+    let wanted = plain(wanted);
+    let letters = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    // Swapped letters are the commonest mistake: `modle` is `model` rather than `mode`.
+    let is_swapped = |name: &str| letters(&wanted) == letters(name);
+    let near = names.map(|name| (plain(name), name));
+    let near = near.map(|(plain, name)| (!is_swapped(&plain), distance(&wanted, &plain), name));
+    let (is_other, away, name) = near.min_by_key(|&(is_other, away, _)| (is_other, away))?;
+    (!is_other || away <= 2 && away * 3 <= name.len()).then_some(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{visible, visible_json, visible_line};

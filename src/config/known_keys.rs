@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::base::text::distance;
+use crate::base::text::nearest;
 
 /// `agent.<name>` keys that are not model options.
 pub const AGENT_KEYS: [&str; 16] = [
@@ -129,19 +129,7 @@ impl Keys {
 
     /// The known key that looks like this one.
     pub fn near(&self, key: &str) -> Option<&str> {
-        let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
-        let wanted = plain(key);
-        let letters = |text: &str| {
-            let mut letters: Vec<char> = text.chars().collect();
-            letters.sort_unstable();
-            letters
-        };
-        // Swapped letters are the commonest mistake: `modle` is `model` rather than `mode`.
-        let is_swapped = |known: &str| letters(&wanted) == letters(known);
-        let near = self.known.keys().map(|key| (plain(key), key));
-        let near = near.map(|(known, key)| (!is_swapped(&known), distance(&wanted, &known), key));
-        let (is_other, away, known) = near.min_by_key(|&(is_other, away, _)| (is_other, away))?;
-        (!is_other || away <= 2 && away * 3 <= known.len()).then_some(known.as_str())
+        nearest(key, self.known.keys().map(String::as_str))
     }
 }
 

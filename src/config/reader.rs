@@ -207,6 +207,9 @@ impl Reader<'_> {
             }
             Err(err) if err.is_missing() && file.is_symlink() => {
                 self.warn(&source, "is a link to something that is not there".to_owned());
+                if kind == Kind::Managed && !self.keep(&source) {
+                    self.unreadable_rules(&source);
+                }
             }
             Err(err) if err.is_missing() && !is_required => {}
             Err(err) => {

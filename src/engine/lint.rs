@@ -4,7 +4,7 @@ use std::{collections::HashSet, path::Path, sync::Arc};
 
 use super::{Engine, EngineError, EngineErrorKind, Inner, Loaded, permission_names};
 use crate::{
-    base::text::distance,
+    base::text::nearest,
     config::{Config, Warning, layers, model::parse_model, sources::Leaf},
     library::{self, Agent},
     provider::catalog::Catalog,
@@ -92,33 +92,19 @@ pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
     warnings
 }
 
-/// Permissions that are no tool's.
-const WITHOUT_TOOL: [&str; 3] = ["external_directory", "doom_loop", "lsp"];
-
 /// What is wrong with a permission's name that no tool asks for; what looks like none of ours may be another tool's.
 fn misnamed(name: &str, config: &Config) -> Option<String> {
     let governing = tool::permission_name(name);
     if governing != name {
         return Some(format!("has no effect: the tool `{name}` asks for `{governing}`"));
     }
-    let known = || permission_names().into_iter().chain(WITHOUT_TOOL);
+    let known = || permission_names().into_iter().chain(tool::OTHER_PERMISSIONS);
     let is_others =
         name.contains(['*', '?']) || config.mcp.keys().any(|server| name.starts_with(&format!("{server}_")));
     if is_others || known().any(|known| known == name) {
         return None;
     }
-    let wanted = name.to_lowercase();
-    let letters = |text: &str| {
-        let mut letters: Vec<char> = text.chars().collect();
-        letters.sort_unstable();
-        letters
-    };
-    // Short names look like each other: `test` is not `task`.
-    let is_near = |known: &&str| {
-        let away = distance(&wanted, known);
-        away * 4 <= known.len() || letters(&wanted) == letters(known)
-    };
-    let near = known().filter(is_near).min_by_key(|known| distance(&wanted, known))?;
+    let near = nearest(name, known())?;
     Some(format!("has no effect: nothing asks for `{name}`; did you mean `{near}`?"))
 }
 

@@ -27,8 +27,11 @@ impl Told {
 
     /// Says what was not said yet.
     pub fn tell(&self, bus: &Bus, warnings: &[Warning]) {
-        let mut texts = lock(&self.texts);
-        for text in warnings.iter().map(ToString::to_string).filter(|text| texts.insert(text.clone())) {
+        let new: Vec<String> = {
+            let mut texts = lock(&self.texts);
+            warnings.iter().map(ToString::to_string).filter(|text| texts.insert(text.clone())).collect()
+        };
+        for text in new {
             tracing::warn!(session = %self.session, "{text}");
             bus.publish(EventPayload::Toast {
                 session_id: self.session.clone(),

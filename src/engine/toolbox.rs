@@ -27,8 +27,6 @@ use crate::{
 /// The id that unknown and malformed calls are sent to.
 const INVALID: &str = "invalid";
 const QUESTION: &str = "question";
-/// Permissions that are no tool's name.
-const RESERVED: [&str; 4] = ["doom_loop", "external_directory", "plan_enter", "plan_exit"];
 
 /// The tools an agent may use in a step.
 pub struct Toolbox {
@@ -83,7 +81,7 @@ impl Toolbox {
         tools.retain(|name, _| questions::is_offered(name, cx, state));
         // A server must not take the name of a tool or permission of ours: rules would mean the wrong one.
         let is_free = |tool: &Arc<mcp::McpTool>| {
-            tool::find(&tool.key).is_none() && !RESERVED.contains(&tool.key.as_str())
+            tool::find(&tool.key).is_none() && !tool::OTHER_PERMISSIONS.contains(&tool.key.as_str())
         };
         for tool in cx.mcp.tools().into_iter().filter(is_free) {
             tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: false });

@@ -24,7 +24,7 @@ mod variables;
 mod word;
 mod wrapper;
 
-pub use outputs::{Destination, is_obeyed};
+pub use outputs::{Destination, is_gits};
 
 use scan::{Found, HereDocument};
 use tree::{each_below, has_statement, last_named_child, parse, spans};

@@ -9,7 +9,7 @@ const FILES: [&str; 4] = ["opencode.json", "opencode.jsonc", "config.json", "con
 /// Whether what is written there may change what is allowed, or be run without a question. A tree is a directory that
 /// anything may be written into.
 pub fn is_obeyed(path: &str, is_tree: bool) -> bool {
-    bash::is_obeyed(path, is_tree) || is_configuration(path, is_tree)
+    bash::is_gits(path, is_tree) || is_configuration(path, is_tree)
 }
 
 fn is_configuration(path: &str, is_tree: bool) -> bool {

@@ -144,6 +144,19 @@ fn an_administrators_file_that_cannot_be_read_lets_everything_ask() {
 }
 
 #[test]
+fn an_administrators_link_to_nowhere_lets_everything_ask() {
+    let temporary = tempfile::tempdir().unwrap();
+    let home = temporary.path();
+    std::os::unix::fs::symlink("nowhere", home.join("opencode.json")).unwrap();
+    let environment = Environment { home: home.join("home"), ..Environment::default() };
+    let paths = Paths { managed: vec![home.to_owned()], ..Paths::new(&environment) };
+    let (config, _) = load(&environment, &paths, &home.join("home"), &[], None);
+    assert_eq!(rules(&config), ["* * Ask", "* * Ask"]);
+    let [warning] = config.warnings.as_slice() else { panic!("one warning: {:?}", config.warnings) };
+    assert!(warning.message.ends_with("everything that is allowed asks until it is mended"), "{warning}");
+}
+
+#[test]
 fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     let own = json!({"model": "a/own", "share": "manual", "username": "own", "instructions": ["a.md"]});
     let managed = json!({"share": "disabled", "permission": {"bash": "deny"}});

@@ -410,13 +410,13 @@ impl Walk {
     pub(super) fn output(&mut self, destination: &Destination, at: &Directories) {
         for known in self.values.known(&destination.text) {
             let Some(text) = path_of(&known) else {
-                self.acc.is_unknowable |= outputs::is_likely_obeyed(&known, destination.is_tree);
+                self.acc.is_unknowable |= outputs::is_likely_gits(&known, destination.is_tree);
                 continue;
             };
             for text in word::braces(&text) {
                 for base in at {
                     let destination = Destination { text: below(base, &text), ..destination.clone() };
-                    self.acc.is_unknowable |= outputs::is_obeyed(&destination.text, destination.is_tree);
+                    self.acc.is_unknowable |= outputs::is_gits(&destination.text, destination.is_tree);
                     if !self.acc.writes.contains(&destination) {
                         self.acc.writes.push(destination);
                     }

@@ -236,7 +236,7 @@ fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>)
 }
 
 /// Whether git runs what is written there, or what it says: hooks, settings, and all that a repository is made of.
-pub fn is_obeyed(path: &str, is_tree: bool) -> bool {
+pub fn is_gits(path: &str, is_tree: bool) -> bool {
     let is_glob = |part: &str| part.contains(['*', '?', '[']);
     let path = path.to_lowercase();
     let mut parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
@@ -250,11 +250,11 @@ pub fn is_obeyed(path: &str, is_tree: bool) -> bool {
 }
 
 /// The same of a path that only running would tell, by what its text gives away.
-pub fn is_likely_obeyed(written: &str, is_tree: bool) -> bool {
+pub fn is_likely_gits(written: &str, is_tree: bool) -> bool {
     const WAYS: [&str; 6] =
         ["rev-parse", "git-dir", "git-common-dir", "git-path", "GIT_DIR", "GIT_COMMON_DIR"];
     let text = written.replace(['"', '\'', '\\'], "");
     let asks_git = WAYS.iter().any(|way| text.contains(way));
     let is_named = text.contains("config") || text.contains("hooks") || is_tree;
-    (asks_git && is_named) || is_obeyed(&text, is_tree)
+    (asks_git && is_named) || is_gits(&text, is_tree)
 }
