@@ -195,7 +195,8 @@ impl Reader<'_> {
     }
 
     fn read_file(&mut self, file: &Path, kind: Kind, is_required: bool) {
-        if !self.seen.insert(file.to_owned()) {
+        // The administrator's rules hold also where somebody names his file as one of his own.
+        if !self.seen.insert(file.to_owned()) && kind != Kind::Managed {
             return;
         }
         self.sources.watched.insert(file.to_owned());
@@ -342,9 +343,7 @@ impl Reader<'_> {
             self.read_file(&directory.join(name), Kind::Managed, false);
         }
         let first = self.sources.layers.len();
-        if self.seen.insert(directory.to_owned()) {
-            self.definitions(directory);
-        }
+        self.definitions(directory);
         for layer in self.sources.layers.iter_mut().skip(first) {
             layer.kind = Kind::Managed;
         }

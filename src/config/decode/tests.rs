@@ -10,7 +10,7 @@ use crate::config::{
     layer::Layer,
     layers::load,
     paths::Paths,
-    rules::{deciding, impose},
+    rules::{deciding, impose, rule},
     sources::leaves,
 };
 
@@ -146,14 +146,35 @@ fn an_administrators_file_that_cannot_be_read_lets_everything_ask() {
 #[test]
 fn an_administrators_link_to_nowhere_lets_everything_ask() {
     let temporary = tempfile::tempdir().unwrap();
-    let home = temporary.path();
-    std::os::unix::fs::symlink("nowhere", home.join("opencode.json")).unwrap();
-    let environment = Environment { home: home.join("home"), ..Environment::default() };
-    let paths = Paths { managed: vec![home.to_owned()], ..Paths::new(&environment) };
-    let (config, _) = load(&environment, &paths, &home.join("home"), &[], None);
-    assert_eq!(rules(&config), ["* * Ask", "* * Ask"]);
+    let (home, managed) = (temporary.path().join("home"), temporary.path().join("managed"));
+    std::fs::create_dir(&managed).unwrap();
+    std::os::unix::fs::symlink("nowhere", managed.join("opencode.json")).unwrap();
+    let environment = Environment { home: home.clone(), ..Environment::default() };
+    let paths = Paths { managed: vec![managed], ..Paths::new(&environment) };
+    let (config, _) = load(&environment, &paths, &home, &[], None);
+    assert_eq!(deciding("bash", "ls", config.permission.iter()).unwrap().action, Action::Ask);
     let [warning] = config.warnings.as_slice() else { panic!("one warning: {:?}", config.warnings) };
     assert!(warning.message.ends_with("everything that is allowed asks until it is mended"), "{warning}");
+}
+
+#[test]
+fn an_administrators_rules_hold_where_the_user_names_their_directory() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (home, managed) = (temporary.path().join("home"), temporary.path().join("managed"));
+    std::fs::create_dir_all(managed.join("agent")).unwrap();
+    std::fs::create_dir(&home).unwrap();
+    std::fs::write(managed.join("opencode.json"), r#"{"permission": {"bash": "deny"}}"#).unwrap();
+    std::fs::write(managed.join("agent/build.md"), "---\npermission:\n  edit: deny\n---\n").unwrap();
+    let variables = [("OPENCODE_CONFIG_DIR", &managed), ("OPENCODE_CONFIG", &managed.join("opencode.json"))];
+    let variables =
+        variables.map(|(name, path)| (name.to_owned(), path.display().to_string())).into_iter().collect();
+    let environment = Environment { home: home.clone(), variables };
+    let paths = Paths { managed: vec![managed], ..Paths::new(&environment) };
+    let (config, _) = load(&environment, &paths, &home, &[], None);
+    let mut imposed = vec![rule("*", "*", Action::Allow)];
+    impose(&mut imposed, &config.managed.rules("build"));
+    let action = |permission: &str| deciding(permission, "x", imposed.iter()).unwrap().action;
+    assert_eq!([action("bash"), action("edit"), action("read")], [Action::Deny, Action::Deny, Action::Allow]);
 }
 
 #[test]
