@@ -9,6 +9,7 @@ pub mod ids;
 pub mod lock;
 pub mod memory;
 pub mod mime;
+pub mod path;
 pub mod process;
 pub mod queue;
 pub mod sse;

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    sync::Arc,
 };
 
 use serde_json::{Map, Value};
@@ -14,6 +15,7 @@ use windlass_protocol::opencode::{
 };
 
 pub mod check;
+pub mod deciding;
 pub mod decode;
 mod environment;
 #[cfg(test)]
@@ -72,6 +74,8 @@ pub struct Config {
     pub directories: Vec<PathBuf>,
     /// Files and directories whose change may change this.
     pub watched: BTreeSet<PathBuf>,
+    /// What rules, agents, commands and programs come from.
+    pub deciding: Arc<deciding::Deciding>,
     /// What each file of the configuration says, for the time when it is broken.
     pub kept: BTreeMap<String, layer::Layer>,
     pub providers: BTreeMap<String, ProviderConfig>,

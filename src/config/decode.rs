@@ -4,6 +4,7 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde::{Deserialize, de::DeserializeOwned};
@@ -17,6 +18,7 @@ use windlass_protocol::opencode::{
 use super::{
     Config, Hook, Instruction, Managed, ToolOutputLimits, Warning,
     check::{check, plain},
+    deciding::Deciding,
     in_force,
     known_keys::AGENT_KEYS,
     layer::{Kind, Layer},
@@ -68,7 +70,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     let strings = |key: &str| decode_key::<Vec<String>>(&raw, key);
     let settings = settings(&raw);
     let default_limits = ToolOutputLimits::default();
-    let config = Config {
+    let mut config = Config {
         paths: place.paths.clone(),
         directory: place.directory.to_owned(),
         worktree: place.worktree.to_owned(),
@@ -83,6 +85,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         skills: decode_key(&raw, "skills").unwrap_or_default(),
         directories,
         watched,
+        deciding: Arc::default(),
         kept,
         providers: decode_key(&raw, "provider").unwrap_or_default(),
         disabled_providers: strings("disabled_providers").unwrap_or_default(),
@@ -101,6 +104,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         notes: findings.notes,
         environment,
     };
+    config.deciding = Arc::new(Deciding::new(&config, &layers));
     (config, layers)
 }
 

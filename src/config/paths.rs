@@ -43,24 +43,34 @@ impl Paths {
         self.data.join("windlass.db")
     }
 
+    /// What the store has not taken over yet.
+    pub fn database_log(&self) -> PathBuf {
+        self.data.join("windlass.db-wal")
+    }
+
     /// Full texts of cut tool outputs.
     pub fn tool_output(&self) -> PathBuf {
         self.data.join("tool-output")
     }
 
+    /// What was fetched.
+    pub fn cache(&self) -> PathBuf {
+        self.data.join("cache")
+    }
+
     /// Texts that were fetched for URLs of the configuration.
     pub fn pages(&self) -> PathBuf {
-        self.data.join("cache/pages")
+        self.cache().join("pages")
     }
 
     /// Agents that were fetched for `windlass.agents.urls`.
     pub fn market(&self) -> PathBuf {
-        self.data.join("cache/agents")
+        self.cache().join("agents")
     }
 
     /// Skills that were fetched for `skills.urls`.
     pub fn skills(&self) -> PathBuf {
-        self.data.join("cache/skills")
+        self.cache().join("skills")
     }
 
     /// Our credentials.

@@ -22,7 +22,9 @@ use super::{
 };
 use crate::base::{
     deed::{self, Deed},
-    diff, text,
+    diff,
+    path::real,
+    text,
 };
 
 const NO_TEXT: &str = "patchText is required";
@@ -255,7 +257,7 @@ impl Plan {
 /// The entry itself, links in its directory followed: deleting a link must not delete what it leads to.
 fn place_of(target: &Target) -> PathBuf {
     match (target.path.parent(), target.path.file_name()) {
-        (Some(parent), Some(name)) => path::real(parent).join(name),
+        (Some(parent), Some(name)) => real(parent).join(name),
         _other => target.real.clone(),
     }
 }

@@ -26,7 +26,7 @@ use super::{
     AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput, execute, find,
 };
 use crate::{
-    base::ids,
+    base::{ids, path::absolute},
     config::{Config, Environment, ToolOutputLimits, Warning, paths::Paths, rules::rule},
     library::skills::Skill,
     permission::Ask,
@@ -190,6 +190,7 @@ impl Project {
             skills: Default::default(),
             directories: Vec::new(),
             watched: Default::default(),
+            deciding: Default::default(),
             kept: Default::default(),
             providers: BTreeMap::new(),
             disabled_providers: Vec::new(),
@@ -242,7 +243,7 @@ impl Project {
 
     /// A path below `project/`; `..` leads beside it.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        super::path::absolute(&self.config.directory, name)
+        absolute(&self.config.directory, name)
     }
 
     pub(crate) fn text(&self, name: &str) -> String {

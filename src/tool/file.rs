@@ -22,7 +22,7 @@ use crate::{
         clock,
         diff::{self, Unified},
     },
-    config::rules::deciding,
+    config::{Config, rules::deciding},
     permission::{Ask, obeyed},
 };
 
@@ -353,11 +353,22 @@ pub(crate) async fn ask_edit(
 ) -> Result<(), ToolError> {
     let rules = cx.host.rules();
     let is_named = |pattern: &String| {
-        deciding("edit", pattern, rules.iter())
-            .is_some_and(|rule| rule.action == Action::Allow && obeyed::is_named(&rule.pattern))
+        let Config { worktree, deciding: sources, .. } = cx.config;
+        deciding("edit", pattern, rules.iter()).is_some_and(|rule| {
+            rule.action == Action::Allow && obeyed::is_named(&rule.pattern, worktree, sources)
+        })
     };
-    let mut obeyed = targets.iter().filter(|target| target.is_obeyed());
-    let is_any = obeyed.any(|target| !target.patterns.iter().all(is_named));
+    let unnamed = targets.iter().filter(|target| !target.patterns.iter().all(is_named));
+    let targets: Vec<(PathBuf, PathBuf)> = unnamed.map(|it| (it.path.clone(), it.real.clone())).collect();
+    let deciding = cx.config.deciding.clone();
+    let is_any = blocking(move || {
+        let decides = |path: &Path| obeyed::is_obeyed(path, &deciding);
+        let is_any = |(path, real): &(PathBuf, PathBuf)| {
+            decides(path) || decides(real) || obeyed::is_linked(real, &deciding)
+        };
+        Ok(targets.iter().any(is_any))
+    })
+    .await?;
     let always = if is_any { Vec::new() } else { vec!["*".to_owned()] };
     let ask = Ask { permission: "edit".to_owned(), patterns, always, metadata };
     match is_any {

@@ -28,7 +28,7 @@ use super::{
     walk::{self, StopOnDrop, Unread, Walk},
 };
 use crate::{
-    base::lock::lock,
+    base::{lock::lock, path::real},
     permission::{self, Ask},
 };
 
@@ -120,7 +120,7 @@ impl Guard {
             answers,
             root: target.path.clone(),
             real_root: target.real.clone(),
-            worktree: path::real(&roots.worktree),
+            worktree: real(&roots.worktree),
             secrets: Secrets::within(&[&roots.directory, &roots.worktree, &directory]),
         }
     }

@@ -1,25 +1,22 @@
 //! Where a path that the model named leads, and whether that is outside the project.
 
 use std::{
-    collections::VecDeque,
-    ffi::OsString,
     fs,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use serde_json::{Map, Value, json};
 
 use super::{ToolCx, ToolError, blocking, object};
 use crate::{
+    base::path::{absolute, real},
     config::Config,
-    permission::{Ask, obeyed},
+    permission::Ask,
 };
 
 /// Entries of a directory that are looked at for linked `.env` files.
 const MAX_ENTRIES: usize = 4096;
-/// As many links as Linux follows.
-const MAX_LINKS: usize = 40;
 
 /// A path as a tool may use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,11 +34,6 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Whether rules are read from it, or git obeys it.
-    pub(crate) fn is_obeyed(&self) -> bool {
-        [&self.path, &self.real].into_iter().any(|path| obeyed::is_obeyed(&display(path), false))
-    }
-
     /// The real directory: the target itself when it is one, else the one it is in.
     pub(crate) fn directory(&self) -> PathBuf {
         match self.real.parent() {
@@ -227,46 +219,6 @@ pub(crate) fn secret_names(real: &Path, secrets: &Secrets) -> Vec<PathBuf> {
 
 fn is_secret_name(lower: &str) -> bool {
     lower.ends_with(".env") || lower.contains(".env.")
-}
-
-/// `text` from `base`, without `.` and `..`.
-pub(crate) fn absolute(base: &Path, text: &str) -> PathBuf {
-    let mut path = PathBuf::new();
-    for component in base.join(text).components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                path.pop();
-            }
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => path.push(component),
-        }
-    }
-    path
-}
-
-/// Follows every symlink, also where the path or a link's target does not exist: writing there would create it.
-pub(crate) fn real(path: &Path) -> PathBuf {
-    let mut done = PathBuf::from("/");
-    let mut ahead: VecDeque<OsString> = path.components().map(|it| it.as_os_str().to_owned()).collect();
-    let mut n_links = 0;
-    while let Some(name) = ahead.pop_front() {
-        if name == "." {
-            continue;
-        }
-        if name == ".." {
-            done.pop();
-            continue;
-        }
-        let next = done.join(&name);
-        match fs::read_link(&next) {
-            Ok(link) if n_links < MAX_LINKS => {
-                n_links += 1;
-                link.components().rev().for_each(|it| ahead.push_front(it.as_os_str().to_owned()));
-            }
-            Ok(_) | Err(_) => done = next,
-        }
-    }
-    done
 }
 
 /// A path as one line of a list: what would break the line or is no text stands quoted, as bash reads it.

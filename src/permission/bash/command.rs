@@ -408,15 +408,22 @@ impl Walk {
 
     /// A file that is written. Where git looks for programs, that decides what runs later.
     pub(super) fn output(&mut self, destination: &Destination, at: &Directories) {
+        let sources = destination.named_by.as_deref().map(|it| self.values.known(it)).unwrap_or_default();
+        let names: Vec<String> = sources.iter().map(|it| outputs::name_of(it)).collect();
         for known in self.values.known(&destination.text) {
             let Some(text) = path_of(&known) else {
-                self.acc.is_unknowable |= outputs::is_likely_gits(&known, destination.is_tree);
+                self.acc.is_unknowable |=
+                    !destination.is_removed && outputs::is_likely_gits(&known, destination.is_tree);
                 continue;
             };
             for text in word::braces(&text) {
-                for base in at {
-                    let destination = Destination { text: below(base, &text), ..destination.clone() };
-                    self.acc.is_unknowable |= outputs::is_gits(&destination.text, destination.is_tree);
+                let named = names.iter().map(|name| below(&text, name));
+                let texts: Vec<String> = if names.is_empty() { vec![text.clone()] } else { named.collect() };
+                for (base, text) in at.iter().flat_map(|base| texts.iter().map(move |text| (base, text))) {
+                    let text = below(base, text);
+                    let destination = Destination { text, named_by: None, ..destination.clone() };
+                    self.acc.is_unknowable |=
+                        !destination.is_removed && outputs::is_gits(&destination.text, destination.is_tree);
                     if !self.acc.writes.contains(&destination) {
                         self.acc.writes.push(destination);
                     }

@@ -27,7 +27,7 @@ impl Walk {
         }
         for destination in outputs::destinations(name, words) {
             self.output(&destination, at);
-            if !is_compiler {
+            if !is_compiler && destination.named_by.is_none() && !destination.is_removed {
                 self.output_of_line(&destination, at);
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{
     options::{self, Arguments, Operands, What},
-    sed,
+    scan, sed,
     word::{Word, base_name},
 };
 
@@ -14,20 +14,34 @@ pub struct Destination {
     pub is_tree: bool,
     /// Whether what is written below may have any name, `.git` among them.
     pub is_open: bool,
+    /// What gives it its name below that: a path, a URL or a glob, as written.
+    pub named_by: Option<String>,
+    /// It is not written: it is taken away, or gets another name or other permissions.
+    pub is_removed: bool,
 }
 
 impl Destination {
     pub fn file(text: &str) -> Self {
-        Self { text: text.to_owned(), is_tree: false, is_open: false }
+        let text = text.to_owned();
+        Self { text, is_tree: false, is_open: false, named_by: None, is_removed: false }
     }
 
     pub fn tree(text: &str) -> Self {
-        Self { text: text.to_owned(), is_tree: true, is_open: false }
+        Self { is_tree: true, ..Self::file(text) }
     }
 
     /// A directory that gets what an archive, a patch or another directory holds.
     pub fn open(text: &str) -> Self {
-        Self { text: text.to_owned(), is_tree: true, is_open: true }
+        Self { is_open: true, ..Self::tree(text) }
+    }
+
+    /// A file that is called what this is called, in a directory.
+    fn named_by(directory: &str, source: &str) -> Self {
+        Self { named_by: Some(source.to_owned()), ..Self::file(directory) }
+    }
+
+    fn removed(text: &str, is_tree: bool) -> Self {
+        Self { is_tree, is_removed: true, ..Self::file(text) }
     }
 }
 
@@ -38,7 +52,10 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
     found.extend(arguments.that_are(&[What::Tree]).map(Destination::tree));
     found.extend(arguments.that_are(&[What::Prefix]).map(|it| Destination::file(&format!("{it}*"))));
     found.extend(unpacked(name, words, &arguments).map(|it| Destination::open(&it)));
+    found.extend(removed(name, words));
     let operands = &arguments.operands;
+    let given = arguments.that_are(&[What::Tree]).last();
+    let directory = given.unwrap_or(".");
     if options::program_of(name, words).is_some_and(|(program, _)| program.operands == Operands::Copied) {
         let target = arguments.that_are(&[What::Tree]).next();
         found.extend(copied(name, words, operands, target));
@@ -67,20 +84,49 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
             found.iter_mut().for_each(|it| it.text = it.text.replace('#', "*"));
             let is_named =
                 has_short(words, 'O') || words.iter().any(|it| it.text.starts_with("--remote-name"));
-            let urls = operands.iter().filter(|it| it.contains("://") && is_named);
-            found.extend(urls.map(|it| downloaded(it)));
-            let is_free = has_short(words, 'J') || words.iter().any(|it| it.text == "--remote-header-name");
-            found.extend(Some(Destination::tree(".")).filter(|_| is_free));
+            let is_free = has_short(words, 'J')
+                || words.iter().any(|it| it.text == "--remote-header-name")
+                || (is_named && operands.is_empty());
+            if is_named {
+                found.extend(operands.iter().flat_map(|it| downloaded(it, directory)));
+            }
+            if is_free {
+                found.extend([Destination::tree(directory), Destination::named_by(directory, "*")]);
+            }
+            let outputs = arguments.all.iter().filter(|it| matches!(it.option, Some("-o" | "--output")));
+            let below = outputs.filter(|it| given.is_some() && !it.text.starts_with(['/', '~']));
+            found.extend(below.map(|it| Destination::file(&format!("{directory}/{}", it.text))));
         }
-        "aria2c" => found.extend(operands.iter().map(|it| downloaded(it))),
+        // Named by the server as well.
+        "aria2c" => {
+            found.extend(operands.iter().flat_map(|it| downloaded(it, directory)));
+            if !arguments.all.iter().any(|it| matches!(it.option, Some("-o" | "--out"))) {
+                found.push(Destination::named_by(directory, "*"));
+            }
+        }
         "wget" => {
-            found.extend(operands.iter().map(|it| downloaded(it)));
-            let is_free = |it: &Word| {
-                ["-i", "-r", "-m", "--inp", "--rec", "--mirror", "--content-d", "--trust"]
-                    .iter()
-                    .any(|option| it.text.starts_with(option))
-            };
-            found.extend(Some(Destination::tree(".")).filter(|_| words[1..].iter().any(is_free)));
+            let begins =
+                |it: &Word, options: &[&str]| options.iter().any(|option| it.text.starts_with(option));
+            let is_tree = words[1..].iter().any(|it| begins(it, &["-r", "-m", "--rec", "--mirror"]));
+            let is_fed = |it: &Word| begins(it, &["-i", "--inp", "--content-d", "--trust"]);
+            let tells = |it: &Word| matches!(it.value(), "--help" | "-h" | "--version" | "-V");
+            let is_given =
+                !arguments.all.iter().any(|it| matches!(it.option, Some("-O" | "--output-document")));
+            if is_given {
+                found.extend(operands.iter().flat_map(|it| downloaded(it, directory)));
+            }
+            let is_free = is_tree
+                || words[1..].iter().any(is_fed)
+                || operands.iter().any(|it| it.contains('%'))
+                || (operands.is_empty() && !words.iter().any(tells));
+            if is_free && is_given {
+                let named = Destination::named_by(directory, "*");
+                found.extend([Destination::tree(directory), Destination { is_tree, ..named }]);
+            }
+        }
+        "rename" | "prename" | "file-rename" | "perl-rename" | "mmv" => {
+            let is_named = words[1..].iter().any(|it| it.text.contains("opencode"));
+            found.extend(Some(Destination::file("opencode.json")).filter(|_| is_named));
         }
         "gzip" | "gunzip" | "bunzip2" | "unxz" | "zstd" | "unzstd" | "bzip2" | "xz" | "lz4" => {
             let unpacked = operands.iter().filter_map(|it| it.rsplit_once('.'));
@@ -133,6 +179,10 @@ fn unpacked(name: &str, words: &[Word], arguments: &Arguments) -> Option<String>
         }
         "unzip" => !['l', 't', 'p', 'Z', 'v', 'z'].iter().any(|letter| has_short(words, *letter)),
         "7z" | "7za" | "7zr" | "7zz" | "unrar" | "rar" | "ar" => first.starts_with(['x', 'e']),
+        _python if name.starts_with("python") => {
+            let module = words.windows(2).find(|pair| pair[0].value() == "-m").map(|pair| pair[1].value());
+            matches!(module, Some("zipfile" | "tarfile")) && has_long(&["-e", "--extract"])
+        }
         "jar" => first.trim_start_matches('-').starts_with('x') || has_long(&["--ext"]),
         "cpio" | "pax" => {
             ['i', 'p', 'r'].iter().any(|letter| has_short(words, *letter)) || has_long(&["--ext", "--pass"])
@@ -160,7 +210,9 @@ fn unpacked(name: &str, words: &[Word], arguments: &Arguments) -> Option<String>
         let own = base_name(url.trim_end_matches(['/', '"', '\''])).trim_end_matches(".git").to_owned();
         return Some(arguments.operands.get(1).cloned().unwrap_or(own));
     }
-    if matches!(name, "svn" | "hg" | "docker" | "podman" | "kubectl" | "aws" | "gsutil" | "rclone") {
+    if matches!(name, "svn" | "hg" | "docker" | "podman" | "kubectl" | "aws" | "gsutil" | "rclone")
+        || name.starts_with("python")
+    {
         let last = words[1..].iter().rev().find(|it| !it.text.starts_with('-') && !it.text.contains("://"));
         return last.map(|it| it.text.clone());
     }
@@ -181,8 +233,30 @@ fn has_short(words: &[Word], letter: char) -> bool {
     words[1..].iter().any(is_it)
 }
 
-fn downloaded(url: &str) -> Destination {
-    Destination::file(base_name(url.trim_matches(['"', '\''])))
+fn downloaded(url: &str, directory: &str) -> [Destination; 2] {
+    let own = base_name(url.trim_matches(['"', '\'']));
+    [Destination::file(own), Destination::named_by(directory, url)]
+}
+
+/// What a command takes away, or lets be reached by another name.
+fn removed(name: &str, words: &[Word]) -> Vec<Destination> {
+    let subcommand = words.get(1).map(Word::value).unwrap_or_default();
+    let from = match (name, subcommand) {
+        ("rm" | "unlink" | "rmdir" | "chmod", _) => 1,
+        ("git", "rm" | "mv") => 2,
+        _other => return Vec::new(),
+    };
+    let mut is_behind = false;
+    let mut operands: Vec<&Word> = Vec::new();
+    for word in words.iter().skip(from) {
+        is_behind |= word.value() == "--";
+        if (is_behind && word.value() != "--") || !word.text.starts_with('-') {
+            operands.push(word);
+        }
+    }
+    let n_modes = usize::from(name == "chmod");
+    let found = operands.into_iter().skip(n_modes);
+    found.map(|word| Destination::removed(&word.text, name != "chmod")).collect()
 }
 
 /// Files that an awk script prints to.
@@ -198,6 +272,13 @@ fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>)
     let is_tree = matches!(name, "ln" | "mv" | "rsync" | "ditto" | "scp")
         || has_recursive()
         || words.iter().any(|it| it.text.starts_with("--r"));
+    let has_long = |texts: &[&str]| words[1..].iter().any(|it| texts.contains(&it.value()));
+    // The target itself is what the source is; or the source's whole path is made below it.
+    let is_whole = has_short(words, 'T') || has_long(&["--no-target-directory", "--parents", "--relative"]);
+    let is_whole =
+        (is_whole && name != "rsync" && name != "scp") || (name == "rsync" && has_short(words, 'R'));
+    let is_link = (name == "ln" && !has_short(words, 's') && !has_long(&["--symbolic"]))
+        || (name == "cp" && (has_short(words, 'l') || has_long(&["--link"])));
     let mut found = Vec::new();
     // `host:path` is elsewhere.
     let is_remote = |it: &str| matches!(name, "scp" | "rsync") && it.contains(':');
@@ -205,7 +286,10 @@ fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>)
         (Some(target), Some(_)) => (operands, target),
         // Sources come from elsewhere.
         (Some(target), None) => {
-            found.push(Destination::tree(target));
+            found.extend([
+                Destination::tree(target),
+                Destination { is_tree, ..Destination::named_by(target, "*") },
+            ]);
             return found;
         }
         (None, Some((target, sources))) if !sources.is_empty() => {
@@ -215,6 +299,12 @@ fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>)
         (None, Some(_)) if name == "ln" => (operands, "."),
         (None, _) => return found,
     };
+    if is_whole {
+        found.push(Destination { is_tree, is_open: true, ..Destination::file(target) });
+    }
+    if name == "mv" || is_link {
+        found.extend(sources.iter().map(|it| Destination::removed(it, name == "mv")));
+    }
     for source in sources {
         // What lies below is copied, whatever it is called.
         let holds = |it: &str| it.ends_with("/.") || it == "." || (name == "rsync" && it.ends_with('/'));
@@ -227,12 +317,43 @@ fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>)
         let base = if is_remote(source) { base.rsplit(':').next().unwrap_or(base) } else { base };
         // A source that is not known leaves it open what it is called.
         match source.contains(['$', '`', '*', '?', '[', '{']) {
-            true => found.push(Destination::tree(target)),
+            true => found.extend([
+                Destination::tree(target),
+                Destination { is_tree, ..Destination::named_by(target, source) },
+            ]),
             false => found.push(Destination { is_tree, ..Destination::file(&format!("{target}/{base}")) }),
         }
     }
     found.retain(|it: &Destination| !is_remote(&it.text) || it.text.starts_with('.'));
     found
+}
+
+/// What a path or URL is called, with a star in the place of what only running would tell.
+pub fn name_of(written: &str) -> String {
+    let text = written.replace("{}", "*");
+    let text = text.trim_end_matches(['"', '\'', '/']);
+    let (mut at, mut known_from) = (0, 0);
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '@' | '*');
+        let len = match rest.as_bytes() {
+            [b'$', b'(' | b'{' | b'[', ..] | [b'`', ..] => scan::expansion_len(rest).max(1),
+            [b'$', ..] => 1 + rest[1..].find(|c| !is_name(c)).unwrap_or(rest.len() - 1),
+            _other => {
+                at += rest.chars().next().map_or(1, char::len_utf8);
+                continue;
+            }
+        };
+        at += len;
+        known_from = at;
+    }
+    let known = text.get(known_from..).unwrap_or_default();
+    let known = known.replace(['"', '\'', '\\'], "");
+    let name = match known.rsplit_once('/') {
+        Some((_, name)) => name.to_owned(),
+        None if known_from > 0 => format!("*{known}"),
+        None => known,
+    };
+    if matches!(name.as_str(), "" | "." | "..") || name.contains('{') { "*".to_owned() } else { name }
 }
 
 /// Whether git runs what is written there, or what it says: hooks, settings, and all that a repository is made of.

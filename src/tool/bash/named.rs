@@ -10,11 +10,14 @@ use super::super::{
     path::{self, Roots, Target},
 };
 use crate::{
-    base::home,
+    base::{
+        home,
+        path::{absolute, real},
+    },
     config::{Config, rules::wildcard},
     permission::{
         bash::{Analysis, Destination},
-        obeyed::is_obeyed,
+        obeyed::{self, Act, Reach},
     },
 };
 
@@ -48,19 +51,28 @@ pub async fn judge(config: &Config, workdir: &Path, analysis: &Analysis) -> Resu
     let writes = analysis.writes.iter();
     let writes: Vec<(PathBuf, Destination)> =
         writes.map(|it| (workdir.join(expanded(&it.text)), it.clone())).collect();
-    let roots = Roots::new(config);
+    let (roots, deciding) = (Roots::new(config), config.deciding.clone());
     blocking(move || {
-        let directory = path::real(&roots.directory);
+        let directory = real(&roots.directory);
         let mut targets: Vec<Target> = paths.into_iter().map(|path| path::judge(&roots, path)).collect();
         let found = globs.iter().flat_map(|glob| matches(&roots, glob));
         let found = found.map(|path| path::judge(&roots, path)).filter(|target| !target.is_inside);
         targets.extend(found);
         let is_obeyed = writes.iter().any(|(path, destination)| {
-            let real = path::real(path);
+            let real = real(path);
+            let Destination { is_tree, is_open, is_removed, .. } = *destination;
             // What an archive or a patch holds may be `.git/hooks/pre-commit` or the project's `opencode.json`.
-            let is_open = destination.is_open && (real.join(".git").exists() || directory.starts_with(&real));
-            let is_named = |path: &Path| is_obeyed(&path::display(path), destination.is_tree);
-            is_open || is_named(&real) || is_named(&path::absolute(Path::new("/"), &path::display(path)))
+            let is_unpacked = is_open && (real.join(".git").exists() || directory.starts_with(&real));
+            // What takes the place of a directory brings what is below it; in a directory it has a name of its own.
+            let reach = match is_tree {
+                true if is_open || is_removed || !real.is_dir() => Reach::Everything,
+                true => Reach::Named,
+                false => Reach::Itself,
+            };
+            let act = if is_removed { Act::Remove } else { Act::Write };
+            let decides = |path: &Path| obeyed::may_change(path, act, reach, &deciding);
+            let is_other = !is_removed && obeyed::is_linked(&real, &deciding);
+            is_unpacked || is_other || decides(&real) || decides(&absolute(Path::new("/"), path))
         });
         Ok(Named { targets, homes, is_obeyed })
     })
@@ -70,7 +82,7 @@ pub async fn judge(config: &Config, workdir: &Path, analysis: &Analysis) -> Resu
 /// What a text may mean. The kernel takes `..` behind a link for the parent of what it leads to, while the shell's own
 /// `cd` takes it for the end of the text.
 fn readings(workdir: &Path, text: &str) -> Vec<PathBuf> {
-    let as_text = path::absolute(workdir, text);
+    let as_text = absolute(workdir, text);
     let as_followed = workdir.join(text);
     let has_parent = as_followed.components().any(|it| it == Component::ParentDir);
     std::iter::once(as_text).chain(Some(as_followed).filter(|_| has_parent)).collect()
@@ -147,3 +159,6 @@ fn is_pseudo_file(text: &str) -> bool {
     const NAMES: &[&str] = &["null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty"];
     text.strip_prefix("/dev/").is_some_and(|name| NAMES.contains(&name))
 }
+
+#[cfg(test)]
+mod tests;
