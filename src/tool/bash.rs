@@ -87,7 +87,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         return Err(ToolError::Model("command is required".to_owned()));
     }
     let workdir = args.workdir.as_deref().filter(|it| !it.is_empty()).unwrap_or(".");
-    let workdir = absolute(cx.directory(), &home::expand(&cx.config.environment.home, workdir));
+    let workdir = absolute(cx.directory(), home::expand(&cx.config.environment.home, workdir));
     let Needs { asks, targets } = needs(cx.config, &args.command, &workdir).await?;
     for (ask, is_any) in asks {
         match is_any {

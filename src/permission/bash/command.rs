@@ -7,7 +7,7 @@ use super::{
     input::{Input, InputFrom},
     merge, options,
     outputs::{self, Destination},
-    push_new,
+    program, push_new,
     tree::spans,
     values::{self, Value, is_number},
     word::{self, Word, base_name},
@@ -325,6 +325,8 @@ impl Walk {
         self.acc.is_unknowable |= runs_by_options
             && given
                 .any(|(word, known)| known.iter().any(|it| it != word && values::may_be_option(&it.text)));
+        self.acc.is_unknowable |=
+            program::exposed(name, words).iter().any(|it| self.values.may_be_option_by_name(it));
         if !(gives_options || is_likely) || self.n_nested > wrapper::MAX_NESTED {
             return;
         }
@@ -353,6 +355,12 @@ impl Walk {
             None => words.get(idx + 1).map_or("{}", Word::value).to_owned(),
         });
         let Some(text) = input.known() else {
+            let name = inner.first().map(|word| base_name(word.value())).unwrap_or_default();
+            let fed = Word::new(replaced.as_deref().unwrap_or("*"));
+            let behind: Vec<Word> =
+                inner.iter().cloned().chain(Some(fed.clone()).filter(|_| replaced.is_none())).collect();
+            self.acc.is_unknowable |= !input.begins_with_names()
+                && program::exposed(name, &behind).iter().any(|it| it.starts_with(&fed.text));
             let name = inner.first().map(|word| base_name(word.value())).unwrap_or_default();
             if let (Inner::Script(script), Some(replaced)) = (wrapper::inner(name, inner), replaced)
                 && inner[script].text.contains(&replaced)

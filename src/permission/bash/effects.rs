@@ -122,7 +122,11 @@ impl Walk {
                 };
                 let names =
                     arguments.iter().map(Word::value).filter(|it| !it.is_empty() && !it.starts_with('-'));
+                let may_be_any = input.known().is_none() && !input.begins_with_names();
                 for name in names.chain(["REPLY", "MAPFILE", "OPTARG"]) {
+                    if may_be_any {
+                        self.values.add_read(name);
+                    }
                     values.iter().for_each(|value| self.values.add(name, value.clone()));
                 }
             }

@@ -41,7 +41,8 @@ const FILE_COMMANDS: [&str; 29] = [
 ];
 
 /// What is a path of the words of a program.
-const FILES: [What; 6] = [What::Path, What::PathFirst, What::Output, What::Tree, What::Code, What::CodeFirst];
+const FILES: [What; 7] =
+    [What::Path, What::PathFirst, What::Output, What::Tree, What::Code, What::CodeFirst, What::Settings];
 
 /// The files and directories that a command names, as written.
 pub fn named(name: &str, words: &[Word]) -> Vec<String> {

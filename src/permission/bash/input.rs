@@ -42,6 +42,30 @@ impl Input {
     }
 }
 
+impl Input {
+    /// Whether its lines are paths that begin as a `find` of the line was told.
+    pub fn begins_with_names(&self) -> bool {
+        const KEEPING: [&str; 8] = ["grep", "egrep", "fgrep", "sort", "head", "tail", "uniq", "rg"];
+        let Some(piped) = self.piped.as_ref().filter(|_| self.redirected.is_empty()) else { return false };
+        let mut stages = piped.written.split('|').map(str::trim);
+        let first = stages.next().unwrap_or_default();
+        let mut words = first.split_whitespace();
+        let is_find = words.next() == Some("find");
+        let mut starts = words.take_while(|word| !word.starts_with(['-', '(', '!', '\\'])).peekable();
+        let is_plain = |word: &str| {
+            word.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '/' | '~' | '_'))
+                && !word.contains(['$', '`', '{', '*', '?', '['])
+        };
+        let prints_else = ["-printf", "-exec", "-ok", ";", "&", "\n", "<(", "$("];
+        let prints_paths = !prints_else.iter().any(|it| first.contains(it));
+        is_find
+            && starts.peek().is_some()
+            && starts.all(is_plain)
+            && prints_paths
+            && stages.all(|stage| KEEPING.contains(&stage.split_whitespace().next().unwrap_or_default()))
+    }
+}
+
 impl Walk {
     /// The here-document, here-string or file of a redirection.
     pub(super) fn input_of(&self, source: &Source<'_>, redirect: Node<'_>) -> Option<InputFrom> {

@@ -55,6 +55,8 @@ const MARKS: &[(&[&str], Like)] = &[
     (&["sftp"], Starts(&["-D"])),
     (&["scp", "sftp"], Starts(&["-S", "-o"])),
     (&["ssh"], Starts(&["-I"])),
+    (&["curl"], Starts(&["--engine"])),
+    (&["tmux"], Starts(&["-f"])),
     (&["ssh-add"], Starts(&["-s"])),
     (&["emacs", "emacsclient"], Has(&["-eval", "-execute", "-funcall", "-load", "-script", "--insert"])),
     (&["emacs", "emacsclient"], Is(&["-f", "-l", "-e", "-x"])),

@@ -30,6 +30,8 @@ pub enum What {
     CodeFirst,
     /// A module of code; what follows it is given to that.
     Module,
+    /// A file that more options are read from: what runs or is written, only that tells.
+    Settings,
     /// Shell text that is run.
     Shell,
     /// Something is run that only running would tell.
@@ -105,6 +107,8 @@ pub struct Arguments {
     pub all: Vec<Argument>,
     /// The operands alone.
     pub operands: Vec<String>,
+    /// Those that the program would take for options if they looked like some.
+    pub exposed: Vec<String>,
 }
 
 impl Arguments {
@@ -150,6 +154,7 @@ impl Program {
             let text = word.option_text();
             if are_operands || !text.starts_with('-') || text == "-" {
                 at_operands.push(acc.all.len());
+                acc.exposed.extend(Some(word.text.clone()).filter(|_| !are_operands));
                 acc.all.push(Argument { what: What::Text, text: word.text.clone(), option: None });
                 are_operands |= matches!(self.operands, Operands::Script | Operands::Command);
                 continue;
@@ -200,7 +205,8 @@ impl Program {
 
     /// Whether some of its options run something.
     pub fn runs_by_options(&self) -> bool {
-        self.options.iter().any(|(what, _)| matches!(what, What::Shell | What::Unknowable))
+        self.names.contains(&"find")
+            || self.options.iter().any(|(what, _)| matches!(what, What::Shell | What::Unknowable))
     }
 
     /// Whether a word is an option whose name is computed.
@@ -209,7 +215,7 @@ impl Program {
         let name = text.split('=').next().unwrap_or_default();
         word.literal.is_none()
             && text.starts_with('-')
-            && name.contains(['$', '`'])
+            && name.contains(['$', '`', '*', '?', '['])
             && self.given(text).is_none()
     }
 

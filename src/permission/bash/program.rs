@@ -107,8 +107,8 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
     let program = options::program_of(name, words).map(|(program, _)| program);
     let operands = program.map(|it| it.operands);
     // The first letters of `tar` need no dash.
-    let is_bundle_unknown =
-        matches!(name, "tar" | "bsdtar") && words.get(1).is_some_and(|it| it.literal.is_none());
+    let is_bundle_unknown = matches!(name, "tar" | "bsdtar")
+        && words.get(1).is_some_and(|it| it.literal.is_none() && !it.option_text().starts_with('-'));
     if is_bundle_unknown || may_give_options(name, words, &arguments) {
         return Some(Inner::Unknowable);
     }
@@ -240,17 +240,37 @@ pub fn inner(name: &str, words: &[Word]) -> Option<Inner> {
     Some(if found == Inner::None { options_run(&arguments) } else { found })
 }
 
+/// Whether names of files, or what is read, may be options that run something: those of the words that it would take
+/// for options.
+pub fn exposed(name: &str, words: &[Word]) -> Vec<String> {
+    // A script may be an option's value, and scripts run commands.
+    let is_sed = matches!(name, "sed" | "gsed");
+    let runs =
+        options::program_of(name, words).is_some_and(|(program, _)| is_sed || program.runs_by_options());
+    // Nothing behind the program's text is an option of it.
+    let is_first_only = matches!(name, "awk" | "gawk" | "mawk" | "nawk");
+    // What `find` runs stands in words of its own, which the end of a glob may rule out.
+    const ACTIONS: [&str; 8] =
+        ["-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprintf", "-fls"];
+    let may_match = |word: &String| {
+        let end = word.rsplit(['*', '?', ']', ')']).next().unwrap_or_default();
+        name != "find" || word.contains('$') || ACTIONS.iter().any(|action| action.ends_with(end))
+    };
+    let exposed = options::arguments(name, words).exposed.into_iter().filter(|it| runs && may_match(it));
+    exposed.take(if is_first_only { 1 } else { usize::MAX }).collect()
+}
+
 /// Whether a computed word may be an option that runs something.
 pub fn may_give_options(name: &str, words: &[Word], arguments: &Arguments) -> bool {
     let Some((program, _)) = options::program_of(name, words) else { return false };
     program.runs_by_options()
-        && (arguments.operands.iter().any(|it| values::may_be_option(it))
+        && (arguments.exposed.iter().any(|it| values::may_be_option(it))
             || words.iter().any(|word| program.is_option_unknown(word)))
 }
 
 /// What the values of options run.
 pub fn options_run(arguments: &Arguments) -> Inner {
-    if arguments.that_are(&[What::Unknowable]).next().is_some() {
+    if arguments.that_are(&[What::Unknowable, What::Settings]).next().is_some() {
         return Inner::Unknowable;
     }
     // Other checkpoint actions (`dot`, `echo=…`) run nothing.

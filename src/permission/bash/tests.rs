@@ -122,7 +122,7 @@ fn assignments_and_paths_do_not_hide_the_name() {
     check("bin/rm x", "bin/rm x", "bin/rm *", "x");
     check("cd /bin && ./rm x", "./rm x ¦ rm x", "rm * ¦ ./rm *", "/bin ¦ /bin/x");
     check("../../bin/rm x", "../../bin/rm x ¦ rm x", "rm * ¦ ../../bin/rm *", "x");
-    check("npm run *", "npm run *", "", "");
+    check("cargo run *", "cargo run *", "", "");
 }
 
 #[test]

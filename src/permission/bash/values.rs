@@ -18,6 +18,8 @@ pub struct Values {
     possible: BTreeMap<String, Vec<Value>>,
     /// Variables that arithmetic looks into.
     evaluated: BTreeSet<String>,
+    /// Variables that hold lines of input, which may look like options.
+    read: BTreeSet<String>,
     /// There are more readings than are followed.
     is_cut: Cell<bool>,
 }
@@ -48,6 +50,21 @@ impl Values {
     /// Whether something may be what nobody looked at.
     pub fn is_cut(&self) -> bool {
         self.is_cut.get()
+    }
+
+    /// A line of input is put into a variable, and it may begin with anything.
+    pub fn add_read(&mut self, name: &str) {
+        self.read.insert(name.to_owned());
+    }
+
+    /// Whether a word begins with what a line of input or the name of some file begins with: an option, perhaps.
+    pub fn may_be_option_by_name(&self, written: &str) -> bool {
+        let is_read = |text: &str| {
+            let reference = Reference::at(text.trim_start_matches('"')).filter(|_| !text.starts_with('\\'));
+            text.trim_start_matches('"').starts_with('$')
+                && reference.is_some_and(|it| self.read.contains(it.name))
+        };
+        self.known(written).iter().any(|text| begins_with_glob(text) || is_read(text))
     }
 
     /// Arithmetic is done with this text.
@@ -356,6 +373,30 @@ pub fn may_be_option(written: &str) -> bool {
         "echo" | "printf" => inner.contains(['-', '\\', '$']) || inner.matches('`').count() > 1,
         _other => repeats_text(&unquoted[..scan::expansion_len(unquoted)]),
     }
+}
+
+/// Whether a file whose name begins with a dash may be one of those that a glob finds.
+fn begins_with_glob(written: &str) -> bool {
+    // What is empty in quotes leaves the rest what it is.
+    let written = written.trim_start_matches("\"\"").trim_start_matches("''");
+    let Some(set) = written.strip_prefix('[') else {
+        return written.starts_with(['*', '?'])
+            || ["@(", "!(", "+("].iter().any(|it| written.starts_with(it));
+    };
+    let Some((set, _)) = set.split_once(']') else { return false };
+    // `[a-z]`, `[0-9A-F]`: none of them is a dash.
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let mut chars = set.chars().peekable();
+    let mut before = None;
+    while let Some(c) = chars.next() {
+        let is_range =
+            c == '-' && before.is_some_and(is_plain) && chars.peek().is_some_and(|it| is_plain(*it));
+        if !is_plain(c) && !is_range {
+            return true;
+        }
+        before = Some(c);
+    }
+    false
 }
 
 /// Whether a word is a number wherever it is used.
