@@ -12,7 +12,9 @@ use super::{
     command::{self, Begun, Called, own},
     context::{SessionCx, TurnCx},
     inbox::Inbox,
+    kept::KeptAnswers,
     limits::Limits,
+    prompt,
     request::{Command, Missing, PromptInput, StopReason, TurnOutcome},
     revert,
     shown::ShownInstructions,
@@ -63,6 +65,7 @@ pub async fn run(
     cx.show_status(state, SessionStatus::Busy).await;
     cx.engine.clean();
     let mut result = drive(cx, state, inbox, title, &cancel, input).await;
+    state.kept = KeptAnswers::default();
     let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
     if cancel.is_cancelled() && !is_store {
         // Whatever the cancel met, the answer to it is `cancelled` (facts: ACP §1.4.3).
@@ -186,6 +189,7 @@ async fn drive(
             Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
             Step::ToolsRan => apply_settings(&mut cx, state, inbox, None).await,
         }
+        prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);
     };
     let is_known = spent != Tokens::default();
     Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id: answered })
