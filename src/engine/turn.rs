@@ -3,7 +3,7 @@
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
-    message::{CreatedTime, Message, MessageError, ModelRef, Tokens, UserMessage},
+    message::{Message, MessageError, ModelRef, Tokens},
     session::{SessionModel, SessionStatus},
 };
 
@@ -24,7 +24,6 @@ use super::{
     workspace::Loaded,
 };
 use crate::{
-    base::{clock, ids},
     library::{Agent, Instructions, commands::Body},
     provider::{Finish, Model},
     tool::AgentSwitch,
@@ -290,15 +289,7 @@ async fn switch_agent(
     journal.session(&state.info);
     journal.switch(&state.info);
     if goes_on {
-        let info = Message::User(UserMessage {
-            id: ids::message(),
-            session_id: state.info.id.clone(),
-            time: CreatedTime { created: clock::now_ms() },
-            agent: cx.agent.name.clone(),
-            model: cx.model.reference(),
-            system: None,
-        });
-        state.push_message(info, &mut journal);
+        cx.push_prompt(state, &mut journal);
         state.push_part(text_part(message, true, false), &mut journal);
     }
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
