@@ -77,7 +77,7 @@ fn programs(raw: &Map<String, Value>, directory: &Path, home: &Path) -> Vec<Path
     words.extend(named.map(|it| (it.trim_start_matches("file://").to_owned(), directory.to_owned())));
     let is_file = |word: &str| word.contains(['/', '.']) && !word.starts_with('-') && !word.contains("://");
     let files = words.into_iter().filter(|(word, _)| is_file(word));
-    let files = files.map(|(word, base)| absolute(&base, home::expand(home, &word)));
+    let files = files.map(|(word, base)| absolute(Path::new("/"), home::join(home, &base, &word)));
     files.filter(|file| !file.is_dir()).collect()
 }
 

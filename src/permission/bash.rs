@@ -116,6 +116,7 @@ pub fn analyse(command: &str) -> Analysis {
     walk.text(whole, &vec![String::new()]);
     walk.acc.is_unknowable |=
         walk.values.evaluates_input() || walk.values.is_cut() || walk.scripts.runs_what_it_writes();
+    walk.follow_links();
     let mut analysis = walk.acc;
     if analysis.is_unknowable {
         analysis.count_as_any(whole);
@@ -198,6 +199,10 @@ struct Walk {
     scripts: scripts::Scripts,
     /// What comes down the pipe to what is being read.
     piped: Option<input::Piped>,
+    /// What stands for `{}` within a command that `find` or `xargs` runs.
+    found: Vec<String>,
+    /// Links that the line makes: their names, and where they lead.
+    links: Vec<(String, String)>,
     n_texts: usize,
     n_expansions: usize,
     /// Commands around the one that is being noted.

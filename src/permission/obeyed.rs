@@ -94,7 +94,8 @@ fn is_source(path: &Path, act: Act, reach: Reach, glob: Option<Glob<'_>>, decidi
     match glob {
         // What is removed by a glob is one of many.
         Some(_) if act == Act::Remove => false,
-        Some(Glob { directory, pattern, is_deeper }) => sources.any(|source| {
+        Some(Glob { directory, is_everywhere: true, .. }) => is_found(directory, &path, deciding),
+        Some(Glob { directory, pattern, is_deeper, .. }) => sources.any(|source| {
             let Ok(below) = source.strip_prefix(lower(directory)) else { return false };
             let mut parts = below.components();
             let name = parts.next().map(|it| it.as_os_str().to_string_lossy().into_owned());
@@ -108,6 +109,32 @@ fn is_source(path: &Path, act: Act, reach: Reach, glob: Option<Glob<'_>>, decidi
     }
 }
 
+/// Whether one of the files below a directory decides that are called what the path ends with. Where files come from
+/// outside of a command they may lie anywhere and be new; else they are those that are there.
+fn is_found(directory: &Path, path: &Path, deciding: &Deciding) -> bool {
+    const ENDINGS: [&str; 5] = [".md", ".ts", ".js", ".json", ".jsonc"];
+    let lower = |path: &Path| path.to_string_lossy().to_lowercase();
+    let (path, own) = (lower(path), lower(directory));
+    let behind = path.rsplit_once("/**/").map_or("*", |it| it.1);
+    let (place, name) = behind.rsplit_once('/').map_or((None, behind), |(place, name)| (Some(place), name));
+    let is_anywhere = directory == Path::new("/");
+    let is_below =
+        |source: &Path| (is_anywhere || source.exists()) && Path::new(&lower(source)).starts_with(&own);
+    let is_in_place = |directory: Option<&Path>| {
+        let last = directory.and_then(Path::file_name).unwrap_or_default().to_string_lossy().to_lowercase();
+        place.is_none_or(|place| wildcard(place.rsplit('/').next().unwrap_or(place), &last))
+    };
+    let is_called = |file: &Path| {
+        wildcard(name, &lower(Path::new(file.file_name().unwrap_or_default()))) && is_in_place(file.parent())
+    };
+    // What windlass does not read is known by the end of its name alone.
+    let is_definition = ENDINGS.iter().any(|ending| wildcard(name, &format!("x{ending}")));
+    let has_git = is_anywhere || directory.join(".git/config").exists();
+    deciding.files.iter().any(|file| is_called(file) && is_below(file))
+        || (is_definition && deciding.trees.iter().any(|tree| is_in_place(Some(tree)) && is_below(tree)))
+        || (wildcard(name, "config") && is_in_place(Some(Path::new(".git"))) && has_git)
+}
+
 /// A path's first glob.
 struct Glob<'a> {
     directory: &'a Path,
@@ -115,17 +142,20 @@ struct Glob<'a> {
     pattern: String,
     /// Whether the path goes on behind it.
     is_deeper: bool,
+    /// `**`: whatever directories lie between.
+    is_everywhere: bool,
 }
 
 fn glob_of(path: &Path) -> Option<Glob<'_>> {
     let is_glob = |part: &OsStr| part.to_string_lossy().contains(['*', '?', '[']);
     let glob = path.ancestors().filter(|it| it.file_name().is_some_and(is_glob)).last()?;
     let text = glob.file_name()?.to_string_lossy().to_lowercase();
+    let is_everywhere = text == "**" && glob != path;
     let pattern = match (text.find('['), text.rfind(']')) {
         (Some(start), Some(end)) if start < end => format!("{}*{}", &text[..start], &text[end + 1..]),
         _other => text,
     };
-    Some(Glob { directory: glob.parent()?, pattern, is_deeper: glob != path })
+    Some(Glob { directory: glob.parent()?, pattern, is_deeper: glob != path, is_everywhere })
 }
 
 /// Whether a pattern of the user's names such files, rather than files of any kind. What the pattern says begins in the

@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::{
-    Directories, Flow, PathArgument, Source, Walk, arity, git,
+    Directories, Flow, PathArgument, Source, Walk, arity, files, git,
     input::{Input, InputFrom},
     merge, options,
     outputs::{self, Destination},
@@ -226,6 +226,12 @@ impl Walk {
                 let moved =
                     wrapper::directory(plain_name, words).map(|directory| self.entered(directory, at));
                 let at = moved.as_ref().unwrap_or(at);
+                let found = match plain_name {
+                    "find" | "fd" | "fdfind" => files::found(words),
+                    "xargs" if input.known().is_none() => input.found(),
+                    _other => self.found.clone(),
+                };
+                let found = std::mem::replace(&mut self.found, found);
                 for (from, to) in ranges {
                     let inner = self.words(&words[from..to], None, at, input);
                     prefixes.extend(inner.into_iter().map(|prefix| from + prefix));
@@ -233,6 +239,7 @@ impl Walk {
                         self.with_input(words, &words[from..to], at, input);
                     }
                 }
+                self.found = found;
                 if prefixes.is_empty() {
                     self.exactly(&written, &normal, is_normal);
                 }
@@ -349,7 +356,8 @@ impl Walk {
 
     /// What `xargs` runs once it has read what the line gives it.
     fn with_input(&mut self, words: &[Word], inner: &[Word], at: &Directories, input: &Input) {
-        let option = words.iter().position(|word| word.text.starts_with("-I") || word.text.starts_with("-i"));
+        let own = words.get(..words.len().saturating_sub(inner.len())).unwrap_or(words);
+        let option = own.iter().position(|word| word.text.starts_with("-I") || word.text.starts_with("-i"));
         let replaced = option.map(|idx| match words[idx].value().get(2..).filter(|rest| !rest.is_empty()) {
             Some(attached) => attached.to_owned(),
             None => words.get(idx + 1).map_or("{}", Word::value).to_owned(),
@@ -359,6 +367,13 @@ impl Walk {
             let fed = Word::new(replaced.as_deref().unwrap_or("*"));
             let behind: Vec<Word> =
                 inner.iter().cloned().chain(Some(fed.clone()).filter(|_| replaced.is_none())).collect();
+            let given = |word: &Word| match replaced.as_deref().filter(|it| !it.is_empty()) {
+                Some(replaced) => Word::new(&word.text.replace(replaced, "{}")),
+                None => word.clone(),
+            };
+            let last = Some(Word::new("{}")).filter(|_| replaced.is_none());
+            let filled: Vec<Word> = inner.iter().map(given).chain(last).collect();
+            outputs::destinations(name, &filled).iter().for_each(|it| self.output(it, at));
             self.acc.is_unknowable |= !input.begins_with_names()
                 && program::exposed(name, &behind).iter().any(|it| it.starts_with(&fed.text));
             let name = inner.first().map(|word| base_name(word.value())).unwrap_or_default();
@@ -417,13 +432,16 @@ impl Walk {
     /// A file that is written. Where git looks for programs, that decides what runs later.
     pub(super) fn output(&mut self, destination: &Destination, at: &Directories) {
         let sources = destination.named_by.as_deref().map(|it| self.values.known(it)).unwrap_or_default();
-        let names: Vec<String> = sources.iter().map(|it| outputs::name_of(it)).collect();
-        for known in self.values.known(&destination.text) {
-            let Some(text) = path_of(&known) else {
-                self.acc.is_unknowable |=
-                    !destination.is_removed && outputs::is_likely_gits(&known, destination.is_tree);
-                continue;
-            };
+        let sources = sources.iter().flat_map(|it| self.filled(it));
+        let names: Vec<String> = sources.map(|it| outputs::name_of(&it)).collect();
+        let known = self.values.known(&destination.text);
+        let known: Vec<String> = known.iter().flat_map(|it| self.filled(it)).collect();
+        for known in known {
+            let text = path_of(&known);
+            if text.is_none() && !destination.is_removed {
+                self.acc.is_unknowable |= outputs::is_likely_gits(&known, destination.is_tree);
+            }
+            let Some(text) = text.or_else(|| self.computed(&known)) else { continue };
             for text in word::braces(&text) {
                 let named = names.iter().map(|name| below(&text, name));
                 let texts: Vec<String> = if names.is_empty() { vec![text.clone()] } else { named.collect() };
@@ -438,6 +456,23 @@ impl Walk {
                 }
             }
         }
+    }
+
+    /// A text with what `find` or `xargs` puts in its place.
+    fn filled(&self, text: &str) -> Vec<String> {
+        match text.contains("{}") && !self.found.is_empty() {
+            true => self.found.iter().map(|found| text.replace("{}", found)).collect(),
+            false => vec![text.to_owned()],
+        }
+    }
+
+    /// As a glob: a path that is computed from where its directory is known, or that comes from outside of the line.
+    fn computed(&self, written: &str) -> Option<String> {
+        if let Some(directory) = known_directory(written) {
+            return Some(format!("{directory}{}", outputs::name_of(written)));
+        }
+        let is_given = self.values.may_be_option_by_name(written) || values::repeats_text(written);
+        is_given.then(|| format!("/**/{}", outputs::name_of(written)))
     }
 
     /// What the links below a directory lead to.
@@ -577,6 +612,8 @@ pub(super) fn path_of(written: &str) -> Option<String> {
         ("${HOME}", "~"),
         ("$PWD", "."),
         ("${PWD}", "."),
+        ("$(pwd)", "."),
+        ("`pwd`", "."),
         ("$OLDPWD", "~-"),
         ("${OLDPWD}", "~-"),
     ];

@@ -2,10 +2,11 @@
 
 use super::{
     Directories, Walk,
-    command::value_of,
+    command::{below, value_of},
     files,
     input::{Input, InputFrom},
-    outputs, program, scripts,
+    outputs::{self, Destination},
+    program, scripts,
     values::{Value, is_number},
     variables,
     word::Word,
@@ -31,6 +32,10 @@ impl Walk {
                 self.output_of_line(&destination, at);
             }
         }
+        for (link, target) in outputs::links(name, words) {
+            let places = at.iter().map(|base| (below(base, &link), below(base, &target)));
+            self.links.extend(places);
+        }
         // A patch names its files itself.
         let is_deciding =
             |text: &str| [".git/", ".opencode/", "opencode.json"].iter().any(|it| text.contains(it));
@@ -45,6 +50,24 @@ impl Walk {
         anywhere.iter().for_each(|name| self.run_file_anywhere(name));
         self.obeys(name, input, at);
         self.variables(name, words, input);
+    }
+
+    /// What is written through a link that the line makes is written where that leads.
+    pub(super) fn follow_links(&mut self) {
+        for _ in 0..self.links.len().min(4) {
+            let writes: Vec<Destination> = self.acc.writes.iter().filter(|it| !it.is_link).cloned().collect();
+            for (link, target) in &self.links {
+                for write in &writes {
+                    let text = scripts::normal(&write.text);
+                    let Some(rest) = text.strip_prefix(&scripts::normal(link)) else { continue };
+                    let led = Destination { text: format!("{target}{rest}"), ..write.clone() };
+                    if (rest.is_empty() || rest.starts_with('/')) && !self.acc.writes.contains(&led) {
+                        self.acc.is_unknowable |= !led.is_removed && outputs::is_gits(&led.text, led.is_tree);
+                        self.acc.writes.push(led);
+                    }
+                }
+            }
+        }
     }
 
     /// Programs that run commands which they find in their input.
@@ -126,6 +149,8 @@ impl Walk {
                 for name in names.chain(["REPLY", "MAPFILE", "OPTARG"]) {
                     if may_be_any {
                         self.values.add_read(name);
+                    } else if input.known().is_none() {
+                        input.found().into_iter().for_each(|it| self.values.add(name, Value::Text(it)));
                     }
                     values.iter().for_each(|value| self.values.add(name, value.clone()));
                 }

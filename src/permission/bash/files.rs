@@ -3,7 +3,7 @@
 use super::{
     options::{self, What},
     sed,
-    word::Word,
+    word::{self, Word},
     wrapper::{is_assignment, is_stdin},
 };
 
@@ -101,6 +101,23 @@ pub fn named(name: &str, words: &[Word]) -> Vec<String> {
     // `-` is standard input or output.
     paths.retain(|path| path != "-" && path != "." && !is_stdin(path));
     paths
+}
+
+/// What `find` finds, as globs: `**` stands for directories.
+pub fn found(words: &[Word]) -> Vec<String> {
+    let is_expression = |word: &&Word| word.text.starts_with(['-', '(', '!', '\\']);
+    let starts = words[1..].iter().take_while(|word| !is_expression(word)).map(|word| word.text.as_str());
+    let mut starts: Vec<&str> = starts.collect();
+    if starts.is_empty() || words[0].value() != "find" {
+        starts = vec!["."];
+    }
+    let is_name = |pair: &&[Word]| matches!(pair[0].value(), "-name" | "-iname");
+    let mut names = words.windows(2).filter(is_name).filter_map(|pair| word::path_text(&pair[1].text));
+    let is_open = words
+        .iter()
+        .any(|word| matches!(word.value(), "-o" | "-or" | "!" | "-not" | "-path" | "-regex" | ","));
+    let name = names.next().filter(|_| !is_open).unwrap_or_else(|| "*".to_owned());
+    starts.into_iter().map(|start| format!("{}/**/{name}", start.trim_end_matches('/'))).collect()
 }
 
 /// Whether a command reads what the links below its directories lead to.

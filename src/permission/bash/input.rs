@@ -2,7 +2,11 @@
 
 use tree_sitter::Node;
 
-use super::{Source, Walk, name_of, tree::spans, word};
+use super::{
+    Source, Walk, files, name_of,
+    tree::spans,
+    word::{self, Word},
+};
 
 /// Where input comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +47,18 @@ impl Input {
 }
 
 impl Input {
+    /// The paths that its lines may be, as globs.
+    pub fn found(&self) -> Vec<String> {
+        match self.piped.as_ref().filter(|_| self.begins_with_names()) {
+            Some(piped) => {
+                let first = piped.written.split('|').next().unwrap_or_default();
+                let words: Vec<Word> = first.split_whitespace().map(Word::new).collect();
+                files::found(&words)
+            }
+            None => vec!["/**/*".to_owned()],
+        }
+    }
+
     /// Whether its lines are paths that begin as a `find` of the line was told.
     pub fn begins_with_names(&self) -> bool {
         const KEEPING: [&str; 8] = ["grep", "egrep", "fgrep", "sort", "head", "tail", "uniq", "rg"];

@@ -16,6 +16,8 @@ pub struct Destination {
     pub is_open: bool,
     /// What gives it its name below that: a path, a URL or a glob, as written.
     pub named_by: Option<String>,
+    /// It becomes a link.
+    pub is_link: bool,
     /// It is not written: it is taken away, or gets another name or other permissions.
     pub is_removed: bool,
 }
@@ -23,7 +25,7 @@ pub struct Destination {
 impl Destination {
     pub fn file(text: &str) -> Self {
         let text = text.to_owned();
-        Self { text, is_tree: false, is_open: false, named_by: None, is_removed: false }
+        Self { text, is_tree: false, is_open: false, named_by: None, is_link: false, is_removed: false }
     }
 
     pub fn tree(text: &str) -> Self {
@@ -138,7 +140,22 @@ pub fn destinations(name: &str, words: &[Word]) -> Vec<Destination> {
         "yq" if has_short(words, 'i') || words.iter().any(|it| it.text == "--inplace") => {
             found.extend(operands.iter().map(|it| Destination::file(it)));
         }
-        "sqlite3" | "duckdb" => found.extend(words[1..].iter().filter_map(exported_to)),
+        "sqlite3" | "duckdb" => {
+            found.extend(words[1..].iter().filter_map(exported_to));
+            found.extend(operands.first().map(|it| Destination::file(it)));
+        }
+        "tar" | "gtar" | "bsdtar" if unpacked(name, words, &arguments).is_none() => {
+            let archives = arguments.all.iter().filter(|it| matches!(it.option, Some("-f" | "--file")));
+            let is_listed =
+                has_short(words, 't') || words.get(1).is_some_and(|it| it.value().starts_with('t'));
+            found.extend(archives.filter(|_| !is_listed).map(|it| Destination::file(&it.text)));
+        }
+        "git" if subcommand == "config" => {
+            let is_file = |word: &Word| matches!(word.value(), "-f" | "--file");
+            let given = words.windows(2).filter(|pair| is_file(&pair[0])).map(|pair| pair[1].text.as_str());
+            let attached = words.iter().filter_map(|it| it.text.strip_prefix("--file="));
+            found.extend(given.chain(attached).map(Destination::file));
+        }
         "csplit" if arguments.that_are(&[What::Prefix]).next().is_none() => {
             found.push(Destination::file("xx*"));
         }
@@ -266,6 +283,30 @@ fn printed_to(script: &str) -> impl Iterator<Item = Destination> + '_ {
     names.filter_map(|rest| Some(Destination::file(rest.split_once('"')?.0)))
 }
 
+/// Links by name that a command makes: what they are called, and where they lead.
+pub fn links(name: &str, words: &[Word]) -> Vec<(String, String)> {
+    if name != "ln" || !(has_short(words, 's') || words.iter().any(|it| it.value() == "--symbolic")) {
+        return Vec::new();
+    }
+    let text = |it: &String| super::command::path_of(it).unwrap_or_default();
+    let operands: Vec<String> = options::arguments(name, words).operands.iter().map(text).collect();
+    let (targets, link) = match operands.split_last() {
+        Some((link, [])) => (vec![link.clone()], base_name(link).to_owned()),
+        Some((link, targets)) => (targets.to_vec(), link.clone()),
+        None => return Vec::new(),
+    };
+    let mut found = Vec::new();
+    for target in targets.iter().filter(|it| !it.is_empty()) {
+        // In a directory it is called what its target is called; relative ones begin where the link is.
+        let inside = format!("{link}/{}", base_name(target));
+        for link in [link.clone(), inside] {
+            let place = link.rsplit_once('/').map_or(String::new(), |(place, _)| place.to_owned());
+            found.push((link, super::command::below(&place, target)));
+        }
+    }
+    found
+}
+
 /// What `cp`, `mv`, `ln` and their like make.
 fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>) -> Vec<Destination> {
     let has_recursive = || ['r', 'R', 'a'].into_iter().any(|letter| has_short(words, letter));
@@ -324,6 +365,7 @@ fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>)
             false => found.push(Destination { is_tree, ..Destination::file(&format!("{target}/{base}")) }),
         }
     }
+    found.iter_mut().for_each(|it| it.is_link = name == "ln");
     found.retain(|it: &Destination| !is_remote(&it.text) || it.text.starts_with('.'));
     found
 }

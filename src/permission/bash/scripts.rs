@@ -232,7 +232,7 @@ fn is_same(output: &Output, run: &str) -> bool {
 }
 
 /// The path without `.`, and without `..` where the part before it is known.
-fn normal(path: &str) -> String {
+pub fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

@@ -71,7 +71,7 @@ pub async fn judge(config: &Config, workdir: &Path, analysis: &Analysis) -> Resu
             };
             let act = if is_removed { Act::Remove } else { Act::Write };
             let decides = |path: &Path| obeyed::may_change(path, act, reach, &deciding);
-            let is_other = !is_removed && obeyed::is_linked(&real, &deciding);
+            let is_other = !(is_removed && is_tree) && obeyed::is_linked(&real, &deciding);
             is_unpacked || is_other || decides(&real) || decides(&absolute(Path::new("/"), path))
         });
         Ok(Named { targets, homes, is_obeyed })

@@ -8,7 +8,8 @@ use crate::{
 };
 
 /// `OPENCODE_CONFIG` is `rules.json`, `OPENCODE_CONFIG_DIR` is `conf`, `market` is a marketplace, `src/server.js` an MCP
-/// server, `hard` another name of `rules.json`, and `soft` a link to it.
+/// server, `hard` another name of `rules.json`, and `soft` a link to it;
+/// `cdir` is a link to `conf`.
 fn project() -> (tempfile::TempDir, Config) {
     let temp = tempfile::tempdir().expect("a temporary directory");
     let root = fs::canonicalize(temp.path()).expect("it is there");
@@ -30,6 +31,12 @@ fn project() -> (tempfile::TempDir, Config) {
     write("opencode.json", r#"{"mcp": {"a": {"type": "local", "command": ["node", "src/server.js"]}}}"#);
     fs::hard_link(root.join("p/rules.json"), root.join("p/hard")).expect("linked");
     std::os::unix::fs::symlink("rules.json", root.join("p/soft")).expect("linked");
+    std::os::unix::fs::symlink("conf", root.join("p/cdir")).expect("linked");
+    write("src/server.js", "");
+    write("conf/agent/a.md", "---\ndescription: a\n---\nx");
+    write("market/a.md", "---\ndescription: a\n---\nx");
+    write(".opencode/agent/b.md", "---\ndescription: b\n---\nx");
+    write(".git/config", "");
     let variables = [("OPENCODE_CONFIG", "rules.json"), ("OPENCODE_CONFIG_DIR", "conf")];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let environment = Environment { variables, home: root.join("home") };
