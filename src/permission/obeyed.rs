@@ -93,7 +93,11 @@ fn is_source(path: &Path, act: Act, reach: Reach, glob: Option<Glob<'_>>, decidi
     let mut sources = deciding.files.iter().chain(&deciding.trees).map(|source| lower(source));
     match glob {
         // What is removed by a glob is one of many.
-        Some(_) if act == Act::Remove => false,
+        Some(Glob { is_everywhere, .. })
+            if act == Act::Remove && !(is_everywhere && !is_glob(path.file_name().unwrap_or_default())) =>
+        {
+            false
+        }
         Some(Glob { directory, is_everywhere: true, .. }) => is_found(directory, &path, deciding),
         Some(Glob { directory, pattern, is_deeper, .. }) => sources.any(|source| {
             let Ok(below) = source.strip_prefix(lower(directory)) else { return false };
@@ -146,8 +150,11 @@ struct Glob<'a> {
     is_everywhere: bool,
 }
 
+fn is_glob(part: &OsStr) -> bool {
+    part.to_string_lossy().contains(['*', '?', '['])
+}
+
 fn glob_of(path: &Path) -> Option<Glob<'_>> {
-    let is_glob = |part: &OsStr| part.to_string_lossy().contains(['*', '?', '[']);
     let glob = path.ancestors().filter(|it| it.file_name().is_some_and(is_glob)).last()?;
     let text = glob.file_name()?.to_string_lossy().to_lowercase();
     let is_everywhere = text == "**" && glob != path;

@@ -448,8 +448,8 @@ impl Walk {
                 for (base, text) in at.iter().flat_map(|base| texts.iter().map(move |text| (base, text))) {
                     let text = below(base, text);
                     let destination = Destination { text, named_by: None, ..destination.clone() };
-                    self.acc.is_unknowable |=
-                        !destination.is_removed && outputs::is_gits(&destination.text, destination.is_tree);
+                    self.acc.is_unknowable |= (!destination.is_removed || destination.is_link)
+                        && outputs::is_gits(&destination.text, destination.is_tree);
                     if !self.acc.writes.contains(&destination) {
                         self.acc.writes.push(destination);
                     }
@@ -606,6 +606,7 @@ fn has_own_place(name: &str, has_moved: bool) -> bool {
 
 /// A written path without quotes; `None` when it has expansions other than the home and working directories.
 pub(super) fn path_of(written: &str) -> Option<String> {
+    let written = written.trim_start_matches("\"\"");
     let unquoted = written.strip_prefix('"').unwrap_or(written);
     let places = [
         ("$HOME", "~"),
@@ -620,7 +621,10 @@ pub(super) fn path_of(written: &str) -> Option<String> {
     for (variable, place) in places {
         let Some(rest) = unquoted.strip_prefix(variable) else { continue };
         if rest.is_empty() || rest.starts_with(['/', '"']) {
-            let rest = word::path_text(&rest.replacen('"', "", 1))?;
+            let rest = match written.starts_with('"') {
+                true => word::path_text(&rest.replacen('"', "", 1))?,
+                false => word::path_text(rest)?,
+            };
             return Some(format!("{place}{rest}"));
         }
     }

@@ -1,6 +1,7 @@
 //! Which files the options and operands of a program have it write, and which of them git takes programs from.
 
 use super::{
+    files,
     options::{self, Arguments, Operands, What},
     scan, sed,
     word::{Word, base_name},
@@ -16,7 +17,7 @@ pub struct Destination {
     pub is_open: bool,
     /// What gives it its name below that: a path, a URL or a glob, as written.
     pub named_by: Option<String>,
-    /// It becomes a link.
+    /// It becomes a link, or gets another name by one.
     pub is_link: bool,
     /// It is not written: it is taken away, or gets another name or other permissions.
     pub is_removed: bool,
@@ -258,6 +259,9 @@ fn downloaded(url: &str, directory: &str) -> [Destination; 2] {
 /// What a command takes away, or lets be reached by another name.
 fn removed(name: &str, words: &[Word]) -> Vec<Destination> {
     let subcommand = words.get(1).map(Word::value).unwrap_or_default();
+    if name == "find" && words.iter().any(|it| it.value() == "-delete") {
+        return files::found(words).iter().map(|it| Destination::removed(it, false)).collect();
+    }
     let from = match (name, subcommand) {
         ("rm" | "unlink" | "rmdir" | "chmod", _) => 1,
         ("git", "rm" | "mv") => 2,
@@ -343,9 +347,13 @@ fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>)
     if is_whole {
         found.push(Destination { is_tree, is_open: true, ..Destination::file(target) });
     }
-    if name == "mv" || is_link {
-        found.extend(sources.iter().map(|it| Destination::removed(it, name == "mv")));
+    if name == "mv" {
+        found.extend(sources.iter().map(|it| Destination::removed(it, true)));
     }
+    // Another name of the same file: what is written there is written here.
+    let linked = sources.iter().filter(|_| is_link);
+    let linked: Vec<Destination> =
+        linked.map(|it| Destination { is_link: true, ..Destination::removed(it, false) }).collect();
     for source in sources {
         // What lies below is copied, whatever it is called.
         let holds = |it: &str| it.ends_with("/.") || it == "." || (name == "rsync" && it.ends_with('/'));
@@ -366,6 +374,7 @@ fn copied(name: &str, words: &[Word], operands: &[String], target: Option<&str>)
         }
     }
     found.iter_mut().for_each(|it| it.is_link = name == "ln");
+    found.extend(linked);
     found.retain(|it: &Destination| !is_remote(&it.text) || it.text.starts_with('.'));
     found
 }

@@ -60,7 +60,7 @@ pub async fn judge(config: &Config, workdir: &Path, analysis: &Analysis) -> Resu
         targets.extend(found);
         let is_obeyed = writes.iter().any(|(path, destination)| {
             let real = real(path);
-            let Destination { is_tree, is_open, is_removed, .. } = *destination;
+            let Destination { is_tree, is_open, is_removed, is_link, .. } = *destination;
             // What an archive or a patch holds may be `.git/hooks/pre-commit` or the project's `opencode.json`.
             let is_unpacked = is_open && (real.join(".git").exists() || directory.starts_with(&real));
             // What takes the place of a directory brings what is below it; in a directory it has a name of its own.
@@ -69,7 +69,7 @@ pub async fn judge(config: &Config, workdir: &Path, analysis: &Analysis) -> Resu
                 true => Reach::Named,
                 false => Reach::Itself,
             };
-            let act = if is_removed { Act::Remove } else { Act::Write };
+            let act = if is_removed && !is_link { Act::Remove } else { Act::Write };
             let decides = |path: &Path| obeyed::may_change(path, act, reach, &deciding);
             let is_other = !(is_removed && is_tree) && obeyed::is_linked(&real, &deciding);
             is_unpacked || is_other || decides(&real) || decides(&absolute(Path::new("/"), path))
