@@ -91,13 +91,10 @@ fn is_source(path: &Path, act: Act, reach: Reach, glob: Option<Glob<'_>>, decidi
         return true;
     }
     let mut sources = deciding.files.iter().chain(&deciding.trees).map(|source| lower(source));
+    let is_name_open = is_glob(path.file_name().unwrap_or_default());
     match glob {
         // What is removed by a glob is one of many.
-        Some(Glob { is_everywhere, .. })
-            if act == Act::Remove && !(is_everywhere && !is_glob(path.file_name().unwrap_or_default())) =>
-        {
-            false
-        }
+        Some(Glob { is_everywhere, .. }) if act == Act::Remove && (is_name_open || !is_everywhere) => false,
         Some(Glob { directory, is_everywhere: true, .. }) => is_found(directory, &path, deciding),
         Some(Glob { directory, pattern, is_deeper, .. }) => sources.any(|source| {
             let Ok(below) = source.strip_prefix(lower(directory)) else { return false };
