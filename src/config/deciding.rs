@@ -59,7 +59,10 @@ impl Deciding {
 fn add(paths: &mut BTreeSet<PathBuf>, path: &Path) {
     // The kernel takes `..` behind a link for the parent of what it leads to.
     let text = absolute(Path::new("/"), path);
-    paths.extend([real(path), real(&text), text]);
+    if text.as_os_str() != path.as_os_str() {
+        paths.insert(real(path));
+    }
+    paths.extend([real(&text), text]);
 }
 
 /// The files among the words by which servers, formatters, hooks, plugins and the shell are started.
