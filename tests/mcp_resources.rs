@@ -278,6 +278,9 @@ async fn a_server_that_never_answers_is_given_up_and_the_others_are_listed() {
     assert_eq!(listed["errors"], json!([{"server": "mute", "error": error}]));
     let told = agent.told(&session, TEMPLATES, json!({"server": "mute"})).await;
     assert_eq!(told, format!("Cannot list MCP resource templates of mute: {error}"));
+    let told = agent.told(&session, READ, json!({"server": "mute", "uri": "docs://guide"})).await;
+    let hint = "(answers of over 16 MiB are not taken)";
+    assert_eq!(told, format!("Failed to read MCP resource: mute/docs://guide: {error} {hint}"));
     agent.finish().await;
 }
 

@@ -11,7 +11,7 @@ use super::{
     mcp, object, path,
     webfetch::{self, address},
 };
-use crate::permission::Ask;
+use crate::{mcp::CallError, permission::Ask};
 
 /// Which.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -38,13 +38,18 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     cx.host.ask(ask).await?;
 
     let held = mcp::offering(cx.servers, &server)?;
-    let content =
-        held.read_resource(&server, &uri, cx.cancel).await.map_err(|error| match mcp::failed(error) {
-            ToolError::Model(error) => {
-                ToolError::Model(format!("Failed to read MCP resource: {server}/{uri}: {error}"))
-            }
-            error => error,
-        })?;
+    let read = held.read_resource(&server, &uri, cx.cancel).await;
+    // Nobody tells that an answer was too long for the transport.
+    let hint = match read {
+        Err(CallError::TimedOut(_)) => " (answers of over 16 MiB are not taken)",
+        Ok(_) | Err(_) => "",
+    };
+    let content = read.map_err(|error| match mcp::failed(error) {
+        ToolError::Model(error) => {
+            ToolError::Model(format!("Failed to read MCP resource: {server}/{uri}: {error}{hint}"))
+        }
+        error => error,
+    })?;
     metadata.insert("contents".to_owned(), content.n_items.into());
     metadata.insert("attachments".to_owned(), content.attachments.len().into());
     let output = match content.n_items {
