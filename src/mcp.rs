@@ -1,7 +1,7 @@
 //! MCP servers of the configuration and of the client: started in the background, their tools and resources offered by name.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -270,7 +270,7 @@ impl Held {
     }
 
     /// The connected servers that offer resources.
-    pub fn with_resources(&self) -> BTreeSet<String> {
+    pub fn with_resources(&self) -> Vec<String> {
         let slots = self.slots.values().map(|leased| &leased.slot);
         slots.filter(|slot| has_resources(slot)).map(|slot| slot.spec.name.clone()).collect()
     }

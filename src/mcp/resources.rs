@@ -9,7 +9,7 @@ use rmcp::{
         ReadResourceRequest, ReadResourceRequestParams, ResourceContents, ServerResult,
     },
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -77,9 +77,8 @@ fn page(list: ResourceList, answer: ServerResult) -> Option<(Vec<Value>, Option<
     match (list, answer) {
         (ResourceList::Resources, ServerResult::ListResourcesResult(page)) => {
             let entries = page.resources.into_iter().map(|it| {
-                let size = it.size.map(Value::from);
                 let texts = [Some(it.uri), None, Some(it.name), it.title, it.description, it.mime_type];
-                entry(texts, size)
+                entry(texts, it.size)
             });
             Some((entries.collect(), page.next_cursor))
         }
@@ -97,10 +96,17 @@ fn page(list: ResourceList, answer: ServerResult) -> Option<(Vec<Value>, Option<
     }
 }
 
-fn entry(texts: [Option<String>; 6], size: Option<Value>) -> Value {
-    let values = texts.into_iter().map(|text| text.map(Value::String)).chain([size]);
-    let fields = KEYS.into_iter().zip(values).filter_map(|(key, value)| Some((key.to_owned(), value?)));
-    Value::Object(fields.collect())
+fn entry(texts: [Option<String>; 6], size: Option<u64>) -> Value {
+    let mut fields = Map::new();
+    for (key, text) in KEYS.iter().zip(texts) {
+        if let Some(text) = text {
+            fields.insert((*key).to_owned(), text.into());
+        }
+    }
+    if let Some(size) = size {
+        fields.insert("size".to_owned(), size.into());
+    }
+    Value::Object(fields)
 }
 
 fn well_formed(list: ResourceList, mut page: Value) -> Option<(Vec<Value>, Option<String>)> {

@@ -33,7 +33,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value, list: ResourceList) -> Re
             mcp::offering(cx.servers, server)?;
             vec![server.clone()]
         }
-        None => undenied(cx, Vec::from_iter(mcp::with_resources(cx.servers))).await,
+        None => undenied(cx, mcp::with_resources(cx.servers)).await,
     };
     if servers.is_empty() {
         return Err(ToolError::Model("no connected MCP server offers resources".to_owned()));

@@ -1,7 +1,5 @@
 //! Forwards a call to the MCP server that offers the tool, under the tool's own permission, and finds the servers that offer resources.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::permission::Rule;
 
@@ -44,15 +42,21 @@ pub(super) fn failed(error: CallError) -> ToolError {
     }
 }
 
-/// The connected servers that offer resources.
-pub fn with_resources(servers: &[Held]) -> BTreeSet<String> {
-    servers.iter().flat_map(Held::with_resources).collect()
+/// The connected servers that offer resources, sorted.
+pub fn with_resources(servers: &[Held]) -> Vec<String> {
+    let mut names = Vec::new();
+    for held in servers {
+        names.extend(held.with_resources());
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// Where the server of that name is, if it offers resources; of two the client's, as with tools.
 pub(super) fn offering<'a>(servers: &'a [Held], server: &str) -> Result<&'a Held, ToolError> {
     let mut held = servers.iter().rev();
-    let found = held.find(|held| held.with_resources().contains(server));
+    let found = held.find(|held| held.with_resources().iter().any(|name| name == server));
     found.ok_or_else(|| {
         let why = match servers.iter().rev().find_map(|held| held.status(server)) {
             Some(Status::Connected) => "does not support resources".to_owned(),
@@ -61,7 +65,7 @@ pub(super) fn offering<'a>(servers: &'a [Held], server: &str) -> Result<&'a Held
             Some(Status::NeedsAuth) => "is not connected: it wants a login".to_owned(),
             Some(Status::Disabled) | None => "is not connected".to_owned(),
         };
-        let others = Vec::from_iter(with_resources(servers)).join(", ");
+        let others = with_resources(servers).join(", ");
         let others = if others.is_empty() { "none" } else { &others };
         ToolError::Model(format!("MCP server \"{server}\" {why}. Available resource servers: {others}"))
     })

@@ -64,7 +64,7 @@ async fn everything_shows_its_resources() {
     let Some(dir) = installed() else { return };
     let servers = settled(vec![everything(&dir)]).await;
     let (held, cancel) = (servers.hold(), CancellationToken::new());
-    assert_eq!(held.with_resources(), ["everything".to_owned()].into());
+    assert_eq!(held.with_resources(), ["everything"]);
     let (listed, is_cut) =
         held.resources("everything", ResourceList::Resources, &cancel).await.expect("lists");
     let document = "demo://resource/static/document/features.md";

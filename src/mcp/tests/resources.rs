@@ -29,7 +29,7 @@ async fn an_answer_that_is_no_list_or_resource_is_an_error() {
     let servers = settled(vec![scripted("s", &["resources"]), scripted("plain", &[])]).await;
     let cancel = CancellationToken::new();
     let held = servers.hold();
-    assert_eq!(held.with_resources(), ["s".to_owned()].into());
+    assert_eq!(held.with_resources(), ["s"]);
     assert_eq!(held.read_resource("s", "a://0", &cancel).await, Err(failed("resources/read")));
     let gone = CallError::Failed("MCP server plain is gone".to_owned());
     assert_eq!(held.read_resource("plain", "a://0", &cancel).await, Err(gone));
