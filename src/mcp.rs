@@ -1,4 +1,4 @@
-//! MCP servers of the configuration and of the client: started in the background, their tools offered by name.
+//! MCP servers of the configuration and of the client: started in the background, their tools and resources offered by name.
 
 use std::{
     collections::BTreeMap,
@@ -21,6 +21,7 @@ mod client;
 mod connection;
 mod output;
 mod remote;
+mod resources;
 mod tools;
 
 /// How long connecting, listing and calling may each take unless the configuration says otherwise.
@@ -46,7 +47,7 @@ pub enum Server {
 pub struct ServerSpec {
     pub name: String,
     pub server: Server,
-    /// For connecting, for each page of the tool list, and for a call since its last sign of progress.
+    /// For connecting, for each page of a list, and for a call since its last sign of progress.
     pub timeout: Duration,
 }
 
@@ -109,6 +110,24 @@ pub struct CallOutput {
     pub text: String,
     /// Files as `data:` URLs.
     pub attachments: Vec<FilePart>,
+}
+
+/// Which list of a server's resources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceList {
+    Resources,
+    /// Addresses with places to fill in.
+    Templates,
+}
+
+/// What was read of a resource.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ResourceContent {
+    pub text: String,
+    /// Files as `data:` URLs.
+    pub attachments: Vec<FilePart>,
+    /// Of how many pieces the resource is.
+    pub n_items: usize,
 }
 
 /// Why a call brought nothing.
@@ -250,6 +269,49 @@ impl Held {
         connection.call(&tool, arguments, leased.slot.spec.timeout, cancel).await
     }
 
+    /// The connected servers that offer resources.
+    pub fn with_resources(&self) -> Vec<String> {
+        let slots = self.slots.values().map(|leased| &leased.slot);
+        slots.filter(|slot| has_resources(slot)).map(|slot| slot.spec.name.clone()).collect()
+    }
+
+    /// How the server of that name is doing.
+    pub fn status(&self, server: &str) -> Option<Status> {
+        let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
+        slots.find(|slot| slot.spec.name == server).map(|slot| slot.lock().status.clone())
+    }
+
+    /// What a server offers, as JSON objects in its order, and whether there is more than is taken.
+    ///
+    /// Cancelled and timed out like [`Held::call`], for each page.
+    pub async fn resources(
+        &self,
+        server: &str,
+        list: ResourceList,
+        cancel: &CancellationToken,
+    ) -> Result<(Vec<Value>, bool), CallError> {
+        let (connection, timeout) = self.offering(server)?;
+        resources::list(&connection, server, list, timeout, cancel).await
+    }
+
+    /// Reads a resource. Cancelled and timed out like [`Held::call`].
+    pub async fn read_resource(
+        &self,
+        server: &str,
+        uri: &str,
+        cancel: &CancellationToken,
+    ) -> Result<ResourceContent, CallError> {
+        let (connection, timeout) = self.offering(server)?;
+        resources::read(&connection, server, uri, timeout, cancel).await
+    }
+
+    fn offering(&self, server: &str) -> Result<(client::Connection, Duration), CallError> {
+        let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
+        let slot = slots.find(|slot| slot.spec.name == server && has_resources(slot));
+        let connection = slot.and_then(|slot| Some((slot.lock().connection.clone()?, slot.spec.timeout)));
+        connection.ok_or_else(|| CallError::Failed(format!("MCP server {server} is gone")))
+    }
+
     fn table(&self) -> Arc<Table> {
         match Arc::ptr_eq(&self.slots, &self.shared.slots()) {
             true => self.shared.table(),
@@ -369,6 +431,10 @@ impl Shared {
     fn lock_table(&self) -> MutexGuard<'_, Arc<Table>> {
         lock(&self.table)
     }
+}
+
+fn has_resources(slot: &Slot) -> bool {
+    slot.lock().connection.as_ref().is_some_and(client::Connection::has_resources)
 }
 
 /// The tools of connected servers; of two with the same key the later one, and `on_hidden` is told both.

@@ -24,6 +24,7 @@ use crate::{
     base::{clock, hash},
     config::{Config, Warning},
     library::skills::Skill,
+    mcp::{Held, ResourceList},
     permission::Ask,
 };
 
@@ -41,6 +42,7 @@ pub mod glob;
 pub mod grep;
 pub mod invalid;
 pub mod list;
+pub mod list_mcp_resources;
 pub mod mcp;
 pub mod multiedit;
 pub mod patch_text;
@@ -49,6 +51,7 @@ pub mod plan_enter;
 pub mod plan_exit;
 pub mod question;
 pub mod read;
+pub mod read_mcp_resource;
 pub mod skill;
 pub mod task;
 pub mod todoread;
@@ -62,7 +65,7 @@ pub mod write;
 
 use arguments::schema_of;
 
-/// Every tool that is always there, in the order OpenCode registers them.
+/// Every tool of our own, in the order OpenCode registers them.
 pub static BUILTIN: &[Tool] = &[
     Tool {
         name: "invalid",
@@ -196,6 +199,24 @@ pub static BUILTIN: &[Tool] = &[
         schema: schema_of::<plan_exit::Args>,
         run: |cx, input| Box::pin(plan_exit::run(cx, input)),
     },
+    Tool {
+        name: "list_mcp_resources",
+        text: include_str!("tool/list_mcp_resources.txt"),
+        schema: schema_of::<list_mcp_resources::Args>,
+        run: |cx, input| Box::pin(list_mcp_resources::run(cx, input, ResourceList::Resources)),
+    },
+    Tool {
+        name: "list_mcp_resource_templates",
+        text: include_str!("tool/list_mcp_resource_templates.txt"),
+        schema: schema_of::<list_mcp_resources::Args>,
+        run: |cx, input| Box::pin(list_mcp_resources::run(cx, input, ResourceList::Templates)),
+    },
+    Tool {
+        name: "read_mcp_resource",
+        text: include_str!("tool/read_mcp_resource.txt"),
+        schema: schema_of::<read_mcp_resource::Args>,
+        run: |cx, input| Box::pin(read_mcp_resource::run(cx, input)),
+    },
 ];
 
 /// The built-in tool of that name.
@@ -221,6 +242,11 @@ pub fn is_offered(tool: &str, model_id: &str) -> bool {
     }
 }
 
+/// Whether a tool is there only while some MCP server offers resources.
+pub fn is_about_resources(tool: &str) -> bool {
+    matches!(tool, "list_mcp_resources" | "list_mcp_resource_templates" | "read_mcp_resource")
+}
+
 /// Permissions that are no built-in tool's name.
 pub const OTHER_PERMISSIONS: [&str; 5] =
     ["doom_loop", "external_directory", "lsp", "plan_enter", "plan_exit"];
@@ -229,6 +255,7 @@ pub const OTHER_PERMISSIONS: [&str; 5] =
 pub fn permission_name(tool: &str) -> &str {
     match tool {
         "edit" | "write" | "apply_patch" | "patch" | "multiedit" => "edit",
+        name if is_about_resources(name) => "read",
         other => other,
     }
 }
@@ -258,6 +285,8 @@ pub struct ToolCx<'a> {
     pub config: &'a Config,
     /// What the `skill` tool can load.
     pub skills: &'a [Skill],
+    /// MCP servers: the configuration's, then the client's.
+    pub servers: &'a [Held],
     /// Cancelled with the turn.
     pub cancel: &'a CancellationToken,
     pub host: &'a dyn Host,

@@ -31,6 +31,7 @@ mod initialize;
 mod instructions;
 mod market;
 mod mcp;
+mod mcp_resources;
 mod noted;
 mod obeyed;
 mod output;

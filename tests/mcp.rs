@@ -12,11 +12,16 @@ use crate::support::{
 
 /// A server from `tests/mcp/server.py`, which is written against the protocol's text, without a library.
 fn server(mode: &str) -> Value {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
-    json!({"name": "shop", "command": "python3", "args": [script, mode], "env": [{"name": "SHOP", "value": "open"}]})
+    named("shop", mode)
 }
 
-async fn session_with(agent: &Agent, servers: Value) -> String {
+/// The same under another name.
+pub fn named(name: &str, mode: &str) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
+    json!({"name": name, "command": "python3", "args": [script, mode], "env": [{"name": "SHOP", "value": "open"}]})
+}
+
+pub async fn session_with(agent: &Agent, servers: Value) -> String {
     let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": servers});
     let answer = agent.request("session/new", params).await.unwrap();
     answer["sessionId"].as_str().unwrap().to_owned()

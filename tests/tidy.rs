@@ -312,10 +312,13 @@ const TOOLS: &[(&str, &[&str], &[&str])] = &[
     ("edit", &["filePath", "oldString", "newString", "replaceAll"], &["filePath", "oldString", "newString"]),
     ("glob", &["pattern", "path"], &["pattern"]),
     ("grep", &["pattern", "path", "include"], &["pattern"]),
+    ("list_mcp_resource_templates", &["server"], &[]),
+    ("list_mcp_resources", &["server"], &[]),
     ("multiedit", &["filePath", "edits"], &["filePath", "edits"]),
     ("patch", &["patchText"], &["patchText"]),
     ("question", &["questions"], &["questions"]),
     ("read", &["filePath", "offset", "limit"], &["filePath"]),
+    ("read_mcp_resource", &["server", "uri"], &["server", "uri"]),
     ("skill", &["name"], &["name"]),
     (
         "task",
@@ -358,7 +361,7 @@ fn every_tool_has_a_text_and_opencodes_parameters() {
             problems.push(format!("{name}: parameters are {found:?}, OpenCode's are {wanted:?}"));
         }
         let mut found: Vec<&str> =
-            schema["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let mut wanted = required.to_vec();
         found.sort_unstable();
         wanted.sort_unstable();

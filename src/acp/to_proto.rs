@@ -82,9 +82,11 @@ const PERMISSIONS: [&str; 16] = [
 pub fn kind(tool: &str) -> ToolKind {
     match tool {
         "bash" => ToolKind::Execute,
-        "read" => ToolKind::Read,
+        "read" | "read_mcp_resource" => ToolKind::Read,
         "edit" | "write" | "multiedit" | "patch" | "apply_patch" => ToolKind::Edit,
-        "grep" | "glob" | "list" | "codesearch" => ToolKind::Search,
+        "grep" | "glob" | "list" | "codesearch" | "list_mcp_resources" | "list_mcp_resource_templates" => {
+            ToolKind::Search
+        }
         "webfetch" | "websearch" => ToolKind::Fetch,
         "task" => ToolKind::Think,
         "plan_enter" | "plan_exit" => ToolKind::SwitchMode,
@@ -105,6 +107,7 @@ fn title(tool: &str, input: &Value) -> Option<String> {
         "grep" | "glob" => "pattern",
         "list" => "path",
         "webfetch" => "url",
+        "read_mcp_resource" => "uri",
         "websearch" | "codesearch" => "query",
         "task" => "description",
         "apply_patch" | "patch" => return patched_files(input),

@@ -180,6 +180,7 @@ async fn read_file(
                 agent: &cx.agent.name,
                 config: &cx.loaded.config,
                 skills: &cx.loaded.skills,
+                servers: &[],
                 cancel: &cx.cancel,
                 host,
             };

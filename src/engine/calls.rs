@@ -386,11 +386,7 @@ impl<'a> StepCalls<'a> {
         };
         let job = Job {
             loaded: cx.loaded.clone(),
-            servers: match &entry {
-                Entry::Mcp { is_clients: true, .. } => cx.session.mcp.as_ref().map(|servers| servers.hold()),
-                Entry::Mcp { is_clients: false, .. } | Entry::Builtin(_) => None,
-            }
-            .unwrap_or_else(|| cx.mcp.clone()),
+            servers: cx.servers(),
             entry,
             agent: cx.agent.name.clone(),
             cancel: cx.cancel.clone(),
@@ -525,8 +521,8 @@ fn doom_loop(tool: &str, input: &Value, times: usize) -> Ask {
 /// One call with all it needs, so that it can run beside the others.
 struct Job {
     loaded: Arc<super::workspace::Loaded>,
-    /// The client's servers when the tool is one of theirs, else those of the configuration.
-    servers: mcp::Held,
+    /// Those of the configuration, then the client's.
+    servers: Vec<mcp::Held>,
     entry: Entry,
     agent: String,
     cancel: CancellationToken,
@@ -542,12 +538,16 @@ impl Job {
             agent: &self.agent,
             config: &self.loaded.config,
             skills: &self.loaded.skills,
+            servers: &self.servers,
             cancel: &self.cancel,
             host: &self.host,
         };
         match &self.entry {
             Entry::Builtin(tool) => tool::execute(tool, &cx, input).await,
-            Entry::Mcp { tool, .. } => tool::mcp::run(&cx, &self.servers, tool, input).await,
+            Entry::Mcp { tool, place } => match self.servers.get(*place) {
+                Some(held) => tool::mcp::run(&cx, held, tool, input).await,
+                None => Err(ToolError::Internal("an MCP tool without servers".to_owned())),
+            },
         }
     }
 }

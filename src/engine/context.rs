@@ -75,6 +75,12 @@ impl SessionCx {
 }
 
 impl TurnCx<'_> {
+    /// The MCP servers of the turn: the configuration's, then the client's if it gave some.
+    pub fn servers(&self) -> Vec<Held> {
+        let clients = self.session.mcp.iter().map(|servers| servers.hold());
+        std::iter::once(self.mcp.clone()).chain(clients).collect()
+    }
+
     /// Opens a message of the user, or of the daemon in the user's place.
     pub fn push_prompt(&self, state: &mut SessionState, journal: &mut Journal) -> MessageId {
         let message = Message::User(UserMessage {

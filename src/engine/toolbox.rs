@@ -66,7 +66,11 @@ struct Skills {
 #[derive(Clone)]
 pub(super) enum Entry {
     Builtin(&'static Tool),
-    Mcp { tool: Arc<mcp::McpTool>, is_clients: bool },
+    /// The place is the server's among [`TurnCx::servers`].
+    Mcp {
+        tool: Arc<mcp::McpTool>,
+        place: usize,
+    },
 }
 
 impl Toolbox {
@@ -83,11 +87,13 @@ impl Toolbox {
         let is_free = |tool: &Arc<mcp::McpTool>| {
             tool::find(&tool.key).is_none() && !tool::OTHER_PERMISSIONS.contains(&tool.key.as_str())
         };
-        for tool in cx.mcp.tools().into_iter().filter(is_free) {
-            tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: false });
-        }
-        for tool in cx.session.mcp.iter().flat_map(|servers| servers.hold().tools()).filter(is_free) {
-            tools.insert(tool.key.clone(), Entry::Mcp { tool, is_clients: true });
+        let servers = cx.servers();
+        let has_resources = !tool::mcp::with_resources(&servers).is_empty() && !tool::mcp::is_denied(&rules);
+        tools.retain(|name, _| has_resources || !tool::is_about_resources(name));
+        for (place, held) in servers.iter().enumerate() {
+            for tool in held.tools().into_iter().filter(is_free) {
+                tools.insert(tool.key.clone(), Entry::Mcp { tool, place });
+            }
         }
         let is_hidden = |name: &str| {
             let permission = tool::permission_name(name);

@@ -1,4 +1,4 @@
-//! Our end of one connection: what the server may ask of us, and calls of its tools.
+//! Our end of one connection: what the server may ask of us, and what we ask of it.
 #![expect(
     deprecated,
     reason = "the newest revision deprecates roots and logging; the servers of today use them"
@@ -17,7 +17,7 @@ use rmcp::{
     model::{
         CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
         Implementation, JsonObject, ListRootsResult, LoggingMessageNotificationParam,
-        ProgressNotificationParam, ProgressToken, ProtocolVersion, Root, RootsCapabilities,
+        ProgressNotificationParam, ProgressToken, ProtocolVersion, Root, RootsCapabilities, ServerResult,
     },
     service::{NotificationContext, PeerRequestOptions, RequestContext, RequestHandle},
 };
@@ -96,7 +96,7 @@ impl Connection {
         &self.peer
     }
 
-    /// Calls a tool; `timeout` begins anew with every sign of progress.
+    /// Calls a tool.
     pub(super) async fn call(
         &self,
         tool: &McpTool,
@@ -106,6 +106,24 @@ impl Connection {
     ) -> Result<CallOutput, CallError> {
         let params = CallToolRequestParams::new(tool.name.clone()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        match self.request(request, timeout, cancel).await? {
+            Ok(result) => output::read(result),
+            Err(error) => Err(failed(&tool.server, &tool.name, &error)),
+        }
+    }
+
+    /// Whether the server said that it offers resources.
+    pub(super) fn has_resources(&self) -> bool {
+        self.peer.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
+    }
+
+    /// Asks the server for something; `timeout` begins anew with every sign of progress.
+    pub(super) async fn request(
+        &self,
+        request: ClientRequest,
+        timeout: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Result<ServerResult, ServiceError>, CallError> {
         let deadline = tokio::time::sleep(timeout);
         tokio::pin!(deadline);
         // Enqueuing waits only behind a thousand other messages to a server that reads none of them.
@@ -113,8 +131,9 @@ impl Connection {
             biased;
             () = cancel.cancelled() => return Err(CallError::Cancelled),
             () = &mut deadline => return Err(CallError::TimedOut(timeout)),
-            sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()) => {
-                sent.map_err(|error| failed(tool, &error))?
+            sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()) => match sent {
+                Ok(handle) => handle,
+                Err(error) => return Ok(Err(error)),
             }
         };
         let progressed = Arc::new(Notify::new());
@@ -126,12 +145,7 @@ impl Connection {
                     call.reason = "cancelled by the user";
                     return Err(CallError::Cancelled);
                 }
-                response = call.response() => {
-                    return match response {
-                        Ok(result) => output::read(result),
-                        Err(error) => Err(failed(tool, &error)),
-                    };
-                }
+                response = call.response() => return Ok(response),
                 () = progressed.notified() => deadline.as_mut().reset(Instant::now() + timeout),
                 () = &mut deadline => {
                     call.reason = "request timed out";
@@ -142,15 +156,15 @@ impl Connection {
     }
 }
 
-fn failed(tool: &McpTool, error: &ServiceError) -> CallError {
-    let McpTool { name, server, .. } = tool;
+/// Why a server did not do what is named `what`.
+pub(super) fn failed(server: &str, what: &str, error: &ServiceError) -> CallError {
     CallError::Failed(match error {
         ServiceError::McpError(error) => error.message.to_string(),
         ServiceError::TransportClosed => {
-            format!("MCP server {server} closed the connection before {name} was done")
+            format!("MCP server {server} closed the connection before {what} was done")
         }
         // The enum is open.
-        error => format!("MCP server {server} could not run {name}: {}", describe(error)),
+        error => format!("MCP server {server} could not run {what}: {}", describe(error)),
     })
 }
 
@@ -192,7 +206,7 @@ impl<'a> Call<'a> {
         Self { handle: Some(handle), watched, token, reason: "request abandoned" }
     }
 
-    async fn response(&mut self) -> Result<rmcp::model::ServerResult, ServiceError> {
+    async fn response(&mut self) -> Result<ServerResult, ServiceError> {
         let Some(handle) = &mut self.handle else { return Err(ServiceError::TransportClosed) };
         let response = (&mut handle.rx).await;
         self.handle = None;

@@ -10,6 +10,8 @@ use super::{CallError, CallOutput};
 /// Kinds of file that models can be shown.
 const ATTACHED_MIMES: [&str; 5] = ["image/gif", "image/jpeg", "image/png", "image/webp", "application/pdf"];
 const MAX_ATTACHMENT_BYTES: usize = 10 * 1024 * 1024;
+/// What a file is whose kind nobody tells.
+pub(super) const UNKNOWN_MIME: &str = "application/octet-stream";
 
 /// What a server answered to `tools/call`.
 pub(super) fn read(result: ServerResult) -> Result<CallOutput, CallError> {
@@ -55,8 +57,8 @@ fn assemble(items: Vec<Item>, structured: Option<Value>, is_error: bool) -> Resu
                 texts.push(text.text);
                 continue;
             }
-            Ok(ContentBlock::Image(image)) => attach("image", image.mime_type, image.data, None),
-            Ok(ContentBlock::Audio(audio)) => attach("audio", audio.mime_type, audio.data, None),
+            Ok(ContentBlock::Image(image)) => shown("image", image.mime_type, image.data, None),
+            Ok(ContentBlock::Audio(audio)) => shown("audio", audio.mime_type, audio.data, None),
             Ok(ContentBlock::Resource(embedded)) => match embedded.resource {
                 ResourceContents::TextResourceContents { text, .. } => {
                     has_text = true;
@@ -64,8 +66,8 @@ fn assemble(items: Vec<Item>, structured: Option<Value>, is_error: bool) -> Resu
                     continue;
                 }
                 ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                    let mime = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
-                    attach("resource", mime, blob, Some(uri))
+                    let mime = mime_type.unwrap_or_else(|| UNKNOWN_MIME.to_owned());
+                    shown("resource", mime, blob, Some(uri))
                 }
                 _ => Err("[resource of an unknown kind, not shown]".to_owned()),
             },
@@ -94,22 +96,38 @@ fn assemble(items: Vec<Item>, structured: Option<Value>, is_error: bool) -> Resu
 }
 
 /// The file, or a note in its place.
-fn attach(what: &str, mime: String, data: String, uri: Option<String>) -> Result<FilePart, String> {
+fn shown(what: &str, mime: String, data: String, uri: Option<String>) -> Result<FilePart, String> {
     let named = uri.as_deref().map(|uri| format!(" {uri}")).unwrap_or_default();
+    let note = format!("[{what}{named} of type {mime}");
+    attach(mime, data, uri).map_err(|reason| match reason {
+        NotAttached::Unsupported => format!("{note}, not shown]"),
+        NotAttached::TooLarge => format!("{note} is larger than 10 MB, not shown]"),
+        NotAttached::Malformed => format!("{note} is not valid base64, not shown]"),
+    })
+}
+
+/// Why a file does not go to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotAttached {
+    Unsupported,
+    TooLarge,
+    Malformed,
+}
+
+/// A file whose content comes as base64.
+pub(super) fn attach(mime: String, data: String, uri: Option<String>) -> Result<FilePart, NotAttached> {
     if !ATTACHED_MIMES.contains(&mime.as_str()) {
-        return Err(format!("[{what}{named} of type {mime}, not shown]"));
+        return Err(NotAttached::Unsupported);
     }
     if data.len() / 4 * 3 > MAX_ATTACHMENT_BYTES + 2 {
-        return Err(format!("[{what}{named} of type {mime} is larger than 10 MB, not shown]"));
+        return Err(NotAttached::TooLarge);
     }
     match STANDARD.decode(&data) {
-        Ok(bytes) if bytes.len() > MAX_ATTACHMENT_BYTES => {
-            Err(format!("[{what}{named} of type {mime} is larger than 10 MB, not shown]"))
-        }
+        Ok(bytes) if bytes.len() > MAX_ATTACHMENT_BYTES => Err(NotAttached::TooLarge),
         Ok(_) => {
             Ok(FilePart { url: format!("data:{mime};base64,{data}"), mime, filename: uri, source: None })
         }
-        Err(_) => Err(format!("[{what}{named} of type {mime} is not valid base64, not shown]")),
+        Err(_) => Err(NotAttached::Malformed),
     }
 }
 

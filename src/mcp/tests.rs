@@ -23,6 +23,7 @@ use crate::{
 };
 
 mod real;
+mod resources;
 
 const LONG: Duration = Duration::from_secs(20);
 

@@ -12,16 +12,21 @@ const MAX_SHOWN: usize = 80;
 
 /// The schema the model is shown: one plain object, no references, no nullable types.
 pub(crate) fn schema_of<T: JsonSchema>() -> Value {
-    let mut settings = SchemaSettings::draft2020_12();
-    settings.meta_schema = None;
-    settings.inline_subschemas = true;
-    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    // Not as a root: that would be ten kilobytes of code for each type, for a title that nobody reads.
+    let mut schema = T::json_schema(&mut settings().into_generator()).to_value();
     simplify(&mut schema);
     if let Value::Object(object) = &mut schema {
         // The type's own comment is for readers of the code; the model reads the tool's text.
         object.remove("description");
     }
     schema
+}
+
+fn settings() -> SchemaSettings {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.meta_schema = None;
+    settings.inline_subschemas = true;
+    settings
 }
 
 /// Decodes a call's arguments; what models commonly get wrong about types is put right first.

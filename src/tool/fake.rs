@@ -29,6 +29,7 @@ use crate::{
     base::{ids, path::absolute},
     config::{Config, Environment, ToolOutputLimits, Warning, paths::Paths, rules::rule},
     library::skills::Skill,
+    mcp::Held,
     permission::Ask,
 };
 
@@ -158,6 +159,7 @@ pub(crate) struct Project {
     temporary: TempDir,
     pub config: Config,
     pub skills: Vec<Skill>,
+    pub servers: Vec<Held>,
     pub host: FakeHost,
     pub cancel: CancellationToken,
     session_id: SessionId,
@@ -227,6 +229,7 @@ impl Project {
             temporary,
             config,
             skills: Vec::new(),
+            servers: Vec::new(),
             host,
             cancel: CancellationToken::new(),
             session_id: ids::session(),
@@ -270,6 +273,7 @@ impl Project {
             agent: "build",
             config: &self.config,
             skills: &self.skills,
+            servers: &self.servers,
             cancel: &self.cancel,
             host: &self.host,
         };

@@ -1,12 +1,16 @@
-//! Forwards a call to the MCP server that offers the tool, under the tool's own permission.
+//! Forwards a call to the MCP server that offers the tool, under the tool's own permission, and finds the servers that offer resources.
 
 use serde_json::{Map, Value};
+use windlass_protocol::opencode::permission::Rule;
 
 use super::{ToolCx, ToolError, ToolOutput, truncate};
 use crate::{
-    mcp::{CallError, Held, McpTool},
-    permission::Ask,
+    mcp::{CallError, Held, McpTool, Status},
+    permission::{self, Ask},
 };
+
+/// What is no file, to rules of `read`.
+const PREFIX: &str = "mcp:";
 
 /// Asks, calls and cuts the result to size.
 pub async fn run(
@@ -19,12 +23,7 @@ pub async fn run(
     let metadata = input.as_object().cloned().unwrap_or_default();
     let ask = Ask { permission: tool.key.clone(), patterns: any(), always: any(), metadata };
     cx.host.ask(ask).await?;
-    let answer = servers.call(&tool.key, input, cx.cancel).await.map_err(|error| match error {
-        CallError::Cancelled => ToolError::Cancelled { partial: None },
-        CallError::Failed(_) | CallError::TimedOut(_) | CallError::Unknown => {
-            ToolError::Model(error.to_string())
-        }
-    })?;
+    let answer = servers.call(&tool.key, input, cx.cancel).await.map_err(failed)?;
     let output = ToolOutput {
         title: format!("{} {}", tool.server, tool.name),
         output: answer.text,
@@ -33,3 +32,66 @@ pub async fn run(
     };
     truncate::apply(cx, output).await
 }
+
+pub(super) fn failed(error: CallError) -> ToolError {
+    match error {
+        CallError::Cancelled => ToolError::Cancelled { partial: None },
+        CallError::Failed(_) | CallError::TimedOut(_) | CallError::Unknown => {
+            ToolError::Model(error.to_string())
+        }
+    }
+}
+
+/// The connected servers that offer resources, sorted.
+pub fn with_resources(servers: &[Held]) -> Vec<String> {
+    let mut names = Vec::new();
+    for held in servers {
+        names.extend(held.with_resources());
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Where the server of that name is, if it offers resources; of two the client's, as with tools.
+pub(super) fn offering<'a>(servers: &'a [Held], server: &str) -> Result<&'a Held, ToolError> {
+    let mut held = servers.iter().rev();
+    let found = held.find(|held| held.with_resources().iter().any(|name| name == server));
+    found.ok_or_else(|| {
+        let why = match servers.iter().rev().find_map(|held| held.status(server)) {
+            Some(Status::Connected) => "does not support resources".to_owned(),
+            Some(Status::Connecting) => "is not connected yet".to_owned(),
+            Some(Status::Failed { error }) => format!("is not connected: {error}"),
+            Some(Status::NeedsAuth) => "is not connected: it wants a login".to_owned(),
+            Some(Status::Disabled) | None => "is not connected".to_owned(),
+        };
+        let others = with_resources(servers).join(", ");
+        let others = if others.is_empty() { "none" } else { &others };
+        ToolError::Model(format!("MCP server \"{server}\" {why}. Available resource servers: {others}"))
+    })
+}
+
+/// Whether no resource may be read, whatever the rules allow of files.
+pub fn is_denied(rules: &[Rule]) -> bool {
+    let may_mean_one = |rule: &&Rule| {
+        let literal = rule.pattern.split(['*', '?']).next().unwrap_or_default();
+        PREFIX.starts_with(literal) || literal.starts_with(PREFIX)
+    };
+    let rules: Vec<Rule> = rules.iter().filter(may_mean_one).cloned().collect();
+    permission::is_tool_hidden("read", &rules)
+}
+
+/// How rules of `read` know a resource, or with `*` all those of a server.
+pub(super) fn pattern(server: &str, uri: &str) -> String {
+    format!("{PREFIX}{server}:{uri}")
+}
+
+/// What `always` may remember: not what would mean other servers too.
+pub(super) fn remembered(patterns: &[String]) -> Vec<String> {
+    let is_plain = |pattern: &&String| pattern.strip_suffix('*').is_some_and(|it| !it.contains(['*', '?']));
+    let plain: Vec<String> = patterns.iter().filter(is_plain).cloned().collect();
+    if plain.len() == patterns.len() { plain } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests;

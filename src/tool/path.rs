@@ -217,7 +217,8 @@ pub(crate) fn secret_names(real: &Path, secrets: &Secrets) -> Vec<PathBuf> {
     names
 }
 
-fn is_secret_name(lower: &str) -> bool {
+/// Whether a name in lower case is one that the rules about `.env` files mean.
+pub(crate) fn is_secret_name(lower: &str) -> bool {
     lower.ends_with(".env") || lower.contains(".env.")
 }
 

@@ -27,7 +27,7 @@ use crate::{
     provider::http,
 };
 
-mod address;
+pub(super) mod address;
 mod page;
 
 use page::Page;
@@ -170,7 +170,7 @@ fn check(url: Url) -> Result<Url, ToolError> {
 
 /// A URL in every form that a rule may mean: as it was written, as it is requested, and
 /// with its letters readable; and with its runs of slashes made one, as many servers read them.
-fn forms(written: &str, url: &Url) -> Vec<String> {
+pub(super) fn forms(written: &str, url: &Url) -> Vec<String> {
     let mut forms = vec![written.to_owned()];
     let plain = address::with_single_slashes(url);
     for form in [

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """A small MCP server over stdio for the tests, on Python's standard library alone.
 
-Modes: good (three tools), hang (reads and never answers), crash (exits at once).
+Modes: good (three tools), docs (the same and resources), silent (resources, of which nothing is ever answered), deaf
+(says that it has resources, and knows no such method), hang (reads and never answers), crash (exits at once).
 """
 
+import base64
 import json
 import os
 import sys
@@ -25,6 +27,60 @@ TOOLS = [
     {"name": "wait", "description": "Never answers.", "inputSchema": {"type": "object", "properties": {}}},
 ]
 
+# Two to a page.
+RESOURCES = [
+    {"uri": "docs://guide", "name": "guide", "title": "The guide", "mimeType": "text/markdown", "size": 7},
+    {"uri": "docs://logo", "name": "logo", "mimeType": "image/png"},
+    {"uri": "docs://archive", "name": "archive", "description": "All of it.", "icons": [{"src": "data:,x"}]},
+    {"name": "malformed"},
+    {"uri": "file:///srv/.env", "name": "settings"},
+]
+TEMPLATES = [{"uriTemplate": "docs://pages/{name}", "name": "page", "mimeType": "text/plain"}]
+PNG = base64.b64encode(b"\x89PNG").decode()
+
+
+def page(key, entries, params):
+    start = int(params.get("cursor") or 0)
+    found = {key: entries[start : start + 2]}
+    if start + 2 < len(entries):
+        found["nextCursor"] = str(start + 2)
+    return found
+
+
+def read(uri):
+    def content(**fields):
+        return {"contents": [{"uri": uri, **fields}]}
+
+    if uri == "docs://guide":
+        return content(mimeType="text/markdown", text="# Guide")
+    if uri == "docs://logo":
+        return {"contents": [{"uri": uri, "mimeType": "image/png", "blob": PNG}, {"uri": uri + "#alt", "text": "a logo"}]}
+    if uri == "docs://archive":
+        return content(mimeType="application/zip", blob="UEsDBA==")
+    if uri == "docs://large":
+        return content(mimeType="application/pdf", blob="AAAA" * (11 * 1024 * 1024 // 3))
+    if uri == "docs://broken":
+        return content(mimeType="image/png", blob="?")
+    if uri == "docs://long":
+        return content(text="\n".join(f"line {number}" for number in range(3000)))
+    if uri == "docs://empty":
+        return {"contents": []}
+    if uri == "docs://odd":
+        return content(mimeType="text/plain")
+    if uri == "docs://grow":
+        RESOURCES.append({"uri": "docs://grown", "name": "grown"})
+        send({"method": "notifications/resources/list_changed"})
+        return content(text="grew")
+    if uri == "docs://die":
+        sys.exit(3)
+    if uri.startswith("docs://pages/") or uri.startswith("file:"):
+        return content(text=f"this is {uri}")
+    return None
+
+
+def send(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
 
 def text(words, is_error=False):
     return {"content": [{"type": "text", "text": words}], "isError": is_error}
@@ -44,7 +100,7 @@ def answer(request):
     if method == "initialize":
         return {
             "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {}},
+            "capabilities": {"tools": {}} if MODE == "good" else {"tools": {}, "resources": {"listChanged": True}},
             "serverInfo": {"name": "shop", "version": "1"},
         }
     if method == "tools/list":
@@ -53,6 +109,12 @@ def answer(request):
         return call(params)
     if method == "ping":
         return {}
+    if MODE == "docs" and method == "resources/list":
+        return page("resources", RESOURCES, params)
+    if MODE == "docs" and method == "resources/templates/list":
+        return page("resourceTemplates", TEMPLATES, params)
+    if MODE == "docs" and method == "resources/read":
+        return read(params["uri"]) if params["uri"] != "docs://hang" else None
     return None
 
 
@@ -67,15 +129,16 @@ def main():
         request = json.loads(line)
         if "id" not in request or "method" not in request:
             continue
-        result = answer(request)
-        if result is None and request["method"] == "tools/call":
+        method, result = request["method"], answer(request)
+        if result is not None:
+            send({"id": request["id"], "result": result})
+        elif method == "tools/call" or MODE == "silent" and method.startswith("resources/"):
             continue
-        message = {"jsonrpc": "2.0", "id": request["id"]}
-        if result is None:
-            message["error"] = {"code": -32601, "message": "method not found"}
+        elif method == "resources/read" and MODE == "docs":
+            if request["params"]["uri"] != "docs://hang":
+                send({"id": request["id"], "error": {"code": -32002, "message": "no such resource"}})
         else:
-            message["result"] = result
-        print(json.dumps(message), flush=True)
+            send({"id": request["id"], "error": {"code": -32601, "message": "method not found"}})
 
 
 main()

@@ -3,7 +3,10 @@
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::*;
-use crate::base::process::{self, Child, Spawn};
+use crate::{
+    base::process::{self, Child, Spawn},
+    mcp::ResourceList,
+};
 
 /// The directory with `node_modules` and `.venv`, where there is one.
 #[expect(clippy::disallowed_methods, reason = "tests have no Config to take the variable from")]
@@ -53,6 +56,39 @@ async fn everything_lists_and_answers() {
     assert_eq!(links.matches("[resource ").count(), 2, "{links}");
     let wrong = call(&servers, "everything_get-sum", json!({"a": "x"})).await;
     assert!(matches!(wrong, Err(CallError::Failed(_))), "{wrong:?}");
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn everything_shows_its_resources() {
+    let Some(dir) = installed() else { return };
+    let servers = settled(vec![everything(&dir)]).await;
+    let (held, cancel) = (servers.hold(), CancellationToken::new());
+    assert_eq!(held.with_resources(), ["everything"]);
+    let (listed, is_cut) =
+        held.resources("everything", ResourceList::Resources, &cancel).await.expect("lists");
+    let document = "demo://resource/static/document/features.md";
+    assert!(!is_cut && listed.iter().any(|entry| entry["uri"] == document), "{listed:?}");
+    let read = async |uri: &str| held.read_resource("everything", uri, &cancel).await;
+    let features = read(document).await.expect("is read").text;
+    assert!(features.starts_with(&format!("Resource: {document}\nMIME: text/markdown\n")), "{features}");
+    let (templates, _) = held.resources("everything", ResourceList::Templates, &cancel).await.expect("lists");
+    let templates: Vec<&str> = templates.iter().filter_map(|entry| entry["uriTemplate"].as_str()).collect();
+    let (text, blob) =
+        ("demo://resource/dynamic/text/{resourceId}", "demo://resource/dynamic/blob/{resourceId}");
+    assert_eq!(templates, [text, blob]);
+    let made = read(&text.replace("{resourceId}", "7")).await.expect("is read").text;
+    assert!(made.contains("Resource 7: This is a plaintext resource"), "{made}");
+    let made = read(&blob.replace("{resourceId}", "7")).await.expect("is read").text;
+    assert!(
+        made.starts_with("[Binary MCP resource omitted: demo://resource/dynamic/blob/7 (text/plain"),
+        "{made}"
+    );
+    let unknown = read("demo://nothing").await;
+    assert!(
+        matches!(&unknown, Err(CallError::Failed(error)) if error.contains("demo://nothing not found")),
+        "{unknown:?}"
+    );
     servers.close().await;
 }
 

@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::arguments;
-use crate::tool::{ToolError, bash, edit, list, read, todowrite, webfetch};
+use super::{arguments, schema_of, settings, simplify};
+use crate::tool::{
+    ToolError, bash, batch, edit, list, multiedit, question, read, read_mcp_resource, task, todowrite,
+    webfetch, websearch,
+};
 
 #[test]
 fn numbers_and_booleans_may_come_as_text() {
@@ -78,4 +81,26 @@ fn what_is_missing_or_wrong_is_named() {
     let error = arguments::<webfetch::Args>("webfetch", input).expect_err("fails").to_string();
     let issue = r#"`format` must be one of "text", "markdown", "html", but is "pdf""#;
     assert!(error.contains(issue), "{error}");
+}
+
+#[test]
+fn a_schema_is_what_a_root_schema_says() {
+    fn check<T: schemars::JsonSchema>() {
+        let mut root = settings().into_generator().into_root_schema_for::<T>().to_value();
+        simplify(&mut root);
+        root.as_object_mut().expect("an object").remove("description");
+        assert_eq!(schema_of::<T>(), root);
+    }
+    check::<bash::Args>();
+    check::<batch::Args>();
+    check::<edit::Args>();
+    check::<list::Args>();
+    check::<multiedit::Args>();
+    check::<question::Args>();
+    check::<read::Args>();
+    check::<read_mcp_resource::Args>();
+    check::<task::Args>();
+    check::<todowrite::Args>();
+    check::<webfetch::Args>();
+    check::<websearch::Args>();
 }

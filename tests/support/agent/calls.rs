@@ -22,7 +22,8 @@ impl Agent {
         self.call(&session, "call_1", tool, arguments).await
     }
 
-    async fn call(&self, session: &str, id: &str, tool: &str, arguments: Value) -> (Turn, String) {
+    /// Has the model make one call in a session; the turn, and what it was told about the call.
+    pub async fn call(&self, session: &str, id: &str, tool: &str, arguments: Value) -> (Turn, String) {
         self.llm.reply(Reply::call(id, tool, arguments));
         self.llm.reply(Reply::text("done"));
         let turn = self.prompt(session, "go").await;

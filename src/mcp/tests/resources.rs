@@ -1,0 +1,36 @@
+//! Lists of resources that never end, and answers that are none.
+
+use super::*;
+use crate::mcp::ResourceList;
+
+async fn list(quirk: &str, list: ResourceList) -> Result<(usize, bool), CallError> {
+    let servers = settled(vec![scripted("s", &["resources", quirk])]).await;
+    let listed = servers.hold().resources("s", list, &CancellationToken::new()).await;
+    listed.map(|(entries, is_cut)| (entries.len(), is_cut))
+}
+
+#[tokio::test]
+async fn a_list_of_resources_ends_here_when_it_does_not_there() {
+    assert_eq!(list("endless", ResourceList::Resources).await, Ok((256, true)));
+    assert_eq!(list("many", ResourceList::Resources).await, Ok((2048, true)));
+    // Four entries of a megabyte, before the next one of the page would be too much.
+    assert_eq!(list("wide", ResourceList::Resources).await, Ok((4, true)));
+    // A cursor that leads to itself is the end.
+    assert_eq!(list("standing", ResourceList::Resources).await, Ok((2, false)));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_list_or_resource_is_an_error() {
+    let failed = |method: &str| {
+        CallError::Failed(format!("MCP server s could not run {method}: Unexpected response type"))
+    };
+    let templates = list("many", ResourceList::Templates).await;
+    assert_eq!(templates, Err(failed("resources/templates/list")));
+    let servers = settled(vec![scripted("s", &["resources"]), scripted("plain", &[])]).await;
+    let cancel = CancellationToken::new();
+    let held = servers.hold();
+    assert_eq!(held.with_resources(), ["s"]);
+    assert_eq!(held.read_resource("s", "a://0", &cancel).await, Err(failed("resources/read")));
+    let gone = CallError::Failed("MCP server plain is gone".to_owned());
+    assert_eq!(held.read_resource("plain", "a://0", &cancel).await, Err(gone));
+}

@@ -1,0 +1,27 @@
+//! What rules say of resources in general.
+
+use windlass_protocol::opencode::permission::Action;
+
+use super::{is_denied, remembered};
+use crate::config::rules::rule;
+
+#[test]
+fn a_rule_about_files_opens_no_resources() {
+    let allowed = |pattern| rule("read", pattern, Action::Allow);
+    let none = rule("read", "*", Action::Deny);
+    assert!(!is_denied(&[]));
+    assert!(is_denied(std::slice::from_ref(&none)));
+    assert!(is_denied(&[none.clone(), allowed("/data/tool-output/*"), allowed("docs/*"), allowed("mcp/x")]));
+    for pattern in ["*", "mcp:docs:*", "mcp:*", "m*", "?cp:docs:a", "mcp:docs:docs://guide"] {
+        assert!(!is_denied(&[none.clone(), allowed(pattern)]), "{pattern}");
+    }
+    assert!(is_denied(&[allowed("mcp:docs:*"), none]));
+}
+
+#[test]
+fn a_name_that_would_mean_other_servers_is_not_remembered() {
+    let patterns = ["mcp:docs:*".to_owned(), "mcp:d?cs:*".to_owned()];
+    assert_eq!(remembered(&patterns[..1]), patterns[..1]);
+    assert!(remembered(&patterns[1..]).is_empty());
+    assert!(remembered(&patterns).is_empty());
+}

@@ -1,0 +1,86 @@
+//! Reads a resource of an MCP server.
+
+use reqwest::Url;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    arguments::arguments,
+    mcp, object, path,
+    webfetch::{self, address},
+};
+use crate::{mcp::CallError, permission::Ask};
+
+/// Which.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The name of the MCP server, as the lists of resources have it.
+    pub server: String,
+    /// The resource's URI.
+    pub uri: String,
+}
+
+pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    let Args { server, uri } = arguments("read_mcp_resource", input)?;
+    if uri.is_empty() {
+        return Err(ToolError::Model("uri is required".to_owned()));
+    }
+    mcp::offering(cx.servers, &server)?;
+    let mut metadata = object(json!({ "server": server, "uri": uri }));
+    let ask = Ask {
+        permission: "read".to_owned(),
+        patterns: patterns(&server, &uri),
+        always: mcp::remembered(&[mcp::pattern(&server, "*")]),
+        metadata: metadata.clone(),
+    };
+    cx.host.ask(ask).await?;
+
+    let held = mcp::offering(cx.servers, &server)?;
+    let read = held.read_resource(&server, &uri, cx.cancel).await;
+    // Nobody tells that an answer was too long for the transport.
+    let hint = match read {
+        Err(CallError::TimedOut(_)) => " (answers of over 16 MiB are not taken)",
+        Ok(_) | Err(_) => "",
+    };
+    let content = read.map_err(|error| match mcp::failed(error) {
+        ToolError::Model(error) => {
+            ToolError::Model(format!("Failed to read MCP resource: {server}/{uri}: {error}{hint}"))
+        }
+        error => error,
+    })?;
+    metadata.insert("contents".to_owned(), content.n_items.into());
+    metadata.insert("attachments".to_owned(), content.attachments.len().into());
+    let output = match content.n_items {
+        0 => format!("The MCP resource {uri} of {server} is empty."),
+        _ => content.text,
+    };
+    let title = format!("MCP resource: {uri}");
+    Ok(ToolOutput { title, output, metadata, attachments: content.attachments })
+}
+
+/// Every form of a URI that a rule may mean: as it is written, as servers read URLs, also without a query; and what
+/// the rules about `.env` files know in lower case.
+fn patterns(server: &str, uri: &str) -> Vec<String> {
+    let mut forms = vec![uri.to_owned()];
+    if let Ok(url) = Url::parse(uri) {
+        let mut bare = url.clone();
+        bare.set_query(None);
+        for form in [url, bare].into_iter().flat_map(|url| webfetch::forms(uri, &address::normal(url))) {
+            if !forms.contains(&form) {
+                forms.push(form);
+            }
+        }
+    }
+    for form in forms.clone() {
+        let lower = form.to_lowercase();
+        if path::is_secret_name(&lower) && !forms.contains(&lower) {
+            forms.push(lower);
+        }
+    }
+    forms.iter().map(|form| mcp::pattern(server, form)).collect()
+}
+
+#[cfg(test)]
+mod tests;
