@@ -12,5 +12,6 @@ pub mod mime;
 pub mod process;
 pub mod queue;
 pub mod sse;
+pub mod stderr;
 pub mod text;
 pub mod watch;

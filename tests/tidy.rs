@@ -312,6 +312,11 @@ const TOOLS: &[(&str, &[&str], &[&str])] = &[
     ("edit", &["filePath", "oldString", "newString", "replaceAll"], &["filePath", "oldString", "newString"]),
     ("glob", &["pattern", "path"], &["pattern"]),
     ("grep", &["pattern", "path", "include"], &["pattern"]),
+    (
+        "lsp",
+        &["operation", "filePath", "line", "character", "query"],
+        &["operation", "filePath", "line", "character"],
+    ),
     ("multiedit", &["filePath", "edits"], &["filePath", "edits"]),
     ("patch", &["patchText"], &["patchText"]),
     ("question", &["questions"], &["questions"]),

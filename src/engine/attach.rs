@@ -180,6 +180,7 @@ async fn read_file(
                 agent: &cx.agent.name,
                 config: &cx.loaded.config,
                 skills: &cx.loaded.skills,
+                lsp: cx.session.workspace.lsp(),
                 cancel: &cx.cancel,
                 host,
             };

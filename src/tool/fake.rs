@@ -29,6 +29,7 @@ use crate::{
     base::ids,
     config::{Config, Environment, ToolOutputLimits, Warning, paths::Paths, rules::rule},
     library::skills::Skill,
+    lsp::Servers,
     permission::Ask,
 };
 
@@ -158,6 +159,7 @@ pub(crate) struct Project {
     temporary: TempDir,
     pub config: Config,
     pub skills: Vec<Skill>,
+    pub lsp: Servers,
     pub host: FakeHost,
     pub cancel: CancellationToken,
     session_id: SessionId,
@@ -226,6 +228,7 @@ impl Project {
             temporary,
             config,
             skills: Vec::new(),
+            lsp: Servers::default(),
             host,
             cancel: CancellationToken::new(),
             session_id: ids::session(),
@@ -269,6 +272,7 @@ impl Project {
             agent: "build",
             config: &self.config,
             skills: &self.skills,
+            lsp: &self.lsp,
             cancel: &self.cancel,
             host: &self.host,
         };

@@ -54,6 +54,7 @@ async fn applied(project: &Project, output: &str, metadata: Map<String, Value>) 
         agent: "build",
         config: &project.config,
         skills: &[],
+        lsp: &project.lsp,
         cancel: &project.cancel,
         host: &project.host,
     };
