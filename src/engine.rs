@@ -44,8 +44,10 @@ mod fetch;
 mod files;
 mod fork;
 mod generate;
+mod history;
 mod inbox;
 mod inspect;
+mod kept;
 pub mod keys;
 mod limits;
 mod lint;
@@ -353,7 +355,7 @@ impl Engine {
             journal.commit(&self.0.storage, &self.0.bus).await?;
             stored = crate::storage::StoredSession {
                 info: state.info,
-                messages: state.history,
+                messages: state.history.into_messages(),
                 todos: state.todos,
                 noted_files: Vec::new(),
             };

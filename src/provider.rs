@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, time::Duration};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 use windlass_protocol::opencode::{
     config::{ModelCost, ModelLimit},
     message::ModelRef,
@@ -116,6 +116,23 @@ pub enum PromptMessage<'a> {
     Assistant(Vec<AssistantContent<'a>>),
     /// Results of the tool calls of the assistant message before, in the same order.
     ToolResults(Vec<ToolResult<'a>>),
+    /// Messages as [`encoded`] made them.
+    Encoded(&'a [Encoded]),
+}
+
+/// A piece of a wire's conversation that is sent again as it is.
+#[derive(Debug, Clone)]
+pub struct Encoded {
+    /// Whether the model said it, rather than the user.
+    is_models: bool,
+    /// What the wire keeps apart: a message, or a block of one.
+    json: Box<RawValue>,
+}
+
+impl PartialEq for Encoded {
+    fn eq(&self, other: &Self) -> bool {
+        (self.is_models, self.json.get()) == (other.is_models, other.json.get())
+    }
 }
 
 /// What a user message holds.
@@ -315,6 +332,21 @@ pub async fn stream(
             Ok(Stream::Http(Box::new(http::stream(client, model, prompt).await?)))
         }
         Wire::Demo => Ok(Stream::Demo(demo::stream(prompt))),
+    }
+}
+
+/// What messages come to on the model's wire; `None` on one that sends none.
+///
+/// In a prompt it stands for them, as long as neither they nor the model nor the options change.
+pub fn encoded(
+    model: &Model,
+    options: &Map<String, Value>,
+    messages: &[PromptMessage<'_>],
+) -> Option<Vec<Encoded>> {
+    match model.wire {
+        Wire::OpenAiChat => Some(openai_chat::encoded(model, options, messages)),
+        Wire::Anthropic => Some(anthropic::encoded(model, messages)),
+        Wire::Demo => None,
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
     text_file,
     warning::{Findings, Warning},
 };
+use crate::base::home;
 
 /// What kind of source a layer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,10 +115,7 @@ pub fn pointer(path: &[&str]) -> String {
 
 /// Where `{file:name}` leads in a source of the directory `base`.
 fn substituted(environment: &Environment, base: &Path, name: &str) -> PathBuf {
-    match name.strip_prefix("~/") {
-        Some(rest) => environment.home.join(rest),
-        None => base.join(name),
-    }
+    home::join(&environment.home, base, name)
 }
 
 /// The files that a source names by `{file:…}`.

@@ -18,6 +18,7 @@ use super::{
     remote, text_file,
     worktree::upwards,
 };
+use crate::base::home;
 
 /// What the warning about a file that is broken ends with, when it is read for the first time.
 const IGNORED: &str = "all of it is ignored";
@@ -358,10 +359,7 @@ pub fn market_directories(environment: &Environment, layers: &[Layer]) -> Vec<Pa
 /// An element of `windlass.agents.paths`, where it is said, and the directory that it means.
 fn market_paths(layers: &[Layer], home: &Path) -> Vec<(String, Warning, PathBuf)> {
     let entries = market_entries(layers, "paths").into_iter().map(|(path, place, base)| {
-        let root = match path.strip_prefix("~/") {
-            Some(rest) => home.join(rest),
-            None => base.join(&path),
-        };
+        let root = home::join(home, &base, &path);
         (path, place, root)
     });
     entries.collect()

@@ -106,14 +106,7 @@ pub async fn inspect(
         mcp: workspace.mcp().hold(),
         cancel: CancellationToken::new(),
     };
-    let state = SessionState {
-        info,
-        history: Vec::new(),
-        todos: Vec::new(),
-        noted_files: Default::default(),
-        switch: None,
-        used_below: Default::default(),
-    };
+    let state = SessionState::new(info, Vec::new());
     let toolbox = Toolbox::new(&cx, &state);
     let prompt = prompt::assemble(&prompt::Inputs {
         loaded: &loaded,

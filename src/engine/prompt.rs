@@ -20,7 +20,9 @@ use crate::{
     base::clock,
     config::Config,
     library::{self, Agent, InstructionBlock},
-    provider::{AssistantContent, Media, Model, Prompt, PromptMessage, ToolResult, ToolSpec, UserContent},
+    provider::{
+        self, AssistantContent, Media, Model, Prompt, PromptMessage, ToolResult, ToolSpec, UserContent,
+    },
 };
 
 const DEFAULT: &str = include_str!("prompt/default.txt");
@@ -54,7 +56,8 @@ pub fn max_output(config: &Config) -> u64 {
 
 /// The request for the next step.
 pub fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
-    let mut messages = history(inputs);
+    let options = options(inputs.agent, inputs.model, inputs.variant);
+    let mut messages = history(inputs, &options);
     remind(inputs, &mut messages);
     let takes_tools = inputs.model.takes_tools && !inputs.is_last;
     Prompt {
@@ -67,7 +70,7 @@ pub fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
             0 => None,
             limit => Some(limit.min(max_output(&inputs.loaded.config))),
         },
-        options: options(inputs.agent, inputs.model, inputs.variant),
+        options,
         cache_key: Some(inputs.state.info.id.as_str()),
     }
 }
@@ -144,8 +147,32 @@ fn environment(inputs: &Inputs<'_>) -> String {
     )
 }
 
-fn history<'a>(inputs: &Inputs<'a>) -> Vec<PromptMessage<'a>> {
+/// Encodes the answers with tool calls that all later steps of the turn send again.
+///
+/// The newest is left for the next time: wires treat the end of a conversation differently.
+pub fn keep(agent: &Agent, model: &Model, variant: Option<&str>, state: &mut SessionState) {
+    let options = options(agent, model, variant);
+    state.kept.begin(model, &options);
+    let Some((_newest, before)) = state.history.split_last() else { return };
+    for message in before.iter().rev() {
+        let Message::Assistant(answer) = &message.info else { continue };
+        if state.kept.get(&answer.id).is_some() {
+            return;
+        }
+        let mut messages = Vec::new();
+        if is_usable(answer, &message.parts) {
+            push_answer(model, answer, &message.parts, &mut messages);
+        }
+        if matches!(messages.last(), Some(PromptMessage::ToolResults(_))) {
+            let Some(encoded) = provider::encoded(model, &options, &messages) else { return };
+            state.kept.insert(answer.id.clone(), encoded);
+        }
+    }
+}
+
+fn history<'a>(inputs: &Inputs<'a>, options: &Map<String, Value>) -> Vec<PromptMessage<'a>> {
     let history = &inputs.state.history;
+    let kept = Some(&inputs.state.kept).filter(|kept| kept.hold_for(inputs.model, options));
     let refused = refused_prompts(history);
     let mut messages = Vec::new();
     for message in summary::visible(history) {
@@ -159,7 +186,9 @@ fn history<'a>(inputs: &Inputs<'a>) -> Vec<PromptMessage<'a>> {
             }
             Message::Assistant(answer) if refused.contains(&answer.parent_id) => {}
             Message::Assistant(answer) => {
-                if is_usable(answer, &message.parts) {
+                if let Some(encoded) = kept.and_then(|kept| kept.get(&answer.id)) {
+                    messages.push(PromptMessage::Encoded(encoded));
+                } else if is_usable(answer, &message.parts) {
                     push_answer(inputs.model, answer, &message.parts, &mut messages);
                 }
             }
@@ -342,7 +371,7 @@ fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
     }
     let last_user = messages.iter_mut().rev().find_map(|message| match message {
         PromptMessage::User(content) => Some(content),
-        PromptMessage::Assistant(_) | PromptMessage::ToolResults(_) => None,
+        PromptMessage::Assistant(_) | PromptMessage::ToolResults(_) | PromptMessage::Encoded(_) => None,
     });
     if let Some(content) = last_user {
         content.extend(reminders.into_iter().map(UserContent::Text));

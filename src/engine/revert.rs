@@ -65,7 +65,7 @@ pub async fn settle(cx: &SessionCx, state: &mut SessionState) -> Result<(), Engi
     for id in &hidden {
         journal.remove(&state.info, id);
     }
-    state.history.retain(|message| !hidden.contains(message.info.id()));
+    state.history.remove(&hidden);
     journal.commit(cx.engine.storage(), cx.engine.bus()).await
 }
 

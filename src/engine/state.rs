@@ -14,7 +14,7 @@ use windlass_protocol::opencode::{
     session::{Session, SessionStatus, Todo},
 };
 
-use super::EngineError;
+use super::{EngineError, history::History, kept::KeptAnswers};
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
@@ -30,7 +30,7 @@ pub const TOOL_INTERRUPTED: &str = "[Tool execution was interrupted]";
 /// A session's history and settings. Only its task changes them.
 pub struct SessionState {
     pub info: Session,
-    pub history: Vec<MessageWithParts>,
+    pub history: History,
     pub todos: Vec<Todo>,
     /// Shared with the calls of a step, and stored: what the model read once it knows for good.
     pub noted_files: NotedFiles,
@@ -38,6 +38,8 @@ pub struct SessionState {
     pub switch: Option<AgentSwitch>,
     /// What subagents used since the turn last looked.
     pub used_below: Tokens,
+    /// For the running turn's next steps.
+    pub kept: KeptAnswers,
 }
 
 /// The files the model knows, and how they were when it learnt of them.
@@ -221,10 +223,20 @@ impl SessionState {
         repair(&mut stored, &mut journal);
         let StoredSession { info, messages, todos, noted_files } = stored;
         let noted_files = NotedFiles::from_stored(noted_files);
-        (
-            Self { info, history: messages, todos, noted_files, switch: None, used_below: Tokens::default() },
-            journal,
-        )
+        (Self { todos, noted_files, ..Self::new(info, messages) }, journal)
+    }
+
+    /// A session in which nothing else has happened yet.
+    pub fn new(info: Session, messages: Vec<MessageWithParts>) -> Self {
+        Self {
+            info,
+            history: History::from(messages),
+            todos: Vec::new(),
+            noted_files: NotedFiles::default(),
+            switch: None,
+            used_below: Tokens::default(),
+            kept: KeptAnswers::default(),
+        }
     }
 
     /// Notes that the session changed now.
@@ -235,12 +247,12 @@ impl SessionState {
     /// Appends a message.
     pub fn push_message(&mut self, message: Message, journal: &mut Journal) {
         journal.message(&message);
-        self.history.push(MessageWithParts { info: message, parts: Vec::new() });
+        self.history.push(message);
     }
 
     /// Appends a part to the newest message and returns its index there.
     pub fn push_part(&mut self, kind: PartKind, journal: &mut Journal) -> usize {
-        let Some(last) = self.history.last_mut() else { return 0 };
+        let Some(last) = self.history.newest_mut() else { return 0 };
         let part = Part {
             id: ids::part(),
             session_id: last.info.session_id().clone(),
@@ -254,12 +266,12 @@ impl SessionState {
 
     /// The newest message's part at an index that [`SessionState::push_part`] returned.
     pub fn part_mut(&mut self, index: usize) -> Option<&mut Part> {
-        self.history.last_mut()?.parts.get_mut(index)
+        self.history.newest_mut()?.parts.get_mut(index)
     }
 
     /// The newest message, when it is the model's.
     pub fn answer_mut(&mut self) -> Option<&mut AssistantMessage> {
-        match &mut self.history.last_mut()?.info {
+        match &mut self.history.newest_mut()?.info {
             Message::Assistant(assistant) => Some(assistant),
             Message::User(_) => None,
         }
@@ -274,7 +286,7 @@ impl SessionState {
 
     /// Ends every part of the newest message that is still open.
     pub fn close_parts(&mut self, journal: &mut Journal) {
-        let Some(last) = self.history.last_mut() else { return };
+        let Some(last) = self.history.newest_mut() else { return };
         close_parts(&mut last.parts, TOOL_ABORTED, journal);
     }
 }

@@ -3,7 +3,7 @@
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
-    message::{CreatedTime, Message, MessageError, ModelRef, Tokens, UserMessage},
+    message::{Message, MessageError, ModelRef, Tokens},
     session::{SessionModel, SessionStatus},
 };
 
@@ -12,7 +12,9 @@ use super::{
     command::{self, Begun, Called, own},
     context::{SessionCx, TurnCx},
     inbox::Inbox,
+    kept::KeptAnswers,
     limits::Limits,
+    prompt,
     request::{Command, Missing, PromptInput, StopReason, TurnOutcome},
     revert,
     shown::ShownInstructions,
@@ -22,7 +24,6 @@ use super::{
     workspace::Loaded,
 };
 use crate::{
-    base::{clock, ids},
     library::{Agent, Instructions, commands::Body},
     provider::{Finish, Model},
     tool::AgentSwitch,
@@ -63,6 +64,7 @@ pub async fn run(
     cx.show_status(state, SessionStatus::Busy).await;
     cx.engine.clean();
     let mut result = drive(cx, state, inbox, title, &cancel, input).await;
+    state.kept = KeptAnswers::default();
     let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
     if cancel.is_cancelled() && !is_store {
         // Whatever the cancel met, the answer to it is `cancelled` (facts: ACP §1.4.3).
@@ -186,6 +188,7 @@ async fn drive(
             Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
             Step::ToolsRan => apply_settings(&mut cx, state, inbox, None).await,
         }
+        prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);
     };
     let is_known = spent != Tokens::default();
     Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id: answered })
@@ -286,15 +289,7 @@ async fn switch_agent(
     journal.session(&state.info);
     journal.switch(&state.info);
     if goes_on {
-        let info = Message::User(UserMessage {
-            id: ids::message(),
-            session_id: state.info.id.clone(),
-            time: CreatedTime { created: clock::now_ms() },
-            agent: cx.agent.name.clone(),
-            model: cx.model.reference(),
-            system: None,
-        });
-        state.push_message(info, &mut journal);
+        cx.push_prompt(state, &mut journal);
         state.push_part(text_part(message, true, false), &mut journal);
     }
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;

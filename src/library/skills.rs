@@ -11,7 +11,7 @@ use serde_json::Value;
 use windlass_protocol::opencode::permission::{Action, Rule};
 
 use crate::{
-    base::{text, watch::is_passed_over},
+    base::{home, text, watch::is_passed_over},
     config::{Config, Findings, Warning, frontmatter, rules::deciding, text_file},
 };
 
@@ -201,10 +201,7 @@ pub fn places(config: &Config) -> Vec<PathBuf> {
 
 /// The directories that `skills.paths` names.
 fn named_places(config: &Config) -> impl Iterator<Item = PathBuf> {
-    config.skills.paths.iter().map(|path| match path.strip_prefix("~/") {
-        Some(rest) => config.environment.home.join(rest),
-        None => config.directory.join(path),
-    })
+    config.skills.paths.iter().map(|path| home::join(&config.environment.home, &config.directory, path))
 }
 
 /// The directories to search, the weakest first.

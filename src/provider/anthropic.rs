@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    AssistantContent, Delta, Finish, Media, Model, Prompt, PromptMessage, ProviderError, ToolResult, Usage,
-    UserContent,
+    AssistantContent, Delta, Encoded, Finish, Media, Model, Prompt, PromptMessage, ProviderError, ToolResult,
+    Usage, UserContent,
     http::{
         body::{self, Accepted, Fields},
         failure,
@@ -38,7 +38,7 @@ pub fn headers(model: &Model) -> Vec<(&'static str, String)> {
 /// The request's JSON.
 pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     let mut thinking_budget = None;
-    for (key, value) in body::options(model, prompt) {
+    for (key, value) in body::options(model, &prompt.options) {
         if key == "thinking" && value.get("type").is_some_and(|kind| kind != "disabled") {
             thinking_budget =
                 Some(body::count(value, "/budget_tokens").max(body::count(value, "/budgetTokens")));
@@ -78,7 +78,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
         (_, Some(top_p)) => fields.json("top_p", top_p),
         (_, None) => {}
     }
-    for (key, value) in body::options(model, prompt) {
+    for (key, value) in body::options(model, &prompt.options) {
         match key.as_str() {
             // OpenCode's users write the names of the JavaScript SDK.
             "thinking" => fields.json("thinking", snake_case_budget(value)),
@@ -129,16 +129,20 @@ enum Role {
 }
 
 #[derive(Serialize)]
-struct Block<'a> {
-    #[serde(flatten)]
-    content: BlockContent<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheControl>,
+#[serde(untagged)]
+enum Block<'a> {
+    Plain {
+        #[serde(flatten)]
+        content: BlockContent<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    Encoded(&'a RawValue),
 }
 
 impl<'a> From<BlockContent<'a>> for Block<'a> {
     fn from(content: BlockContent<'a>) -> Block<'a> {
-        Block { content, cache_control: None }
+        Block::Plain { content, cache_control: None }
     }
 }
 
@@ -206,50 +210,72 @@ fn system<'a>(prompt: &'a Prompt<'_>) -> Vec<Block<'a>> {
 }
 
 fn mark(block: &mut Block<'_>) {
-    block.cache_control = Some(CacheControl { kind: "ephemeral" });
+    match block {
+        Block::Plain { cache_control, .. } => *cache_control = Some(CacheControl { kind: "ephemeral" }),
+        Block::Encoded(_) => {}
+    }
 }
 
 fn messages<'a>(model: &Model, prompt: &'a Prompt<'_>) -> Vec<Message<'a>> {
     let mut res: Vec<Message<'a>> = Vec::with_capacity(prompt.messages.len());
     for message in &prompt.messages {
-        let (role, content) = match message {
-            PromptMessage::User(contents) => {
-                (Role::User, contents.iter().filter_map(|content| user_block(model, content)).collect())
+        for (role, content) in blocks(model, message) {
+            match res.last_mut() {
+                Some(last) if last.role == role => last.content.extend(content),
+                Some(_) | None => res.push(Message { role, content }),
             }
-            PromptMessage::Assistant(contents) => (Role::Assistant, assistant_blocks(contents)),
-            PromptMessage::ToolResults(results) => {
-                (Role::User, results.iter().map(|result| result_block(model, result)).collect())
-            }
-        };
-        if content.is_empty() {
-            continue;
-        }
-        match res.last_mut() {
-            Some(last) if last.role == role => last.content.extend(content),
-            Some(_) | None => res.push(Message { role, content }),
         }
     }
     // An answer that is to be continued must not end in white space.
     if let Some(last) = res.last_mut()
         && last.role == Role::Assistant
-        && let Some(Block { content: BlockContent::Text { text }, .. }) = last.content.last_mut()
+        && let Some(Block::Plain { content: BlockContent::Text { text }, .. }) = last.content.last_mut()
     {
         *text = Cow::Owned(text.trim_end().to_owned());
     }
     for message in res.iter_mut().rev().take(2) {
-        let can_be_marked = |block: &&mut Block<'_>| match &block.content {
-            BlockContent::Thinking { .. } | BlockContent::RedactedThinking { .. } => false,
-            BlockContent::Text { .. }
-            | BlockContent::Image { .. }
-            | BlockContent::Document { .. }
-            | BlockContent::ToolUse { .. }
-            | BlockContent::ToolResult { .. } => true,
+        let can_be_marked = |block: &&mut Block<'_>| match block {
+            Block::Plain { content, .. } => {
+                !matches!(content, BlockContent::Thinking { .. } | BlockContent::RedactedThinking { .. })
+            }
+            Block::Encoded(_) => false,
         };
         if let Some(block) = message.content.iter_mut().rev().find(can_be_marked) {
             mark(block);
         }
     }
     res
+}
+
+/// See [`encoded`](super::encoded()).
+pub fn encoded(model: &Model, messages: &[PromptMessage<'_>]) -> Vec<Encoded> {
+    let mut pieces = Vec::new();
+    for (role, blocks) in messages.iter().flat_map(|message| blocks(model, message)) {
+        pieces.extend(blocks.iter().filter_map(|block| body::encode_piece(role == Role::Assistant, block)));
+    }
+    pieces
+}
+
+/// The blocks of a message, by who says them; none without blocks.
+fn blocks<'a>(model: &Model, message: &'a PromptMessage<'_>) -> Vec<(Role, Vec<Block<'a>>)> {
+    let mut said = match message {
+        PromptMessage::User(contents) => {
+            let blocks = contents.iter().filter_map(|content| user_block(model, content));
+            vec![(Role::User, blocks.collect())]
+        }
+        PromptMessage::Assistant(contents) => vec![(Role::Assistant, assistant_blocks(contents))],
+        PromptMessage::ToolResults(results) => {
+            vec![(Role::User, results.iter().map(|result| result_block(model, result)).collect())]
+        }
+        PromptMessage::Encoded(pieces) => {
+            let runs = pieces.chunk_by(|a, b| a.is_models == b.is_models);
+            let role = |run: &[Encoded]| if run[0].is_models { Role::Assistant } else { Role::User };
+            let blocks = |run: &'a [Encoded]| run.iter().map(|piece| Block::Encoded(&piece.json)).collect();
+            runs.map(|run| (role(run), blocks(run))).collect()
+        }
+    };
+    said.retain(|(_, blocks): &(Role, Vec<Block<'_>>)| !blocks.is_empty());
+    said
 }
 
 fn user_block<'a>(model: &Model, content: &'a UserContent<'_>) -> Option<Block<'a>> {

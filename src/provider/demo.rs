@@ -134,7 +134,7 @@ impl<'a> Turn<'a> {
         for message in &prompt.messages {
             match message {
                 PromptMessage::User(contents) => turn = Turn { texts: texts(contents), steps: Vec::new() },
-                PromptMessage::Assistant(_) => {}
+                PromptMessage::Assistant(_) | PromptMessage::Encoded(_) => {}
                 PromptMessage::ToolResults(results) => turn.steps.push(results),
             }
         }
@@ -176,7 +176,7 @@ fn asks_for_title(prompt: &Prompt<'_>) -> bool {
 fn first_texts<'a>(prompt: &'a Prompt<'_>) -> impl Iterator<Item = &'a str> {
     prompt.messages.iter().flat_map(|message| match message {
         PromptMessage::User(contents) => texts(contents),
-        PromptMessage::Assistant(_) | PromptMessage::ToolResults(_) => Vec::new(),
+        PromptMessage::Assistant(_) | PromptMessage::ToolResults(_) | PromptMessage::Encoded(_) => Vec::new(),
     })
 }
 
@@ -484,7 +484,7 @@ fn prompt_bytes(prompt: &Prompt<'_>) -> usize {
         .iter()
         .map(|message| match message {
             PromptMessage::User(contents) => texts(contents).iter().map(|text| text.len()).sum(),
-            PromptMessage::Assistant(_) => 0,
+            PromptMessage::Assistant(_) | PromptMessage::Encoded(_) => 0,
             PromptMessage::ToolResults(results) => results.iter().map(|result| result.output.len()).sum(),
         })
         .sum();

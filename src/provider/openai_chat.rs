@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    AssistantContent, Delta, Finish, Media, Model, Prompt, PromptMessage, ProviderError, ToolResult, Usage,
-    UserContent,
+    AssistantContent, Delta, Encoded, Finish, Media, Model, Prompt, PromptMessage, ProviderError, ToolResult,
+    Usage, UserContent,
     http::{
         body::{self, Accepted, Fields},
         failure,
@@ -32,15 +32,9 @@ pub fn headers(model: &Model) -> Vec<(&'static str, String)> {
 /// The request's JSON.
 pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     let is_openai = model.base_url.contains("//api.openai.com");
-    let mut set_cache_key = is_openai;
-    let mut reasoning_field = None;
-    for (key, value) in body::options(model, prompt) {
-        match key.as_str() {
-            "setCacheKey" => set_cache_key = value == true,
-            "interleaved" => reasoning_field = value.as_str().or_else(|| value.get("field")?.as_str()),
-            _ => {}
-        }
-    }
+    let set_cache_key = body::options(model, &prompt.options).find(|(key, _)| *key == "setCacheKey");
+    let set_cache_key = set_cache_key.map_or(is_openai, |(_, value)| value == true);
+    let reasoning_field = reasoning_field(model, &prompt.options);
 
     let mut fields = Fields::new();
     fields.json("model", model.api_id.as_str());
@@ -74,12 +68,28 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     if set_cache_key && let Some(cache_key) = prompt.cache_key {
         fields.json("prompt_cache_key", cache_key);
     }
-    for (key, value) in body::options(model, prompt) {
+    for (key, value) in body::options(model, &prompt.options) {
         if let Some(name) = wire_name(key) {
             fields.borrowed(name, value);
         }
     }
     fields.encode()
+}
+
+/// See [`encoded`](super::encoded()).
+pub fn encoded(model: &Model, options: &Map<String, Value>, messages: &[PromptMessage<'_>]) -> Vec<Encoded> {
+    let mut pieces = Vec::new();
+    for message in messages {
+        push_message(model, message, reasoning_field(model, options), &mut pieces);
+    }
+    let encode = |piece: &Message<'_>| body::encode_piece(matches!(piece, Message::Assistant { .. }), piece);
+    pieces.iter().filter_map(encode).collect()
+}
+
+/// The name of the field in which the model wants its thoughts back, if it does.
+fn reasoning_field<'a>(model: &'a Model, options: &'a Map<String, Value>) -> Option<&'a str> {
+    let (_, value) = body::options(model, options).find(|(key, _)| *key == "interleaved")?;
+    value.as_str().or_else(|| value.get("field")?.as_str())
 }
 
 /// OpenCode's users write the names of the JavaScript SDK into `options`.
@@ -138,6 +148,8 @@ enum Message<'a> {
         tool_call_id: &'a str,
         content: &'a str,
     },
+    #[serde(untagged)]
+    Encoded(&'a RawValue),
 }
 
 /// Plain text where it suffices: many servers take nothing else.
@@ -202,25 +214,37 @@ fn messages<'a>(model: &Model, prompt: &'a Prompt<'_>, reasoning_field: Option<&
         res.push(Message::System { content: system.join("\n\n") });
     }
     for message in &prompt.messages {
-        match message {
-            PromptMessage::User(contents) => {
-                let parts: Vec<Part<'a>> = contents
-                    .iter()
-                    .filter_map(|content| match content {
-                        UserContent::Text(text) if text.is_empty() => None,
-                        UserContent::Text(text) => Some(Part::Text { text: Cow::Borrowed(text) }),
-                        UserContent::Media(media) => Some(media_part(model, media)),
-                    })
-                    .collect();
-                if !parts.is_empty() {
-                    res.push(Message::User { content: content(parts) });
-                }
-            }
-            PromptMessage::Assistant(contents) => res.extend(assistant(contents, reasoning_field)),
-            PromptMessage::ToolResults(results) => tool_results(model, results, &mut res),
-        }
+        push_message(model, message, reasoning_field, &mut res);
     }
     res
+}
+
+fn push_message<'a>(
+    model: &Model,
+    message: &'a PromptMessage<'_>,
+    reasoning_field: Option<&'a str>,
+    res: &mut Vec<Message<'a>>,
+) {
+    match message {
+        PromptMessage::User(contents) => {
+            let parts: Vec<Part<'a>> = contents
+                .iter()
+                .filter_map(|content| match content {
+                    UserContent::Text(text) if text.is_empty() => None,
+                    UserContent::Text(text) => Some(Part::Text { text: Cow::Borrowed(text) }),
+                    UserContent::Media(media) => Some(media_part(model, media)),
+                })
+                .collect();
+            if !parts.is_empty() {
+                res.push(Message::User { content: content(parts) });
+            }
+        }
+        PromptMessage::Assistant(contents) => res.extend(assistant(contents, reasoning_field)),
+        PromptMessage::ToolResults(results) => tool_results(model, results, res),
+        PromptMessage::Encoded(pieces) => {
+            res.extend(pieces.iter().map(|piece| Message::Encoded(&piece.json)));
+        }
+    }
 }
 
 fn content(parts: Vec<Part<'_>>) -> Content<'_> {

@@ -24,7 +24,7 @@ const RARE_EVERY: usize = 7001;
 /// Matches the tool shows.
 const N_SHOWN: usize = 100;
 /// Runs of each search within one run of the measure; the machine's other work falls on both sides alike.
-const N_TURNS: usize = 5;
+const N_TURNS: usize = 15;
 
 /// One search: as a call of the agent's, and as arguments of `rg`.
 struct Case {

@@ -86,7 +86,7 @@ impl Scene {
     async fn check_stored(&mut self) {
         self.journal.commit(&self.storage, &self.bus).await.unwrap();
         let stored = self.storage.load(self.state.info.id.clone()).await.unwrap().unwrap();
-        assert_eq!(stored.messages, self.state.history);
+        assert_eq!(stored.messages, *self.state.history);
     }
 }
 

@@ -3,16 +3,19 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use windlass_protocol::opencode::{config::ModelLimit, message::MessageWithParts};
+use windlass_protocol::opencode::{
+    config::ModelLimit,
+    message::{Message, MessageWithParts},
+};
 
-use super::{CLAUDE, DEFAULT, GEMINI, GPT, Inputs, LAST_STEP, assemble};
+use super::{CLAUDE, DEFAULT, GEMINI, GPT, Inputs, LAST_STEP, assemble, keep};
 use crate::{
     config::{Environment, fixture::load, paths::Paths},
     engine::{state::SessionState, workspace::Loaded},
     library::{self, Agent, BUILD_REMINDER, InstructionBlock, PLAN_FILE_REMINDER, PLAN_REMINDER},
     provider::{
-        AssistantContent, Media, Model, PromptMessage, Timeouts, ToolResult, ToolSpec, UserContent, Wire,
-        auth::Credentials, catalog,
+        self, AssistantContent, Encoded, Media, Model, PromptMessage, Timeouts, ToolResult, ToolSpec,
+        UserContent, Wire, auth::Credentials, catalog,
     },
 };
 
@@ -42,14 +45,7 @@ impl Scene {
             agent: agents.iter().find(|agent| agent.name == "build").unwrap().clone(),
             model: model(),
             instructions: Vec::new(),
-            state: SessionState {
-                info: serde_json::from_value(info).unwrap(),
-                history,
-                todos: Vec::new(),
-                noted_files: Default::default(),
-                switch: None,
-                used_below: Default::default(),
-            },
+            state: SessionState::new(serde_json::from_value(info).unwrap(), history),
             is_last: false,
             loaded: Loaded {
                 config,
@@ -453,13 +449,14 @@ fn a_model_without_tools_is_given_none() {
 
 #[test]
 fn the_system_text_has_the_constant_before_what_depends_on_the_place() {
-    let mut scene = Scene::new(vec![user(said("a"))]);
+    let mut asked = user(said("a"));
+    if let Message::User(user) = &mut asked.info {
+        user.system = Some("be brief".to_owned());
+    }
+    let mut scene = Scene::new(vec![asked]);
     scene.instructions = ["one", "two"]
         .map(|text| InstructionBlock { source: format!("/{text}"), text: text.to_owned() })
         .to_vec();
-    if let windlass_protocol::opencode::message::Message::User(user) = &mut scene.state.history[0].info {
-        user.system = Some("be brief".to_owned());
-    }
     let prompt = assemble(&scene.inputs());
     let situation = prompt.system[1].replace(std::env::consts::OS, "OS");
     assert_eq!((prompt.system.len(), prompt.system[0].as_ref()), (2, DEFAULT));
@@ -490,10 +487,58 @@ fn the_same_turn_is_the_same_prompt_and_a_later_step_keeps_the_system_text() {
     assert_eq!(first, assemble(&scene.inputs()));
     let system: Vec<_> = first.system.iter().map(|it| it.clone().into_owned()).collect();
     let messages = format!("{:?}", first.messages);
-    scene.state.history.push(answer(said("b")));
+    scene.state.history = vec![user(said("a")), answer(said("b"))].into();
     let next = assemble(&scene.inputs());
     assert_eq!(next.system, system);
     assert_eq!(format!("{:?}", &next.messages[..1]), messages);
+}
+
+fn called(n: usize) -> MessageWithParts {
+    let state = json!({
+        "status": "completed", "input": {"n": n}, "output": "done", "title": "", "metadata": {},
+        "time": {"start": 1, "end": 2},
+    });
+    let call = json!({"type": "tool", "callID": format!("c{n}"), "tool": "read", "state": state});
+    answer_with(json!({"id": format!("msg_{n}")}), json!([{"type": "text", "text": "Reading."}, call]))
+}
+
+#[test]
+fn answers_before_the_newest_are_encoded_once_in_a_turn_and_sent_the_same() {
+    for wire in [Wire::OpenAiChat, Wire::Anthropic] {
+        let mut scene = Scene::new(vec![user(said("a")), called(3), answer(said("b")), called(4), called(5)]);
+        scene.model.wire = wire;
+        let plain = provider::encoded(&scene.model, &Map::new(), &assemble(&scene.inputs()).messages);
+        keep(&scene.agent, &scene.model, None, &mut scene.state);
+        let prompt = assemble(&scene.inputs());
+        let is_kept = |message: &PromptMessage<'_>| matches!(message, PromptMessage::Encoded(_));
+        // The newest is a message and its results; an answer without calls is left as it is.
+        let kept: Vec<bool> = prompt.messages.iter().map(is_kept).collect();
+        assert_eq!(kept, [false, true, false, true, false, false]);
+        let sent: Vec<Encoded> = prompt
+            .messages
+            .iter()
+            .flat_map(|message| match message {
+                PromptMessage::Encoded(pieces) => pieces.to_vec(),
+                plain => provider::encoded(&scene.model, &Map::new(), std::slice::from_ref(plain)).unwrap(),
+            })
+            .collect();
+        assert_eq!(Some(sent), plain);
+    }
+}
+
+#[test]
+fn what_was_encoded_for_one_model_is_not_sent_to_another() {
+    let mut scene = Scene::new(vec![user(said("a")), called(2), called(3)]);
+    scene.model.wire = Wire::OpenAiChat;
+    keep(&scene.agent, &scene.model, None, &mut scene.state);
+    let is_kept = |message: &PromptMessage<'_>| matches!(message, PromptMessage::Encoded(_));
+    assert!(assemble(&scene.inputs()).messages.iter().any(is_kept));
+    scene.model.options.insert("interleaved".to_owned(), json!("thoughts"));
+    assert!(!assemble(&scene.inputs()).messages.iter().any(is_kept));
+    keep(&scene.agent, &scene.model, None, &mut scene.state);
+    assert!(assemble(&scene.inputs()).messages.iter().any(is_kept));
+    scene.agent.options.insert("seed".to_owned(), json!(1));
+    assert!(!assemble(&scene.inputs()).messages.iter().any(is_kept));
 }
 
 #[test]

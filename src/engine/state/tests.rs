@@ -177,7 +177,7 @@ async fn a_killed_answer_is_aborted_stored_and_shown() {
         other => panic!("expected the part, then its message: {other:?}"),
     }
     let again = scene.storage.load(state.info.id.clone()).await.unwrap().unwrap();
-    assert_eq!(again.messages, state.history);
+    assert_eq!(again.messages, *state.history);
 }
 
 #[test]
@@ -191,11 +191,15 @@ fn an_error_that_is_there_already_is_kept() {
 async fn what_is_whole_is_not_repaired_again() {
     let parts = json!([{"type": "text", "text": "so fa", "time": {"start": 1}}]);
     let (once, _) = SessionState::from_stored(stored(json!({"created": 1}), Value::Null, &parts));
-    let repaired =
-        StoredSession { info: once.info, messages: once.history, todos: once.todos, noted_files: Vec::new() };
+    let repaired = StoredSession {
+        info: once.info,
+        messages: once.history.into_messages(),
+        todos: once.todos,
+        noted_files: Vec::new(),
+    };
     let scene = Scene::new(&repaired).await;
     let (twice, mut journal) = SessionState::from_stored(repaired.clone());
-    assert_eq!(twice.history, repaired.messages);
+    assert_eq!(*twice.history, *repaired.messages);
     journal.commit(&scene.storage, &scene.bus).await.unwrap();
     assert_eq!(scene.heard(), []);
 }

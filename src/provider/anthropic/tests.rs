@@ -8,7 +8,7 @@ use super::{encode, headers, url};
 use crate::provider::{
     AssistantContent, Delta, Finish, Media, Prompt, PromptMessage, ProviderError, ToolResult, ToolSpec,
     Usage, UserContent, Wire,
-    http::fixture::{call_input, call_start, check, decode_data, model, text},
+    http::fixture::{call_input, call_start, check, check_encoded, decode_data, model, text},
 };
 
 fn user(text: &str) -> PromptMessage<'_> {
@@ -73,6 +73,11 @@ fn thoughts_and_text() {
     expected.extend(text(2, "Ahoy!"));
     expected.extend([usage(30, 25), Delta::Finish(Finish::Length)]);
     check("reasoning", &model, &prompt, &expected, Ok(()));
+}
+
+#[test]
+fn messages_that_were_encoded_before_are_sent_the_same() {
+    check_encoded(&model(Wire::Anthropic));
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use serde::{Serialize, Serializer, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::to_raw_value};
 
-use super::super::{Media, Model, Prompt, ProviderError};
+use super::super::{Encoded, Media, Model, ProviderError};
 
 /// The fields of a JSON object in the order they were first set.
 pub(in crate::provider) struct Fields<'a, T> {
@@ -59,10 +59,15 @@ impl<T: Serialize> Serialize for Fields<'_, T> {
 /// The model's options with the prompt's over them.
 pub(in crate::provider) fn options<'a>(
     model: &'a Model,
-    prompt: &'a Prompt<'_>,
+    over: &'a Map<String, Value>,
 ) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    let over = &prompt.options;
     model.options.iter().filter(|(key, _)| !over.contains_key(*key)).chain(over)
+}
+
+/// A piece of the conversation for later requests.
+pub(in crate::provider) fn encode_piece(is_models: bool, piece: &impl Serialize) -> Option<Encoded> {
+    // Strings, numbers and JSON values cannot fail to encode.
+    Some(Encoded { is_models, json: to_raw_value(piece).ok()? })
 }
 
 /// A medium in the form the model takes, or the words that stand in for it.

@@ -4,11 +4,14 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::config::{ModelCost, ModelLimit};
 
 use super::{
-    super::{Delta, Model, Prompt, ProviderError, Secret, Timeouts, Wire, anthropic, openai_chat},
+    super::{
+        AssistantContent, Delta, Media, Model, Prompt, PromptMessage, ProviderError, Secret, Timeouts,
+        ToolResult, UserContent, Wire, anthropic, encoded, openai_chat,
+    },
     Decoder,
 };
 use crate::base::sse;
@@ -67,6 +70,58 @@ pub(in crate::provider) fn check(
     }
     let bytes: Vec<&[u8]> = stream.chunks(1).collect();
     assert_eq!(decode(model.wire, &bytes), (expected.to_vec(), end), "byte by byte");
+}
+
+/// A conversation of which a part was encoded before makes the same request as one of which nothing was.
+#[track_caller]
+pub(in crate::provider) fn check_encoded(model: &Model) {
+    let input = json!({"filePath": "a \"b\"\n", "n": [1, null]});
+    let call = |call_id: &'static str, input| AssistantContent::ToolCall { call_id, name: "read", input };
+    let result = |call_id: &'static str, output: &'static str, media| ToolResult {
+        call_id,
+        name: "read",
+        output: output.into(),
+        is_error: output.is_empty(),
+        media,
+    };
+    let image = Media { mime: "image/png", filename: None, base64: "AAAA" };
+    let messages = [
+        PromptMessage::User(vec![UserContent::Text("Read.".into())]),
+        PromptMessage::Assistant(vec![
+            AssistantContent::Reasoning { text: "Two files.".into(), signature: Some("EqQB") },
+            AssistantContent::Text("Reading.".into()),
+            call("c/1", &input),
+            call("c2", &Value::Null),
+        ]),
+        PromptMessage::ToolResults(vec![result("c/1", "x", vec![image]), result("c2", "", Vec::new())]),
+        PromptMessage::Assistant(vec![call("c3", &input)]),
+        PromptMessage::ToolResults(vec![result("c3", "y", Vec::new())]),
+        PromptMessage::Assistant(vec![call("c4", &input)]),
+        PromptMessage::ToolResults(vec![result("c4", "z", Vec::new())]),
+    ];
+    let encode = |messages: Vec<PromptMessage<'_>>| {
+        let prompt = Prompt { messages, ..Prompt::default() };
+        let bytes = match model.wire {
+            Wire::OpenAiChat => openai_chat::encode(model, &prompt),
+            Wire::Anthropic => anthropic::encode(model, &prompt),
+            Wire::Demo => panic!("the demo model has no wire"),
+        };
+        String::from_utf8(bytes).unwrap()
+    };
+    let plain = encode(messages.to_vec());
+    assert!(plain.contains("Two files.") && plain.contains("c4"), "{plain}");
+    let rounds = [1..3, 3..5];
+    for n_left in 0..rounds.len() {
+        let rounds = &rounds[n_left..];
+        let encoded =
+            rounds.iter().map(|round| encoded(model, &Map::new(), &messages[round.clone()]).unwrap());
+        let encoded: Vec<_> = encoded.collect();
+        let mut mixed = messages.to_vec();
+        for (round, pieces) in rounds.iter().zip(&encoded).rev() {
+            mixed.splice(round.clone(), [PromptMessage::Encoded(pieces)]);
+        }
+        assert_eq!(encode(mixed), plain, "{rounds:?}");
+    }
 }
 
 /// What the pieces of a stream say, with adjacent fragments of one block put together.

@@ -8,7 +8,7 @@ use super::{encode, headers, url};
 use crate::provider::{
     AssistantContent, Delta, Finish, Media, Prompt, PromptMessage, ProviderError, ToolResult, ToolSpec,
     Usage, UserContent, Wire,
-    http::fixture::{call_input, call_start, check, decode_data, model, text},
+    http::fixture::{call_input, call_start, check, check_encoded, decode_data, model, text},
 };
 
 fn user(text: &str) -> PromptMessage<'_> {
@@ -67,6 +67,13 @@ fn thoughts_and_text() {
         Delta::Finish(Finish::Length),
     ]);
     check("reasoning", &model, &prompt, &expected, Ok(()));
+}
+
+#[test]
+fn messages_that_were_encoded_before_are_sent_the_same() {
+    let mut model = model(Wire::OpenAiChat);
+    model.options.insert("interleaved".to_owned(), json!({"field": "reasoning_content"}));
+    check_encoded(&model);
 }
 
 #[test]
