@@ -27,11 +27,15 @@ mod reply;
 mod table;
 
 pub use choice::incomplete;
-use choice::{Choice, Spec, definitions};
-use client::{Client, LIMITS, Phase};
+use choice::{Choice, Place, Spec, definitions};
+use client::{Client, End, LIMITS, Phase};
 
 /// A server that was ready and ended is started so many times, and then left alone until the configuration changes.
 const MAX_STARTS: u32 = 3;
+/// What is said of a server that is not started again.
+const LEFT_ALONE: &str = "\nIt is not started again until the configuration changes.";
+/// Servers of one directory; the one that was asked longest ago makes room for another.
+const MAX_SERVERS: usize = 16;
 
 /// What can be asked of a language server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -108,7 +112,27 @@ type Clients = BTreeMap<(PathBuf, String), Leased>;
 struct Leased {
     client: Arc<Client>,
     n_starts: u32,
+    /// When it was asked last, by a count.
+    used: u64,
     _stop: Arc<DropGuard>,
+}
+
+impl Leased {
+    fn is_running(&self) -> bool {
+        match self.client.phase() {
+            Phase::Starting | Phase::Ready => true,
+            Phase::Ended { .. } => false,
+        }
+    }
+
+    /// It would end as it did.
+    fn is_left_alone(&self) -> bool {
+        match self.client.phase() {
+            Phase::Starting | Phase::Ready | Phase::Ended { how: End::NotStarted, .. } => false,
+            Phase::Ended { how: End::NotReady, .. } => true,
+            Phase::Ended { how: End::WasReady, .. } => self.n_starts >= MAX_STARTS,
+        }
+    }
 }
 
 impl Default for Servers {
@@ -130,17 +154,19 @@ impl Servers {
                 "Language servers are switched off: `\"lsp\": true` in opencode.json switches them on.";
             return Err(AskError::NoServer(hint.to_owned()));
         }
-        let (config, path) = (config.clone(), question.path.to_owned());
-        let choosing = tokio::task::spawn_blocking(move || choice::choose(&config, definitions, &path));
+        let (place, path) = (Place::of(config), question.path.to_owned());
+        let choosing = tokio::task::spawn_blocking(move || choice::choose(&place, definitions, &path));
         let Choice { specs, missing } = choosing.await.unwrap_or_default();
         if specs.is_empty() {
             return Err(AskError::NoServer(hint(&missing)));
         }
         let leased: Vec<Leased> = specs.into_iter().map(|spec| self.lease(spec)).collect();
         let asked = leased.iter().map(|leased| async {
-            let outcome = ask(&leased.client, question).await;
-            outcome
-                .map_err(|error| format!("The language server {} {error}", leased.client.spec.definition.id))
+            let failed = |error: String| {
+                let left = if leased.is_left_alone() { LEFT_ALONE } else { "" };
+                format!("The language server {} {error}{left}", leased.client.spec.definition.id)
+            };
+            ask(&leased.client, question).await.map_err(failed)
         });
         let mut results = Vec::new();
         let mut failures = Vec::new();
@@ -165,13 +191,8 @@ impl Servers {
     /// Ends the servers that are configured otherwise now; what has failed may be tried again.
     pub fn replace(&self, config: &Config) {
         let definitions = definitions(config);
-        let is_kept = |leased: &Leased| {
-            let is_running = !matches!(leased.client.phase(), Phase::Ended { .. });
-            is_running && definitions.contains(&leased.client.spec.definition)
-        };
-        let mut ended = lock(&self.clients);
-        let kept = std::mem::take(&mut *ended).into_iter().filter(|(_, leased)| is_kept(leased));
-        *ended = kept.collect();
+        lock(&self.clients)
+            .retain(|_, leased| leased.is_running() && definitions.contains(&leased.client.spec.definition));
     }
 
     /// Tells the servers that a file on the disk is another.
@@ -191,25 +212,31 @@ impl Servers {
     fn lease(&self, spec: Spec) -> Leased {
         let key = (spec.root.clone(), spec.definition.id.clone());
         let mut clients = lock(&self.clients);
-        let n_starts = match clients.get(&key) {
-            Some(leased) if leased.client.spec == spec => match leased.client.phase() {
-                Phase::Starting | Phase::Ready => return leased.clone(),
-                // It would fail as it did.
-                Phase::Ended { was_ready: false, .. } => return leased.clone(),
-                Phase::Ended { was_ready: true, .. } if leased.n_starts >= MAX_STARTS => {
-                    return leased.clone();
-                }
-                Phase::Ended { was_ready: true, .. } => leased.n_starts,
-            },
-            Some(_) | None => 0,
+        let n_uses = clients.values().map(|it| it.used).max().unwrap_or_default() + 1;
+        let known = clients.get_mut(&key).filter(|it| it.client.spec == spec);
+        let n_starts = match known {
+            Some(leased) if leased.is_running() || leased.is_left_alone() => {
+                leased.used = n_uses;
+                return leased.clone();
+            }
+            Some(leased) => leased.n_starts,
+            None => 0,
         };
+        if clients.len() >= MAX_SERVERS
+            && !clients.contains_key(&key)
+            && let Some(oldest) = clients.iter().min_by_key(|(_, it)| it.used).map(|(key, _)| key.clone())
+        {
+            // It goes on until what is asked now is answered.
+            clients.remove(&oldest);
+        }
         let stop = self.stop.child_token();
         let client = Arc::new(Client::new(spec, LIMITS, stop.clone()));
         self.tasks.spawn({
             let client = client.clone();
             async move { client.run().await }
         });
-        let leased = Leased { client, n_starts: n_starts + 1, _stop: Arc::new(stop.drop_guard()) };
+        let _stop = Arc::new(stop.drop_guard());
+        let leased = Leased { client, n_starts: n_starts + 1, used: n_uses, _stop };
         clients.insert(key, leased.clone());
         leased
     }
@@ -252,3 +279,6 @@ fn hint(missing: &[(&str, &str)]) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;

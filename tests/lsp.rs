@@ -1,6 +1,7 @@
 //! The tool `lsp` and the servers behind it: healthy, slow, silent, broken and misconfigured.
 
 use std::{
+    os::unix::fs::PermissionsExt,
     path::Path,
     time::{Duration, Instant},
 };
@@ -15,6 +16,7 @@ use crate::support::{
 };
 
 const FLAG: &str = "OPENCODE_EXPERIMENTAL_LSP_TOOL";
+const LEFT_ALONE: &str = "\nIt is not started again until the configuration changes.";
 
 /// `tests/lsp/server.py`, which is written against the protocol's text, without a library.
 fn server(mode: &str, extensions: &[&str]) -> Value {
@@ -297,7 +299,9 @@ async fn a_server_that_dies_is_named_with_its_last_words_and_started_again_up_to
         // Not the same call again and again, which is asked about.
         input["line"] = json!(n_started + logged(&agent, "asked").len());
         let told = agent.told(&session, "lsp", input).await;
-        assert_eq!(told, "The language server toy stopped (exit status: 9): out of memory");
+        let expected = "The language server toy stopped (exit status: 9): out of memory";
+        let is_last = logged(&agent, "started").len() == 3;
+        assert_eq!(told, format!("{expected}{}", if is_last { LEFT_ALONE } else { "" }));
         assert_eq!(logged(&agent, "started").len(), n_started);
     }
     agent.finish().await;
@@ -309,11 +313,31 @@ async fn a_server_that_never_gets_ready_is_started_once_until_it_is_configured_o
     let session = agent.new_session().await;
     for operation in ["hover", "documentSymbol"] {
         let told = agent.told(&session, "lsp", ask(operation)).await;
-        assert_eq!(told, "The language server toy stopped (exit status: 3): no licence was found");
+        let expected = "The language server toy stopped (exit status: 3): no licence was found";
+        assert_eq!(told, format!("{expected}{LEFT_ALONE}"));
     }
     assert_eq!(logged(&agent, "started").len(), 1);
     configure(&agent.scratch, server("good", &[".toy"]));
     assert!(agent.told(&session, "lsp", ask("goToDefinition")).await.contains("a.toy"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_installed_meanwhile_is_started() {
+    let agent = toys("good")
+        .config(json!({"lsp": {"late": {"command": ["./late"], "extensions": [".late"]}}}))
+        .start()
+        .await;
+    let session = agent.new_session().await;
+    agent.scratch.write("a.late", "late");
+    let input =
+        |operation: &str| json!({"operation": operation, "filePath": "a.late", "line": 1, "character": 1});
+    let told = agent.told(&session, "lsp", input("hover")).await;
+    assert_eq!(told, "The language server late could not be started: install ./late or correct the command");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lsp/server.py");
+    agent.scratch.write("late", format!("#!/bin/sh\nexec python3 {} good\n", script.display()));
+    std::fs::set_permissions(agent.scratch.path("late"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(agent.told(&session, "lsp", input("goToDefinition")).await.contains("a.late"));
     agent.finish().await;
 }
 

@@ -34,6 +34,24 @@ pub struct Spec {
     pub initialization: Value,
 }
 
+/// Where the files are, and which programs.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub directory: PathBuf,
+    pub worktree: PathBuf,
+    pub environment: Environment,
+}
+
+impl Place {
+    pub fn of(config: &Config) -> Self {
+        Self {
+            directory: config.directory.clone(),
+            worktree: config.worktree.clone(),
+            environment: config.environment.clone(),
+        }
+    }
+}
+
 /// The servers for a file.
 #[derive(Debug, Default, PartialEq)]
 pub struct Choice {
@@ -155,22 +173,22 @@ fn object(key: &str, value: Value) -> Map<String, Value> {
 }
 
 /// The servers for a file whose links are followed already. Reads directories: call it on a blocking thread.
-pub fn choose(config: &Config, definitions: Vec<Definition>, path: &Path) -> Choice {
+pub fn choose(place: &Place, definitions: Vec<Definition>, path: &Path) -> Choice {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let project = real(&config.directory);
+    let project = real(&place.directory);
     // Outside of repositories it is the whole file system.
-    let worktree = if config.worktree == Path::new("/") { project.clone() } else { real(&config.worktree) };
+    let worktree = if place.worktree == Path::new("/") { project.clone() } else { real(&place.worktree) };
     let mut choice = Choice::default();
     for definition in definitions.into_iter().filter(|it| it.takes(path)) {
         let Some(root) = definition.root(path, &project, &worktree) else { continue };
         if let Some(row) = definition.row
             && definition.command == row.command
-            && !is_on_path(row.command[0], &config.environment)
+            && !is_on_path(row.command[0], &place.environment)
         {
             choice.missing.push((row.command[0], row.id));
             continue;
         }
-        let initialization = definition.initialization(&root, &config.environment);
+        let initialization = definition.initialization(&root, &place.environment);
         choice.specs.push(Spec { definition, root, initialization });
     }
     choice

@@ -60,7 +60,7 @@ pub struct Limits {
 pub const LIMITS: Limits = Limits {
     initialize: Duration::from_secs(45),
     request: Duration::from_secs(30),
-    look: Duration::from_secs(5),
+    look: Duration::from_secs(2),
     work: Duration::from_secs(60),
 };
 
@@ -72,8 +72,17 @@ pub enum Phase {
     Ended {
         /// What it did, as a sentence's end.
         reason: String,
-        was_ready: bool,
+        how: End,
     },
+}
+
+/// How far a server came before it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// There was no process: the program may be there next time.
+    NotStarted,
+    NotReady,
+    WasReady,
 }
 
 /// A server and what it knows.
@@ -111,12 +120,12 @@ impl Client {
         let id = self.spec.definition.id.as_str();
         let mut child = match self.spawn() {
             Ok(child) => child,
-            Err(reason) => return self.end(reason),
+            Err(reason) => return self.end(reason, End::NotStarted),
         };
         let (Some(stdin), Some(stdout), Some(errors)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return self.end("has no pipes".to_owned());
+            return self.end("has no pipes".to_owned(), End::NotStarted);
         };
         let last_line = Arc::new(Mutex::new(String::new()));
         let mut log = AbortOnDropHandle::new(tokio::spawn({
@@ -129,7 +138,8 @@ impl Client {
         let _ = timeout(AFTERMATH, &mut log).await;
         let last_line = lock(&last_line).clone();
         let is_told = last_line.is_empty() || self.stop.is_cancelled();
-        self.end(if is_told { reason } else { format!("{reason}: {last_line}") });
+        let how = if *self.phase.borrow() == Phase::Ready { End::WasReady } else { End::NotReady };
+        self.end(if is_told { reason } else { format!("{reason}: {last_line}") }, how);
     }
 
     fn spawn(&self) -> Result<Child, String> {
@@ -182,10 +192,10 @@ impl Client {
                 .await;
                 "was ended".to_owned()
             }
-            reason = &mut serve => match timeout(AFTERMATH, child.wait()).await {
-                // Which says more than that its pipes are closed.
-                Ok(Ok(status)) if reason == "closed the connection" => format!("stopped ({status})"),
-                Ok(_) | Err(_) => reason,
+            end = &mut serve => match (end, timeout(AFTERMATH, child.wait()).await) {
+                (Err(error), _) => error.to_string(),
+                (Ok(()), Ok(Ok(status))) => format!("stopped ({status})"),
+                (Ok(()), Ok(Err(_)) | Err(_)) => "closed the connection".to_owned(),
             },
             status = child.wait() => status.map_or_else(|_| "stopped".to_owned(), |it| format!("stopped ({it})")),
             error = handshake => error.to_string(),
@@ -231,15 +241,13 @@ impl Client {
         Ok(())
     }
 
-    fn end(&self, reason: String) {
+    fn end(&self, reason: String, how: End) {
         let id = &self.spec.definition.id;
         if !self.stop.is_cancelled() {
             tracing::warn!(server = id, root = %self.spec.root.display(), "the language server {reason}");
         }
         self.connection.end(&reason);
-        self.phase.send_modify(|phase| {
-            *phase = Phase::Ended { reason, was_ready: *phase == Phase::Ready };
-        });
+        self.phase.send_replace(Phase::Ended { reason, how });
     }
 
     /// Waits until the server takes questions.

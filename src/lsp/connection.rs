@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    framing::{Decoder, frame},
+    framing::{Decoder, FramingError, frame},
     reply::reply,
 };
 use crate::base::{lock::lock, queue::Queue, stderr::MAX_LOG_BYTES, text};
@@ -118,14 +118,15 @@ impl Connection {
         }
     }
 
-    /// Reads and writes until one of both is over; why.
-    pub async fn serve(&self, stdout: impl AsyncRead + Unpin, stdin: impl AsyncWrite + Unpin) -> String {
+    /// Reads and writes until the server closes a pipe, or has written what cannot be read.
+    pub async fn serve(
+        &self,
+        stdout: impl AsyncRead + Unpin,
+        stdin: impl AsyncWrite + Unpin,
+    ) -> Result<(), FramingError> {
         tokio::select! {
-            reason = self.read(stdout) => reason,
-            error = self.write(stdin) => match error {
-                Ok(()) => "was ended".to_owned(),
-                Err(error) => format!("takes no more input: {error}"),
-            },
+            end = self.read(stdout) => end,
+            _ = self.write(stdin) => Ok(()),
         }
     }
 
@@ -160,23 +161,18 @@ impl Connection {
         Ok(())
     }
 
-    async fn read(&self, mut stdout: impl AsyncRead + Unpin) -> String {
+    async fn read(&self, mut stdout: impl AsyncRead + Unpin) -> Result<(), FramingError> {
         let mut decoder = Decoder::default();
         let mut chunk = vec![0; READ_BYTES];
         loop {
             // A server that asks and does not read what it is answered is not listened to.
             self.outgoing.room().await;
             match stdout.read(&mut chunk).await {
-                Ok(0) => return "closed the connection".to_owned(),
+                Ok(0) | Err(_) => return Ok(()),
                 Ok(n_bytes) => decoder.push(&chunk[..n_bytes]),
-                Err(error) => return format!("cannot be read from: {error}"),
             }
-            loop {
-                match decoder.next() {
-                    Ok(Some(message)) => self.receive(message),
-                    Ok(None) => break,
-                    Err(error) => return error.to_string(),
-                }
+            while let Some(message) = decoder.next()? {
+                self.receive(message);
             }
         }
     }

@@ -9,12 +9,12 @@ use super::*;
 use crate::config::{fixture, paths::Paths};
 
 /// A project with files and with programs on PATH.
-struct Place {
+struct Project {
     root: TempDir,
     config: Config,
 }
 
-impl Place {
+impl Project {
     fn new(lsp: Value, files: &[&str], programs: &[&str]) -> Self {
         let root = TempDir::new().unwrap();
         let write = |name: &str, text: &str| {
@@ -42,13 +42,17 @@ impl Place {
         Self { root, config }
     }
 
+    fn whole(&self) -> Place {
+        Place::of(&self.config)
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.root.path().canonicalize().unwrap().join("project").join(name)
     }
 
     /// Servers and their roots for a file, and what is missing.
     fn chosen(&self, file: &str) -> (Vec<(String, String)>, Vec<&'static str>) {
-        let Choice { specs, missing } = choose(&self.config, definitions(&self.config), &self.path(file));
+        let Choice { specs, missing } = choose(&self.whole(), definitions(&self.config), &self.path(file));
         let project = self.path("");
         let root = |it: &Spec| it.root.strip_prefix(&project).unwrap_or(&it.root).display().to_string();
         let specs = specs.iter().map(|it| (it.definition.id.clone(), root(it))).collect();
@@ -63,11 +67,11 @@ fn one(id: &str, root: &str) -> Vec<(String, String)> {
 #[test]
 fn there_is_no_server_unless_one_is_switched_on() {
     for lsp in [json!(false), Value::Null] {
-        let place = Place::new(lsp, &["a.rs"], &["rust-analyzer"]);
+        let place = Project::new(lsp, &["a.rs"], &["rust-analyzer"]);
         assert_eq!(definitions(&place.config), []);
     }
     for lsp in [json!(true), json!({}), json!({"other": {"disabled": true}})] {
-        let place = Place::new(lsp, &["a.rs"], &["rust-analyzer"]);
+        let place = Project::new(lsp, &["a.rs"], &["rust-analyzer"]);
         assert_eq!(place.chosen("a.rs"), (one("rust", ""), vec![]));
     }
 }
@@ -76,7 +80,7 @@ fn there_is_no_server_unless_one_is_switched_on() {
 fn a_file_gets_the_servers_of_its_extension_whose_programs_are_there() {
     let programs =
         ["gopls", "typescript-language-server", "oxlint", "docker-langserver", "pyright-langserver", "ty"];
-    let place = Place::new(json!(true), &[], &programs);
+    let place = Project::new(json!(true), &[], &programs);
     for (file, expected, missing) in [
         ("a.go", vec!["gopls"], vec![]),
         ("a.d.ts", vec!["typescript", "oxlint"], vec!["vscode-eslint-language-server", "biome"]),
@@ -109,7 +113,7 @@ fn the_root_is_the_nearest_directory_with_a_mark_within_the_project() {
     ];
     let programs =
         ["gopls", "typescript-language-server", "deno", "rust-analyzer", "roslyn-language-server", "jdtls"];
-    let place = Place::new(json!(true), &files, &programs);
+    let place = Project::new(json!(true), &files, &programs);
     for (file, id, root) in [
         ("one/a.go", "gopls", ""),
         ("web/src/deep/a.ts", "typescript", "web"),
@@ -136,7 +140,7 @@ fn the_configuration_says_what_else_is_run_and_what_is_not() {
         "no-extensions": {"command": ["x"]},
         "gone": {"disabled": true},
     });
-    let place = Place::new(lsp, &[], &["gopls", "intelephense"]);
+    let place = Project::new(lsp, &[], &["gopls", "intelephense"]);
     assert_eq!(incomplete(&place.config), [("no-command", "command"), ("no-extensions", "extensions")]);
     assert_eq!(place.chosen("a.my").0, one("mine", ""));
     assert_eq!(place.chosen("Myfile").0, one("mine", ""));
@@ -144,9 +148,9 @@ fn the_configuration_says_what_else_is_run_and_what_is_not() {
     assert_eq!(place.chosen("a.rs").0, one("rust", ""));
     assert_eq!(place.chosen("a.go"), (vec![], vec![]));
     assert_eq!(place.chosen("a.php").0, vec![]);
-    let php = choose(&place.config, definitions(&place.config), &place.path("a.inc")).specs.remove(0);
+    let php = choose(&place.whole(), definitions(&place.config), &place.path("a.inc")).specs.remove(0);
     assert_eq!(php.initialization, json!({"telemetry": {"enabled": false}, "licence": "x"}));
-    let mine = choose(&place.config, definitions(&place.config), &place.path("a.my")).specs.remove(0);
+    let mine = choose(&place.whole(), definitions(&place.config), &place.path("a.my")).specs.remove(0);
     assert_eq!(mine.definition.command, ["my-server", "-x"]);
     assert_eq!(mine.definition.environment, [("A".to_owned(), "1".to_owned())].into());
     assert_eq!(mine.initialization, json!({"b": 2}));
@@ -154,8 +158,8 @@ fn the_configuration_says_what_else_is_run_and_what_is_not() {
 
 #[test]
 fn a_virtual_environment_is_named_to_pythons_servers() {
-    let place = Place::new(json!(true), &["app/setup.py", "app/.venv/bin/python"], &["pyright-langserver"]);
-    let spec = choose(&place.config, definitions(&place.config), &place.path("app/a.py")).specs.remove(0);
+    let place = Project::new(json!(true), &["app/setup.py", "app/.venv/bin/python"], &["pyright-langserver"]);
+    let spec = choose(&place.whole(), definitions(&place.config), &place.path("app/a.py")).specs.remove(0);
     assert_eq!(spec.initialization, json!({ "pythonPath": place.path("app/.venv/bin/python") }));
 }
 
@@ -163,12 +167,12 @@ fn a_virtual_environment_is_named_to_pythons_servers() {
 fn the_projects_typescript_is_named_to_its_servers() {
     let library = "node_modules/typescript/lib";
     let files = [&*format!("{library}/tsserver.js"), "web/package-lock.json"];
-    let place = Place::new(json!(true), &files, &["typescript-language-server", "astro-ls"]);
+    let place = Project::new(json!(true), &files, &["typescript-language-server", "astro-ls"]);
     for (file, expected) in [
         ("web/a.ts", json!({"tsserver": {"path": place.path(library).join("tsserver.js")}})),
         ("web/a.astro", json!({"typescript": {"tsdk": place.path(library)}})),
     ] {
-        let spec = choose(&place.config, definitions(&place.config), &place.path(file)).specs.remove(0);
+        let spec = choose(&place.whole(), definitions(&place.config), &place.path(file)).specs.remove(0);
         assert_eq!(spec.initialization, expected, "{file}");
     }
 }

@@ -51,7 +51,7 @@ async fn a_server_that_never_shakes_hands_is_ended() {
     let client = started(&["sleep", "3600"], &directory, Limits { initialize: SHORT, ..PATIENT });
     let reason = "did not answer initialize within 50ms".to_owned();
     assert_eq!(client.ready().await, Err(CallError::Ended(reason.clone())));
-    assert_eq!(client.phase(), Phase::Ended { reason, was_ready: false });
+    assert_eq!(client.phase(), Phase::Ended { reason, how: End::NotReady });
 }
 
 #[tokio::test]
