@@ -22,6 +22,7 @@ fn names_are_unique_and_texts_end_in_a_newline() {
             "grep",
             "invalid",
             "list",
+            "lsp",
             "multiedit",
             "patch",
             "plan_enter",
