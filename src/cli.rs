@@ -4,6 +4,8 @@ use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::base::process;
+
 mod acp;
 mod agent;
 mod auth;
@@ -14,6 +16,7 @@ mod logging;
 mod models;
 mod output;
 mod permission;
+mod reap;
 mod run;
 mod runtime;
 mod session;
@@ -88,6 +91,10 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
+    // First of all: a reaper is to be small.
+    if let Some(daemon) = reap::daemon(std::env::args_os()) {
+        return reap::run(&daemon);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -98,6 +105,7 @@ pub fn run() -> ExitCode {
     };
     let environment = environment::read();
     logging::start(&cli.global, &environment);
+    process::register::open(environment.get(process::tree::MARK));
     match cli.command {
         _ if cli.login => auth::login(&environment, None),
         Some(Command::Acp(args)) if args.login => auth::login(&environment, None),

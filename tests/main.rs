@@ -42,6 +42,7 @@ mod plan;
 mod process;
 mod prompt;
 mod questions;
+mod reaper;
 mod reload;
 mod reload_files;
 mod remembered;

@@ -352,8 +352,6 @@ async fn a_call_that_ran_at_a_sudden_death_is_settled_after_it() {
         .await;
     agent.signal(Signal::SIGKILL);
     agent.wait_exit(Duration::from_secs(2)).await;
-    // Nobody is left to end the command; the parent-death signal or the test does.
-    process::kill_all(&agent.scratch.home);
     let agent = agent.restarted().await;
     let replayed = agent.load(&session).await;
     assert_eq!(crate::support::message::tool(&replayed, "call_1").unwrap()["status"], "failed");

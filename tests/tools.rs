@@ -242,8 +242,7 @@ async fn a_command_past_its_timeout_is_ended_with_its_children() {
     let (_, told) = agent.run("bash", arguments).await;
     assert!(told.contains("begun"), "{told}");
     assert!(told.contains("shell tool terminated command after exceeding timeout 2000 ms"), "{told}");
-    let left = crate::support::process::gone(&agent.scratch.home, std::time::Duration::ZERO).await;
-    let left: Vec<i32> = left.into_iter().filter(|pid| *pid != agent.pid).collect();
+    let left = agent.descendants();
     assert!(left.is_empty(), "{}", crate::support::process::describe(&left));
     agent.finish().await;
 }

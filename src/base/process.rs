@@ -11,10 +11,17 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+
+use self::{register::Registration, tree::descendants};
+
+pub mod reaper;
+pub mod register;
+pub mod tree;
 
 /// What to start.
 #[derive(Debug)]
@@ -29,6 +36,9 @@ pub struct Spawn<'a> {
     pub environment: &'a BTreeMap<String, String>,
     /// Whether the child gets a pipe to read from; otherwise its standard input is empty.
     pub stdin: bool,
+    /// Whether it may start others. What does not is ended with us by the system, where that can be had, and saves
+    /// the reaper.
+    pub is_parent: bool,
 }
 
 /// A running child and everything it started.
@@ -42,6 +52,7 @@ pub struct Child {
     is_group_killed: bool,
     /// Once the leader was waited for, its number may be another process's.
     is_reaped: bool,
+    registration: Option<Registration>,
     /// Set when asked for in [`Spawn::stdin`].
     pub stdin: Option<ChildStdin>,
     pub stdout: Option<ChildStdout>,
@@ -51,7 +62,8 @@ pub struct Child {
 /// Starts a child as the leader of a new process group, with its output on pipes.
 ///
 /// Must be called on the runtime's own thread: on Linux the child asks to be killed when the thread that
-/// started it ends, which is how it dies even when the daemon is killed without a chance to clean up.
+/// started it ends, which is how it dies even when the daemon is killed without a chance to clean up. What it has
+/// started by then is the reaper's business.
 pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
     let mut command = Command::new(spawn.program);
     command
@@ -64,9 +76,17 @@ pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
         .process_group(0);
     #[cfg(target_os = "linux")]
     die_with_parent(&mut command);
+    // Before it begins, so that nothing it starts goes unseen; forgotten again when it cannot be started.
+    let registration = if spawn.is_parent { register::begin() } else { None };
+    if let Some(registration) = &registration {
+        command.env(tree::MARK, &registration.marks);
+    }
     let mut inner = command.spawn()?;
     let id = inner.id().and_then(|id| i32::try_from(id).ok());
     let group = Pid::from_raw(id.ok_or_else(|| io::Error::other("the child ended before it was seen"))?);
+    if let Some(registration) = &registration {
+        registration.leads(group);
+    }
     Ok(Child {
         stdin: inner.stdin.take(),
         stdout: inner.stdout.take(),
@@ -75,15 +95,21 @@ pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
         group,
         is_group_killed: false,
         is_reaped: false,
+        registration,
     })
 }
 
 #[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "pre_exec is unsafe; the closure makes one async-signal-safe system call")]
+#[expect(unsafe_code, reason = "pre_exec is unsafe; the closure makes two async-signal-safe system calls")]
 fn die_with_parent(command: &mut Command) {
-    // SAFETY: prctl(PR_SET_PDEATHSIG) is a plain system call; it neither allocates nor takes locks.
+    let parent = Pid::this();
+    // SAFETY: prctl and getppid are plain system calls; they neither allocate nor take locks.
     unsafe {
-        command.pre_exec(|| nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from));
+        command.pre_exec(move || {
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+            // A parent that had ended by then sends nothing.
+            if nix::unistd::getppid() == parent { Ok(()) } else { Err(Errno::ESRCH.into()) }
+        });
     }
 }
 
@@ -108,6 +134,7 @@ impl Child {
         for pid in &descendants {
             let _ = kill(*pid, Signal::SIGKILL);
         }
+        self.doom();
         match exited {
             Ok(status) => status.ok(),
             Err(_) => self.inner.wait().await.ok(),
@@ -119,6 +146,13 @@ impl Child {
         if !self.is_group_killed {
             self.signal(Signal::SIGKILL);
             self.is_group_killed = true;
+        }
+    }
+
+    /// Whoever left the group and lost its parents is found by the reaper.
+    fn doom(&self) {
+        if let Some(registration) = &self.registration {
+            registration.doom();
         }
     }
 
@@ -136,24 +170,10 @@ impl Drop for Child {
         for pid in descendants {
             let _ = kill(pid, Signal::SIGKILL);
         }
-    }
-}
-
-/// Every process that `leader` started, and what those started, as far as the system tells.
-fn descendants(leader: Pid) -> Vec<Pid> {
-    let mut found = Vec::new();
-    let mut pending = vec![leader];
-    while let Some(pid) = pending.pop() {
-        let children =
-            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        let children =
-            children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw);
-        for child in children {
-            found.push(child);
-            pending.push(child);
+        if is_known {
+            self.doom();
         }
     }
-    found
 }
 
 #[cfg(test)]

@@ -2,16 +2,23 @@
 
 use std::{future::Future, process::ExitCode};
 
+use futures_util::future::LocalBoxFuture;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::output;
+use crate::base::process::register;
 
 /// Threads for file work, the store and the pipes.
 const BLOCKING_THREADS: usize = 32;
 
 /// Runs a command to its end on one thread.
 pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
+    run(Box::pin(work))
+}
+
+/// The same code for every command.
+fn run(work: LocalBoxFuture<'_, ExitCode>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -23,7 +30,9 @@ pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
     let code = runtime.block_on(async {
         // A file that outgrows a limit fails that write; it does not end the process.
         let _outgrown = signal(SignalKind::from_raw(Signal::SIGXFSZ as i32));
-        work.await
+        let code = work.await;
+        register::close().await;
+        code
     });
     // A thread may still wait for input that never comes; the process ends without it.
     runtime.shutdown_background();

@@ -153,6 +153,7 @@ impl Client {
             directory: &self.spec.root,
             environment: &self.spec.definition.environment,
             stdin: true,
+            is_parent: true,
         };
         process::spawn(&spawn).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {

@@ -47,8 +47,14 @@ pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>, slot_id: usize) {
                 Some((program, args)) => {
                     let args: Vec<OsString> = args.iter().map(OsString::from).collect();
                     let program = OsStr::new(program);
-                    let spawn =
-                        Spawn { program, args: &args, directory: &directory, environment, stdin: true };
+                    let spawn = Spawn {
+                        program,
+                        args: &args,
+                        directory: &directory,
+                        environment,
+                        stdin: true,
+                        is_parent: true,
+                    };
                     local(&task, &spawn).await
                 }
             }

@@ -109,6 +109,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         directory: &workdir,
         environment: &cx.config.environment.variables,
         stdin: false,
+        is_parent: true,
     })
     .map_err(|error| {
         ToolError::Model(format!("Cannot start the shell {}: {error}", shell.to_string_lossy()))

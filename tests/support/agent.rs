@@ -318,9 +318,17 @@ impl Agent {
         exit
     }
 
-    /// The agent's descendants.
+    /// The agent's descendants, without its reaper.
     pub fn descendants(&self) -> Vec<i32> {
-        process::living(&self.scratch.home).into_iter().filter(|pid| *pid != self.pid).collect()
+        let living = process::living(&self.scratch.home).into_iter();
+        living.filter(|pid| *pid != self.pid && !process::is_reaper(*pid)).collect()
+    }
+
+    /// The process that ends what runs should the agent be killed. It belongs to one agent only.
+    pub fn reaper(&self) -> Option<i32> {
+        process::living(&self.scratch.home)
+            .into_iter()
+            .find(|pid| process::is_reaper(*pid) && process::parent(*pid) == Some(self.pid))
     }
 
     /// Ends when nothing runs any more that the agent started, which must not take longer than this.

@@ -41,6 +41,36 @@ pub async fn gone(home: &Path, deadline: Duration) -> Vec<i32> {
     }
 }
 
+/// Whether a process has not ended; one that nobody waits for stays in the list of processes.
+pub fn runs(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.is_some_and(|state| !state.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Waits until none of these runs; returns those that do past the deadline.
+pub async fn ended(pids: &[i32], deadline: Duration) -> Vec<i32> {
+    let start = Instant::now();
+    loop {
+        let pids: Vec<i32> = pids.iter().copied().filter(|pid| runs(*pid)).collect();
+        if pids.is_empty() || start.elapsed() > deadline {
+            return pids;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Whether it is the process by which a windlass has its children ended should it be killed.
+pub fn is_reaper(pid: i32) -> bool {
+    let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    cmdline.split(|byte| *byte == 0).nth(1) == Some(b"reap")
+}
+
+pub fn parent(pid: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
 /// The command lines of these processes, for messages.
 pub fn describe(pids: &[i32]) -> String {
     let line = |pid: &i32| {

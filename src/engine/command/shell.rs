@@ -268,6 +268,7 @@ async fn run(cx: &TurnCx<'_>, command: &str) -> Ended {
         directory: &config.directory,
         environment: &config.environment.variables,
         stdin: false,
+        is_parent: true,
     });
     let mut child = match child {
         Ok(child) => child,

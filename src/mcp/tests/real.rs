@@ -180,8 +180,14 @@ async fn started(
     args: &[std::ffi::OsString],
     environment: &BTreeMap<String, String>,
 ) -> (Child, String) {
-    let spawn =
-        Spawn { program: program.as_ref(), args, directory: Path::new("/"), environment, stdin: false };
+    let spawn = Spawn {
+        program: program.as_ref(),
+        args,
+        directory: Path::new("/"),
+        environment,
+        stdin: false,
+        is_parent: true,
+    };
     let mut child = process::spawn(&spawn).expect("starts");
     let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
