@@ -13,5 +13,6 @@ pub mod path;
 pub mod process;
 pub mod queue;
 pub mod sse;
+pub mod stderr;
 pub mod text;
 pub mod watch;

@@ -9,6 +9,7 @@ pub mod config;
 pub mod storage;
 
 pub mod library;
+pub mod lsp;
 pub mod mcp;
 pub mod permission;
 pub mod provider;

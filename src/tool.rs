@@ -24,6 +24,7 @@ use crate::{
     base::{clock, hash},
     config::{Config, Warning},
     library::skills::Skill,
+    lsp::Servers,
     mcp::{Held, ResourceList},
     permission::Ask,
 };
@@ -43,6 +44,7 @@ pub mod grep;
 pub mod invalid;
 pub mod list;
 pub mod list_mcp_resources;
+pub mod lsp;
 pub mod mcp;
 pub mod multiedit;
 pub mod patch_text;
@@ -188,6 +190,12 @@ pub static BUILTIN: &[Tool] = &[
         run: |cx, input| Box::pin(batch::run(cx, input)),
     },
     Tool {
+        name: "lsp",
+        text: include_str!("tool/lsp.txt"),
+        schema: schema_of::<lsp::Args>,
+        run: |cx, input| Box::pin(lsp::run(cx, input)),
+    },
+    Tool {
         name: "plan_enter",
         text: include_str!("tool/plan_enter.txt"),
         schema: schema_of::<plan_enter::Args>,
@@ -248,8 +256,7 @@ pub fn is_about_resources(tool: &str) -> bool {
 }
 
 /// Permissions that are no built-in tool's name.
-pub const OTHER_PERMISSIONS: [&str; 5] =
-    ["doom_loop", "external_directory", "lsp", "plan_enter", "plan_exit"];
+pub const OTHER_PERMISSIONS: [&str; 4] = ["doom_loop", "external_directory", "plan_enter", "plan_exit"];
 
 /// The permission that decides whether a tool is shown and may run.
 pub fn permission_name(tool: &str) -> &str {
@@ -287,6 +294,8 @@ pub struct ToolCx<'a> {
     pub skills: &'a [Skill],
     /// MCP servers: the configuration's, then the client's.
     pub servers: &'a [Held],
+    /// The language servers of the session's directory.
+    pub lsp: &'a Servers,
     /// Cancelled with the turn.
     pub cancel: &'a CancellationToken,
     pub host: &'a dyn Host,

@@ -160,6 +160,24 @@ async fn what_decodes_and_cannot_work_is_told() {
 }
 
 #[tokio::test]
+async fn a_language_server_that_nothing_could_start_is_told() {
+    let scratch = Scratch::new();
+    scratch.write(
+        "opencode.json",
+        "{\"lsp\": {\n  \"rust\": {\"initialization\": {}},\n  \"mine\": {\"command\": [\"x\"]},\n  \"none\": {\"extensions\": [\".n\"]},\n  \"off\": {\"disabled\": true}\n}}\n",
+    );
+    let (lines, code) = checked(&scratch).await;
+    let told = |line: u32, name: &str, key: &str| {
+        let why = "and windlass knows no server of this name, so it is never started";
+        format!("opencode.json:{line}:3: lsp.{name}: has no `{key}`, {why}")
+    };
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].ends_with(&told(3, "mine", "extensions")), "{lines:?}");
+    assert!(lines[1].ends_with(&told(4, "none", "command")), "{lines:?}");
+    assert_eq!(code, Some(1));
+}
+
+#[tokio::test]
 async fn instructions_of_everything_are_cut_with_a_note_and_nothing_is_wrong() {
     let scratch = Scratch::new();
     scratch.write("opencode.json", json!({"instructions": ["**"]}).to_string());

@@ -29,6 +29,7 @@ mod files;
 mod guard;
 mod initialize;
 mod instructions;
+mod lsp;
 mod market;
 mod mcp;
 mod mcp_resources;

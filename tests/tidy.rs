@@ -314,6 +314,11 @@ const TOOLS: &[(&str, &[&str], &[&str])] = &[
     ("grep", &["pattern", "path", "include"], &["pattern"]),
     ("list_mcp_resource_templates", &["server"], &[]),
     ("list_mcp_resources", &["server"], &[]),
+    (
+        "lsp",
+        &["operation", "filePath", "line", "character", "query"],
+        &["operation", "filePath", "line", "character"],
+    ),
     ("multiedit", &["filePath", "edits"], &["filePath", "edits"]),
     ("patch", &["patchText"], &["patchText"]),
     ("question", &["questions"], &["questions"]),

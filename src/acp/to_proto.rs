@@ -113,6 +113,7 @@ fn title(tool: &str, input: &Value) -> Option<String> {
         "apply_patch" | "patch" => return patched_files(input),
         "question" => return first_question(input),
         "batch" => return batched_tools(input),
+        "lsp" => return lsp_question(input),
         _ => return None,
     };
     input.get(key).and_then(Value::as_str).map(str::to_owned)
@@ -166,6 +167,20 @@ fn first_question(input: &Value) -> Option<String> {
     Some(text::head(question, MAX_FILES_TITLE).to_owned())
 }
 
+/// What a language server is asked, and where.
+fn lsp_question(input: &Value) -> Option<String> {
+    let operation = input.get("operation")?.as_str()?;
+    let field =
+        |key: &str| input.get(key).map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned));
+    let place: Vec<String> = match operation {
+        "workspaceSymbol" => field("query").into_iter().collect(),
+        "documentSymbol" => field("filePath").into_iter().collect(),
+        _ => ["filePath", "line", "character"].into_iter().filter_map(field).collect(),
+    };
+    let question = format!("{operation} {}", place.join(":"));
+    Some(text::head(question.trim_end(), MAX_FILES_TITLE).to_owned())
+}
+
 /// The tools that a batch calls.
 fn batched_tools(input: &Value) -> Option<String> {
     let tools = input.get("tool_calls")?.as_array()?.iter();
@@ -193,7 +208,7 @@ fn locations(
         return files.iter().flat_map(|file| file_locations(file, cwd)).collect();
     }
     let path = match tool {
-        "read" | "edit" | "write" | "multiedit" => input.get("filePath"),
+        "read" | "edit" | "write" | "multiedit" | "lsp" => input.get("filePath"),
         "grep" | "glob" | "list" => input.get("path"),
         "bash" => return vec![ToolCallLocation::new(place.workdir(input))],
         _ => return Vec::new(),
@@ -206,9 +221,16 @@ fn locations(
     let line = match tool {
         "read" => input.get("offset").and_then(Value::as_u64).map(|line| line.max(1)),
         "edit" | "write" | "multiedit" => metadata.and_then(first_changed_line),
+        "lsp" => input.get("line").and_then(Value::as_u64).filter(|_| is_place(input)),
         _ => None,
     };
     vec![ToolCallLocation::new(path).line(line.and_then(|line| u32::try_from(line).ok()))]
+}
+
+/// Whether a question to a language server is about a place in its file.
+fn is_place(input: &Value) -> bool {
+    let operation = input.get("operation").and_then(Value::as_str);
+    !matches!(operation, Some("documentSymbol" | "workspaceSymbol"))
 }
 
 /// The new file's first changed line: from the first hunk's header of the unified diff.
@@ -437,6 +459,9 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         }
         ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
         ("external_directory", None) => format!("outside the project: {patterns}"),
+        ("lsp", _) => {
+            lsp_question(&Value::Object(metadata.clone())).unwrap_or_else(|| request.permission.clone())
+        }
         (_, Some(exact)) => match field("resolved") {
             Some(resolved) => format!("{exact} (leads to {resolved})"),
             None => exact.to_owned(),
@@ -450,6 +475,7 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
     };
     let path = match request.permission.as_str() {
         "glob" | "grep" | "list" => Some(field("path").map_or_else(|| cwd.to_owned(), |path| cwd.join(path))),
+        "lsp" => field("filePath").map(|path| cwd.join(path)),
         _other => field("filepath").or(field("workdir")).map(|path| cwd.join(path)),
     };
     let own = Some(metadata).filter(|_| is_own);

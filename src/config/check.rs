@@ -26,13 +26,12 @@ use crate::base::text::{distance, head};
 const ANY: &str = "*";
 
 /// Keys that are understood and not acted on yet.
-const WITHOUT_EFFECT: [&[&str]; 21] = [
+const WITHOUT_EFFECT: [&[&str]; 20] = [
     &["logLevel"],
     &["server"],
     &["plugin"],
     &["references"],
     &["formatter"],
-    &["lsp"],
     &["watcher"],
     &["snapshot"],
     &["share"],

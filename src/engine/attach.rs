@@ -181,6 +181,7 @@ async fn read_file(
                 config: &cx.loaded.config,
                 skills: &cx.loaded.skills,
                 servers: &[],
+                lsp: cx.session.workspace.lsp(),
                 cancel: &cx.cancel,
                 host,
             };

@@ -209,6 +209,7 @@ impl Host for CallHost {
     }
 
     fn edited(&self, path: &Path) {
+        self.parent.workspace.lsp().changed(path);
         self.engine.bus().publish(EventPayload::FileEdited { file: path.display().to_string() });
     }
 }
@@ -539,6 +540,7 @@ impl Job {
             config: &self.loaded.config,
             skills: &self.loaded.skills,
             servers: &self.servers,
+            lsp: self.host.parent.workspace.lsp(),
             cancel: &self.cancel,
             host: &self.host,
         };

@@ -7,6 +7,7 @@ use crate::{
     base::text::nearest,
     config::{Config, Warning, layers, model::parse_model, sources::Leaf},
     library::{self, Agent},
+    lsp,
     provider::catalog::Catalog,
     tool::{self, bash},
 };
@@ -79,6 +80,11 @@ pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
         }
     }
     warnings.extend(missing_shell(config));
+    warnings.extend(lsp::incomplete(config).into_iter().map(|(server, key)| {
+        let message =
+            format!("has no `{key}`, and windlass knows no server of this name, so it is never started");
+        at(format!("lsp.{server}"), message)
+    }));
     let general = config.raw.get("permission").map(|rules| ("permission".to_owned(), rules));
     let own = config
         .agents

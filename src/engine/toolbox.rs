@@ -82,6 +82,7 @@ impl Toolbox {
             tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
         }
         tools.retain(|name, _| tool::web::is_available(name, &cx.loaded.config, &cx.model.provider_id));
+        tools.retain(|name, _| name != "lsp" || tool::lsp::is_available(&cx.loaded.config.environment));
         tools.retain(|name, _| questions::is_offered(name, cx, state));
         // A server must not take the name of a tool or permission of ours: rules would mean the wrong one.
         let is_free = |tool: &Arc<mcp::McpTool>| {

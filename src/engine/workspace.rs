@@ -26,7 +26,7 @@ use crate::{
         self, Agent,
         skills::{self, Skill},
     },
-    mcp, permission,
+    lsp, mcp, permission,
     provider::{
         Model, auth,
         catalog::{self, Catalog},
@@ -44,6 +44,7 @@ pub struct Workspace {
     pub(super) is_blind: AtomicBool,
     /// Servers of the configuration.
     mcp: mcp::Servers,
+    lsp: lsp::Servers,
     pub(super) approvals: Approvals,
 }
 
@@ -156,6 +157,7 @@ impl Workspace {
         let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
         Self {
             mcp: mcp::Servers::start(loaded.servers(), directory.clone(), bus.clone()),
+            lsp: lsp::Servers::default(),
             directory,
             current: Mutex::new(Current { loaded: Arc::new(loaded), read_at, stamp, use_stored_keys }),
             reloading: Mutex::default(),
@@ -177,6 +179,11 @@ impl Workspace {
     /// MCP servers of the configuration.
     pub fn mcp(&self) -> &mcp::Servers {
         &self.mcp
+    }
+
+    /// Language servers, each started when it is asked.
+    pub fn lsp(&self) -> &lsp::Servers {
+        &self.lsp
     }
 
     /// When the reading began whose files hold now.
@@ -213,6 +220,7 @@ impl Workspace {
         let is_new = *current.loaded != loaded;
         if is_new {
             self.mcp.replace(loaded.servers());
+            self.lsp.replace(&loaded.config);
             current.loaded = Arc::new(loaded);
         }
         is_new
@@ -226,7 +234,7 @@ impl Workspace {
     /// Ends the directory's services.
     pub(super) async fn close(&self) {
         drop(lock(&self.reloading).take());
-        self.mcp.close().await;
+        tokio::join!(self.mcp.close(), self.lsp.close());
     }
 }
 

@@ -25,10 +25,7 @@ use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{CallError, CallOutput, McpTool, output, remote};
-use crate::base::{lock::lock, text};
-
-/// Longest log message of a server that is kept.
-pub(super) const MAX_LOG_BYTES: usize = 4096;
+use crate::base::{lock::lock, stderr::MAX_LOG_BYTES, text};
 
 /// Answers the server.
 #[derive(Debug)]

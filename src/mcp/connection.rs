@@ -15,21 +15,18 @@ use rmcp::{
     service::{ClientInitializeError, RunningService, serve_client_with_ct},
     transport::IntoTransport,
 };
-use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, BufReader},
-    sync::Notify,
-    time::timeout,
-};
+use tokio::{sync::Notify, time::timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     Server, ServerSpec, Shared, Slot, Status,
-    client::{Client, Connection, MAX_LOG_BYTES, chain, describe},
+    client::{Client, Connection, chain, describe},
     remote, tools,
 };
 use crate::base::{
     lock::lock,
     process::{self, Child, Spawn},
+    stderr,
 };
 
 /// Between asking a process to end and killing it, and for a remote server to hear that its session is over.
@@ -102,8 +99,10 @@ async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
         return task.failed("has no pipes");
     };
     let last_line = Arc::new(Mutex::new(String::new()));
-    let log = log_lines(task.spec().name.clone(), stderr, last_line.clone());
-    let mut log = AbortOnDropHandle::new(tokio::spawn(log));
+    let mut log = AbortOnDropHandle::new(tokio::spawn({
+        let (name, last_line) = (task.spec().name.clone(), last_line.clone());
+        async move { stderr::log_lines(&name, stderr, &last_line).await }
+    }));
     let cancel = CancellationToken::new();
     let end = {
         let session = session(task, (stdout, stdin), cancel.clone());
@@ -254,38 +253,4 @@ async fn offer_tools(
         Ok(Err(error)) => Err(SessionEnd::NotListed(error)),
         Err(_) => Err(SessionEnd::Silent("tools/list")),
     }
-}
-
-/// Logs what a server writes to its standard error and remembers the last line that says something.
-async fn log_lines(server: String, stderr: impl AsyncRead + Unpin, last_line: Arc<Mutex<String>>) {
-    let mut reader = BufReader::new(stderr);
-    let mut line = Vec::new();
-    loop {
-        let (n_bytes, is_end_of_line) = match reader.fill_buf().await {
-            Ok([]) | Err(_) => break,
-            Ok(chunk) => {
-                let newline = chunk.iter().position(|byte| *byte == b'\n');
-                let text = &chunk[..newline.unwrap_or(chunk.len())];
-                let room = MAX_LOG_BYTES.saturating_sub(line.len());
-                line.extend_from_slice(&text[..text.len().min(room)]);
-                (newline.map_or(chunk.len(), |idx| idx + 1), newline.is_some())
-            }
-        };
-        reader.consume(n_bytes);
-        if is_end_of_line {
-            log_line(&server, &line, &last_line);
-            line.clear();
-        }
-    }
-    log_line(&server, &line, &last_line);
-}
-
-fn log_line(server: &str, line: &[u8], last_line: &Mutex<String>) {
-    let text = String::from_utf8_lossy(line);
-    let text = text.trim();
-    if text.is_empty() {
-        return;
-    }
-    tracing::info!(server, "{text}");
-    text.clone_into(&mut lock(last_line));
 }

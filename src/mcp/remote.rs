@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared, Status,
-    client::{MAX_LOG_BYTES, chain},
+    client::chain,
     connection::{GRACE, SessionEnd, Task, session},
 };
-use crate::base::text;
+use crate::base::{stderr::MAX_LOG_BYTES, text};
 
 /// The transport sets these itself and refuses to be told otherwise.
 const OWN_HEADERS: [&str; 4] = ["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];

@@ -29,6 +29,7 @@ use crate::{
     base::{ids, path::absolute},
     config::{Config, Environment, ToolOutputLimits, Warning, paths::Paths, rules::rule},
     library::skills::Skill,
+    lsp::Servers,
     mcp::Held,
     permission::Ask,
 };
@@ -160,6 +161,7 @@ pub(crate) struct Project {
     pub config: Config,
     pub skills: Vec<Skill>,
     pub servers: Vec<Held>,
+    pub lsp: Servers,
     pub host: FakeHost,
     pub cancel: CancellationToken,
     session_id: SessionId,
@@ -230,6 +232,7 @@ impl Project {
             config,
             skills: Vec::new(),
             servers: Vec::new(),
+            lsp: Servers::default(),
             host,
             cancel: CancellationToken::new(),
             session_id: ids::session(),
@@ -274,6 +277,7 @@ impl Project {
             config: &self.config,
             skills: &self.skills,
             servers: &self.servers,
+            lsp: &self.lsp,
             cancel: &self.cancel,
             host: &self.host,
         };

@@ -24,6 +24,7 @@ fn names_are_unique_and_texts_end_in_a_newline() {
             "list",
             "list_mcp_resource_templates",
             "list_mcp_resources",
+            "lsp",
             "multiedit",
             "patch",
             "plan_enter",

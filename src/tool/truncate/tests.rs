@@ -55,6 +55,7 @@ async fn applied(project: &Project, output: &str, metadata: Map<String, Value>) 
         config: &project.config,
         skills: &[],
         servers: &[],
+        lsp: &project.lsp,
         cancel: &project.cancel,
         host: &project.host,
     };

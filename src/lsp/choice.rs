@@ -1,0 +1,230 @@
+//! Which language servers a file is for: those of the configuration, the known ones, their roots and programs.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::settings::{LanguageServer, Programs};
+
+use super::table::{Extra, ROWS, Row};
+use crate::config::{Config, Environment};
+
+/// A server that may be started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    pub id: String,
+    pub command: Vec<String>,
+    pub extensions: Vec<String>,
+    pub environment: BTreeMap<String, String>,
+    pub initialization: Map<String, Value>,
+    /// What is known of it.
+    pub row: Option<&'static Row>,
+}
+
+/// A server for a file: what to start, and where.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    pub definition: Definition,
+    pub root: PathBuf,
+    /// What it is told when it begins, and when it asks for its configuration.
+    pub initialization: Value,
+}
+
+/// Where the files are, and which programs.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub directory: PathBuf,
+    pub worktree: PathBuf,
+    pub environment: Environment,
+}
+
+impl Place {
+    pub fn of(config: &Config) -> Self {
+        Self {
+            directory: config.directory.clone(),
+            worktree: config.worktree.clone(),
+            environment: config.environment.clone(),
+        }
+    }
+}
+
+/// The servers for a file.
+#[derive(Debug, Default, PartialEq)]
+pub struct Choice {
+    pub specs: Vec<Spec>,
+    /// Known servers whose programs are not on PATH: what each would run, and its id.
+    pub missing: Vec<(&'static str, &'static str)>,
+}
+
+/// The servers of a configuration: none unless `lsp` switches them on.
+pub fn definitions(config: &Config) -> Vec<Definition> {
+    let own = match &config.settings.lsp {
+        None | Some(Programs::All(false)) => return Vec::new(),
+        Some(Programs::All(true)) => &BTreeMap::new(),
+        Some(Programs::ByName(own)) => own,
+    };
+    let unused = if config.environment.is_on("OPENCODE_EXPERIMENTAL_LSP_TY") { "pyright" } else { "ty" };
+    let known = ROWS.iter().filter(|row| row.id != unused || own.contains_key(row.id));
+    let known = known.map(|row| define(row.id, Some(row), own.get(row.id)));
+    let is_known = |id: &str| ROWS.iter().any(|row| row.id == id);
+    let others = own.iter().filter(|(id, _)| !is_known(id)).map(|(id, own)| define(id, None, Some(own)));
+    known.chain(others).flatten().collect()
+}
+
+/// `None` when it is switched off or nothing says what to run, or for which files.
+fn define(id: &str, row: Option<&'static Row>, own: Option<&LanguageServer>) -> Option<Definition> {
+    let default = LanguageServer::default();
+    let own = own.unwrap_or(&default);
+    let or_known = |own: &[String], known: Option<&[&str]>| match own {
+        [] => known.unwrap_or_default().iter().map(|it| (*it).to_owned()).collect(),
+        own => own.to_vec(),
+    };
+    let command: Vec<String> = or_known(&own.command, row.map(|row| row.command));
+    let extensions: Vec<String> = or_known(&own.extensions, row.map(|row| row.extensions));
+    let is_usable = own.disabled != Some(true) && !command.is_empty() && !extensions.is_empty();
+    is_usable.then(|| Definition {
+        id: id.to_owned(),
+        command,
+        extensions,
+        environment: own.environment.iter().chain(&own.env).map(|(k, v)| (k.clone(), v.clone())).collect(),
+        initialization: own.initialization.clone(),
+        row,
+    })
+}
+
+/// Servers of the configuration that nobody knows and that lack a key: the key, and which.
+pub fn incomplete(config: &Config) -> Vec<(&str, &'static str)> {
+    let Some(Programs::ByName(own)) = &config.settings.lsp else { return Vec::new() };
+    let custom = own
+        .iter()
+        .filter(|(id, own)| own.disabled != Some(true) && !ROWS.iter().any(|row| row.id == id.as_str()));
+    custom
+        .filter_map(|(id, own)| match (own.command.is_empty(), own.extensions.is_empty()) {
+            (true, _) => Some((id.as_str(), "command")),
+            (false, true) => Some((id.as_str(), "extensions")),
+            (false, false) => None,
+        })
+        .collect()
+}
+
+impl Definition {
+    /// Whether a file is of this server, by its name.
+    pub fn takes(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let ends = |end: &String| match end.starts_with('.') {
+            true => name.len() > end.len() && name.ends_with(end.as_str()),
+            false => *end == name || name.rsplit_once('.').is_some_and(|(_, extension)| extension == end),
+        };
+        self.extensions.iter().any(ends)
+    }
+
+    /// The root for a file; `None` when the file is another server's after all.
+    fn root(&self, path: &Path, project: &Path, worktree: &Path) -> Option<PathBuf> {
+        let Some(row) = self.row else { return Some(project.to_owned()) };
+        if nearest(path, project, row.unless).is_some() {
+            return None;
+        }
+        match row.roots.iter().find_map(|markers| nearest(path, project, markers)) {
+            Some(root) if row.extra == Extra::CargoWorkspace => Some(cargo_workspace(root, worktree)),
+            Some(root) => Some(root),
+            None => (!row.is_strict).then(|| project.to_owned()),
+        }
+    }
+
+    fn initialization(&self, root: &Path, environment: &Environment) -> Value {
+        let row = self.row.map_or(Extra::None, |row| row.extra);
+        let mut options = match row {
+            Extra::None | Extra::CargoWorkspace => Map::new(),
+            Extra::NoTelemetry => object("telemetry", json!({ "enabled": false })),
+            Extra::Terraform => object(
+                "experimentalFeatures",
+                json!({ "prefillRequiredFields": true, "validateOnSave": true }),
+            ),
+            Extra::TypeScriptServer => typescript(root)
+                .map_or_else(Map::new, |it| object("tsserver", json!({ "path": it.join("tsserver.js") }))),
+            Extra::TypeScriptLibrary => {
+                typescript(root).map_or_else(Map::new, |it| object("typescript", json!({ "tsdk": it })))
+            }
+            Extra::VirtualEnvironment => {
+                let active = environment.get("VIRTUAL_ENV").map(PathBuf::from);
+                let places = active.into_iter().chain([root.join(".venv"), root.join("venv")]);
+                let mut interpreters = places.map(|it| it.join("bin/python"));
+                let found = interpreters.find(|it| it.exists());
+                found.map_or_else(Map::new, |it| object("pythonPath", json!(it)))
+            }
+        };
+        options.extend(self.initialization.clone());
+        Value::Object(options)
+    }
+}
+
+/// The library of the TypeScript that a module in the root gets, as node looks for it.
+fn typescript(root: &Path) -> Option<PathBuf> {
+    let mut libraries = root.ancestors().map(|it| it.join("node_modules/typescript/lib"));
+    libraries.find(|it| it.join("tsserver.js").exists())
+}
+
+fn object(key: &str, value: Value) -> Map<String, Value> {
+    Map::from_iter([(key.to_owned(), value)])
+}
+
+/// The servers for a file whose links are followed already. Reads directories: call it on a blocking thread.
+pub fn choose(place: &Place, definitions: Vec<Definition>, path: &Path) -> Choice {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let project = real(&place.directory);
+    // Outside of repositories it is the whole file system.
+    let worktree = if place.worktree == Path::new("/") { project.clone() } else { real(&place.worktree) };
+    let mut choice = Choice::default();
+    for definition in definitions.into_iter().filter(|it| it.takes(path)) {
+        let Some(root) = definition.root(path, &project, &worktree) else { continue };
+        if let Some(row) = definition.row
+            && definition.command == row.command
+            && !is_on_path(row.command[0], &place.environment)
+        {
+            choice.missing.push((row.command[0], row.id));
+            continue;
+        }
+        let initialization = definition.initialization(&root, &place.environment);
+        choice.specs.push(Spec { definition, root, initialization });
+    }
+    choice
+}
+
+/// The directory nearest to the file, up to the project's, that holds one of these.
+fn nearest(path: &Path, project: &Path, markers: &[&str]) -> Option<PathBuf> {
+    let within = path.ancestors().skip(1).take_while(|it| it.starts_with(project));
+    within.into_iter().find(|directory| holds(directory, markers)).map(Path::to_owned)
+}
+
+fn holds(directory: &Path, markers: &[&str]) -> bool {
+    markers.iter().any(|marker| match marker.strip_prefix('*') {
+        None => directory.join(marker).exists(),
+        Some(end) => {
+            let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+            entries.into_iter().any(|it| it.file_name().to_string_lossy().ends_with(end))
+        }
+    })
+}
+
+/// The workspace that a crate belongs to: the nearest directory above it, within the repository, that says so.
+fn cargo_workspace(root: PathBuf, worktree: &Path) -> PathBuf {
+    let above = root.ancestors().take_while(|it| *it == root || it.starts_with(worktree));
+    let is_workspace =
+        |it: &&Path| fs::read_to_string(it.join("Cargo.toml")).is_ok_and(|text| text.contains("[workspace]"));
+    let found = above.into_iter().find(is_workspace).map(Path::to_owned);
+    found.unwrap_or(root)
+}
+
+/// Whether a program is found without looking into the project, which may not have been meant to be run.
+fn is_on_path(program: &str, environment: &Environment) -> bool {
+    let directories = environment.get("PATH").unwrap_or_default().split(':').map(Path::new);
+    let mut candidates = directories.filter(|it| it.is_absolute()).map(|it| it.join(program));
+    candidates.any(|it| fs::metadata(it).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! Which servers and roots files of a project get, by configuration and by what is on PATH.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::{fixture, paths::Paths};
+
+/// A project with files and with programs on PATH.
+struct Project {
+    root: TempDir,
+    config: Config,
+}
+
+impl Project {
+    fn new(lsp: Value, files: &[&str], programs: &[&str]) -> Self {
+        let root = TempDir::new().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            path
+        };
+        for file in files {
+            write(
+                &format!("project/{file}"),
+                if file.ends_with("workspace/Cargo.toml") { "[workspace]" } else { "" },
+            );
+        }
+        for program in programs {
+            let path = write(&format!("bin/{program}"), "");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        write("bin/plain-file", "");
+        write("project/opencode.json", &json!({ "lsp": lsp }).to_string());
+        let path = format!("bin:{}", root.path().join("bin").display());
+        let variables = [("PATH".to_owned(), path)].into();
+        let environment = Environment { variables, home: root.path().join("home") };
+        let config = fixture::load(&environment, &Paths::new(&environment), &root.path().join("project"));
+        Self { root, config }
+    }
+
+    fn whole(&self) -> Place {
+        Place::of(&self.config)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join("project").join(name)
+    }
+
+    /// Servers and their roots for a file, and what is missing.
+    fn chosen(&self, file: &str) -> (Vec<(String, String)>, Vec<&'static str>) {
+        let Choice { specs, missing } = choose(&self.whole(), definitions(&self.config), &self.path(file));
+        let project = self.path("");
+        let root = |it: &Spec| it.root.strip_prefix(&project).unwrap_or(&it.root).display().to_string();
+        let specs = specs.iter().map(|it| (it.definition.id.clone(), root(it))).collect();
+        (specs, missing.into_iter().map(|(program, _)| program).collect())
+    }
+}
+
+fn one(id: &str, root: &str) -> Vec<(String, String)> {
+    vec![(id.to_owned(), root.to_owned())]
+}
+
+#[test]
+fn there_is_no_server_unless_one_is_switched_on() {
+    for lsp in [json!(false), Value::Null] {
+        let place = Project::new(lsp, &["a.rs"], &["rust-analyzer"]);
+        assert_eq!(definitions(&place.config), []);
+    }
+    for lsp in [json!(true), json!({}), json!({"other": {"disabled": true}})] {
+        let place = Project::new(lsp, &["a.rs"], &["rust-analyzer"]);
+        assert_eq!(place.chosen("a.rs"), (one("rust", ""), vec![]));
+    }
+}
+
+#[test]
+fn a_file_gets_the_servers_of_its_extension_whose_programs_are_there() {
+    let programs =
+        ["gopls", "typescript-language-server", "oxlint", "docker-langserver", "pyright-langserver", "ty"];
+    let place = Project::new(json!(true), &[], &programs);
+    for (file, expected, missing) in [
+        ("a.go", vec!["gopls"], vec![]),
+        ("a.d.ts", vec!["typescript", "oxlint"], vec!["vscode-eslint-language-server", "biome"]),
+        ("Dockerfile", vec!["dockerfile"], vec![]),
+        ("a.py", vec!["pyright"], vec![]),
+        ("a.zig", vec![], vec!["zls"]),
+        ("go", vec![], vec![]),
+        (".go", vec![], vec![]),
+        ("a.txt", vec![], vec![]),
+        ("A.java", vec![], vec![]),
+    ] {
+        let (chosen, lacking) = place.chosen(file);
+        let chosen: Vec<&str> = chosen.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!((chosen, lacking), (expected, missing), "{file}");
+    }
+}
+
+#[test]
+fn the_root_is_the_nearest_directory_with_a_mark_within_the_project() {
+    let files = [
+        "go.work",
+        "one/go.mod",
+        "web/package-lock.json",
+        "web/deno/deno.json",
+        "workspace/Cargo.toml",
+        "workspace/member/Cargo.toml",
+        "crate/Cargo.toml",
+        "net/app/app.csproj",
+        "java/build.gradle",
+    ];
+    let programs =
+        ["gopls", "typescript-language-server", "deno", "rust-analyzer", "roslyn-language-server", "jdtls"];
+    let place = Project::new(json!(true), &files, &programs);
+    for (file, id, root) in [
+        ("one/a.go", "gopls", ""),
+        ("web/src/deep/a.ts", "typescript", "web"),
+        ("web/deno/a.ts", "deno", "web/deno"),
+        ("workspace/member/src/a.rs", "rust", "workspace"),
+        ("crate/src/a.rs", "rust", "crate"),
+        ("loose/a.rs", "rust", ""),
+        ("net/app/src/A.cs", "csharp", "net/app"),
+        ("java/src/A.java", "jdtls", "java"),
+        ("../elsewhere/a.go", "gopls", ""),
+    ] {
+        assert_eq!(place.chosen(file).0, one(id, root), "{file}");
+    }
+}
+
+#[test]
+fn the_configuration_says_what_else_is_run_and_what_is_not() {
+    let lsp = json!({
+        "mine": {"command": ["my-server", "-x"], "extensions": [".my", "Myfile"], "env": {"A": "1"}, "initialization": {"b": 2}},
+        "rust": {"command": ["./ra"], "initialization": {"cargo": {"features": "all"}}},
+        "gopls": {"disabled": true},
+        "php intelephense": {"initialization": {"licence": "x"}, "extensions": [".inc"]},
+        "no-command": {"extensions": [".no"]},
+        "no-extensions": {"command": ["x"]},
+        "gone": {"disabled": true},
+    });
+    let place = Project::new(lsp, &[], &["gopls", "intelephense"]);
+    assert_eq!(incomplete(&place.config), [("no-command", "command"), ("no-extensions", "extensions")]);
+    assert_eq!(place.chosen("a.my").0, one("mine", ""));
+    assert_eq!(place.chosen("Myfile").0, one("mine", ""));
+    // Whatever its program is: starting it tells.
+    assert_eq!(place.chosen("a.rs").0, one("rust", ""));
+    assert_eq!(place.chosen("a.go"), (vec![], vec![]));
+    assert_eq!(place.chosen("a.php").0, vec![]);
+    let php = choose(&place.whole(), definitions(&place.config), &place.path("a.inc")).specs.remove(0);
+    assert_eq!(php.initialization, json!({"telemetry": {"enabled": false}, "licence": "x"}));
+    let mine = choose(&place.whole(), definitions(&place.config), &place.path("a.my")).specs.remove(0);
+    assert_eq!(mine.definition.command, ["my-server", "-x"]);
+    assert_eq!(mine.definition.environment, [("A".to_owned(), "1".to_owned())].into());
+    assert_eq!(mine.initialization, json!({"b": 2}));
+}
+
+#[test]
+fn a_virtual_environment_is_named_to_pythons_servers() {
+    let place = Project::new(json!(true), &["app/setup.py", "app/.venv/bin/python"], &["pyright-langserver"]);
+    let spec = choose(&place.whole(), definitions(&place.config), &place.path("app/a.py")).specs.remove(0);
+    assert_eq!(spec.initialization, json!({ "pythonPath": place.path("app/.venv/bin/python") }));
+}
+
+#[test]
+fn the_projects_typescript_is_named_to_its_servers() {
+    let library = "node_modules/typescript/lib";
+    let files = [&*format!("{library}/tsserver.js"), "web/package-lock.json"];
+    let place = Project::new(json!(true), &files, &["typescript-language-server", "astro-ls"]);
+    for (file, expected) in [
+        ("web/a.ts", json!({"tsserver": {"path": place.path(library).join("tsserver.js")}})),
+        ("web/a.astro", json!({"typescript": {"tsdk": place.path(library)}})),
+    ] {
+        let spec = choose(&place.whole(), definitions(&place.config), &place.path(file)).specs.remove(0);
+        assert_eq!(spec.initialization, expected, "{file}");
+    }
+}
+
+#[test]
+fn every_known_server_has_a_name_files_and_a_program() {
+    for row in ROWS {
+        assert!(!row.id.is_empty() && !row.extensions.is_empty() && !row.command.is_empty(), "{}", row.id);
+        assert_eq!(ROWS.iter().filter(|it| it.id == row.id).count(), 1, "{}", row.id);
+    }
+    // OpenCode's 38 but `razor`, which is a part of an editor's extension.
+    assert_eq!(ROWS.len(), 37);
+}

@@ -1,0 +1,377 @@
+//! One language server: its process, the handshake, the files it was given, and what is asked about them.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::{
+    Operation, Question,
+    choice::Spec,
+    connection::{CallError, Connection, METHOD_NOT_FOUND, Work},
+    documents::{self, Documents},
+};
+use crate::base::{
+    lock::lock,
+    process::{self, Child, Spawn},
+    stderr,
+};
+
+/// Between asking a process to end and killing it.
+const GRACE: Duration = Duration::from_secs(1);
+/// For what follows at once: an answer to `shutdown`, a process's status, its last words.
+const AFTERMATH: Duration = Duration::from_millis(500);
+/// After a server was too busy to answer.
+const RETRY: Duration = Duration::from_millis(250);
+/// A server that has nothing announced for so long has read the project.
+const QUIET: Duration = Duration::from_millis(300);
+/// Symbols of a workspace that are shown, as many as OpenCode's.
+const MAX_SYMBOLS: usize = 10;
+/// Kinds of symbols that are shown of a workspace: class, method, enum, interface, function, variable, constant, struct.
+const SYMBOL_KINDS: [u64; 8] = [5, 6, 10, 11, 12, 13, 14, 23];
+
+/// How long a server may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// For the handshake (facts: OpenCode §12.1).
+    pub initialize: Duration,
+    /// For an answer.
+    pub request: Duration,
+    /// Until it has looked at the first file, when it says nothing of its work.
+    pub look: Duration,
+    /// Until it has read the project, when it says that it does.
+    pub work: Duration,
+}
+
+pub const LIMITS: Limits = Limits {
+    initialize: Duration::from_secs(45),
+    request: Duration::from_secs(30),
+    look: Duration::from_secs(2),
+    work: Duration::from_secs(60),
+};
+
+/// How far a server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    Starting,
+    Ready,
+    Ended {
+        /// What it did, as a sentence's end.
+        reason: String,
+        how: End,
+    },
+}
+
+/// How far a server came before it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// There was no process: the program may be there next time.
+    NotStarted,
+    NotReady,
+    WasReady,
+}
+
+/// A server and what it knows.
+pub struct Client {
+    pub spec: Spec,
+    limits: Limits,
+    connection: Connection,
+    phase: watch::Sender<Phase>,
+    documents: Mutex<Documents>,
+    /// Its first reading of the project was waited for.
+    is_settled: AtomicBool,
+    pub stop: CancellationToken,
+}
+
+impl Client {
+    pub fn new(spec: Spec, limits: Limits, stop: CancellationToken) -> Self {
+        let root = documents::url(&spec.root).unwrap_or_default();
+        Self {
+            connection: Connection::new(root, spec.initialization.clone()),
+            spec,
+            limits,
+            phase: watch::Sender::new(Phase::Starting),
+            documents: Mutex::default(),
+            is_settled: AtomicBool::new(false),
+            stop,
+        }
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.phase.borrow().clone()
+    }
+
+    /// Starts the process and stays with it until it has ended; nothing of it is left then.
+    pub async fn run(&self) {
+        let id = self.spec.definition.id.as_str();
+        let mut child = match self.spawn() {
+            Ok(child) => child,
+            Err(reason) => return self.end(reason, End::NotStarted),
+        };
+        let (Some(stdin), Some(stdout), Some(errors)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return self.end("has no pipes".to_owned(), End::NotStarted);
+        };
+        let last_line = Arc::new(Mutex::new(String::new()));
+        let mut log = AbortOnDropHandle::new(tokio::spawn({
+            let (id, last_line) = (id.to_owned(), last_line.clone());
+            async move { stderr::log_lines(&id, errors, &last_line).await }
+        }));
+        let reason = self.session(&mut child, stdout, stdin).await;
+        child.end(GRACE).await;
+        // With the group gone the pipe is at its end, unless somebody outside the group holds it.
+        let _ = timeout(AFTERMATH, &mut log).await;
+        let last_line = lock(&last_line).clone();
+        let is_told = last_line.is_empty() || self.stop.is_cancelled();
+        let how = if *self.phase.borrow() == Phase::Ready { End::WasReady } else { End::NotReady };
+        self.end(if is_told { reason } else { format!("{reason}: {last_line}") }, how);
+    }
+
+    fn spawn(&self) -> Result<Child, String> {
+        let Some((program, args)) = self.spec.definition.command.split_first() else {
+            return Err("has an empty command".to_owned());
+        };
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        let spawn = Spawn {
+            program: OsStr::new(program),
+            args: &args,
+            directory: &self.spec.root,
+            environment: &self.spec.definition.environment,
+            stdin: true,
+            is_parent: true,
+        };
+        process::spawn(&spawn).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                format!("could not be started: install {program} or correct the command")
+            }
+            _ => format!("could not be started with {program}: {error}"),
+        })
+    }
+
+    /// Speaks with the process until either has enough; why.
+    async fn session(
+        &self,
+        child: &mut Child,
+        stdout: impl AsyncRead + Unpin,
+        stdin: impl AsyncWrite + Unpin,
+    ) -> String {
+        let serve = self.connection.serve(stdout, stdin);
+        tokio::pin!(serve);
+        let handshake = async {
+            match self.initialize().await {
+                Ok(()) => std::future::pending::<CallError>().await,
+                Err(error) => error,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {
+                let goodbye = async {
+                    // What it answers, or that it does not, changes nothing.
+                    let _ = self.connection.request("shutdown", Value::Null, AFTERMATH).await;
+                    self.connection.notify("exit", Value::Null);
+                    let _ = child.wait().await;
+                };
+                let _ = timeout(AFTERMATH, async {
+                    tokio::select! { _ = &mut serve => {}, () = goodbye => {} }
+                })
+                .await;
+                "was ended".to_owned()
+            }
+            end = &mut serve => match (end, timeout(AFTERMATH, child.wait()).await) {
+                (Err(error), _) => error.to_string(),
+                (Ok(()), Ok(Ok(status))) => format!("stopped ({status})"),
+                (Ok(()), Ok(Err(_)) | Err(_)) => "closed the connection".to_owned(),
+            },
+            status = child.wait() => status.map_or_else(|_| "stopped".to_owned(), |it| format!("stopped ({it})")),
+            error = handshake => error.to_string(),
+        }
+    }
+
+    async fn initialize(&self) -> Result<(), CallError> {
+        let root = documents::url(&self.spec.root);
+        let params = json!({
+            "processId": std::process::id(),
+            "clientInfo": { "name": "windlass", "version": env!("CARGO_PKG_VERSION") },
+            "rootUri": root,
+            "rootPath": self.spec.root,
+            "workspaceFolders": [{ "name": "workspace", "uri": root }],
+            "initializationOptions": self.spec.initialization,
+            "capabilities": {
+                "general": { "positionEncodings": ["utf-16"] },
+                "window": { "workDoneProgress": true },
+                "workspace": {
+                    "configuration": true,
+                    "workspaceFolders": true,
+                    "symbol": {},
+                },
+                "textDocument": {
+                    "synchronization": { "didSave": false },
+                    "definition": { "linkSupport": false },
+                    "implementation": { "linkSupport": false },
+                    "references": {},
+                    "hover": { "contentFormat": ["markdown", "plaintext"] },
+                    "documentSymbol": { "hierarchicalDocumentSymbolSupport": true },
+                    "callHierarchy": {},
+                    "publishDiagnostics": {},
+                },
+            },
+        });
+        self.connection.request("initialize", params, self.limits.initialize).await?;
+        self.connection.notify("initialized", json!({}));
+        if self.spec.initialization.as_object().is_some_and(|it| !it.is_empty()) {
+            let settings = json!({ "settings": self.spec.initialization });
+            self.connection.notify("workspace/didChangeConfiguration", settings);
+        }
+        self.phase.send_replace(Phase::Ready);
+        Ok(())
+    }
+
+    fn end(&self, reason: String, how: End) {
+        let id = &self.spec.definition.id;
+        if !self.stop.is_cancelled() {
+            tracing::warn!(server = id, root = %self.spec.root.display(), "the language server {reason}");
+        }
+        self.connection.end(&reason);
+        self.phase.send_replace(Phase::Ended { reason, how });
+    }
+
+    /// Waits until the server takes questions.
+    pub async fn ready(&self) -> Result<(), CallError> {
+        let mut phase = self.phase.subscribe();
+        match phase.wait_for(|phase| *phase != Phase::Starting).await.map(|phase| phase.clone()) {
+            Ok(Phase::Ended { reason, .. }) => Err(CallError::Ended(reason)),
+            // The sender is ours.
+            Ok(Phase::Ready | Phase::Starting) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Gives the server a file as it is now, and the changes of those it has.
+    pub fn open(&self, path: &Path) -> io::Result<()> {
+        // Held while it reads, so that nobody tells the server of an older text later.
+        let mut documents = lock(&self.documents);
+        for (method, params) in documents.refresh(path)? {
+            self.connection.notify(method, params);
+        }
+        Ok(())
+    }
+
+    /// Tells the server that a file on the disk is another.
+    pub fn changed(&self, path: &Path) {
+        if *self.phase.borrow() == Phase::Ready
+            && let Some(uri) = documents::url(path)
+        {
+            let (method, params) = documents::changed_on_disk(&uri, documents::CHANGED);
+            self.connection.notify(method, params);
+        }
+    }
+
+    /// Waits, of a server that was just started, until it has read the project.
+    pub async fn settled(&self) {
+        if self.is_settled.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut work = self.connection.work();
+        let start = Instant::now();
+        let (look, end) = (start + self.limits.look, start + self.limits.work);
+        loop {
+            let Work { has_looked, tokens } = work.borrow_and_update().clone();
+            let now = Instant::now();
+            let until = match (tokens.is_empty(), has_looked) {
+                (false, _) => end,
+                (true, false) => look,
+                (true, true) => now + QUIET,
+            };
+            tokio::select! {
+                // The sender lives as long as this.
+                _ = work.changed() => {}
+                () = sleep_until(until.min(end)) => break,
+                () = self.ended() => break,
+            }
+        }
+        self.is_settled.store(true, Ordering::Relaxed);
+    }
+
+    async fn ended(&self) {
+        // The sender is ours.
+        let _ = self.phase.subscribe().wait_for(|phase| matches!(phase, Phase::Ended { .. })).await;
+    }
+
+    /// Asks a question about a file that was opened.
+    pub async fn ask(&self, question: &Question<'_>) -> Result<Vec<Value>, CallError> {
+        let Question { operation, path, line, character, query } = question;
+        let document = json!({ "uri": documents::url(path) });
+        let position = json!({ "line": line, "character": character });
+        let place = json!({ "textDocument": document, "position": position });
+        let answer = match operation {
+            Operation::GoToDefinition => self.answer("textDocument/definition", place).await?,
+            Operation::FindReferences => {
+                let mut place = place;
+                place["context"] = json!({ "includeDeclaration": true });
+                self.answer("textDocument/references", place).await?
+            }
+            Operation::Hover => self.answer("textDocument/hover", place).await?,
+            Operation::DocumentSymbol => {
+                self.answer("textDocument/documentSymbol", json!({ "textDocument": document })).await?
+            }
+            Operation::WorkspaceSymbol => {
+                let mut symbols = self.answer("workspace/symbol", json!({ "query": query })).await?;
+                symbols.retain(|it| it["kind"].as_u64().is_some_and(|it| SYMBOL_KINDS.contains(&it)));
+                symbols.truncate(MAX_SYMBOLS);
+                symbols
+            }
+            Operation::GoToImplementation => self.answer("textDocument/implementation", place).await?,
+            Operation::PrepareCallHierarchy => {
+                self.answer("textDocument/prepareCallHierarchy", place).await?
+            }
+            Operation::IncomingCalls => self.calls("callHierarchy/incomingCalls", place).await?,
+            Operation::OutgoingCalls => self.calls("callHierarchy/outgoingCalls", place).await?,
+        };
+        Ok(answer)
+    }
+
+    async fn calls(&self, method: &'static str, place: Value) -> Result<Vec<Value>, CallError> {
+        let items = self.answer("textDocument/prepareCallHierarchy", place).await?;
+        match items.into_iter().next() {
+            Some(item) => self.answer(method, json!({ "item": item })).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The answer as a list, empty where the server knows nothing, or not even the question.
+    async fn answer(&self, method: &'static str, params: Value) -> Result<Vec<Value>, CallError> {
+        let deadline = Instant::now() + self.limits.request;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.connection.request(method, params.clone(), left).await {
+                Ok(Value::Null) => return Ok(Vec::new()),
+                Ok(Value::Array(items)) => return Ok(items.into_iter().filter(|it| !it.is_null()).collect()),
+                Ok(item) => return Ok(vec![item]),
+                Err(CallError::Refused { code: METHOD_NOT_FOUND, .. }) => return Ok(Vec::new()),
+                Err(error) if error.is_passing() && left > RETRY => tokio::time::sleep(RETRY).await,
+                Err(CallError::Silent { method, .. }) => {
+                    return Err(CallError::Silent { method, limit: self.limits.request });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

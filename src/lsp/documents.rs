@@ -1,0 +1,197 @@
+//! The files that a language server was given: which text of each it knows, so that it is told of changes.
+
+use std::{collections::BTreeMap, fs, io, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
+
+use serde_json::{Value, json};
+
+use super::language::language;
+use crate::base::hash;
+
+/// Bytes of a file that a server is given.
+const MAX_TEXT: u64 = 4 << 20;
+/// Files that a server keeps open; the one that was asked about longest ago is closed for another.
+const MAX_OPEN: usize = 64;
+
+/// What a server is to be told: a method and its parameters.
+pub type Notice = (&'static str, Value);
+
+/// The files of one server.
+#[derive(Debug, Default)]
+pub struct Documents {
+    open: BTreeMap<PathBuf, Document>,
+    n_uses: u64,
+}
+
+#[derive(Debug)]
+struct Document {
+    version: u32,
+    stamp: Stamp,
+    content: u64,
+    /// When it was asked about last, by a count.
+    used: u64,
+}
+
+/// Time of change, length and number of a file.
+type Stamp = (i64, i64, u64, u64);
+
+impl Documents {
+    /// Reads a file that is asked about, and those open that have changed; what the server has to be told first.
+    pub fn refresh(&mut self, path: &Path) -> io::Result<Vec<Notice>> {
+        let mut notices = Vec::new();
+        let (stamp, text) = read(path)?;
+        self.take(path, stamp, &text, &mut notices);
+        self.n_uses += 1;
+        if let Some(document) = self.open.get_mut(path) {
+            document.used = self.n_uses;
+        }
+        let others: Vec<PathBuf> = self.open.keys().filter(|it| *it != path).cloned().collect();
+        for other in others {
+            let known = self.open.get(&other).map(|it| it.stamp);
+            match fs::metadata(&other).map(|it| stamp_of(&it)) {
+                Ok(stamp) if Some(stamp) == known => {}
+                Ok(_) | Err(_) => match read(&other) {
+                    Ok((stamp, text)) => self.take(&other, stamp, &text, &mut notices),
+                    Err(_) => self.close(&other, &mut notices),
+                },
+            }
+        }
+        if self.open.len() > MAX_OPEN
+            && let Some(oldest) = self.open.iter().min_by_key(|(_, it)| it.used).map(|(path, _)| path.clone())
+        {
+            self.close(&oldest, &mut notices);
+        }
+        Ok(notices)
+    }
+
+    fn take(&mut self, path: &Path, stamp: Stamp, text: &str, notices: &mut Vec<Notice>) {
+        let Some(uri) = url(path) else { return };
+        let content = hash::content(text.as_bytes());
+        match self.open.get_mut(path) {
+            Some(known) => {
+                known.stamp = stamp;
+                if known.content != content {
+                    (known.content, known.version) = (content, known.version + 1);
+                    notices.push(changed_on_disk(&uri, CHANGED));
+                    let document = json!({ "uri": uri, "version": known.version });
+                    let changes = json!([{ "text": text }]);
+                    notices.push((
+                        "textDocument/didChange",
+                        json!({ "textDocument": document, "contentChanges": changes }),
+                    ));
+                }
+            }
+            None => {
+                notices.push(changed_on_disk(&uri, CREATED));
+                let document =
+                    json!({ "uri": uri, "languageId": language(path), "version": 0, "text": text });
+                notices.push(("textDocument/didOpen", json!({ "textDocument": document })));
+                self.open.insert(path.to_owned(), Document { version: 0, stamp, content, used: 0 });
+            }
+        }
+    }
+
+    fn close(&mut self, path: &Path, notices: &mut Vec<Notice>) {
+        self.open.remove(path);
+        notices.extend(url(path).map(|uri| {
+            let document = json!({ "uri": uri });
+            ("textDocument/didClose", json!({ "textDocument": document }))
+        }));
+    }
+}
+
+/// The protocol's numbers for what happened to a file.
+const CREATED: u8 = 1;
+pub const CHANGED: u8 = 2;
+
+/// That a file on the disk is new or another.
+pub fn changed_on_disk(uri: &str, kind: u8) -> Notice {
+    ("workspace/didChangeWatchedFiles", json!({ "changes": [{ "uri": uri, "type": kind }] }))
+}
+
+/// A path as a `file:` URL.
+pub fn url(path: &Path) -> Option<String> {
+    reqwest::Url::from_file_path(path).ok().map(String::from)
+}
+
+fn stamp_of(metadata: &fs::Metadata) -> Stamp {
+    (metadata.mtime(), metadata.mtime_nsec(), metadata.len(), metadata.ino())
+}
+
+fn read(path: &Path) -> io::Result<(Stamp, String)> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        // Opening a pipe or a device could wait for ever.
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    if metadata.len() > MAX_TEXT {
+        let message = format!("it is larger than the {} MiB that a language server is given", MAX_TEXT >> 20);
+        return Err(io::Error::other(message));
+    }
+    let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
+    Ok((stamp_of(&metadata), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn methods(notices: Vec<Notice>) -> Vec<&'static str> {
+        notices
+            .into_iter()
+            .map(|(method, _)| method)
+            .filter(|it| *it != "workspace/didChangeWatchedFiles")
+            .collect()
+    }
+
+    #[test]
+    fn a_server_is_told_each_text_once_and_whole() {
+        let directory = TempDir::new().unwrap();
+        let (one, two) = (directory.path().join("one.rs"), directory.path().join("two.py"));
+        fs::write(&one, "fn one() {}").unwrap();
+        fs::write(&two, "two = 2").unwrap();
+        let mut documents = Documents::default();
+        let opened = documents.refresh(&one).unwrap();
+        assert_eq!(opened[0].1["changes"][0]["type"], 1);
+        assert_eq!(opened[1].1["textDocument"]["languageId"], "rust");
+        assert_eq!(opened[1].1["textDocument"]["text"], "fn one() {}");
+        assert_eq!(methods(documents.refresh(&one).unwrap()), Vec::<&str>::new());
+        fs::write(&one, "fn won() {}").unwrap();
+        let changed = documents.refresh(&one).unwrap();
+        assert_eq!(changed[1].1["textDocument"]["version"], 1);
+        assert_eq!(changed[1].1["contentChanges"], json!([{"text": "fn won() {}"}]));
+        // Also when another file is asked about.
+        fs::write(&one, "fn longer() {}").unwrap();
+        let both = documents.refresh(&two).unwrap();
+        assert_eq!(methods(both), ["textDocument/didOpen", "textDocument/didChange"]);
+        fs::remove_file(&one).unwrap();
+        assert_eq!(methods(documents.refresh(&two).unwrap()), ["textDocument/didClose"]);
+        assert!(documents.refresh(&one).is_err());
+    }
+
+    #[test]
+    fn only_so_many_files_are_kept_open() {
+        let directory = TempDir::new().unwrap();
+        let mut documents = Documents::default();
+        for idx in 0..MAX_OPEN + 3 {
+            let path = directory.path().join(format!("{idx}.c"));
+            fs::write(&path, "int a;").unwrap();
+            documents.refresh(&path).unwrap();
+        }
+        assert_eq!(documents.open.len(), MAX_OPEN);
+        assert!(!documents.open.contains_key(&directory.path().join("2.c")));
+        assert!(documents.open.contains_key(&directory.path().join("3.c")));
+    }
+
+    #[test]
+    fn what_is_no_text_file_of_a_sensible_size_is_not_read() {
+        let directory = TempDir::new().unwrap();
+        let large = directory.path().join("large.c");
+        fs::File::create(&large).unwrap().set_len(MAX_TEXT + 1).unwrap();
+        let mut documents = Documents::default();
+        let error = |documents: &mut Documents, path| documents.refresh(path).unwrap_err().to_string();
+        assert!(error(&mut documents, &large).contains("larger than the 4 MiB"));
+        assert!(error(&mut documents, directory.path()).contains("not a regular file"));
+    }
+}

@@ -1,0 +1,57 @@
+//! What a language server may ask of us, and what it is told. Pure.
+
+use serde_json::{Value, json};
+
+/// The answer; `None` when nothing of that name is known here.
+pub fn reply(method: &str, params: &Value, root: &str, settings: &Value) -> Option<Value> {
+    match method {
+        "workspace/configuration" => {
+            let items = params.get("items").and_then(Value::as_array).into_iter().flatten();
+            Some(items.map(|item| section(settings, item.get("section"))).collect())
+        }
+        "workspace/workspaceFolders" => Some(json!([{ "name": "workspace", "uri": root }])),
+        "client/registerCapability"
+        | "client/unregisterCapability"
+        | "window/workDoneProgress/create"
+        | "window/showMessageRequest"
+        | "workspace/diagnostic/refresh" => Some(Value::Null),
+        _ => None,
+    }
+}
+
+/// The part of the settings that a dotted name means; all of them without a name.
+fn section(settings: &Value, name: Option<&Value>) -> Value {
+    let names = name.and_then(Value::as_str).filter(|name| !name.is_empty());
+    let found = names.into_iter().flat_map(|it| it.split('.')).try_fold(settings, |it, key| it.get(key));
+    found.cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::reply;
+
+    #[test]
+    fn a_server_is_told_what_it_asks_for() {
+        let settings = json!({"python": {"analysis": {"mode": "strict"}}});
+        for (method, params, expected) in [
+            (
+                "workspace/configuration",
+                json!({"items": [{"section": "python.analysis"}, {"section": "no.such"}, {}, {"section": ""}]}),
+                Some(json!([{"mode": "strict"}, null, settings, settings])),
+            ),
+            ("workspace/configuration", Value::Null, Some(json!([]))),
+            (
+                "workspace/workspaceFolders",
+                Value::Null,
+                Some(json!([{"name": "workspace", "uri": "file:///p"}])),
+            ),
+            ("client/registerCapability", json!({"registrations": []}), Some(Value::Null)),
+            ("window/workDoneProgress/create", json!({"token": 1}), Some(Value::Null)),
+            ("workspace/applyEdit", json!({"edit": {}}), None),
+        ] {
+            assert_eq!(reply(method, &params, "file:///p", &settings), expected, "{method}");
+        }
+    }
+}

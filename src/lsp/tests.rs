@@ -1,0 +1,40 @@
+//! How many servers run at once, and which of them goes for another.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::{Map, json};
+use tempfile::TempDir;
+
+use super::{choice::Definition, *};
+
+fn spec(root: PathBuf) -> Spec {
+    let definition = Definition {
+        id: "toy".to_owned(),
+        command: vec!["sleep".to_owned(), "3600".to_owned()],
+        extensions: vec![".toy".to_owned()],
+        environment: BTreeMap::new(),
+        initialization: Map::new(),
+        row: None,
+    };
+    Spec { definition, root, initialization: json!({}) }
+}
+
+#[tokio::test]
+async fn the_server_that_was_asked_longest_ago_makes_room_for_another() {
+    let directory = TempDir::new().unwrap();
+    let servers = Servers::default();
+    let lease = |idx: usize| {
+        let root = directory.path().join(idx.to_string());
+        fs::create_dir_all(&root).unwrap();
+        servers.lease(spec(root)).client
+    };
+    let mut clients: Vec<Arc<Client>> = (0..MAX_SERVERS).map(lease).collect();
+    assert!(Arc::ptr_eq(&lease(0), &clients[0]), "one that runs is not started again");
+    clients.push(lease(MAX_SERVERS));
+    let error = clients[1].ready().await.unwrap_err();
+    assert_eq!(error.to_string(), "was ended");
+    let running: Vec<bool> = clients.iter().map(|it| it.phase() == Phase::Starting).collect();
+    assert_eq!(running.iter().filter(|it| !**it).count(), 1, "{running:?}");
+    servers.close().await;
+    assert!(clients.iter().all(|it| matches!(it.phase(), Phase::Ended { .. })));
+}

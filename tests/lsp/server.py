@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""A small language server over stdio for the tests, on Python's standard library alone.
+
+Modes: good, mute (shakes hands, answers nothing more), dies (ends when it is asked), garbage (prints
+something else when it is asked), deaf (answers not even the handshake), broken (ends at once), busy
+(refuses the first question of each kind and works for a while before it knows anything), stubborn
+(ignores every request to end). What it is told goes to the file that LSP_LOG names, a JSON value a line.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+
+MODE = sys.argv[1] if len(sys.argv) > 1 else "good"
+NAME = sys.argv[2] if len(sys.argv) > 2 else "scripted"
+TEXTS = {}
+REFUSED = set()
+
+
+def log(value):
+    if "LSP_LOG" in os.environ:
+        with open(os.environ["LSP_LOG"], "a", encoding="utf-8") as file:
+            file.write(json.dumps(value) + "\n")
+
+
+def read():
+    length = 0
+    while True:
+        line = sys.stdin.buffer.readline()
+        if not line:
+            sys.exit(0)
+        if line in (b"\r\n", b"\n"):
+            break
+        name, value = line.decode().split(":")
+        if name.lower() == "content-length":
+            length = int(value)
+    return json.loads(sys.stdin.buffer.read(length))
+
+
+def send(message):
+    body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    sys.stdout.buffer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    sys.stdout.buffer.flush()
+
+
+def ask(request_id, method, params):
+    send({"id": request_id, "method": method, "params": params})
+
+
+def span(line, start, end):
+    return {"start": {"line": line, "character": start}, "end": {"line": line, "character": end}}
+
+
+def place(params, what):
+    position = params["position"]
+    return {
+        "uri": params["textDocument"]["uri"],
+        "range": span(position["line"], position["character"], position["character"] + 1),
+        "what": what,
+    }
+
+
+def item(params):
+    return {"name": "f", "kind": 12, **place(params, NAME)}
+
+
+def answer(method, params):
+    if method == "initialize":
+        log({"initialize": {key: params.get(key) for key in ("rootUri", "initializationOptions", "processId")}})
+        return {"capabilities": {"textDocumentSync": 1}}
+    if method == "shutdown":
+        return None
+    if method == "textDocument/hover":
+        return {"contents": {"kind": "plaintext", "value": TEXTS[params["textDocument"]["uri"]]}}
+    if method in ("textDocument/definition", "textDocument/implementation"):
+        return place(params, method) if TEXTS[params["textDocument"]["uri"]].strip() else None
+    if method == "textDocument/references":
+        return [place(params, str(params["context"])), None, place(params, "second")]
+    if method == "textDocument/documentSymbol":
+        return [{"name": NAME, "kind": 12, "range": span(0, 0, 1), "selectionRange": span(0, 0, 1)}]
+    if method == "workspace/symbol":
+        kinds = [12, 7] * 12
+        return [{"name": f"{params['query']}{index}", "kind": kind} for index, kind in enumerate(kinds)]
+    if method == "textDocument/prepareCallHierarchy":
+        return [item(params), item(params)]
+    if method == "callHierarchy/incomingCalls":
+        return [{"from": params["item"], "fromRanges": []}]
+    return NotImplemented
+
+
+def progress(kind):
+    send({"method": "$/progress", "params": {"token": "reading", "value": {"kind": kind, "title": "reading"}}})
+
+
+def told(method, params):
+    document = params.get("textDocument", {})
+    if method == "textDocument/didOpen":
+        TEXTS[document["uri"]] = document["text"]
+        log({"open": document["text"], "language": document["languageId"]})
+        if MODE == "busy":
+            progress("begin")
+            time.sleep(0.4)
+            progress("end")
+        send({"method": "textDocument/publishDiagnostics", "params": {"uri": document["uri"], "diagnostics": []}})
+    elif method == "textDocument/didChange":
+        TEXTS[document["uri"]] = params["contentChanges"][0]["text"]
+        log({"change": TEXTS[document["uri"]], "version": document["version"]})
+    elif method == "textDocument/didClose":
+        log({"close": document["uri"]})
+    elif method == "initialized":
+        ask("a", "workspace/configuration", {"items": [{"section": "deep.key"}]})
+        ask("b", "client/registerCapability", {"registrations": []})
+        ask("c", "workspace/workspaceFolders", None)
+        ask("d", "workspace/applyEdit", {"edit": {}})
+    elif method in ("$/cancelRequest", "workspace/didChangeWatchedFiles", "exit"):
+        log({method: params})
+    if method == "exit" and MODE != "stubborn":
+        sys.exit(0)
+
+
+def main():
+    log({"started": MODE, "pid": os.getpid()})
+    if MODE == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if MODE == "broken":
+        print("no licence was found", file=sys.stderr)
+        sys.exit(3)
+    while True:
+        message = read()
+        method, params = message.get("method"), message.get("params") or {}
+        if method is None:
+            log({"answer": message.get("result", message.get("error"))})
+            continue
+        if "id" not in message:
+            told(method, params)
+            continue
+        if MODE == "deaf":
+            continue
+        is_question = method not in ("initialize", "shutdown")
+        if is_question:
+            log({"asked": method})
+        if is_question and MODE == "mute":
+            continue
+        if is_question and MODE == "dies":
+            print("out of memory", file=sys.stderr)
+            sys.exit(9)
+        if is_question and MODE == "garbage":
+            print("Debug: asked", flush=True)
+            continue
+        if is_question and MODE == "busy" and method not in REFUSED:
+            REFUSED.add(method)
+            send({"id": message["id"], "error": {"code": -32801, "message": "content modified"}})
+            continue
+        result = answer(method, params)
+        if result is NotImplemented:
+            send({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})
+        else:
+            send({"id": message["id"], "result": result})
+
+
+main()
