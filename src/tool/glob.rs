@@ -19,7 +19,7 @@ use super::{
     blocking, object,
     path::{self, Target, one_line},
     truncate,
-    walk::{self, StopOnDrop, Unread, Walk},
+    walk::{self, Included, StopOnDrop, Unread, Walk},
 };
 use crate::{base::lock::lock, permission::Ask};
 
@@ -115,11 +115,11 @@ fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<Found, T
         };
         return Err(ToolError::Model(message));
     }
-    let matcher = walk::matcher(root, &[pattern])?;
+    let included = Included::by(root, pattern)?;
     let is_hidden_included = pattern.split(['/', '{', ',']).any(|name| name.starts_with('.') && name != ".");
     let unread = Unread::default();
     let walk =
-        Walk { root, unread: &unread, is_hidden_included, included: &matcher, excluded: &Override::empty() };
+        Walk { root, unread: &unread, is_hidden_included, included: &included, excluded: &Override::empty() };
     let found = Mutex::new(BinaryHeap::new());
     let frontier = walk::first_files(&walk, stopped, HEAD_START, |entry| {
         let mut found = lock(&found);

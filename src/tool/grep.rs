@@ -25,7 +25,7 @@ use super::{
     arguments::arguments,
     blocking, object,
     path::{self, Roots, Secrets, Target, display, one_line},
-    walk::{self, StopOnDrop, Unread, Walk},
+    walk::{self, Included, StopOnDrop, Unread, Walk},
 };
 use crate::{
     base::{lock::lock, path::real},
@@ -242,8 +242,10 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
         }
         lock().add(root, searched);
     } else {
-        let included: Vec<&str> = args.include.as_deref().filter(|it| !it.is_empty()).into_iter().collect();
-        let included = walk::matcher(root, &included)?;
+        let included = match args.include.as_deref().filter(|it| !it.is_empty()) {
+            Some(glob) => Included::by(root, glob)?,
+            None => Included::all(),
+        };
         let unread = Unread::default();
         let walk = Walk {
             root,

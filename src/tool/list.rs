@@ -7,7 +7,6 @@ use std::{
     sync::{Mutex, PoisonError, atomic::AtomicBool},
 };
 
-use ignore::overrides::Override;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,7 +17,7 @@ use super::{
     blocking, object,
     path::{self, Target, display, one_line},
     truncate,
-    walk::{self, StopOnDrop, Unread, Walk},
+    walk::{self, Included, StopOnDrop, Unread, Walk},
 };
 use crate::{base::lock::lock, permission::Ask};
 
@@ -100,7 +99,7 @@ fn list(
         root,
         unread: &unread,
         is_hidden_included: false,
-        included: &Override::empty(),
+        included: &Included::all(),
         excluded: &walk::matcher(root, &globs)?,
     };
     // Nearest first, so that a deep directory does not push out what lies beside it.

@@ -82,14 +82,48 @@ fn path_of(error: &ignore::Error) -> Option<&Path> {
     }
 }
 
+/// Which files are visited.
+#[derive(Clone)]
+pub(crate) struct Included {
+    /// Empty for all of them.
+    matcher: Override,
+    /// All that match end in this, which is seen much sooner than the rest.
+    end: String,
+}
+
+impl Included {
+    pub(crate) fn all() -> Self {
+        Self { matcher: Override::empty(), end: String::new() }
+    }
+
+    /// Files below `root` that match a glob in gitignore's syntax.
+    pub(crate) fn by(root: &Path, glob: &str) -> Result<Self, ToolError> {
+        Ok(Self { matcher: matcher(root, &[glob])?, end: literal_end(glob).to_owned() })
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        let may_match = path.as_os_str().as_encoded_bytes().ends_with(self.end.as_bytes());
+        may_match && (self.matcher.is_empty() || self.matcher.matched(path, false).is_whitelist())
+    }
+}
+
+/// What every path that a glob matches ends in; empty where that is not plain to see.
+fn literal_end(glob: &str) -> &str {
+    // Blanks at the end are no part of a glob, and a backslash may make one.
+    if glob.contains('\\') || glob.starts_with(['!', '#']) || glob.ends_with(char::is_whitespace) {
+        return "";
+    }
+    let end = glob.rsplit(['*', '?', '[', ']', '{', '}', '/']).next();
+    end.unwrap_or_default()
+}
+
 /// Where to walk.
 pub(crate) struct Walk<'a> {
     pub root: &'a Path,
     pub unread: &'a Unread,
     /// Whether files and directories whose name begins with a dot are seen.
     pub is_hidden_included: bool,
-    /// Globs that files have to match; empty for all of them.
-    pub included: &'a Override,
+    pub included: &'a Included,
     /// Globs of what to leave out, besides what ignore files say.
     pub excluded: &'a Override,
 }
@@ -102,7 +136,7 @@ impl Walk<'_> {
         builder.filter_entry(move |entry| {
             // Here rather than in the visitor: what is left out is not handed from thread to thread.
             let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-            if is_file && !included.is_empty() && !included.matched(entry.path(), false).is_whitelist() {
+            if is_file && !included.has(entry.path()) {
                 return false;
             }
             let is_directory = || entry.file_type().is_some_and(|kind| kind.is_dir());
@@ -226,3 +260,6 @@ impl Drop for StopOnDrop {
         self.0.store(true, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;
