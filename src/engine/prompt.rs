@@ -149,19 +149,22 @@ fn environment(inputs: &Inputs<'_>) -> String {
 
 /// Encodes the answers with tool calls that all later steps of the turn send again.
 ///
-/// The newest is left for the next time: wires treat the end of a conversation differently.
+/// The newest is left for the next time: wires mark the end of a conversation.
 pub fn keep(agent: &Agent, model: &Model, variant: Option<&str>, state: &mut SessionState) {
     let options = options(agent, model, variant);
     state.kept.begin(model, &options);
-    let Some((_newest, before)) = state.history.split_last() else { return };
-    for message in before.iter().rev() {
-        let Message::Assistant(answer) = &message.info else { continue };
+    let visible = summary::visible(&state.history);
+    let answers = visible.into_iter().rev().filter_map(|message| match &message.info {
+        Message::Assistant(answer) => Some((answer, &message.parts)),
+        Message::User(_) => None,
+    });
+    for (answer, parts) in answers.skip(1) {
         if state.kept.get(&answer.id).is_some() {
             return;
         }
         let mut messages = Vec::new();
-        if is_usable(answer, &message.parts) {
-            push_answer(model, answer, &message.parts, &mut messages);
+        if is_usable(answer, parts) {
+            push_answer(model, answer, parts, &mut messages);
         }
         if matches!(messages.last(), Some(PromptMessage::ToolResults(_))) {
             let Some(encoded) = provider::encoded(model, &options, &messages) else { return };

@@ -82,8 +82,10 @@ pub fn is_denied(rules: &[Rule]) -> bool {
 }
 
 /// How rules of `read` know a resource, or with `*` all those of a server.
+///
+/// A `:` of the server's name is a `_`, as in the names of its tools: what is said of `a` is not of `a:b` too.
 pub(super) fn pattern(server: &str, uri: &str) -> String {
-    format!("{PREFIX}{server}:{uri}")
+    format!("{PREFIX}{}:{uri}", server.replace(':', "_"))
 }
 
 /// What `always` may remember: not what would mean other servers too.

@@ -73,6 +73,13 @@ fn patterns(server: &str, uri: &str) -> Vec<String> {
             }
         }
     }
+    // Servers that make a path of it see no difference.
+    for form in forms.clone() {
+        let short = form.trim_end_matches('/');
+        if !short.is_empty() && !forms.iter().any(|known| known == short) {
+            forms.push(short.to_owned());
+        }
+    }
     for form in forms.clone() {
         let lower = form.to_lowercase();
         if path::is_secret_name(&lower) && !forms.contains(&lower) {

@@ -527,6 +527,28 @@ fn answers_before_the_newest_are_encoded_once_in_a_turn_and_sent_the_same() {
 }
 
 #[test]
+fn the_newest_answer_and_what_a_summary_replaced_are_not_encoded_beforehand() {
+    let is_kept = |message: &PromptMessage<'_>| matches!(message, PromptMessage::Encoded(_));
+    let kept = |history: Vec<MessageWithParts>| {
+        let mut scene = Scene::new(history);
+        scene.model.wire = Wire::Anthropic;
+        keep(&scene.agent, &scene.model, None, &mut scene.state);
+        let prompt = assemble(&scene.inputs());
+        let n_kept = ["msg_3", "msg_4", "msg_8"]
+            .map(|id| scene.state.kept.get(&serde_json::from_value(json!(id)).unwrap()).is_some());
+        (prompt.messages.iter().map(is_kept).collect::<Vec<_>>(), n_kept)
+    };
+    let next = user_of("build", "msg_5", said("go on"));
+    let (sent, made) = kept(vec![user(said("a")), called(3), called(4), next]);
+    assert_eq!((sent, made), (vec![false, true, false, false, false], [true, false, false]));
+    let asked = user_of("build", "msg_6", json!([{"type": "compaction", "auto": true}]));
+    let summary = json!({"id": "msg_7", "parentID": "msg_6", "summary": true, "finish": "stop"});
+    let summary = answer_with(summary, said("in short"));
+    let history = vec![user(said("a")), called(3), called(4), asked, summary, called(8), called(9)];
+    assert_eq!(kept(history).1, [false, false, true]);
+}
+
+#[test]
 fn what_was_encoded_for_one_model_is_not_sent_to_another() {
     let mut scene = Scene::new(vec![user(said("a")), called(2), called(3)]);
     scene.model.wire = Wire::OpenAiChat;

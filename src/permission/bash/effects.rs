@@ -13,6 +13,10 @@ use super::{
     wrapper::{self, Inner},
 };
 
+/// Links of a line that lead on to another one.
+const MAX_LINKS_IN_A_ROW: usize = 4;
+/// Places that the links of a line lead to, beyond which nobody can say where it writes.
+const MAX_LED: usize = 256;
 /// Commands that take variables among their arguments.
 const TAKES_VARIABLES: [&str; 6] = ["env", "sudo", "doas", "cross-env", "make", "configure"];
 
@@ -54,19 +58,31 @@ impl Walk {
 
     /// What is written through a link that the line makes is written where that leads.
     pub(super) fn follow_links(&mut self) {
-        for _ in 0..self.links.len().min(4) {
-            let writes: Vec<Destination> = self.acc.writes.iter().filter(|it| !it.is_link).cloned().collect();
-            for (link, target) in &self.links {
-                for write in &writes {
-                    let text = scripts::normal(&write.text);
-                    let Some(rest) = text.strip_prefix(&scripts::normal(link)) else { continue };
+        let links = self.links.iter().map(|(link, target)| (scripts::normal(link), target));
+        let links: Vec<_> = links.collect();
+        let mut writes: Vec<Destination> = self.acc.writes.iter().filter(|it| !it.is_link).cloned().collect();
+        let mut n_led = 0;
+        for _ in 0..MAX_LINKS_IN_A_ROW {
+            let mut led_on = Vec::new();
+            for write in &writes {
+                let text = scripts::normal(&write.text);
+                for (link, target) in &links {
+                    let Some(rest) = text.strip_prefix(link.as_str()) else { continue };
                     let led = Destination { text: format!("{target}{rest}"), ..write.clone() };
-                    if (rest.is_empty() || rest.starts_with('/')) && !self.acc.writes.contains(&led) {
-                        self.acc.is_unknowable |= !led.is_removed && outputs::is_gits(&led.text, led.is_tree);
-                        self.acc.writes.push(led);
+                    if !(rest.is_empty() || rest.starts_with('/')) || self.acc.writes.contains(&led) {
+                        continue;
                     }
+                    n_led += 1;
+                    if n_led > MAX_LED {
+                        self.acc.is_unknowable = true;
+                        return;
+                    }
+                    self.acc.is_unknowable |= !led.is_removed && outputs::is_gits(&led.text, led.is_tree);
+                    self.acc.writes.push(led.clone());
+                    led_on.push(led);
                 }
             }
+            writes = led_on;
         }
     }
 

@@ -687,3 +687,10 @@ fn nesting_does_not_exhaust_the_stack_or_time() {
     }
     assert!(analyse(&format!("{}rm x", "a && ".repeat(1_000))).patterns.contains(&"rm x".to_owned()));
 }
+
+#[test]
+fn links_that_lead_into_one_another_do_not_exhaust_time() {
+    let links = |n: usize| (0..n).map(|n| format!("ln -s d/q{n} d/; ")).collect::<String>() + "echo x > d/y";
+    assert!(!analyse(&links(2)).is_unknowable);
+    assert!(analyse(&links(2_000)).is_unknowable);
+}

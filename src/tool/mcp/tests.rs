@@ -2,7 +2,7 @@
 
 use windlass_protocol::opencode::permission::Action;
 
-use super::{is_denied, remembered};
+use super::{is_denied, pattern, remembered};
 use crate::config::rules::rule;
 
 #[test]
@@ -16,6 +16,12 @@ fn a_rule_about_files_opens_no_resources() {
         assert!(!is_denied(&[none.clone(), allowed(pattern)]), "{pattern}");
     }
     assert!(is_denied(&[allowed("mcp:docs:*"), none]));
+}
+
+#[test]
+fn what_is_said_of_a_server_is_not_of_one_whose_name_goes_on() {
+    assert_eq!(pattern("docs", "a:b"), "mcp:docs:a:b");
+    assert_eq!(pattern("docs:old", "a:b"), "mcp:docs_old:a:b");
 }
 
 #[test]

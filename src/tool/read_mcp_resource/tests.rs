@@ -28,6 +28,9 @@ fn a_rule_holds_however_the_uri_is_written() {
         ("file:///x/.env?raw=1", "file:///x/.env"),
         ("file:///x/.e\nnv", "file:///x/.env"),
         ("file:///x/.ENV", "file:///x/.env"),
+        ("file:///x/.env/", "file:///x/.env"),
+        ("file:///x/.ENV//?a", "file:///x/.env"),
+        ("notes/secret/", "notes/secret"),
         ("file:///x/.ENV.local?a", "file:///x/.env.local"),
         ("Settings.ENV", "settings.env"),
     ] {
