@@ -41,6 +41,7 @@ pub enum Act {
 pub fn is_obeyed(path: &Path, deciding: &Deciding) -> bool {
     let text = path.to_string_lossy();
     bash::is_gits(&text, false)
+        || is_repositorys(path)
         || is_configuration(&text, false)
         || is_source(path, Act::Write, Reach::Itself, None, deciding)
 }
@@ -50,7 +51,8 @@ pub fn is_obeyed(path: &Path, deciding: &Deciding) -> bool {
 pub fn may_change(path: &Path, act: Act, reach: Reach, deciding: &Deciding) -> bool {
     let is_tree = reach != Reach::Itself;
     let text = path.to_string_lossy();
-    let is_gits = act == Act::Write && bash::is_gits(&text, is_tree);
+    let is_write = act == Act::Write;
+    let is_gits = bash::is_gits(&text, is_tree && is_write) || (is_write && is_repositorys(path));
     is_gits || is_configuration(&text, is_tree) || is_source(path, act, reach, glob_of(path), deciding)
 }
 
@@ -61,6 +63,17 @@ pub fn is_linked(path: &Path, deciding: &Deciding) -> bool {
     };
     let Some(own) = identity(path) else { return false };
     deciding.files.iter().any(|file| identity(file) == Some(own))
+}
+
+/// Whether it is a repository's, whatever that is called, or makes a directory one: git runs what its files name.
+fn is_repositorys(path: &Path) -> bool {
+    let is_repository = |directory: &Path| {
+        directory.join("HEAD").exists()
+            && directory.join("objects").is_dir()
+            && directory.join("refs").is_dir()
+    };
+    let is_head = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("HEAD"));
+    is_head || path.ancestors().skip(1).any(is_repository)
 }
 
 fn is_configuration(path: &str, is_tree: bool) -> bool {
@@ -90,11 +103,14 @@ fn is_source(path: &Path, act: Act, reach: Reach, glob: Option<Glob<'_>>, decidi
     if trees.any(|tree| path.starts_with(tree)) {
         return true;
     }
-    let mut sources = deciding.files.iter().chain(&deciding.trees).map(|source| lower(source));
-    let is_name_open = is_glob(path.file_name().unwrap_or_default());
+    // What a glob removes has to be there.
+    let has_to_be_there = act == Act::Remove && glob.is_some();
+    let may_be_meant = |source: &&PathBuf| !has_to_be_there || source.exists();
+    let sources = deciding.files.iter().chain(&deciding.trees).filter(may_be_meant);
+    let mut sources = sources.map(|source| lower(source));
     match glob {
-        // What is removed by a glob is one of many.
-        Some(Glob { is_everywhere, .. }) if act == Act::Remove && (is_name_open || !is_everywhere) => false,
+        // What a list names is seldom meant for these.
+        Some(Glob { is_everywhere: true, .. }) if act == Act::Remove && path.ends_with("*") => false,
         Some(Glob { directory, is_everywhere: true, .. }) => is_found(directory, &path, deciding),
         Some(Glob { directory, pattern, is_deeper, .. }) => sources.any(|source| {
             let Ok(below) = source.strip_prefix(lower(directory)) else { return false };
@@ -252,7 +268,9 @@ mod tests {
         for tree in ["/p", "/p/conf", "/p/src", "/p/market"] {
             assert!(writes(tree, Reach::Everything) && of(tree, Act::Remove, Reach::Everything), "{tree}");
         }
-        assert!(!writes("/p/lib", Reach::Everything) && !of("/p/.git/hooks/a", Act::Remove, Reach::Itself));
+        assert!(
+            !writes("/p/lib", Reach::Everything) && !of("/p/.git/index.lock", Act::Remove, Reach::Everything)
+        );
         let named = |pattern: &str| is_named(pattern, Path::new("/p"), &deciding);
         assert!(named("conf/rules.json") && named("conf/*") && named("/p/market/*") && named("conf/agent/*"));
         assert!(!named("src/*") && !named("*") && !named("*.json") && !named("conf/*.json"));

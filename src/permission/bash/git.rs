@@ -1,6 +1,6 @@
 //! What git runs besides itself: by settings, options and subcommands that name programs.
 
-use super::{options, program, word::Word, wrapper::Inner};
+use super::{options, outputs, program, word::Word, wrapper::Inner};
 
 /// Options before the subcommand whose value is the next word.
 const VALUES: [&str; 8] =
@@ -140,7 +140,13 @@ pub fn besides(words: &[Word]) -> Besides {
             option if option.starts_with("--config-env") || option.starts_with("--exec-path=") => {
                 acc.is_unknowable = true;
             }
-            option => idx += usize::from(VALUES.contains(&option)),
+            option => {
+                let next = before.get(idx).map(Word::value).filter(|_| option == "--work-tree");
+                // What is checked out there are hooks and settings.
+                let tree = option.strip_prefix("--work-tree=").or(next);
+                acc.is_unknowable |= tree.is_some_and(|tree| outputs::is_gits(tree, true));
+                idx += usize::from(VALUES.contains(&option));
+            }
         }
     }
     let Some(name) = rest.first() else { return acc };

@@ -23,6 +23,8 @@ fn project() -> (tempfile::TempDir, Config) {
         "p/docs",
         "home/.config/opencode",
         "p/vendor/.git",
+        "p/ev/objects",
+        "p/ev/refs",
     ] {
         fs::create_dir_all(root.join(directory)).expect("created");
     }
@@ -37,6 +39,7 @@ fn project() -> (tempfile::TempDir, Config) {
     write("market/a.md", "---\ndescription: a\n---\nx");
     write(".opencode/agent/b.md", "---\ndescription: b\n---\nx");
     write(".git/config", "");
+    write("ev/HEAD", "ref: refs/heads/main");
     let variables = [("OPENCODE_CONFIG", "rules.json"), ("OPENCODE_CONFIG_DIR", "conf")];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let environment = Environment { variables, home: root.join("home") };
