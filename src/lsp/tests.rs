@@ -16,7 +16,7 @@ fn spec(root: PathBuf) -> Spec {
         initialization: Map::new(),
         row: None,
     };
-    Spec { definition, root, initialization: json!({}) }
+    Spec { definition, program: "sleep".into(), directory: root.clone(), root, initialization: json!({}) }
 }
 
 #[tokio::test]
