@@ -232,7 +232,8 @@ fn on_path(program: &str, definition: &Definition, environment: &Environment) ->
     let own = definition.environment.get("PATH").map(String::as_str);
     let directories = own.or_else(|| environment.get("PATH")).unwrap_or_default().split(':').map(Path::new);
     let mut candidates = directories.filter(|it| it.is_absolute()).map(|it| it.join(program));
-    candidates.find(|it| fs::metadata(it).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0))
+    candidates
+        .find(|it| fs::metadata(it).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0))
 }
 
 #[cfg(test)]
