@@ -246,7 +246,8 @@ async fn what_may_not_be_read_is_not_given_to_a_server() {
 async fn what_may_not_be_read_is_left_out_of_the_results() {
     let agent = toys("good").start().await;
     agent.scratch.write("secret.env", "toy");
-    let (_, told) = agent.run("lsp", ask("findReferences")).await;
+    let session = agent.new_session().await;
+    let told = agent.told(&session, "lsp", ask("findReferences")).await;
     let (results, note) = told.split_once("\n\n(").unwrap();
     assert_eq!(serde_json::from_str::<Vec<Value>>(results).unwrap().len(), 2);
     assert!(!results.contains("secret.env"), "{results}");
@@ -255,6 +256,8 @@ async fn what_may_not_be_read_is_left_out_of_the_results() {
         "Results left out, because reading needs permission: {secret}. Use the read tool to ask for it.)"
     );
     assert_eq!(note, expected);
+    let told = agent.told(&session, "lsp", ask("hover")).await;
+    assert_eq!(told, format!("No results found for hover\n\n({expected}"), "it quotes a definition");
     agent.finish().await;
 }
 
@@ -343,7 +346,8 @@ async fn a_server_that_is_still_reading_the_project_is_waited_for() {
     prompt.turn().await;
     let told = agent.llm.last_request().tool_result("call_1");
     assert!(told.contains("toy one"), "{told}");
-    assert_eq!(logged(&agent, "asked").len(), 2, "what it was too busy for is asked again");
+    let hovers = logged(&agent, "asked").into_iter().filter(|it| it == "textDocument/hover").count();
+    assert_eq!(hovers, 2, "what it was too busy for is asked again");
     agent.finish().await;
 }
 

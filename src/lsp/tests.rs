@@ -38,3 +38,17 @@ async fn the_server_that_was_asked_longest_ago_makes_room_for_another() {
     servers.close().await;
     assert!(clients.iter().all(|it| matches!(it.phase(), Phase::Ended { .. })));
 }
+
+#[tokio::test]
+async fn a_start_for_want_of_the_program_does_not_count() {
+    let directory = TempDir::new().unwrap();
+    let servers = Servers::default();
+    let mut wanted = spec(directory.path().to_owned());
+    wanted.program = directory.path().join("missing");
+    for _ in 0..=MAX_STARTS {
+        let leased = servers.lease(wanted.clone());
+        leased.client.ready().await.unwrap_err();
+        assert_eq!((leased.n_starts, leased.is_left_alone()), (1, false));
+    }
+    servers.close().await;
+}

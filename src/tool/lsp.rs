@@ -103,9 +103,25 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         }
     };
     let (roots, rules, answers) = (Roots::new(cx.config), cx.host.rules(), cx.host.answers().await);
+    // A hover quotes the text of a definition, and does not say where that stands.
+    let is_quoted = operation == Operation::Hover && !results.is_empty();
+    let quoted = match is_quoted && permission::is_restricted("read", &rules) {
+        true => {
+            let question = Question { operation: Operation::GoToDefinition, ..question };
+            tokio::select! {
+                biased;
+                () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
+                // A server that does not know has told nothing of another file.
+                found = cx.lsp.ask(cx.config, &question) => found.unwrap_or_default(),
+            }
+        }
+        false => Vec::new(),
+    };
     let sorting = blocking(move || {
         let mut guard = Guard { roots, rules, answers, known: BTreeMap::new(), withheld: BTreeSet::new() };
-        let shown: Vec<Value> = results.into_iter().filter(|it| guard.allows(it)).collect();
+        let is_withheld = quoted.iter().filter(|it| !guard.allows(it)).count() > 0;
+        let shown = results.into_iter().filter(|it| !is_withheld && guard.allows(it));
+        let shown: Vec<Value> = shown.collect();
         Ok((shown, guard.withheld))
     });
     let (results, withheld) = tokio::select! {

@@ -76,7 +76,10 @@ def answer(method, params):
     if method == "textDocument/hover":
         return {"contents": {"kind": "plaintext", "value": TEXTS[params["textDocument"]["uri"]]}}
     if method in ("textDocument/definition", "textDocument/implementation"):
-        return place(params, method) if TEXTS[params["textDocument"]["uri"]].strip() else None
+        found = place(params, method) if TEXTS[params["textDocument"]["uri"]].strip() else None
+        if os.path.exists("secret.env"):
+            found["uri"] = "file://" + os.path.abspath("secret.env")
+        return found
     if method == "textDocument/references":
         found = [place(params, str(params["context"])), None, place(params, "second")]
         if os.path.exists("secret.env"):
