@@ -1,7 +1,7 @@
 //! Language servers: one for each root and kind of file, started when they are asked, ended with their workspace.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -195,7 +195,7 @@ impl Servers {
             .retain(|_, leased| leased.is_running() && definitions.contains(&leased.client.spec.definition));
     }
 
-    /// Tells the servers that a file on the disk is another.
+    /// Tells the servers that a file on the disk is another, by its name with every link followed.
     pub fn changed(&self, path: &Path) {
         for leased in lock(&self.clients).values().filter(|it| it.client.spec.definition.takes(path)) {
             leased.client.changed(path);
@@ -218,6 +218,12 @@ impl Servers {
             Some(leased) if leased.is_running() || leased.is_left_alone() => {
                 leased.used = n_uses;
                 return leased.clone();
+            }
+            // What was not there to be started has not ended.
+            Some(Leased { client, n_starts, .. })
+                if matches!(client.phase(), Phase::Ended { how: End::NotStarted, .. }) =>
+            {
+                n_starts.saturating_sub(1)
             }
             Some(leased) => leased.n_starts,
             None => 0,
@@ -246,6 +252,19 @@ impl Servers {
         let clients = lock(&self.clients);
         let others = clients.values().filter(|it| it.client.phase() == Phase::Ready && !is_asked(it));
         others.cloned().collect()
+    }
+}
+
+/// The URLs that an answer names, wherever it does.
+pub fn urls<'a>(answer: &'a Value, found: &mut BTreeSet<&'a str>) {
+    match answer {
+        Value::Object(fields) => {
+            let named = ["uri", "targetUri"].into_iter().filter_map(|key| fields.get(key)?.as_str());
+            found.extend(named);
+            fields.values().for_each(|it| urls(it, found));
+        }
+        Value::Array(items) => items.iter().for_each(|it| urls(it, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -343,8 +343,8 @@ pub trait Host: Send + Sync {
     fn claim_instructions(&self, path: &Path) -> bool;
     /// Tells the user what of the instructions does not reach the model, each thing once in a session.
     fn warn(&self, warnings: Vec<Warning>);
-    /// Tells everyone that a file was changed.
-    fn edited(&self, path: &Path);
+    /// Tells everyone that a file was changed: as it was named, and where that led.
+    fn edited(&self, path: &Path, real: &Path);
 }
 
 /// Work for a subagent.

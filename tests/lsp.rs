@@ -243,6 +243,58 @@ async fn what_may_not_be_read_is_not_given_to_a_server() {
 }
 
 #[tokio::test]
+async fn what_may_not_be_read_is_left_out_of_the_results() {
+    let agent = toys("good").start().await;
+    agent.scratch.write("secret.env", "toy");
+    let session = agent.new_session().await;
+    let told = agent.told(&session, "lsp", ask("findReferences")).await;
+    let (results, note) = told.split_once("\n\n(").unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Value>>(results).unwrap().len(), 2);
+    assert!(!results.contains("secret.env"), "{results}");
+    let secret = agent.scratch.path("secret.env");
+    let expected = format!(
+        "Results left out, because reading needs permission: {secret}. Use the read tool to ask for it.)"
+    );
+    assert_eq!(note, expected);
+    let told = agent.told(&session, "lsp", ask("hover")).await;
+    assert_eq!(told, format!("No results found for hover\n\n({expected}"), "it quotes a definition");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_user_sees_what_symbols_are_asked_for() {
+    let agent = toys("good").config(json!({"permission": {"lsp": "ask"}})).start().await;
+    let session = agent.new_session().await;
+    let mut input = ask("workspaceSymbol");
+    input["query"] = json!("Toy");
+    agent.llm.reply(Reply::call("call_1", "lsp", input));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let asked = agent.permission().await;
+    let title = format!("workspaceSymbol Toy (by the server of {})", agent.scratch.path("a.toy"));
+    assert_eq!(asked.call()["title"], title);
+    agent.answer(&asked, Answer::AllowOnce);
+    prompt.turn().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_edit_through_a_link_is_told_by_the_real_name() {
+    let agent = toys("good").start().await;
+    std::os::unix::fs::symlink("a.toy", agent.scratch.path("link.toy")).unwrap();
+    let session = agent.new_session().await;
+    agent.told(&session, "lsp", ask("hover")).await;
+    agent.told(&session, "read", json!({"filePath": "link.toy"})).await;
+    let edit = json!({"filePath": "link.toy", "oldString": "two", "newString": "2"});
+    agent.told(&session, "edit", edit).await;
+    agent.told(&session, "lsp", ask("hover")).await;
+    let changes = logged(&agent, "workspace/didChangeWatchedFiles");
+    let uri = format!("file://{}", agent.scratch.path("a.toy"));
+    assert!(changes.len() >= 2 && changes.iter().all(|it| it["changes"][0]["uri"] == uri), "{changes:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_file_outside_the_project_is_asked_for_and_then_found() {
     let agent = toys("good").start().await;
     let outside = agent.scratch.root().canonicalize().unwrap().join("home/far.toy");
@@ -284,9 +336,18 @@ async fn a_call_to_a_silent_server_is_cancelled_at_once() {
 #[tokio::test]
 async fn a_server_that_is_still_reading_the_project_is_waited_for() {
     let agent = toys("busy").start().await;
-    let (_, told) = agent.run("lsp", ask("hover")).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "lsp", ask("hover")));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    until_logged(&agent, "open").await;
+    // It knows nothing before.
+    agent.scratch.write("gate", "open");
+    prompt.turn().await;
+    let told = agent.llm.last_request().tool_result("call_1");
     assert!(told.contains("toy one"), "{told}");
-    assert_eq!(logged(&agent, "asked").len(), 2, "what it was too busy for is asked again");
+    let hovers = logged(&agent, "asked").into_iter().filter(|it| it == "textDocument/hover").count();
+    assert_eq!(hovers, 2, "what it was too busy for is asked again");
     agent.finish().await;
 }
 

@@ -173,7 +173,10 @@ fn lsp_question(input: &Value) -> Option<String> {
     let field =
         |key: &str| input.get(key).map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned));
     let place: Vec<String> = match operation {
-        "workspaceSymbol" => field("query").into_iter().collect(),
+        "workspaceSymbol" => match (input.get("query").and_then(Value::as_str), field("filePath")) {
+            (Some(query), Some(file)) => vec![format!("{query} (by the server of {file})")],
+            (query, file) => query.map(str::to_owned).or(file).into_iter().collect(),
+        },
         "documentSymbol" => field("filePath").into_iter().collect(),
         _ => ["filePath", "line", "character"].into_iter().filter_map(field).collect(),
     };

@@ -301,5 +301,5 @@ impl Host for UserGave<'_> {
         self.session.tell(&warnings);
     }
 
-    fn edited(&self, _path: &Path) {}
+    fn edited(&self, _path: &Path, _real: &Path) {}
 }

@@ -208,8 +208,8 @@ impl Host for CallHost {
         }
     }
 
-    fn edited(&self, path: &Path) {
-        self.parent.workspace.lsp().changed(path);
+    fn edited(&self, path: &Path, real: &Path) {
+        self.parent.workspace.lsp().changed(real);
         self.engine.bus().publish(EventPayload::FileEdited { file: path.display().to_string() });
     }
 }

@@ -29,7 +29,12 @@ pub struct Definition {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
     pub definition: Definition,
+    /// The first word of the command; of a known one, the file that was found.
+    pub program: PathBuf,
     pub root: PathBuf,
+    /// Where it is started. Words of a configured command are looked up from the session's directory, as
+    /// `config::deciding` guards them there: the root is wherever somebody puts a mark.
+    pub directory: PathBuf,
     /// What it is told when it begins, and when it asks for its configuration.
     pub initialization: Value,
 }
@@ -181,15 +186,18 @@ pub fn choose(place: &Place, definitions: Vec<Definition>, path: &Path) -> Choic
     let mut choice = Choice::default();
     for definition in definitions.into_iter().filter(|it| it.takes(path)) {
         let Some(root) = definition.root(path, &project, &worktree) else { continue };
-        if let Some(row) = definition.row
-            && definition.command == row.command
-            && !is_on_path(row.command[0], &place.environment)
-        {
-            choice.missing.push((row.command[0], row.id));
-            continue;
-        }
+        let (program, directory) = match definition.row.filter(|row| definition.command == row.command) {
+            Some(row) => match on_path(row.command[0], &definition, &place.environment) {
+                Some(program) => (program, root.clone()),
+                None => {
+                    choice.missing.push((row.command[0], row.id));
+                    continue;
+                }
+            },
+            None => (definition.command.first().map(PathBuf::from).unwrap_or_default(), project.clone()),
+        };
         let initialization = definition.initialization(&root, &place.environment);
-        choice.specs.push(Spec { definition, root, initialization });
+        choice.specs.push(Spec { definition, program, root, directory, initialization });
     }
     choice
 }
@@ -219,11 +227,13 @@ fn cargo_workspace(root: PathBuf, worktree: &Path) -> PathBuf {
     found.unwrap_or(root)
 }
 
-/// Whether a program is found without looking into the project, which may not have been meant to be run.
-fn is_on_path(program: &str, environment: &Environment) -> bool {
-    let directories = environment.get("PATH").unwrap_or_default().split(':').map(Path::new);
+/// Finds a program without looking into the project, which may not have been meant to be run.
+fn on_path(program: &str, definition: &Definition, environment: &Environment) -> Option<PathBuf> {
+    let own = definition.environment.get("PATH").map(String::as_str);
+    let directories = own.or_else(|| environment.get("PATH")).unwrap_or_default().split(':').map(Path::new);
     let mut candidates = directories.filter(|it| it.is_absolute()).map(|it| it.join(program));
-    candidates.any(|it| fs::metadata(it).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0))
+    candidates
+        .find(|it| fs::metadata(it).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One language server: its process, the handshake, the files it was given, and what is asked about them.
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     io,
     path::Path,
     sync::{
@@ -143,23 +143,24 @@ impl Client {
     }
 
     fn spawn(&self) -> Result<Child, String> {
-        let Some((program, args)) = self.spec.definition.command.split_first() else {
+        let Spec { definition, program, directory, .. } = &self.spec;
+        let Some((name, args)) = definition.command.split_first() else {
             return Err("has an empty command".to_owned());
         };
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let spawn = Spawn {
-            program: OsStr::new(program),
+            program: program.as_os_str(),
             args: &args,
-            directory: &self.spec.root,
-            environment: &self.spec.definition.environment,
+            directory,
+            environment: &definition.environment,
             stdin: true,
             is_parent: true,
         };
         process::spawn(&spawn).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
-                format!("could not be started: install {program} or correct the command")
+                format!("could not be started: install {name} or correct the command")
             }
-            _ => format!("could not be started with {program}: {error}"),
+            _ => format!("could not be started with {name}: {error}"),
         })
     }
 

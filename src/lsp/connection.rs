@@ -3,14 +3,17 @@
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     io,
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    sync::{oneshot, watch},
+    sync::{Notify, oneshot, watch},
 };
 
 use super::{
@@ -19,11 +22,13 @@ use super::{
 };
 use crate::base::{lock::lock, queue::Queue, stderr::MAX_LOG_BYTES, text};
 
-/// Bytes that wait to be read by the server before no more of its own requests are taken.
+/// Bytes of answers that wait to be read by the server before no more of its own requests are taken.
 const HIGH_WATER: usize = 4 << 20;
 const READ_BYTES: usize = 64 << 10;
 /// Pieces of work that a server may have announced at once; more are not waited for.
 const MAX_TOKENS: usize = 256;
+/// Bytes of a name of such a piece.
+const MAX_TOKEN: usize = 256;
 
 /// JSON-RPC's and the protocol's own numbers.
 pub const METHOD_NOT_FOUND: i64 = -32601;
@@ -60,6 +65,16 @@ pub struct Work {
 
 type Outcome = Result<Value, CallError>;
 
+/// Why a connection is over that the server has not closed.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(transparent)]
+    Framing(#[from] FramingError),
+    /// Who waits for it would wait for ever.
+    #[error("did not read what it was asked")]
+    Deaf,
+}
+
 #[derive(Default)]
 struct Pending {
     last_id: i64,
@@ -71,6 +86,11 @@ struct Pending {
 /// Both ends of the conversation; [`Connection::serve`] carries it.
 pub struct Connection {
     outgoing: Queue<Vec<u8>>,
+    /// Bytes that were ever to be sent, and those that were.
+    n_queued: AtomicU64,
+    n_written: AtomicU64,
+    /// A request ended unanswered that the server had not even read.
+    deaf: Notify,
     pending: Mutex<Pending>,
     work: watch::Sender<Work>,
     /// The root's URL.
@@ -82,7 +102,16 @@ pub struct Connection {
 impl Connection {
     pub fn new(root: String, settings: Value) -> Self {
         let outgoing = Queue::new(HIGH_WATER);
-        Self { outgoing, pending: Mutex::default(), work: watch::Sender::default(), root, settings }
+        Self {
+            outgoing,
+            n_queued: AtomicU64::default(),
+            n_written: AtomicU64::default(),
+            deaf: Notify::new(),
+            pending: Mutex::default(),
+            work: watch::Sender::default(),
+            root,
+            settings,
+        }
     }
 
     /// What the server has told of its work, now and as it changes.
@@ -92,7 +121,7 @@ impl Connection {
 
     /// Says something that is not answered.
     pub fn notify(&self, method: &str, params: Value) {
-        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }), Weight::Ours);
     }
 
     /// Asks, and waits for the answer. The server is told when nobody waits any more.
@@ -109,24 +138,31 @@ impl Connection {
             id
         };
         let _abandon_on_drop = Abandon { connection: self, id };
-        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        let end = self.send(&request, Weight::Ours);
         match tokio::time::timeout(limit, answer).await {
             Ok(Ok(outcome)) => outcome,
             // The sender is only dropped with an answer sent, or by `end`, which sends one.
             Ok(Err(_)) => Err(CallError::Ended("ended".to_owned())),
-            Err(_) => Err(CallError::Silent { method, limit }),
+            Err(_) => {
+                if self.n_written.load(Ordering::Relaxed) < end {
+                    self.deaf.notify_one();
+                }
+                Err(CallError::Silent { method, limit })
+            }
         }
     }
 
-    /// Reads and writes until the server closes a pipe, or has written what cannot be read.
+    /// Reads and writes until the server closes a pipe, has written what cannot be read, or reads nothing.
     pub async fn serve(
         &self,
         stdout: impl AsyncRead + Unpin,
         stdin: impl AsyncWrite + Unpin,
-    ) -> Result<(), FramingError> {
+    ) -> Result<(), ServeError> {
         tokio::select! {
-            end = self.read(stdout) => end,
+            end = self.read(stdout) => Ok(end?),
             _ = self.write(stdin) => Ok(()),
+            () = self.deaf.notified() => Err(ServeError::Deaf),
         }
     }
 
@@ -144,10 +180,17 @@ impl Connection {
         }
     }
 
-    fn send(&self, message: &Value) {
+    /// Queues a message; how many bytes have to be written until it is.
+    fn send(&self, message: &Value, weight: Weight) -> u64 {
         let bytes = frame(message);
-        let weight = bytes.len();
+        let n_bytes = bytes.len();
+        let weight = match weight {
+            Weight::Reply => n_bytes,
+            Weight::Ours => 0,
+        };
+        let end = self.n_queued.fetch_add(n_bytes as u64, Ordering::Relaxed) + n_bytes as u64;
         self.outgoing.push(bytes, weight);
+        end
     }
 
     async fn write(&self, mut stdin: impl AsyncWrite + Unpin) -> io::Result<()> {
@@ -155,6 +198,7 @@ impl Connection {
         while self.outgoing.next_batch(&mut batch).await {
             for bytes in batch.drain(..) {
                 stdin.write_all(&bytes).await?;
+                self.n_written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             }
             stdin.flush().await?;
         }
@@ -189,7 +233,7 @@ impl Connection {
                         answer["error"] = json!({ "code": METHOD_NOT_FOUND, "message": message });
                     }
                 }
-                self.send(&answer);
+                self.send(&answer, Weight::Reply);
             }
             (Some(method), None) => self.note(method, params),
             (None, _) => {
@@ -213,7 +257,12 @@ impl Connection {
             }
             "$/progress" => {
                 let kind = params.get("value").and_then(|it| it.get("kind")).and_then(Value::as_str);
-                let Some(token) = params.get("token").map(Value::to_string) else { return };
+                let token = params.get("token").filter(|it| match it {
+                    Value::String(name) => name.len() <= MAX_TOKEN,
+                    Value::Number(_) => true,
+                    Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+                });
+                let Some(token) = token.map(Value::to_string) else { return };
                 self.work.send_if_modified(|work| match kind {
                     Some("begin") if work.tokens.len() < MAX_TOKENS => work.tokens.insert(token),
                     Some("end") => {
@@ -231,6 +280,14 @@ impl Connection {
             _ => {}
         }
     }
+}
+
+/// What holds up the reading of what the server says.
+///
+/// Only what its own requests bring about does: what we say may wait because the server writes first, and must be read.
+enum Weight {
+    Reply,
+    Ours,
 }
 
 fn refusal(error: &Value) -> CallError {

@@ -1,7 +1,14 @@
 //! The files that a language server was given: which text of each it knows, so that it is told of changes.
 
-use std::{collections::BTreeMap, fs, io, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
 
+use rustix::fs::OFlags;
 use serde_json::{Value, json};
 
 use super::language::language;
@@ -118,16 +125,21 @@ fn stamp_of(metadata: &fs::Metadata) -> Stamp {
 }
 
 fn read(path: &Path) -> io::Result<(Stamp, String)> {
-    let metadata = fs::metadata(path)?;
+    // Opening a pipe or a device could wait for ever.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
     if !metadata.is_file() {
-        // Opening a pipe or a device could wait for ever.
         return Err(io::Error::other("it is not a regular file"));
     }
-    if metadata.len() > MAX_TEXT {
+    let mut bytes = Vec::new();
+    // It may grow meanwhile.
+    file.take(MAX_TEXT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_TEXT {
         let message = format!("it is larger than the {} MiB that a language server is given", MAX_TEXT >> 20);
         return Err(io::Error::other(message));
     }
-    let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
     Ok((stamp_of(&metadata), text))
 }
 
@@ -193,5 +205,8 @@ mod tests {
         let error = |documents: &mut Documents, path| documents.refresh(path).unwrap_err().to_string();
         assert!(error(&mut documents, &large).contains("larger than the 4 MiB"));
         assert!(error(&mut documents, directory.path()).contains("not a regular file"));
+        let pipe = directory.path().join("pipe.c");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(error(&mut documents, &pipe).contains("not a regular file"), "nobody writes to it");
     }
 }

@@ -2,12 +2,15 @@
 
 use serde_json::{Value, json};
 
+/// Parts of its configuration that a server gets at once: each may be all of it.
+const MAX_ITEMS: usize = 256;
+
 /// The answer; `None` when nothing of that name is known here.
 pub fn reply(method: &str, params: &Value, root: &str, settings: &Value) -> Option<Value> {
     match method {
         "workspace/configuration" => {
             let items = params.get("items").and_then(Value::as_array).into_iter().flatten();
-            Some(items.map(|item| section(settings, item.get("section"))).collect())
+            Some(items.take(MAX_ITEMS).map(|item| section(settings, item.get("section"))).collect())
         }
         "workspace/workspaceFolders" => Some(json!([{ "name": "workspace", "uri": root }])),
         "client/registerCapability"
@@ -30,7 +33,7 @@ fn section(settings: &Value, name: Option<&Value>) -> Value {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::reply;
+    use super::{MAX_ITEMS, reply};
 
     #[test]
     fn a_server_is_told_what_it_asks_for() {
@@ -42,6 +45,11 @@ mod tests {
                 Some(json!([{"mode": "strict"}, null, settings, settings])),
             ),
             ("workspace/configuration", Value::Null, Some(json!([]))),
+            (
+                "workspace/configuration",
+                json!({"items": vec![json!({"section": "no.such"}); MAX_ITEMS + 1]}),
+                Some(json!(vec![Value::Null; MAX_ITEMS])),
+            ),
             (
                 "workspace/workspaceFolders",
                 Value::Null,

@@ -16,7 +16,7 @@ fn spec(root: PathBuf) -> Spec {
         initialization: Map::new(),
         row: None,
     };
-    Spec { definition, root, initialization: json!({}) }
+    Spec { definition, program: "sleep".into(), directory: root.clone(), root, initialization: json!({}) }
 }
 
 #[tokio::test]
@@ -37,4 +37,18 @@ async fn the_server_that_was_asked_longest_ago_makes_room_for_another() {
     assert_eq!(running.iter().filter(|it| !**it).count(), 1, "{running:?}");
     servers.close().await;
     assert!(clients.iter().all(|it| matches!(it.phase(), Phase::Ended { .. })));
+}
+
+#[tokio::test]
+async fn a_start_for_want_of_the_program_does_not_count() {
+    let directory = TempDir::new().unwrap();
+    let servers = Servers::default();
+    let mut wanted = spec(directory.path().to_owned());
+    wanted.program = directory.path().join("missing");
+    for _ in 0..=MAX_STARTS {
+        let leased = servers.lease(wanted.clone());
+        leased.client.ready().await.unwrap_err();
+        assert_eq!((leased.n_starts, leased.is_left_alone()), (1, false));
+    }
+    servers.close().await;
 }

@@ -150,7 +150,7 @@ impl Host for FakeHost {
         self.warned.lock().expect("not poisoned").extend(told);
     }
 
-    fn edited(&self, path: &Path) {
+    fn edited(&self, path: &Path, _real: &Path) {
         self.edited.lock().expect("not poisoned").push(path.to_owned());
     }
 }

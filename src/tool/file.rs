@@ -296,7 +296,7 @@ pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolErr
         if let Some(stamp) = stamp {
             cx.host.note(&swap.real, stamp);
         }
-        cx.host.edited(&swap.path);
+        cx.host.edited(&swap.path, &swap.real);
     }
     Ok(())
 }

@@ -1,21 +1,27 @@
 //! Asks a language server about a place in a file.
 
-use std::num::NonZeroU64;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU64,
+    path::PathBuf,
+};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_protocol::opencode::permission::{Action, Rule};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    object,
-    path::{self, display},
+    blocking, object,
+    path::{self, Roots, display},
+    walk,
 };
 use crate::{
     config::Environment,
-    lsp::{Operation, Question},
-    permission::Ask,
+    lsp::{self, Operation, Question},
+    permission::{self, Ask},
 };
 
 /// Bytes of results that clients are shown as such; the model reads all of them, as text.
@@ -51,7 +57,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     path::ask_outside(cx, &target).await?;
     let (name, shown) = (operation.name(), display(&target.path));
     let (metadata, title) = match operation {
-        Operation::WorkspaceSymbol => (json!({ "operation": name }), name.to_owned()),
+        Operation::WorkspaceSymbol => {
+            (json!({ "operation": name, "query": query, "filePath": shown }), name.to_owned())
+        }
         Operation::DocumentSymbol => {
             (json!({ "operation": name, "filePath": shown }), format!("{name} {}", target.relative))
         }
@@ -94,10 +102,43 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             results.map_err(|error| ToolError::Model(error.to_string()))?
         }
     };
-    let output = match results.is_empty() {
+    let (roots, rules, answers) = (Roots::new(cx.config), cx.host.rules(), cx.host.answers().await);
+    // A hover quotes the text of a definition, and does not say where that stands.
+    let is_quoted = operation == Operation::Hover && !results.is_empty();
+    let quoted = match is_quoted && permission::is_restricted("read", &rules) {
+        true => {
+            let question = Question { operation: Operation::GoToDefinition, ..question };
+            tokio::select! {
+                biased;
+                () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
+                // A server that does not know has told nothing of another file.
+                found = cx.lsp.ask(cx.config, &question) => found.unwrap_or_default(),
+            }
+        }
+        false => Vec::new(),
+    };
+    let sorting = blocking(move || {
+        let mut guard = Guard { roots, rules, answers, known: BTreeMap::new(), withheld: BTreeSet::new() };
+        let is_withheld = quoted.iter().filter(|it| !guard.allows(it)).count() > 0;
+        let shown = results.into_iter().filter(|it| !is_withheld && guard.allows(it));
+        let shown: Vec<Value> = shown.collect();
+        Ok((shown, guard.withheld))
+    });
+    let (results, withheld) = tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
+        sorted = sorting => sorted?,
+    };
+    let mut output = match results.is_empty() {
         true => format!("No results found for {name}"),
         false => serde_json::to_string_pretty(&results).unwrap_or_default(),
     };
+    if !withheld.is_empty() {
+        output.push_str(&format!(
+            "\n\n(Results left out, because reading needs permission: {}. Use the read tool to ask for it.)",
+            walk::names(&withheld)
+        ));
+    }
     let mut n_bytes = 0;
     let fits = |result: &Value| {
         n_bytes += result.to_string().len();
@@ -105,6 +146,60 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     };
     let results: Vec<Value> = results.into_iter().take_while(fits).collect();
     Ok(ToolOutput { title, output, metadata: object(json!({ "result": results })), attachments: Vec::new() })
+}
+
+/// Says which results may be shown: those in files that `read` would show without asking.
+///
+/// Files outside of the project are left out only where its directories are denied: what is known of libraries lies
+/// there, and a result holds names and places, not their text.
+struct Guard {
+    roots: Roots,
+    rules: Vec<Rule>,
+    answers: Vec<Rule>,
+    known: BTreeMap<String, bool>,
+    withheld: BTreeSet<PathBuf>,
+}
+
+impl Guard {
+    /// Reads the file system: call it on a blocking thread.
+    fn allows(&mut self, result: &Value) -> bool {
+        let mut urls = BTreeSet::new();
+        lsp::urls(result, &mut urls);
+        // Each of them, so that all are named.
+        urls.into_iter().filter(|url| !self.allows_url(url)).count() == 0
+    }
+
+    fn allows_url(&mut self, url: &str) -> bool {
+        if let Some(known) = self.known.get(url) {
+            return *known;
+        }
+        let file = match reqwest::Url::parse(url) {
+            Ok(parsed) if parsed.scheme() == "file" => {
+                Some(parsed.to_file_path().unwrap_or_else(|()| PathBuf::from(url)))
+            }
+            // Made up by the server, such as the source of a class in an archive.
+            Ok(_) => None,
+            Err(_) => Some(PathBuf::from(url)),
+        };
+        let is_allowed = file.is_none_or(|file| {
+            let is_allowed = file.is_absolute() && self.allows_file(file.clone());
+            if !is_allowed {
+                self.withheld.insert(file);
+            }
+            is_allowed
+        });
+        self.known.insert(url.to_owned(), is_allowed);
+        is_allowed
+    }
+
+    fn allows_file(&self, file: PathBuf) -> bool {
+        let target = path::judge(&self.roots, file);
+        let decide =
+            |permission: &str, name: &str| permission::resolve(permission, name, &self.rules, &self.answers);
+        let outside = display(&target.directory().join("*"));
+        (target.is_inside || decide("external_directory", &outside) != Action::Deny)
+            && target.patterns.iter().all(|name| decide("read", name) == Action::Allow)
+    }
 }
 
 #[cfg(test)]

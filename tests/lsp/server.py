@@ -3,7 +3,7 @@
 
 Modes: good, mute (shakes hands, answers nothing more), dies (ends when it is asked), garbage (prints
 something else when it is asked), deaf (answers not even the handshake), broken (ends at once), busy
-(refuses the first question of each kind and works for a while before it knows anything), stubborn
+(refuses the first question of each kind, and knows nothing until the pipe `gate` is written to), stubborn
 (ignores every request to end). What it is told goes to the file that LSP_LOG names, a JSON value a line.
 """
 
@@ -11,12 +11,13 @@ import json
 import os
 import signal
 import sys
-import time
+import threading
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else "good"
 NAME = sys.argv[2] if len(sys.argv) > 2 else "scripted"
 TEXTS = {}
 REFUSED = set()
+IS_WORKING = threading.Event()
 
 
 def log(value):
@@ -75,9 +76,15 @@ def answer(method, params):
     if method == "textDocument/hover":
         return {"contents": {"kind": "plaintext", "value": TEXTS[params["textDocument"]["uri"]]}}
     if method in ("textDocument/definition", "textDocument/implementation"):
-        return place(params, method) if TEXTS[params["textDocument"]["uri"]].strip() else None
+        found = place(params, method) if TEXTS[params["textDocument"]["uri"]].strip() else None
+        if os.path.exists("secret.env"):
+            found["uri"] = "file://" + os.path.abspath("secret.env")
+        return found
     if method == "textDocument/references":
-        return [place(params, str(params["context"])), None, place(params, "second")]
+        found = [place(params, str(params["context"])), None, place(params, "second")]
+        if os.path.exists("secret.env"):
+            found.append({**found[0], "uri": "file://" + os.path.abspath("secret.env")})
+        return found
     if method == "textDocument/documentSymbol":
         return [{"name": NAME, "kind": 12, "range": span(0, 0, 1), "selectionRange": span(0, 0, 1)}]
     if method == "workspace/symbol":
@@ -94,15 +101,23 @@ def progress(kind):
     send({"method": "$/progress", "params": {"token": "reading", "value": {"kind": kind, "title": "reading"}}})
 
 
+def work():
+    with open("gate", "rb") as gate:
+        gate.read()
+    IS_WORKING.clear()
+    progress("end")
+
+
 def told(method, params):
     document = params.get("textDocument", {})
     if method == "textDocument/didOpen":
         TEXTS[document["uri"]] = document["text"]
-        log({"open": document["text"], "language": document["languageId"]})
         if MODE == "busy":
+            os.mkfifo("gate")
+            IS_WORKING.set()
             progress("begin")
-            time.sleep(0.4)
-            progress("end")
+            threading.Thread(target=work, daemon=True).start()
+        log({"open": document["text"], "language": document["languageId"]})
         send({"method": "textDocument/publishDiagnostics", "params": {"uri": document["uri"], "diagnostics": []}})
     elif method == "textDocument/didChange":
         TEXTS[document["uri"]] = params["contentChanges"][0]["text"]
@@ -149,11 +164,11 @@ def main():
         if is_question and MODE == "garbage":
             print("Debug: asked", flush=True)
             continue
-        if is_question and MODE == "busy" and method not in REFUSED:
+        if is_question and MODE == "busy" and not IS_WORKING.is_set() and method not in REFUSED:
             REFUSED.add(method)
             send({"id": message["id"], "error": {"code": -32801, "message": "content modified"}})
             continue
-        result = answer(method, params)
+        result = None if is_question and IS_WORKING.is_set() else answer(method, params)
         if result is NotImplemented:
             send({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})
         else:

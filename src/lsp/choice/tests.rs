@@ -186,3 +186,27 @@ fn every_known_server_has_a_name_files_and_a_program() {
     // OpenCode's 38 but `razor`, which is a part of an editor's extension.
     assert_eq!(ROWS.len(), 37);
 }
+
+#[test]
+fn a_configured_command_of_a_known_server_starts_in_the_directory_that_its_words_count_from() {
+    let lsp = json!({"typescript": {"command": ["node", "./tools/ls.js"]}});
+    let place = Project::new(lsp, &["sub/package-lock.json"], &["gopls"]);
+    let choice = choose(&place.whole(), definitions(&place.config), &place.path("sub/a.ts"));
+    let spec = &choice.specs[0];
+    assert_eq!((spec.root.clone(), spec.directory.clone()), (place.path("sub"), place.path("")));
+    assert_eq!(spec.program, PathBuf::from("node"));
+}
+
+#[test]
+fn of_a_known_server_the_program_that_was_found_is_run() {
+    // `bin` of the directory that it is started in stands before it on PATH.
+    let place = Project::new(json!(true), &["sub/go.mod", "sub/bin/gopls"], &["gopls"]);
+    let choice = choose(&place.whole(), definitions(&place.config), &place.path("sub/a.go"));
+    let spec = &choice.specs[0];
+    assert_eq!(spec.program, place.root.path().join("bin/gopls"));
+    assert_eq!(spec.directory, place.path("sub"));
+    // A PATH of its own is where it is looked for.
+    let own = json!({"gopls": {"env": {"PATH": "/nowhere"}}});
+    let place = Project::new(own, &[], &["gopls"]);
+    assert_eq!(place.chosen("a.go"), (vec![], vec!["gopls"]));
+}

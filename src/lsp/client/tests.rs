@@ -21,7 +21,13 @@ fn started(command: &[&str], directory: &TempDir, limits: Limits) -> Arc<Client>
         row: None,
     };
     let root = directory.path().canonicalize().unwrap();
-    let spec = Spec { definition, root, initialization: json!({}) };
+    let spec = Spec {
+        definition,
+        program: command[0].into(),
+        directory: root.clone(),
+        root,
+        initialization: json!({}),
+    };
     let client = Arc::new(Client::new(spec, limits, CancellationToken::new()));
     tokio::spawn({
         let client = client.clone();

@@ -124,6 +124,9 @@ async fn what_the_server_works_at_is_known() {
     let progress = |token: Value, kind: &str| json!({"method": "$/progress", "params": {"token": token, "value": {"kind": kind}}});
     server.write(progress(json!("index"), "begin")).await;
     server.write(progress(json!("index"), "report")).await;
+    for no_name in [json!("x".repeat(MAX_TOKEN + 1)), json!({"deep": 1}), Value::Null] {
+        server.write(progress(no_name, "begin")).await;
+    }
     server.write(progress(json!(2), "begin")).await;
     server.write(json!({"method": "textDocument/publishDiagnostics", "params": {}})).await;
     let seen = work.wait_for(|it| it.has_looked).await.unwrap().clone();
@@ -131,4 +134,24 @@ async fn what_the_server_works_at_is_known() {
     server.write(progress(json!(2), "end")).await;
     server.write(progress(json!("index"), "end")).await;
     assert!(work.wait_for(|it| it.tokens.is_empty()).await.unwrap().has_looked);
+}
+
+#[tokio::test]
+async fn a_server_may_write_before_it_reads_however_much_it_is_told() {
+    let (connection, mut server) = connected();
+    let text = "x".repeat(HIGH_WATER + 1);
+    connection.notify("textDocument/didOpen", json!({ "text": text }));
+    server.write(json!({"method": "$/progress", "params": {"token": 1, "value": {"kind": "begin"}}})).await;
+    connection.work().wait_for(|it| !it.tokens.is_empty()).await.unwrap();
+    assert_eq!(server.read().await["method"], "textDocument/didOpen");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_read_what_it_is_asked_is_given_up() {
+    let (connection, _server) = connected();
+    let other = asked(&connection, "other", LONG);
+    let limit = Duration::from_millis(20);
+    let silent = connection.request("deaf", json!({ "text": "x".repeat(READ_BYTES) }), limit).await;
+    assert_eq!(silent, Err(CallError::Silent { method: "deaf", limit }));
+    assert_eq!(other.await.unwrap(), Err(CallError::Ended("did not read what it was asked".to_owned())));
 }

@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use super::*;
+use crate::config::rules::rule;
 use crate::tool::{
     ToolError,
     fake::{Project, one},
@@ -16,7 +18,10 @@ async fn the_question_names_what_is_asked_and_where() {
     for (operation, expected) in [
         ("hover", json!({"operation": "hover", "filePath": project.text("a.rs"), "line": 1, "character": 4})),
         ("documentSymbol", json!({"operation": "documentSymbol", "filePath": project.text("a.rs")})),
-        ("workspaceSymbol", json!({"operation": "workspaceSymbol"})),
+        (
+            "workspaceSymbol",
+            json!({"operation": "workspaceSymbol", "query": null, "filePath": project.text("a.rs")}),
+        ),
     ] {
         project.host.asks.lock().unwrap().clear();
         let error = project.error("lsp", any(operation)).await;
@@ -67,4 +72,43 @@ async fn what_is_no_file_or_no_place_is_named() {
     assert!(project.error("lsp", at("a.rs", 0)).await.contains("`line` must be at least 1"));
     let unknown = json!({"operation": "rename", "filePath": "a.rs", "line": 1, "character": 1});
     assert!(project.error("lsp", unknown).await.contains("`operation` must be one of \"goToDefinition\""));
+}
+
+#[test]
+fn results_in_files_that_reading_asks_for_are_left_out() {
+    let project = Project::new();
+    let rules = vec![
+        rule("*", "*", Action::Allow),
+        rule("external_directory", "*", Action::Ask),
+        rule("external_directory", "/private/*", Action::Deny),
+        rule("read", "*.env", Action::Ask),
+        rule("read", "denied/*", Action::Deny),
+    ];
+    let guard = |answers: Vec<Rule>| Guard {
+        roots: Roots::new(&project.config),
+        rules: rules.clone(),
+        answers,
+        known: BTreeMap::new(),
+        withheld: BTreeSet::new(),
+    };
+    let at = |name: &str| json!(format!("file://{}", project.text(name)));
+    for (result, expected) in [
+        (json!({"uri": at("a.rs")}), true),
+        (json!({"uri": at(".env")}), false),
+        (json!({"uri": at("%2Eenv")}), false),
+        (json!({"targetUri": at("denied/a.rs")}), false),
+        (json!({"name": "a", "location": {"uri": at("denied/a.rs")}}), false),
+        (json!({"from": {"name": "a", "uri": at("denied/a.rs")}}), false),
+        (json!({"to": {"name": "a", "uri": at("x/../denied/a.rs")}}), false),
+        (json!({"uri": "file:///usr/lib/a.rs"}), true),
+        (json!({"uri": "file:///private/a.rs"}), false),
+        (json!({"uri": "jdt://contents/a.class"}), true),
+        (json!({"uri": "no URL"}), false),
+        (json!({"contents": "text"}), true),
+    ] {
+        let mut guard = guard(Vec::new());
+        assert_eq!((guard.allows(&result), guard.withheld.is_empty()), (expected, expected), "{result}");
+    }
+    let mut agreed = guard(vec![rule("read", "*.env", Action::Allow)]);
+    assert!(agreed.allows(&json!({"uri": at(".env")})), "the user has agreed to it for ever");
 }
