@@ -262,9 +262,13 @@ fn removed(name: &str, words: &[Word]) -> Vec<Destination> {
     if name == "find" && words.iter().any(|it| it.value() == "-delete") {
         return files::found(words).iter().map(|it| Destination::removed(it, false)).collect();
     }
+    let has_long = |start: &str| words.iter().any(|it| it.value().starts_with(start));
     let from = match (name, subcommand) {
         ("rm" | "unlink" | "rmdir" | "chmod", _) => 1,
         ("git", "rm" | "mv") => 2,
+        // Archivers that take away what they have packed.
+        ("tar", _) if has_long("--rem") => 1,
+        ("zip", _) if has_short(words, 'm') || has_long("--mov") => 1,
         _other => return Vec::new(),
     };
     let mut is_behind = false;
