@@ -35,6 +35,7 @@ pub mod approvals;
 mod asks;
 mod attach;
 mod calls;
+mod chosen;
 mod command;
 mod compact;
 mod context;
@@ -85,6 +86,7 @@ pub use lint::{Pages, Report};
 pub use request::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
+use chosen::Chosen;
 use context::SessionCx;
 use inbox::{Inbox, MAX_QUEUED};
 use limits::Limits;
@@ -147,6 +149,7 @@ struct OpenSession {
 
 struct Task {
     inbox: mpsc::Sender<Command>,
+    chosen: Chosen,
     join: JoinHandle<()>,
 }
 
@@ -373,7 +376,7 @@ impl Engine {
             Some(open) => open.task.take(),
             None => None,
         };
-        if let Some(Task { inbox, join }) = task {
+        if let Some(Task { inbox, join, .. }) = task {
             drop(inbox);
             // A task that panicked has ended as well.
             let _ = join.await;
@@ -485,8 +488,18 @@ impl Engine {
         }
         if let Some(open) = lock(&self.0.sessions).get_mut(id) {
             // A full inbox already holds more prompts than a user can mean.
-            let _ = self.inbox(id, open).try_send(Command::Select { agent, model });
+            let inbox = self.inbox(id, open);
+            let chosen = open.task.as_ref().map(|task| task.chosen.clone()).unwrap_or_default();
+            let is_agent = agent.as_deref().inspect(|agent| chosen.announce(agent)).is_some();
+            if inbox.try_send(Command::Select { agent, model }).is_err() && is_agent {
+                chosen.settle();
+            }
         }
+    }
+
+    /// The agent that was chosen for an open session and is not stored yet.
+    fn chosen_agent(&self, id: &SessionId) -> Option<String> {
+        lock(&self.0.sessions).get(id)?.task.as_ref()?.chosen.get()
     }
 
     /// The inbox of a session's task, which is started when there is none.
@@ -495,7 +508,9 @@ impl Engine {
             Some(task) if !task.inbox.is_closed() => task.inbox.clone(),
             Some(_) | None => {
                 let (inbox, receiver) = mpsc::channel(MAX_QUEUED);
+                let chosen = Chosen::default();
                 let cx = SessionCx {
+                    chosen: chosen.clone(),
                     engine: self.clone(),
                     id: id.clone(),
                     workspace: open.workspace.clone(),
@@ -506,7 +521,7 @@ impl Engine {
                     own_inbox: inbox.downgrade(),
                 };
                 let join = self.0.tasks.spawn(session::run(cx, Inbox::new(receiver)));
-                open.task = Some(Task { inbox: inbox.clone(), join });
+                open.task = Some(Task { inbox: inbox.clone(), chosen, join });
                 inbox
             }
         }
@@ -629,7 +644,7 @@ enum InUse {
 /// Waits for a session's task and ends its servers.
 async fn end_session(open: OpenSession) {
     let OpenSession { mcp, is_mcp_lent, task, .. } = open;
-    if let Some(Task { inbox, join }) = task {
+    if let Some(Task { inbox, join, .. }) = task {
         // Without senders the task ends when its inbox is empty.
         drop(inbox);
         let _ = join.await;

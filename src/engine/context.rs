@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     Engine,
+    chosen::Chosen,
     limits::Limits,
     request::Command,
     state::{Journal, SessionState},
@@ -37,6 +38,8 @@ pub struct SessionCx {
     /// What the sessions above may do, when it is a subagent's.
     pub limits: Limits,
     pub tickets: Arc<Tickets>,
+    /// The user's choices that are still to be stored.
+    pub chosen: Chosen,
     /// Warnings that the user has seen.
     pub told: Told,
     /// For what the session itself starts, such as its title.

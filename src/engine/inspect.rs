@@ -85,6 +85,7 @@ pub async fn inspect(
     let (inbox, _) = mpsc::channel(1);
     let id = ids::session();
     let session = SessionCx {
+        chosen: Default::default(),
         engine: engine.clone(),
         told: Told::new(id.clone()),
         id,

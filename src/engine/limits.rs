@@ -29,9 +29,11 @@ impl Limits {
         let mut levels = copied(info);
         let mut above = info.parent_id.clone();
         while let Some(id) = above.take().filter(|_| levels.len() < MAX_LEVELS) {
+            // Asked before the store is: what is chosen no longer is stored by then.
+            let chosen = engine.chosen_agent(&id);
             let Some(session) = engine.storage().session(id).await? else { break };
             let of_copy = copied(&session);
-            let agent = session.agent.as_deref().and_then(|name| loaded.agent(name));
+            let agent = chosen.as_deref().or(session.agent.as_deref()).and_then(|name| loaded.agent(name));
             let agent = agent.unwrap_or_else(|| loaded.default_agent());
             let mut rules = agent.permission.clone();
             rules.extend(session.permission.into_iter().flatten());
