@@ -404,11 +404,18 @@ fn every_test_file_is_part_of_the_binary() {
     report(problems);
 }
 
+/// The documents for users and developers, with their texts.
+fn documents() -> Vec<(PathBuf, String)> {
+    let mut found = files("docs", "md");
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        found.push((PathBuf::from(name), std::fs::read_to_string(root().join(name)).unwrap()));
+    }
+    found
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
-    let documents: Vec<(PathBuf, String)> = ["README.md", "ARCHITECTURE.md", "docs/configuration.md"]
-        .map(|name| (PathBuf::from(name), std::fs::read_to_string(root().join(name)).unwrap()))
-        .into();
+    let documents = documents();
     // As code hosts name headings.
     let anchors = |text: &str| -> Vec<String> {
         let plain = |heading: &str| {
@@ -449,8 +456,8 @@ fn links_between_documents_lead_somewhere() {
 
 #[test]
 fn the_documents_name_every_key_and_every_variable() {
-    let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
-    let (readme, page) = (read("README.md"), read("docs/configuration.md"));
+    let page = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
+    let documents: String = documents().into_iter().map(|(_, text)| text).collect();
     let mut problems = Vec::new();
     let schema = windlass::config::schema::schema();
     for key in schema["properties"].as_object().unwrap().keys() {
@@ -466,7 +473,7 @@ fn the_documents_name_every_key_and_every_variable() {
                 let rest = &text[at + 1..];
                 let variable = &rest[..rest.find(|char| !is_letter(char)).unwrap_or(rest.len())];
                 let is_whole = rest[variable.len()..].starts_with('"');
-                let is_known = readme.contains(variable) || page.contains(variable);
+                let is_known = documents.contains(variable);
                 let is_test = path.to_string_lossy().contains("tests");
                 if is_whole && !is_known && !is_test {
                     problems.push(format!("{}: no document names {variable}", path.display()));
