@@ -55,6 +55,7 @@ mod skills;
 mod state;
 mod store;
 mod subagents;
+mod terminal;
 mod tidy;
 mod tools;
 mod web;

@@ -8,5 +8,6 @@ pub mod process;
 pub mod schema;
 pub mod scratch;
 pub mod stopwatch;
+pub mod terminal;
 pub mod transcript;
 pub mod web;
