@@ -2,9 +2,12 @@
 
 use std::{io::IsTerminal, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{
+    Args, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
-use crate::base::process;
+use crate::base::{process, text};
 
 mod acp;
 mod agent;
@@ -53,9 +56,6 @@ struct Global {
     /// DEBUG, INFO, WARN or ERROR.
     #[arg(long, global = true, value_name = "LEVEL", ignore_case = true)]
     log_level: Option<LogLevel>,
-    /// Run without external plugins.
-    #[arg(long, global = true)]
-    pure: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -72,7 +72,7 @@ enum Command {
     /// Speak the Agent Client Protocol on standard input and output.
     Acp(acp::AcpArgs),
     /// Have one prompt answered, from a shell or a pipe.
-    Run(run::RunArgs),
+    Run(run::args::RunArgs),
     /// List the models that can be used here.
     Models(models::ModelsArgs),
     /// List agents and make new ones.
@@ -98,6 +98,7 @@ pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let error = with_command(error);
             // Help and version go to standard output, mistakes to standard error.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
@@ -125,4 +126,21 @@ pub fn run() -> ExitCode {
             output::misuse(command.render_help().to_string().trim_end())
         }
     }
+}
+
+/// Adds what may have been meant by an unknown command. The parser itself does not see swapped letters, nor a prompt.
+fn with_command(mut error: clap::Error) -> clap::Error {
+    if error.kind() != ErrorKind::InvalidSubcommand || error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return error;
+    }
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let command = <Cli as clap::CommandFactory>::command();
+    let near = text::nearest(typed, command.get_subcommands().map(clap::Command::get_name));
+    if let Some(near) = near {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near.to_owned()]));
+    } else if typed.contains(char::is_whitespace) {
+        let tip = "to have a prompt answered, use 'windlass run PROMPT'".into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
 }

@@ -41,11 +41,11 @@ pub struct Ended {
 
 impl Ended {
     /// The JSON objects of stdout.
-    fn lines(&self) -> Vec<Value> {
+    pub fn lines(&self) -> Vec<Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn of_type(&self, wanted: &str) -> Vec<Value> {
+    pub fn of_type(&self, wanted: &str) -> Vec<Value> {
         self.lines().into_iter().filter(|line| line["type"] == wanted).collect()
     }
 }
@@ -62,7 +62,7 @@ impl Machine {
         self
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary());
         command
             .args(arguments)
@@ -84,9 +84,9 @@ impl Machine {
         ended(self.command(arguments).spawn().unwrap()).await
     }
 
-    async fn pipe(&self, arguments: &[&str], input: &str) -> Ended {
+    pub async fn pipe(&self, arguments: &[&str], input: impl AsRef<[u8]>) -> Ended {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
+        child.stdin.take().unwrap().write_all(input.as_ref()).await.unwrap();
         ended(child).await
     }
 
@@ -109,14 +109,14 @@ impl Machine {
     }
 
     /// The sessions of every directory.
-    async fn sessions(&self) -> Vec<Value> {
+    pub async fn sessions(&self) -> Vec<Value> {
         let list = self.run(&["session", "list", "--all", "--format", "json"]).await;
         assert_eq!(list.code, Some(0), "{list:?}");
         serde_json::from_str(&list.stdout).unwrap()
     }
 }
 
-async fn ended(child: Child) -> Ended {
+pub async fn ended(child: Child) -> Ended {
     let output =
         timeout(DEADLINE, child.wait_with_output()).await.expect("the command does not end").unwrap();
     Ended {
@@ -126,12 +126,12 @@ async fn ended(child: Child) -> Ended {
     }
 }
 
-fn signal(child: &Child, signal: Signal) {
+pub fn signal(child: &Child, signal: Signal) {
     process::send(i32::try_from(child.id().unwrap()).unwrap(), signal);
 }
 
 /// Everything users and the model said before the last prompt, as the model was told.
-fn history(request: &Request) -> String {
+pub fn history(request: &Request) -> String {
     json!(request.messages()).to_string()
 }
 

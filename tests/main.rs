@@ -48,6 +48,7 @@ mod reload;
 mod reload_files;
 mod remembered;
 mod retry;
+mod run_options;
 mod rust_sdk;
 mod session;
 mod skill_urls;

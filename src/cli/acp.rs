@@ -13,7 +13,10 @@ use crate::{
     engine::Engine,
 };
 
-/// Flags of `windlass acp`; those of `opencode acp` that concern its HTTP server are accepted and have no effect.
+/// Flags of `windlass acp`.
+///
+/// Entries that editors have for `opencode acp` go on to work: its flags of an HTTP server and of plugins, which there
+/// are none of here, are accepted and have no effect.
 #[derive(Debug, Default, Args)]
 pub struct AcpArgs {
     /// Working directory of the process; sessions name their own.
@@ -35,6 +38,8 @@ pub struct AcpArgs {
     mdns_domain: Option<String>,
     #[arg(long, hide = true)]
     cors: Vec<String>,
+    #[arg(long, hide = true)]
+    pure: bool,
 }
 
 pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {

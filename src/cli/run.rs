@@ -1,21 +1,10 @@
 //! `windlass run`: has one prompt answered, from a shell or a pipe.
 
-use std::{
-    collections::VecDeque,
-    io::{self, IsTerminal},
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, process::ExitCode, sync::Arc, time::Duration};
 
-use clap::{Args, ValueEnum};
-use tokio::{io::AsyncReadExt, sync::oneshot};
+use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
-    id::SessionId,
-    message::ModelRef,
-    part::FilePart,
     permission::{PermissionRequest, Reply},
 };
 
@@ -24,98 +13,27 @@ use super::{
     runtime,
 };
 use crate::{
-    base::{mime, queue::Queue},
+    base::queue::Queue,
     bus::Filter,
     config::{Environment, paths::Paths},
-    engine::{
-        Engine, EngineError, EngineErrorKind, Invocation, Loaded, NewSession, PromptInput, PromptPart,
-        StopReason,
-    },
+    engine::{Engine, Invocation, PromptInput, PromptPart, StopReason},
 };
 
+pub mod args;
+mod attach;
+mod failure;
+mod open;
 mod printer;
+mod slash;
 
+use args::RunArgs;
+use failure::Failure;
+use open::Place;
 use printer::Printer;
+use slash::Slash;
 
-/// Bytes that standard input may add to the prompt.
-const MAX_INPUT: u64 = 16 * 1024 * 1024;
-/// How long the first request waits for MCP servers: a single turn cannot use tools that come later.
-const MCP_LIMIT: Duration = Duration::from_secs(5);
 /// How long the last words may take after a signal.
 const FLUSH_LIMIT: Duration = Duration::from_millis(100);
-/// What a shell reports of a program whose reader has gone: 128 and the number of SIGPIPE.
-const READER_GONE: u8 = 128 + 13;
-/// Characters of the prompt that become the title when `--title` is empty.
-const TITLE_LENGTH: usize = 50;
-
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// What to say; piped standard input is added to it.
-    message: Vec<String>,
-    /// Run this slash command; the words are its arguments.
-    #[arg(long, value_name = "NAME")]
-    command: Option<String>,
-    /// How to show the answer.
-    #[arg(long, value_enum, default_value_t = Format::Default)]
-    format: Format,
-    /// Model that is to answer, as `provider/model`.
-    #[arg(long, short, value_name = "MODEL")]
-    model: Option<String>,
-    /// Agent that is to answer.
-    #[arg(long)]
-    agent: Option<String>,
-    /// Go on with the latest session of the directory, if there is one.
-    #[arg(long = "continue", short = 'c', conflicts_with = "session")]
-    is_continued: bool,
-    /// Go on with this session.
-    #[arg(long, short, value_name = "ID")]
-    session: Option<String>,
-    /// Title of the new session; an empty one is taken from the prompt.
-    #[arg(long, conflicts_with_all = ["is_continued", "session"])]
-    title: Option<String>,
-    /// Directory to work in.
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// Attach a file or directory; may be repeated.
-    #[arg(long = "file", short, value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// Show the model's thoughts.
-    #[arg(long)]
-    thinking: bool,
-    /// Allow everything that is not denied, instead of rejecting what would have to be asked.
-    #[arg(long)]
-    auto: bool,
-}
-
-/// How the answer is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// The text on standard output, all else on standard error.
-    Default,
-    /// JSON objects on standard output, one a line.
-    Json,
-}
-
-/// Why there is no turn whose end could be told.
-enum Failure {
-    /// The call makes no sense.
-    Misuse(String),
-    Failed(String),
-    /// Standard output.
-    Output(io::Error),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
-
-impl From<EngineError> for Failure {
-    fn from(error: EngineError) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
 
 pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
     let paths = Paths::new(&environment);
@@ -124,10 +42,10 @@ pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
         let mut shown = Shown {
             events: engine.bus().listen(Filter::All),
             batch: VecDeque::new(),
-            printer: Printer::new(args.format, args.thinking),
+            printer: Printer::new(args.format, args.talk.thinking),
             output: Output::new(),
             engine: engine.clone(),
-            is_auto: args.auto,
+            is_auto: args.talk.auto,
         };
         let mut signalled = std::pin::pin!(runtime::signalled());
         let ended = tokio::select! {
@@ -158,36 +76,45 @@ pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
             },
             Err(failure) => {
                 engine.abort().await;
-                match failure {
-                    Failure::Misuse(reason) => output::misuse(&reason),
-                    Failure::Failed(reason) => output::fail(&reason),
-                    Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                        ExitCode::from(READER_GONE)
-                    }
-                    Failure::Output(error) => output::fail(&format!("The output was not written: {error}.")),
-                }
+                failure.report()
             }
         }
     })
 }
 
 /// Runs the turn and shows it.
-async fn answer(engine: &Engine, shown: &mut Shown, args: RunArgs) -> Result<ExitCode, Failure> {
-    let files = args.files.iter().map(|file| attach(file)).collect::<Result<Vec<PromptPart>, _>>()?;
-    let message = message(&args.message, piped().await?);
+async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result<ExitCode, Failure> {
+    let given = args.given();
+    let files =
+        given.files.iter().map(|file| attach::attach(file)).collect::<Result<Vec<PromptPart>, _>>()?;
+    let words = given.words.join(" ");
+    let message = message(&words, attach::piped().await?);
     if message.is_empty() && args.command.is_none() {
         let reason = "There is nothing to say: give a prompt as arguments or on standard input.";
         return Err(Failure::Misuse(reason.to_owned()));
     }
-    let (id, model, mentions) = open(engine, &args, &message).await?;
+    let place = Place::find(engine, &args.talk).await?;
+    if args.command.is_none() && !given.is_literal {
+        check_command(&place, &words)?;
+    }
+    place.check_files(&files)?;
+    let opened = place.open(engine, &args.talk, &message).await?;
+    let id = opened.info.id;
     shown.printer.begin(&id);
 
     let mut parts = files;
     parts.push(PromptPart::Text { text: message, is_synthetic: false, is_ignored: false });
-    parts.extend(mentions);
+    // What is piped was not written by the user.
+    parts.extend(opened.workspace.loaded().mentions(&words));
     let (ended, mut end) = oneshot::channel();
     let invocation = args.command.map_or(Invocation::None, Invocation::Named);
-    let input = PromptInput { parts, agent: args.agent, model, invocation, ..PromptInput::default() };
+    let input = PromptInput {
+        parts,
+        agent: args.talk.agent,
+        model: place.model,
+        invocation,
+        ..PromptInput::default()
+    };
     // The receiver is dropped only when the process ends.
     engine.prompt(&id, input, Box::new(|outcome| _ = ended.send(outcome)));
     let outcome = loop {
@@ -224,132 +151,26 @@ async fn answer(engine: &Engine, shown: &mut Shown, args: RunArgs) -> Result<Exi
     })
 }
 
-/// A named file as a part of the prompt.
-fn attach(file: &Path) -> Result<PromptPart, Failure> {
-    let missing = |error: &dyn std::fmt::Display| {
-        Failure::Failed(format!("{} cannot be attached: {error}.", file.display()))
+/// Refuses words that begin with a slash command: they would be sent to the model as they are.
+fn check_command(place: &Place, words: &str) -> Result<(), Failure> {
+    let choices = place.workspace.loaded().command_choices();
+    let hint = match Slash::read(words, &choices) {
+        None => return Ok(()),
+        Some(Slash::Known(name)) => format!("`/{name}` is a command: run it by `--command {name}`"),
+        Some(Slash::Unknown(name)) => slash::unknown(name, choices.iter().map(|choice| choice.name.as_str())),
     };
-    let path = std::path::absolute(file).map_err(|error| missing(&error))?;
-    let metadata = path.metadata().map_err(|error| missing(&error))?;
-    let mime = match metadata.is_dir() {
-        true => "application/x-directory",
-        false => mime::of_path(&path.to_string_lossy()).unwrap_or("text/plain"),
-    };
-    let url = reqwest::Url::from_file_path(&path).map_err(|()| missing(&"its path cannot be a URL"))?;
-    let filename = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    Ok(PromptPart::File(FilePart { mime: mime.to_owned(), filename, url: url.into(), source: None }))
+    let way_out = "put `--` before the words to send them as they are";
+    let reason =
+        if hint.ends_with('?') { format!("{hint} Or {way_out}.") } else { format!("{hint}; or {way_out}.") };
+    Err(Failure::Misuse(reason))
 }
 
-/// What standard input holds; nothing on a terminal.
-async fn piped() -> Result<String, Failure> {
-    if io::stdin().is_terminal() {
-        return Ok(String::new());
-    }
-    let mut bytes = Vec::new();
-    let read = tokio::io::stdin().take(MAX_INPUT + 1).read_to_end(&mut bytes).await;
-    read.map_err(|error| Failure::Failed(format!("Standard input cannot be read: {error}.")))?;
-    if bytes.len() as u64 > MAX_INPUT {
-        let reason = format!("Standard input holds more than {} MiB.", MAX_INPUT >> 20);
-        return Err(Failure::Misuse(reason));
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The prompt: the arguments, and what was piped behind a blank line.
-fn message(arguments: &[String], piped: String) -> String {
-    let said = arguments.join(" ");
+/// Puts what was piped behind the words and a blank line.
+fn message(said: &str, piped: String) -> String {
     match (said.trim(), piped.trim()) {
         ("", _) => piped.trim().to_owned(),
-        (_, "") => said,
+        (_, "") => said.to_owned(),
         (_, _) => format!("{said}\n\n{}", piped.trim_end()),
-    }
-}
-
-/// Makes or opens the session, once agent and model are known to exist; the model that is to answer, and the
-/// subagents that the words name.
-async fn open(
-    engine: &Engine,
-    args: &RunArgs,
-    message: &str,
-) -> Result<(SessionId, Option<ModelRef>, Vec<PromptPart>), Failure> {
-    let directory = match &args.dir {
-        Some(dir) => dir.canonicalize().map_err(|error| (dir.display().to_string(), error)),
-        None => std::env::current_dir().map_err(|error| ("this directory".to_owned(), error)),
-    };
-    let directory =
-        directory.map_err(|(dir, error)| Failure::Failed(format!("{dir} cannot be used: {error}.")))?;
-    let workspace = engine.workspace(&directory).await?;
-    let mut loaded = workspace.loaded();
-    if let Some(agent) = &args.agent {
-        if loaded.agent(agent).is_none() {
-            // It may be one of a server that was never asked before.
-            engine.agents_settled().await;
-            loaded = workspace.loaded();
-        }
-        check_agent(&loaded, agent)?;
-    }
-    let chosen = args.model.as_deref().map(|model| parse_model(&loaded, model)).transpose()?;
-
-    let continued = match &args.session {
-        Some(id) => {
-            let unknown = || {
-                let hint = "`windlass session list --all` shows what there is";
-                Failure::Failed(format!("There is no session `{id}`; {hint}."))
-            };
-            let id = SessionId::parse(id).map_err(|_| unknown())?;
-            let stored = engine.session(&id).await;
-            stored.map_err(|error| match matches!(error.kind, EngineErrorKind::SessionNotFound(_)) {
-                true => unknown(),
-                false => Failure::from(error),
-            })?;
-            Some(id)
-        }
-        None if args.is_continued => {
-            let latest = engine.list_sessions(Some(directory.display().to_string()), None, 1).await?;
-            latest.into_iter().next().map(|session| session.id)
-        }
-        None => None,
-    };
-    let opened = match &continued {
-        Some(id) => engine.open_session_in(workspace.clone(), id, Vec::new()).await?,
-        None => {
-            let title = args.title.as_deref().map(|title| match title.trim() {
-                "" => output::plain(message).chars().take(TITLE_LENGTH).collect(),
-                title => title.to_owned(),
-            });
-            let new = NewSession { directory, id: None, title, servers: Vec::new() };
-            engine.create_session_in(workspace.clone(), new).await?
-        }
-    };
-    workspace.mcp().settled(MCP_LIMIT).await;
-    engine.skills_settled().await;
-    let agent = args.agent.as_deref().or(opened.info.agent.as_deref());
-    let has_own_model = agent.and_then(|name| loaded.agent(name)).is_some_and(|agent| agent.model.is_some());
-    let last = opened.info.model.filter(|_| !(args.agent.is_some() && has_own_model));
-    let last =
-        last.map(|last| ModelRef { provider_id: last.provider_id, model_id: last.id, variant: last.variant });
-    let model = chosen.or(last.filter(|last| loaded.checked_model(last).is_ok()));
-    // What is piped was not written by the user.
-    let mentions = loaded.mentions(&args.message.join(" "));
-    Ok((opened.info.id, model, mentions))
-}
-
-fn check_agent(loaded: &Loaded, agent: &str) -> Result<(), Failure> {
-    let choices = loaded.agent_choices();
-    if choices.iter().any(|choice| choice.id == agent) {
-        return Ok(());
-    }
-    let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
-    Err(Failure::Failed(format!("There is no agent `{agent}`; there are {}.", names.join(", "))))
-}
-
-fn parse_model(loaded: &Loaded, model: &str) -> Result<ModelRef, Failure> {
-    let Some(reference) = ModelRef::parse(model) else {
-        return Err(Failure::Failed(format!("`{model}` is no model: one is named `provider/model`.")));
-    };
-    match loaded.checked_model(&reference) {
-        Ok(_) => Ok(reference),
-        Err(unknown) => Err(Failure::Failed(format!("{unknown} `windlass models` lists those there are."))),
     }
 }
 

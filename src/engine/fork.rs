@@ -4,17 +4,32 @@ use std::collections::HashMap;
 
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
-    id::MessageId,
+    id::{MessageId, SessionId},
     message::{Message, MessageWithParts, Tokens},
     part::{Attachment, Part, PartKind, ToolState},
     session::{Session, SessionTime},
 };
 
-use super::{Engine, EngineError, EngineErrorKind, limits::Limits, project, revert};
+use super::{
+    Engine, EngineError, EngineErrorKind, limits::Limits, project, revert, state::SessionState,
+    workspace::Workspace,
+};
 use crate::{
     base::{clock, ids},
     storage::Write,
 };
+
+impl Engine {
+    /// Copies a stored session, which stays as it is.
+    pub async fn fork_session(&self, workspace: &Workspace, id: &SessionId) -> Result<Session, EngineError> {
+        let stored = self.storage().load(id.clone()).await?;
+        let stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
+        // A call that a sudden death left open is settled in the copy; the session itself may be at work elsewhere.
+        let (state, _) = SessionState::from_stored(stored);
+        let limits = Limits::of_stored(self, &workspace.loaded(), &state.info).await?;
+        fork(self, &state.info, &limits, &state.history).await
+    }
+}
 
 /// Makes a session that begins with everything said so far; what is undone stays behind, and so do the session's own
 /// rules, its list and its costs. What is above the session limits the copy too: as it is now, for ever.

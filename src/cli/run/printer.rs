@@ -13,7 +13,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     super::output::{self, Output, Stream},
-    Format,
+    args::Format,
 };
 use crate::base::{clock, text};
 

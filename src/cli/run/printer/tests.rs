@@ -6,7 +6,7 @@ use windlass_protocol::opencode::{event::EventPayload, id::SessionId};
 use super::{
     super::{
         super::output::{Output, Stream},
-        Format,
+        args::Format,
     },
     Printer,
 };

@@ -1,0 +1,145 @@
+//! The options of `windlass run`, and those that it shares with the chat.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum, value_parser};
+
+/// The id of `--file`.
+const FILE: &str = "file";
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Words of the prompt; piped standard input is added to them.
+    message: Vec<String>,
+    /// Words of the prompt that look like options, files or commands.
+    #[arg(last = true, value_name = "WORDS")]
+    rest: Vec<String>,
+    /// Run this slash command; the words are its arguments.
+    #[arg(long, value_name = "NAME")]
+    pub command: Option<String>,
+    /// How to show the answer.
+    #[arg(long, value_enum, default_value_t = Format::Default)]
+    pub format: Format,
+    #[command(flatten)]
+    files: FileArgs,
+    #[command(flatten)]
+    pub talk: TalkArgs,
+}
+
+/// The session to talk in, who answers, and what that may do.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TalkArgs {
+    /// Model that is to answer, as `provider/model`.
+    #[arg(long, short, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// Variant of the model, such as its reasoning effort.
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+    /// Agent that is to answer.
+    #[arg(long)]
+    pub agent: Option<String>,
+    /// Go on with the latest session of the directory, if there is one.
+    #[arg(long = "continue", short = 'c', conflicts_with = "session")]
+    pub is_continued: bool,
+    /// Go on with this session.
+    #[arg(long, short, value_name = "ID")]
+    pub session: Option<String>,
+    /// Go on in a copy of the session, which stays as it is; with `--continue` or `--session`.
+    #[arg(long = "fork")]
+    pub is_forked: bool,
+    /// Title of the new session; an empty one is taken from the prompt.
+    #[arg(long, conflicts_with_all = ["is_continued", "session"])]
+    pub title: Option<String>,
+    /// Directory to work in.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Show the model's thoughts.
+    #[arg(long)]
+    pub thinking: bool,
+    /// Allow everything that is not denied instead of asking.
+    #[arg(long)]
+    pub auto: bool,
+    #[arg(long, hide = true)]
+    pub share: bool,
+}
+
+/// The values of each `--file`. The derive would join them, and the end of each option decides what is a word.
+#[derive(Debug, Default)]
+struct FileArgs(Vec<Vec<PathBuf>>);
+
+impl FromArgMatches for FileArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let occurrences = matches.get_occurrences::<PathBuf>(FILE).into_iter().flatten();
+        Ok(Self(occurrences.map(|values| values.cloned().collect()).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for FileArgs {
+    fn augment_args(command: Command) -> Command {
+        command.arg(
+            Arg::new(FILE)
+                .long("file")
+                .short('f')
+                .value_name("FILE")
+                .help("Attach files or directories; may be repeated")
+                .num_args(1..)
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(PathBuf)),
+        )
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// How the answer is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// The text on standard output, all else on standard error.
+    Default,
+    /// JSON objects on standard output, one a line.
+    Json,
+}
+
+/// The words and the files of a prompt.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Given {
+    pub words: Vec<String>,
+    /// The words stand behind `--`, so they are words whatever they look like.
+    pub is_literal: bool,
+    pub files: Vec<PathBuf>,
+}
+
+impl RunArgs {
+    /// Tells words from files: OpenCode's users name several files behind one `-f`, and then words.
+    ///
+    /// The first value of each `-f` is a file, and so are the others where words stand elsewhere; else the words begin
+    /// at the first value that does not exist.
+    pub fn given(&mut self) -> Given {
+        let is_literal = !self.rest.is_empty() && self.message.is_empty();
+        let mut words = std::mem::take(&mut self.message);
+        words.append(&mut self.rest);
+        let mut files = Vec::new();
+        let may_hold_words = words.is_empty();
+        for group in std::mem::take(&mut self.files.0) {
+            let n_files = if may_hold_words {
+                group.iter().skip(1).take_while(|value| value.exists()).count() + 1
+            } else {
+                group.len()
+            };
+            let mut values = group.into_iter();
+            files.extend(values.by_ref().take(n_files));
+            words.extend(values.map(|word| word.to_string_lossy().into_owned()));
+        }
+        Given { words, is_literal, files }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! Turns the files that a user names into parts of a prompt, and reads what is piped in.
+
+use std::{
+    io::{self, IsTerminal},
+    path::Path,
+};
+
+use tokio::io::AsyncReadExt;
+use windlass_protocol::opencode::part::FilePart;
+
+use super::failure::Failure;
+use crate::{base::mime, engine::PromptPart};
+
+/// Bytes that standard input may add to the prompt.
+const MAX_INPUT: u64 = 16 * 1024 * 1024;
+
+/// Names a file or directory in a prompt.
+pub fn attach(file: &Path) -> Result<PromptPart, Failure> {
+    let missing = |error: &dyn std::fmt::Display| {
+        Failure::Failed(format!("{} cannot be attached: {error}.", file.display()))
+    };
+    let path = std::path::absolute(file).map_err(|error| missing(&error))?;
+    let metadata = path.metadata().map_err(|error| missing(&error))?;
+    let mime = if metadata.is_dir() {
+        "application/x-directory"
+    } else {
+        mime::of_path(&path.to_string_lossy()).unwrap_or("text/plain")
+    };
+    let url = reqwest::Url::from_file_path(&path).map_err(|()| missing(&"its path cannot be a URL"))?;
+    let filename = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    Ok(PromptPart::File(FilePart { mime: mime.to_owned(), filename, url: url.into(), source: None }))
+}
+
+/// Reads standard input to its end; gives nothing where it is a terminal.
+pub async fn piped() -> Result<String, Failure> {
+    if io::stdin().is_terminal() {
+        return Ok(String::new());
+    }
+    let mut bytes = Vec::new();
+    let read = tokio::io::stdin().take(MAX_INPUT + 1).read_to_end(&mut bytes).await;
+    read.map_err(|error| Failure::Failed(format!("Standard input cannot be read: {error}.")))?;
+    if bytes.len() as u64 > MAX_INPUT {
+        let reason = format!("Standard input holds more than {} MiB.", MAX_INPUT >> 20);
+        return Err(Failure::Misuse(reason));
+    }
+    // A NUL is no text in any encoding that a model reads.
+    let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+    text.ok_or_else(|| {
+        let reason = "Standard input is no UTF-8 text; attach a file of another kind by `--file PATH`.";
+        Failure::Misuse(reason.to_owned())
+    })
+}

@@ -1,0 +1,45 @@
+//! Reasons for which a command of a conversation has no turn whose end it could tell.
+
+use std::{io, process::ExitCode};
+
+use super::super::output;
+use crate::engine::EngineError;
+
+/// The exit code that a shell reports of a program whose reader has gone: 128 and the number of SIGPIPE.
+const READER_GONE: u8 = 128 + 13;
+
+/// See the module's comment.
+#[derive(Debug)]
+pub enum Failure {
+    /// The call makes no sense.
+    Misuse(String),
+    Failed(String),
+    /// Standard output.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// Says the reason on standard error.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Failure::Misuse(reason) => output::misuse(&reason),
+            Failure::Failed(reason) => output::fail(&reason),
+            Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                ExitCode::from(READER_GONE)
+            }
+            Failure::Output(error) => output::fail(&format!("The output was not written: {error}.")),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}

@@ -1,0 +1,179 @@
+//! Finds the place of a conversation, session, agent and model, and opens it once all of them are known to exist.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use windlass_protocol::opencode::{id::SessionId, message::ModelRef, session::Session};
+
+use super::{super::output, args::TalkArgs, failure::Failure};
+use crate::engine::{Engine, EngineErrorKind, Loaded, NewSession, Opened, PromptPart, Workspace};
+
+/// How long the first request waits for MCP servers: a single turn cannot use tools that come later.
+const MCP_LIMIT: Duration = Duration::from_secs(5);
+/// Characters of the prompt that become the title when `--title` is empty.
+const TITLE_LENGTH: usize = 50;
+
+/// The place that the options name, read and checked; nothing is made yet.
+pub struct Place {
+    directory: PathBuf,
+    pub workspace: Arc<Workspace>,
+    /// The session to go on with.
+    continued: Option<Session>,
+    agent: Option<String>,
+    /// The model that is to answer; the agent's or the default when there is none.
+    pub model: Option<ModelRef>,
+}
+
+impl Place {
+    /// Reads the directory's files and finds the session, agent and model.
+    pub async fn find(engine: &Engine, args: &TalkArgs) -> Result<Self, Failure> {
+        check(args)?;
+        let directory = directory(args)?;
+        let workspace = engine.workspace(&directory).await?;
+        if let Some(agent) = &args.agent {
+            if workspace.loaded().agent(agent).is_none() {
+                // It may be one of a server that was never asked before.
+                engine.agents_settled().await;
+            }
+            check_agent(&workspace.loaded(), agent)?;
+        }
+        let loaded = workspace.loaded();
+        let chosen = args.model.as_deref().map(|model| parse_model(&loaded, model)).transpose()?;
+        let continued = match &args.session {
+            Some(id) => Some(known(engine, id).await?),
+            None if args.is_continued => {
+                let latest = engine.list_sessions(Some(directory.display().to_string()), None, 1).await?;
+                latest.into_iter().next()
+            }
+            None => None,
+        };
+        let agent = args.agent.clone().or(continued.as_ref().and_then(|session| session.agent.clone()));
+        let model = chosen.or_else(|| {
+            let own = agent.as_deref().and_then(|name| loaded.agent(name)?.model.as_ref());
+            let last = continued.as_ref()?.model.clone().filter(|_| args.agent.is_none() || own.is_none())?;
+            let last = ModelRef { provider_id: last.provider_id, model_id: last.id, variant: last.variant };
+            loaded.checked_model(&last).is_ok().then_some(last)
+        });
+        let mut place = Self { directory, workspace, continued, agent, model };
+        if let Some(variant) = &args.variant {
+            place.model = Some(with_variant(&loaded, place.answering(), variant)?);
+        }
+        Ok(place)
+    }
+
+    /// The model that answers.
+    fn answering(&self) -> ModelRef {
+        let loaded = self.workspace.loaded();
+        loaded.model_name(loaded.agent_name(self.agent.as_deref()), self.model.as_ref())
+    }
+
+    /// Refuses what the answering model cannot take, before a call is spent on it.
+    pub fn check_files(&self, files: &[PromptPart]) -> Result<(), Failure> {
+        let reference = self.answering();
+        let loaded = self.workspace.loaded();
+        let Ok(model) = loaded.checked_model(&reference) else { return Ok(()) };
+        for file in files {
+            let PromptPart::File(file) = file else { continue };
+            let (kind, is_taken) = match file.mime.as_str() {
+                "application/pdf" => ("PDF files", model.takes_pdf),
+                mime if mime.starts_with("image/") => ("images", model.takes_images),
+                _text => continue,
+            };
+            if !is_taken {
+                let name = file.filename.as_deref().unwrap_or(&file.url);
+                let hint = "choose another model by `--model`, or leave the file out";
+                return Err(Failure::Failed(format!("{reference} takes no {kind}, such as {name}: {hint}.")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the session, a copy of it, or a new one, whose title `words` may become.
+    pub async fn open(&self, engine: &Engine, args: &TalkArgs, words: &str) -> Result<Opened, Failure> {
+        let opened = match &self.continued {
+            Some(session) => {
+                let mut id = session.id.clone();
+                if args.is_forked {
+                    id = engine.fork_session(&self.workspace, &id).await?.id;
+                }
+                engine.open_session_in(self.workspace.clone(), &id, Vec::new()).await?
+            }
+            None => {
+                let title = args.title.as_deref().map(|title| match title.trim() {
+                    "" => output::plain(words).chars().take(TITLE_LENGTH).collect(),
+                    title => title.to_owned(),
+                });
+                let directory = self.directory.clone();
+                let new = NewSession { directory, id: None, title, servers: Vec::new() };
+                engine.create_session_in(self.workspace.clone(), new).await?
+            }
+        };
+        self.workspace.mcp().settled(MCP_LIMIT).await;
+        engine.skills_settled().await;
+        Ok(opened)
+    }
+}
+
+/// Refuses options that make no sense together, or not yet.
+fn check(args: &TalkArgs) -> Result<(), Failure> {
+    let reason = if args.share {
+        "Sessions cannot be shared yet, so nothing was sent: leave out `--share`."
+    } else if args.is_forked && !args.is_continued && args.session.is_none() {
+        "`--fork` copies a session: name it by `--session ID`, or take the latest by `--continue`."
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Misuse(reason.to_owned()))
+}
+
+fn with_variant(loaded: &Loaded, reference: ModelRef, variant: &str) -> Result<ModelRef, Failure> {
+    let known = loaded.checked_model(&reference).map(|model| &model.variants[..]).unwrap_or_default();
+    if known.iter().any(|(name, _)| name == variant) {
+        return Ok(ModelRef { variant: Some(variant.to_owned()), ..reference });
+    }
+    let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+    let known =
+        if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+    Err(Failure::Failed(format!("{reference} has no variant `{variant}`; {known}.")))
+}
+
+fn directory(args: &TalkArgs) -> Result<PathBuf, Failure> {
+    let directory = match &args.dir {
+        Some(dir) => dir.canonicalize().map_err(|error| (dir.display().to_string(), error)),
+        None => std::env::current_dir().map_err(|error| ("this directory".to_owned(), error)),
+    };
+    directory.map_err(|(dir, error)| Failure::Failed(format!("{dir} cannot be used: {error}.")))
+}
+
+async fn known(engine: &Engine, id: &str) -> Result<Session, Failure> {
+    let unknown = || {
+        let hint = "`windlass session list --all` shows what there is";
+        Failure::Failed(format!("There is no session `{id}`; {hint}."))
+    };
+    let id = SessionId::parse(id).map_err(|_| unknown())?;
+    match engine.session(&id).await {
+        Ok(session) => Ok(session),
+        Err(error) if matches!(error.kind, EngineErrorKind::SessionNotFound(_)) => Err(unknown()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Checks that an agent may be chosen.
+pub fn check_agent(loaded: &Loaded, agent: &str) -> Result<(), Failure> {
+    let choices = loaded.agent_choices();
+    if choices.iter().any(|choice| choice.id == agent) {
+        return Ok(());
+    }
+    let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
+    Err(Failure::Failed(format!("There is no agent `{agent}`; there are {}.", names.join(", "))))
+}
+
+/// The model that a user named.
+pub fn parse_model(loaded: &Loaded, model: &str) -> Result<ModelRef, Failure> {
+    let Some(reference) = ModelRef::parse(model) else {
+        return Err(Failure::Failed(format!("`{model}` is no model: one is named `provider/model`.")));
+    };
+    match loaded.checked_model(&reference) {
+        Ok(_) => Ok(reference),
+        Err(unknown) => Err(Failure::Failed(format!("{unknown} `windlass models` lists those there are."))),
+    }
+}

@@ -1,0 +1,145 @@
+//! Options of `windlass run` that OpenCode's users type, and mistakes that are told before a model is asked.
+
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{Machine, history},
+    support::llm::Reply,
+};
+
+/// Runs a command that must fail before the model is asked.
+async fn check_refused(machine: &Machine, arguments: &[&str], code: i32, reason: &str) {
+    let n_requests = machine.llm.requests().len();
+    let ended = machine.run(arguments).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{arguments:?}: {ended:?}");
+    assert!(ended.stderr.contains(reason), "{arguments:?}: {}", ended.stderr);
+    assert_eq!(machine.llm.requests().len(), n_requests, "{arguments:?}: nothing is sent");
+}
+
+#[tokio::test]
+async fn a_variant_is_chosen_for_the_model_that_answers() {
+    let mut machine = Machine::new().await;
+    machine.config["provider"]["mock"]["models"]["mock"]["variants"] =
+        json!({"high": {"reasoning_effort": "high"}, "low": {"reasoning_effort": "low"}});
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "--variant", "high", "go"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(machine.llm.last_request().body["reasoning_effort"], "high");
+    machine.llm.reply(Reply::text("ok"));
+    machine.run(&["run", "-m", "mock/mock", "--variant", "low", "go"]).await;
+    assert_eq!(machine.llm.last_request().body["reasoning_effort"], "low");
+    let reason = "mock/mock has no variant `hihg`; it has high, low.";
+    check_refused(&machine, &["run", "--variant", "hihg", "go"], 1, reason).await;
+    let reason = "mock/other has no variant `high`; it has none.";
+    check_refused(&machine, &["run", "-m", "mock/other", "--variant", "high", "go"], 1, reason).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_can_be_continued_in_a_copy() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::text("Hello Ada"));
+    let ended = machine.run(&["run", "--format", "json", "I am Ada"]).await;
+    let first = ended.lines()[0]["sessionID"].as_str().unwrap().to_owned();
+    for chosen in [&["--continue"][..], &["--session", &first]] {
+        machine.llm.reply(Reply::text("You are Ada"));
+        let arguments = [&["run", "--format", "json", "--fork"], chosen, &["who am I"]].concat();
+        let ended = machine.run(&arguments).await;
+        let said = history(&machine.llm.last_request());
+        assert!(said.contains("I am Ada") && said.contains("Hello Ada"), "{said}");
+        assert_ne!(ended.lines()[0]["sessionID"], first.as_str());
+    }
+    machine.llm.reply(Reply::text("Still"));
+    machine.run(&["run", "--session", &first, "and here"]).await;
+    assert!(!history(&machine.llm.last_request()).contains("who am I"), "the session itself stays as it was");
+    let titles: Vec<Value> = machine.sessions().await.iter().map(|it| it["title"].clone()).collect();
+    assert_eq!(titles.len(), 3, "{titles:?}");
+    check_refused(&machine, &["run", "--fork", "go"], 2, "`--fork` copies a session").await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn several_files_may_stand_behind_one_option() {
+    let machine = Machine::new().await;
+    machine.scratch.write("b.txt", "content of b");
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "-f", "a.txt", "b.txt", "--", "compare", "them"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let said = history(&machine.llm.last_request());
+    assert!(
+        said.contains("three") && said.contains("content of b") && said.contains("compare them"),
+        "{said}"
+    );
+    check_refused(&machine, &["run", "-f", "a.txt", "c.txt", "--", "go"], 1, "c.txt cannot be attached")
+        .await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_not_there_yet_is_told_before_a_model_is_asked() {
+    let machine = Machine::new().await;
+    check_refused(&machine, &["run", "--share", "go"], 2, "cannot be shared yet").await;
+    assert_eq!(machine.sessions().await, Vec::<Value>::new());
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_misspelt_option_or_command_is_recognised() {
+    let machine = Machine::new().await;
+    check_refused(&machine, &["rnu", "go"], 2, "a similar subcommand exists: 'run'").await;
+    check_refused(&machine, &["sesion", "list"], 2, "'session'").await;
+    check_refused(&machine, &["explain this"], 2, "use 'windlass run PROMPT'").await;
+    check_refused(&machine, &["run", "--modle", "mock/mock", "go"], 2, "'--model'").await;
+    check_refused(&machine, &["run", "--pure", "go"], 2, "--pure").await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn words_that_look_like_a_command_are_not_sent_by_mistake() {
+    let machine = Machine::new().await;
+    let arguments = ["run", "/reveiw", "the", "parser"];
+    check_refused(&machine, &arguments, 2, "There is no command `/reveiw`; did you mean `/review`?").await;
+    check_refused(&machine, &["run", "/review the parser"], 2, "`--command review`").await;
+    check_refused(&machine, &["run", "/zzz"], 2, "put `--` before the words").await;
+    assert_eq!(machine.sessions().await, Vec::<Value>::new());
+    for arguments in [&["run", "--", "/reveiw", "it"][..], &["run", "/etc", "is", "what?"]] {
+        machine.llm.reply(Reply::text("ok"));
+        let ended = machine.run(arguments).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let words = if arguments[1] == "--" { "/reveiw it" } else { "/etc is what?" };
+        assert_eq!(machine.llm.last_request().last_user(), words);
+    }
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn what_the_model_cannot_take_is_not_attached() {
+    let mut machine = Machine::new().await;
+    machine.config["provider"]["mock"]["models"]["text"] = json!({"limit": {"context": 9000, "output": 900}, "modalities": {"input": ["text"], "output": ["text"]}});
+    machine.scratch.write("a.png", "not looked at");
+    machine.scratch.write("a.pdf", "not looked at");
+    for (file, kind) in [("a.png", "images"), ("a.pdf", "PDF files")] {
+        let reason = format!("mock/text takes no {kind}, such as {file}");
+        check_refused(&machine, &["run", "-m", "mock/text", "-f", file, "--", "look"], 1, &reason).await;
+    }
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "-f", "a.png", "--", "look"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn binary_input_is_refused() {
+    let machine = Machine::new().await;
+    let large: Vec<u8> = (0..3 << 20).map(|at: u32| (at * 31 % 251) as u8).collect();
+    for input in [&large[..], b"a\0b", b"\xff\xfe"] {
+        let ended = machine.pipe(&["run", "explain"], input).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
+        assert_eq!(
+            ended.stderr,
+            "Standard input is no UTF-8 text; attach a file of another kind by `--file PATH`.\n"
+        );
+    }
+    assert_eq!(machine.llm.requests().len(), 0);
+    machine.finish().await;
+}
