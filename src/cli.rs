@@ -23,6 +23,7 @@ mod reap;
 mod run;
 mod runtime;
 mod session;
+mod view;
 
 /// A coding agent for editors, pipelines and programs.
 #[derive(Debug, Parser)]

@@ -24,7 +24,7 @@ use crate::{
     bus::Bus,
     config::{Environment, Hook, paths::Paths, remote},
     mcp,
-    provider::http,
+    provider::{http, retry},
     storage::{SessionQuery, Storage},
     tool::{self, truncate},
 };
@@ -204,6 +204,9 @@ pub struct Opened {
 }
 
 impl Engine {
+    /// Times that a failed request to a model is sent again.
+    pub const MAX_RETRIES: u32 = retry::MAX_RETRIES;
+
     pub fn new(environment: Environment, paths: Paths) -> Self {
         Self::with_hooks(environment, paths, Vec::new())
     }

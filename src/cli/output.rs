@@ -8,6 +8,7 @@ use std::{
 
 use bytes::BytesMut;
 use tokio::io::{AsyncWriteExt, Stderr, Stdout};
+use windlass_protocol::opencode::message::MessageError;
 
 use crate::base::text;
 
@@ -47,6 +48,22 @@ pub fn plain(text: &str) -> String {
     let shown = first.chars().map(|char| if char.is_control() { ' ' } else { char }).collect::<String>();
     let more = lines.next().map(|_| " …").unwrap_or_default();
     text::visible(&shown).into_owned() + more
+}
+
+/// Why an answer failed, in a sentence.
+pub fn message_of(error: &MessageError) -> String {
+    match error {
+        MessageError::ProviderAuthError { message, .. }
+        | MessageError::UnknownError { message }
+        | MessageError::MessageAbortedError { message }
+        | MessageError::StructuredOutputError { message, .. }
+        | MessageError::ContextOverflowError { message, .. }
+        | MessageError::ContentFilterError { message } => message.clone(),
+        MessageError::Api(error) => error.message.clone(),
+        MessageError::MessageOutputLengthError {} => {
+            "The answer is longer than the model's output limit.".to_owned()
+        }
+    }
 }
 
 /// Where a text goes.

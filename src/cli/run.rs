@@ -1,6 +1,13 @@
 //! `windlass run`: has one prompt answered, from a shell or a pipe.
 
-use std::{collections::VecDeque, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    io::{self, IsTerminal},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
@@ -11,6 +18,7 @@ use windlass_protocol::opencode::{
 use super::{
     output::{self, Output},
     runtime,
+    view::{look::Look, screen::Screen},
 };
 use crate::{
     base::queue::Queue,
@@ -26,7 +34,7 @@ mod open;
 mod printer;
 mod slash;
 
-use args::RunArgs;
+use args::{Format, RunArgs};
 use failure::Failure;
 use open::Place;
 use printer::Printer;
@@ -37,12 +45,13 @@ const FLUSH_LIMIT: Duration = Duration::from_millis(100);
 
 pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
     let paths = Paths::new(&environment);
+    let look = Look::new(&environment, io::stdout().is_terminal(), PathBuf::new());
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
         let mut shown = Shown {
             events: engine.bus().listen(Filter::All),
             batch: VecDeque::new(),
-            printer: Printer::new(args.format, args.talk.thinking),
+            printer: Printer::new(args.format, args.talk.thinking, screen(&args, look)),
             output: Output::new(),
             engine: engine.clone(),
             is_auto: args.talk.auto,
@@ -59,7 +68,11 @@ pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
                 engine.abort().await;
                 shown.note_rest();
                 // Whoever does not read by now loses the rest.
-                let _ = tokio::time::timeout(FLUSH_LIMIT, shown.output.flush()).await;
+                let _ = tokio::time::timeout(FLUSH_LIMIT, async {
+                    shown.output.flush().await?;
+                    shown.printer.abandon().await
+                })
+                .await;
                 return ExitCode::from(128 + signal);
             }
         };
@@ -124,6 +137,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
             _ = shown.events.next_batch(&mut shown.batch) => shown.note_batch(),
         }
         shown.output.flush().await?;
+        shown.printer.room().await?;
     };
     // The end is told behind the last event, so the queue holds all of the turn.
     shown.note_rest();
@@ -143,12 +157,22 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
         Some(StopReason::MaxTurnRequests) => Some("The work was cut: the agent's `steps` are used up."),
         Some(StopReason::EndTurn | StopReason::Refusal | StopReason::Cancelled) | None => None,
     };
-    shown.printer.end(remark, &mut shown.output);
+    shown.printer.end(remark, &mut shown.output).await?;
     shown.output.flush().await?;
     Ok(match stop {
         Some(StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests) => ExitCode::SUCCESS,
         Some(StopReason::Refusal | StopReason::Cancelled) | None => ExitCode::FAILURE,
     })
+}
+
+/// What draws the turn on a terminal; text and JSON for programs are not drawn.
+fn screen(args: &RunArgs, look: Look) -> Option<Screen> {
+    let is_drawn = args.format == Format::Default && io::stdout().is_terminal();
+    let directory = args.talk.dir.clone().unwrap_or_else(|| PathBuf::from("."));
+    let directory = directory.canonicalize().unwrap_or(directory);
+    let look = Look { directory, shows_thoughts: args.talk.thinking, ..look };
+    // Without a thread to draw, the text alone is shown.
+    is_drawn.then(|| Screen::open(look).ok()).flatten()
 }
 
 /// Refuses words that begin with a slash command: they would be sent to the model as they are.
@@ -192,7 +216,7 @@ impl Shown {
             if let EventPayload::PermissionAsked(request) = &event.payload {
                 self.reply(request);
             }
-            self.printer.event(&event.payload, &mut self.output);
+            self.printer.event(&event, &mut self.output);
         }
     }
 

@@ -2,11 +2,14 @@
 
 use std::{io, process::ExitCode};
 
-use super::super::output;
+use super::super::{output, view::screen};
 use crate::engine::EngineError;
 
 /// The exit code that a shell reports of a program whose reader has gone: 128 and the number of SIGPIPE.
 const READER_GONE: u8 = 128 + 13;
+
+/// The same of one whose terminal has gone: 128 and the number of SIGHUP.
+const TERMINAL_GONE: u8 = 128 + 1;
 
 /// See the module's comment.
 #[derive(Debug)]
@@ -27,6 +30,7 @@ impl Failure {
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 ExitCode::from(READER_GONE)
             }
+            Failure::Output(error) if screen::is_hangup(&error) => ExitCode::from(TERMINAL_GONE),
             Failure::Output(error) => output::fail(&format!("The output was not written: {error}.")),
         }
     }

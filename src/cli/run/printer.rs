@@ -1,10 +1,14 @@
-//! What a turn's events look like: the answer's text as it comes, or OpenCode's JSON lines.
+//! Shows a turn's events: drawn on a terminal, else the answer's text as it comes or OpenCode's JSON lines.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 use windlass_protocol::opencode::{
-    event::EventPayload,
+    event::{Event, EventPayload},
     id::{MessageId, PartId, SessionId},
     message::{Message, MessageError},
     part::{Part, PartKind, ToolPart, ToolState},
@@ -12,7 +16,10 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    super::output::{self, Output, Stream},
+    super::{
+        output::{self, Output, Stream},
+        view::{progress::Closing, screen::Screen},
+    },
     args::Format,
 };
 use crate::base::{clock, text};
@@ -35,10 +42,13 @@ pub struct Printer {
     message_error: Option<MessageError>,
     has_failed: bool,
     is_mid_line: bool,
+    /// Draws all of it instead, on a terminal.
+    screen: Option<Screen>,
+    closing: Closing,
 }
 
 impl Printer {
-    pub fn new(format: Format, shows_thoughts: bool) -> Self {
+    pub fn new(format: Format, shows_thoughts: bool, screen: Option<Screen>) -> Self {
         Self {
             format,
             shows_thoughts,
@@ -49,15 +59,32 @@ impl Printer {
             message_error: None,
             has_failed: false,
             is_mid_line: false,
+            screen,
+            closing: Closing::default(),
         }
     }
 
     /// Shows this session's events from now on.
     pub fn begin(&mut self, session_id: &SessionId) {
         self.session_id = Some(session_id.clone());
+        if let Some(screen) = &self.screen {
+            screen.begin(session_id);
+        }
     }
 
-    pub fn event(&mut self, payload: &EventPayload, output: &mut Output) {
+    /// Ends when what is shown is not far behind what happens.
+    pub async fn room(&self) -> io::Result<()> {
+        match &self.screen {
+            Some(screen) => screen.room().await,
+            None => Ok(()),
+        }
+    }
+
+    pub fn event(&mut self, event: &Arc<Event>, output: &mut Output) {
+        let payload = &event.payload;
+        if let Some(screen) = &self.screen {
+            screen.event(event);
+        }
         if self.session_id.is_none() || payload.session_id() != self.session_id.as_ref() {
             return;
         }
@@ -66,6 +93,12 @@ impl Printer {
                 self.answers.insert(message.id.clone());
                 self.message_error = message.error.clone();
             }
+            EventPayload::SessionError { error, .. } => {
+                let message = error.as_ref().map(output::message_of).unwrap_or_default();
+                self.fail(&message, output);
+            }
+            // The screen has it.
+            _ if self.screen.is_some() => {}
             EventPayload::PartUpdated { part, .. } if self.answers.contains(&part.message_id) => {
                 match self.format {
                     Format::Default => self.part(part, output),
@@ -77,10 +110,6 @@ impl Printer {
                     *n_shown += delta.len();
                     self.text(delta, output);
                 }
-            }
-            EventPayload::SessionError { error, .. } => {
-                let message = error.as_ref().map(message_of).unwrap_or_default();
-                self.fail(&message, output);
             }
             EventPayload::SessionStatus { status: SessionStatus::Retry { attempt, message, .. }, .. }
                 if self.format == Format::Default =>
@@ -122,21 +151,40 @@ impl Printer {
         }
         let unknown = || MessageError::UnknownError { message: message.to_owned() };
         let error = self.message_error.take().unwrap_or_else(unknown);
+        if self.screen.is_some() {
+            self.closing.error = Some(output::message_of(&error));
+            return;
+        }
         match self.format {
-            Format::Default => self.remark(&format!("Error: {}", message_of(&error)), output),
+            Format::Default => self.remark(&format!("Error: {}", output::message_of(&error)), output),
             Format::Json => self.line("error", "error", json!(error), output),
         }
     }
 
     /// Ends the text, and says what is to be known of the end.
-    pub fn end(&mut self, remark: Option<&str>, output: &mut Output) {
+    pub async fn end(&mut self, remark: Option<&str>, output: &mut Output) -> io::Result<()> {
         // A refusal ends the turn without an error of the session.
         if let Some(error) = self.message_error.clone() {
-            self.fail(&message_of(&error), output);
+            self.fail(&output::message_of(&error), output);
+        }
+        if let Some(screen) = &self.screen {
+            let remark = remark.map(str::to_owned);
+            return screen.end(Closing { remark, ..std::mem::take(&mut self.closing) }).await;
         }
         self.end_line(output);
         if let Some(remark) = remark {
             self.remark(remark, output);
+        }
+        Ok(())
+    }
+
+    /// Leaves a turn that was interrupted as it is.
+    pub async fn abandon(&self) -> io::Result<()> {
+        match &self.screen {
+            Some(screen) => {
+                screen.end(Closing { error: None, remark: Some("Interrupted.".to_owned()) }).await
+            }
+            None => Ok(()),
         }
     }
 
@@ -218,6 +266,10 @@ impl Printer {
 
     /// A line on standard error, which on a terminal must not stand within the text.
     pub fn remark(&mut self, text: &str, output: &mut Output) {
+        if let Some(screen) = &self.screen {
+            screen.say(text);
+            return;
+        }
         self.end_line(output);
         output.push(Stream::Err, &format!("{text}\n"));
     }
@@ -269,21 +321,6 @@ fn short(text: &str) -> String {
     match text::head(&line, MAX_SUBJECT) {
         head if head.len() < line.len() => format!("{head}…"),
         whole => whole.to_owned(),
-    }
-}
-
-fn message_of(error: &MessageError) -> String {
-    match error {
-        MessageError::ProviderAuthError { message, .. }
-        | MessageError::UnknownError { message }
-        | MessageError::MessageAbortedError { message }
-        | MessageError::StructuredOutputError { message, .. }
-        | MessageError::ContextOverflowError { message, .. }
-        | MessageError::ContentFilterError { message } => message.clone(),
-        MessageError::Api(error) => error.message.clone(),
-        MessageError::MessageOutputLengthError {} => {
-            "The answer is longer than the model's output limit.".to_owned()
-        }
     }
 }
 

@@ -1,0 +1,197 @@
+//! Sessions drawn for people at a terminal: pure functions from messages to rows, and the screen that shows them live.
+//!
+//! [`screen::Screen`] draws a turn while it runs; [`transcript`] draws stored messages in the same way; [`asked`] draws
+//! what a permission question is about.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use windlass_protocol::opencode::{
+    id::SessionId,
+    message::{Message, MessageWithParts},
+    part::{Part, PartKind},
+    permission::PermissionRequest,
+};
+
+use self::{
+    line::{BOLD, CYAN, DIM, Line, PLAIN, RED},
+    look::Look,
+    markdown::Stream,
+    spacing::{Kind, Spacing},
+};
+use super::output;
+
+mod ansi;
+pub mod line;
+pub mod look;
+mod markdown;
+pub mod meter;
+pub mod progress;
+pub mod screen;
+mod spacing;
+mod tool;
+
+/// Where and how wide something is drawn.
+#[derive(Debug, Clone, Copy)]
+pub struct Draw<'a> {
+    pub look: &'a Look,
+    /// Columns.
+    pub width: usize,
+}
+
+/// Messages as text for a terminal or a file, each row ended; those of subagents below the calls that began them.
+pub fn transcript(
+    messages: &[MessageWithParts],
+    children: &HashMap<SessionId, Vec<MessageWithParts>>,
+    look: &Look,
+    width: usize,
+) -> String {
+    let mut rows = Vec::new();
+    let mut spacing = Spacing::default();
+    let draw = Draw { look, width };
+    for message in messages {
+        push_message(message, children, draw, &mut spacing, &mut rows);
+    }
+    text(&rows, look)
+}
+
+/// The exact command, change or address that a permission question is about, as rows for a terminal.
+pub fn asked(request: &PermissionRequest, look: &Look, width: usize) -> String {
+    let draw = Draw { look, width };
+    let changes = tool::diff::changes(&request.metadata);
+    let mut rows: Vec<Line> = Vec::new();
+    if !changes.is_empty() {
+        rows.extend(changes.iter().flat_map(|change| tool::diff::drawn(change, "edit", &draw)));
+    } else if request.metadata.contains_key("command") {
+        let input = Value::Object(request.metadata.clone());
+        rows.extend(tool::header(Line::default(), tool::command(&input), width));
+    } else {
+        let line = Line::new(&request.permission, BOLD).with(" ", PLAIN);
+        let patterns = request.patterns.iter().filter(|pattern| pattern.as_str() != "*");
+        let patterns: Vec<&str> = patterns.map(String::as_str).collect();
+        rows.extend(tool::header(Line::default(), line.with(&patterns.join(", "), PLAIN), width));
+    }
+    text(&rows, look)
+}
+
+/// Rows as they are written, each with its end.
+pub fn text(rows: &[Line], look: &Look) -> String {
+    let mut text = String::new();
+    for row in rows {
+        row.encode(look, &mut text);
+        text.push('\n');
+    }
+    text
+}
+
+fn push_message(
+    message: &MessageWithParts,
+    children: &HashMap<SessionId, Vec<MessageWithParts>>,
+    draw: Draw<'_>,
+    spacing: &mut Spacing,
+    rows: &mut Vec<Line>,
+) {
+    match &message.info {
+        Message::User(_) => {
+            let texts = message.parts.iter().filter_map(|part| match &part.kind {
+                PartKind::Text(text) if text.synthetic != Some(true) => Some(text.text.as_str()),
+                _ => None,
+            });
+            for text in texts {
+                spacing.before(Kind::Prompt, rows);
+                rows.extend(prompt(text, &draw));
+            }
+        }
+        Message::Assistant(info) => {
+            for part in &message.parts {
+                push_part(part, children, draw, spacing, rows);
+            }
+            if let Some(error) = &info.error {
+                spacing.before(Kind::Notice, rows);
+                rows.extend(notice(&format!("Error: {}", output::message_of(error)), RED, &draw));
+            }
+        }
+    }
+}
+
+fn push_part(
+    part: &Part,
+    children: &HashMap<SessionId, Vec<MessageWithParts>>,
+    draw: Draw<'_>,
+    spacing: &mut Spacing,
+    rows: &mut Vec<Line>,
+) {
+    match &part.kind {
+        PartKind::Text(text) => {
+            let mut stream = Stream::default();
+            stream.push(&text.text);
+            let drawn = stream.finish(&draw);
+            if !drawn.is_empty() {
+                spacing.before(Kind::Text, rows);
+                rows.extend(drawn);
+            }
+        }
+        PartKind::Reasoning(reasoning) if draw.look.shows_thoughts => {
+            let drawn = thought(&reasoning.text, &draw);
+            if !drawn.is_empty() {
+                spacing.before(Kind::Text, rows);
+                rows.extend(drawn);
+            }
+        }
+        PartKind::Tool(call) => {
+            spacing.before(Kind::Call, rows);
+            rows.extend(tool::ended(call, &draw));
+            let below = progress::child_of(call).and_then(|id| children.get(&id));
+            let indent = Line::new("  ", PLAIN);
+            let inner = Draw { look: draw.look, width: draw.width.saturating_sub(2) };
+            for part in below.into_iter().flatten().flat_map(|message| &message.parts) {
+                if matches!(part.kind, PartKind::Tool(_)) {
+                    let mut inside = Vec::new();
+                    push_part(part, children, inner, &mut Spacing::inside(), &mut inside);
+                    rows.extend(inside.into_iter().map(|row| row.behind(&indent)));
+                }
+            }
+        }
+        PartKind::Compaction { .. } => {
+            spacing.before(Kind::Notice, rows);
+            rows.extend(notice("The conversation was summed up to save room.", DIM, &draw));
+        }
+        PartKind::Reasoning(_)
+        | PartKind::File(_)
+        | PartKind::StepStart { .. }
+        | PartKind::StepFinish { .. }
+        | PartKind::Snapshot { .. }
+        | PartKind::Patch { .. }
+        | PartKind::Agent { .. }
+        | PartKind::Subtask { .. }
+        | PartKind::Retry { .. } => {}
+    }
+}
+
+/// What a user said.
+fn prompt(text: &str, draw: &Draw<'_>) -> Vec<Line> {
+    let mut mark = Line::new("› ", CYAN.bold());
+    let mut rows = Vec::new();
+    for line in text.trim_end().lines() {
+        let wrapped = Line::new(line, BOLD).wrap(draw.width.saturating_sub(2));
+        for row in wrapped {
+            rows.push(row.behind(&mark));
+            mark = Line::new("  ", PLAIN);
+        }
+    }
+    rows
+}
+
+/// What a model thought.
+fn thought(text: &str, draw: &Draw<'_>) -> Vec<Line> {
+    let mut stream = Stream::default();
+    stream.push(text);
+    let inner = Draw { look: draw.look, width: draw.width.saturating_sub(2) };
+    let bar = Line::new("┊ ", DIM);
+    stream.finish(&inner).into_iter().map(|row| row.styled(DIM.italic()).behind(&bar)).collect()
+}
+
+/// A sentence of ours.
+fn notice(text: &str, style: anstyle::Style, draw: &Draw<'_>) -> Vec<Line> {
+    text.trim().lines().flat_map(|line| Line::new(line, style).wrap(draw.width)).collect()
+}

@@ -1,0 +1,92 @@
+//! The abilities of a terminal: colours, links, a region that is redrawn.
+
+use std::path::PathBuf;
+
+use crate::config::Environment;
+
+/// Which colours may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colors {
+    None,
+    /// The sixteen that every terminal has and its user chooses.
+    Basic,
+    /// Also those that programs choose themselves.
+    Full,
+}
+
+/// How one terminal is drawn on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    pub colors: Colors,
+    /// Bold, dim and underlined text.
+    pub has_attributes: bool,
+    /// The name of this machine in links to files; none where links are not drawn.
+    pub links: Option<String>,
+    /// Rows at the bottom may be redrawn while work goes on.
+    pub is_live: bool,
+    pub shows_thoughts: bool,
+    /// The session's directory: paths below it are shown relative to it.
+    pub directory: PathBuf,
+    /// The end of a long run is told by the terminal's notification rather than its bell.
+    pub notifies: bool,
+}
+
+impl Look {
+    /// Reads the policy of a terminal, or of a file or pipe, from the environment.
+    pub fn new(environment: &Environment, is_terminal: bool, directory: PathBuf) -> Self {
+        let term = environment.get("TERM").unwrap_or("dumb");
+        let is_able = is_terminal && term != "dumb";
+        let is_forced = environment.get("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+        let is_refused = environment.get("NO_COLOR").is_some()
+            || environment.get("CLICOLOR").is_some_and(|value| value == "0") && !is_forced;
+        let is_full = term.contains("256color")
+            || term.contains("direct")
+            || environment.get("COLORTERM").is_some_and(|value| matches!(value, "truecolor" | "24bit"));
+        let colors = match (is_refused, is_able || is_forced, is_full) {
+            (true, _, _) | (_, false, _) => Colors::None,
+            (false, true, true) => Colors::Full,
+            (false, true, false) => Colors::Basic,
+        };
+        let program = environment.get("TERM_PROGRAM").unwrap_or_default();
+        // These show neither links nor what stands in them.
+        let is_linkless = term == "linux" || term.starts_with("screen") || program == "Apple_Terminal";
+        let links = (is_able && !is_linkless).then(host);
+        let notifies = matches!(program, "iTerm.app" | "WezTerm" | "ghostty")
+            || term.contains("kitty")
+            || term.contains("ghostty");
+        Self {
+            colors,
+            has_attributes: is_able || colors != Colors::None,
+            links,
+            is_live: is_able,
+            shows_thoughts: false,
+            directory,
+            notifies,
+        }
+    }
+
+    /// Text alone, for files, pipes and the simplest of terminals.
+    #[cfg(test)]
+    pub fn plain() -> Self {
+        let environment = Environment { variables: Default::default(), home: PathBuf::from("/") };
+        Self::new(&environment, false, PathBuf::from("/work"))
+    }
+
+    /// Everything that a terminal of today can do.
+    #[cfg(test)]
+    pub fn full() -> Self {
+        let variables = [("TERM".to_owned(), "xterm-256color".to_owned())].into_iter().collect();
+        let environment = Environment { variables, home: PathBuf::from("/") };
+        Self { links: Some("host".to_owned()), ..Self::new(&environment, true, PathBuf::from("/work")) }
+    }
+
+    /// Returns true if no escape sequence may be written.
+    pub fn is_plain(&self) -> bool {
+        self.colors == Colors::None && !self.has_attributes && self.links.is_none()
+    }
+}
+
+/// The name by which a terminal tells files of this machine from those of others.
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,650 @@
+//! A turn while it runs: which rows are finished, and what the moving rows show of the rest.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use serde_json::Value;
+use windlass_protocol::opencode::{
+    event::{Event, EventPayload, SessionInfo},
+    id::{MessageId, PartId, SessionId},
+    message::{Message, Tokens},
+    part::{Part, PartKind, ToolPart, ToolState},
+    session::SessionStatus,
+};
+
+use super::{
+    Draw,
+    line::{BOLD, CYAN, DIM, Line, PLAIN, RED, YELLOW},
+    look::Look,
+    markdown::Stream,
+    meter, notice,
+    spacing::{Kind, Spacing},
+    tool,
+};
+use crate::engine::Engine;
+
+/// What moves.
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const SPINNER_STEP_MS: i64 = 100;
+/// A run that took this long is announced when it ends.
+const LONG_RUN_MS: i64 = 10_000;
+
+/// How a turn ended.
+#[derive(Debug, Clone, Default)]
+pub struct Closing {
+    /// Why it failed.
+    pub error: Option<String>,
+    /// What else there is to know.
+    pub remark: Option<String>,
+}
+
+/// Draws turns, one after another.
+pub struct Progress {
+    look: Look,
+    width: usize,
+    finished: Vec<Line>,
+    spacing: Spacing,
+    turn: Option<Turn>,
+    bell: Option<String>,
+}
+
+/// The turn that runs.
+struct Turn {
+    session_id: SessionId,
+    began: i64,
+    /// Subagents by their sessions.
+    children: HashMap<SessionId, Child>,
+    /// Whose rows came last.
+    shown: SessionId,
+    /// What each answer used.
+    answers: HashMap<MessageId, Used>,
+    /// Parts that are not finished, in the order they began.
+    open: Vec<(PartId, Open)>,
+    /// Parts that are.
+    done: HashSet<PartId>,
+    n_calls: usize,
+    /// Lines added to and removed from each file.
+    files: BTreeMap<String, (u64, u64)>,
+    retry: Option<Retry>,
+    is_error_shown: bool,
+}
+
+struct Child {
+    name: String,
+    depth: usize,
+    n_calls: usize,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Used {
+    tokens: u64,
+    cost: f64,
+}
+
+struct Retry {
+    reason: String,
+    count: String,
+    next: i64,
+}
+
+enum Open {
+    Text { stream: Stream, n_bytes: usize, is_begun: bool },
+    Thought { stream: Stream, n_bytes: usize, is_begun: bool },
+    Call { event: Arc<Event>, session_id: SessionId },
+}
+
+impl Progress {
+    pub fn new(look: Look) -> Self {
+        Self { look, width: 80, finished: Vec::new(), spacing: Spacing::default(), turn: None, bell: None }
+    }
+
+    /// Columns of what is drawn from now on.
+    pub fn set_width(&mut self, columns: usize) {
+        self.width = columns.max(8);
+    }
+
+    /// Draws a turn of this session from now on.
+    pub fn begin(&mut self, session_id: &SessionId, now: i64) {
+        self.spacing = Spacing::default();
+        self.turn = Some(Turn {
+            session_id: session_id.clone(),
+            began: now,
+            children: HashMap::new(),
+            shown: session_id.clone(),
+            answers: HashMap::new(),
+            open: Vec::new(),
+            done: HashSet::new(),
+            n_calls: 0,
+            files: BTreeMap::new(),
+            retry: None,
+            is_error_shown: false,
+        });
+    }
+
+    /// Shows a sentence of ours.
+    pub fn say(&mut self, text: &str) {
+        let rows = notice(text, YELLOW, &self.draw(0));
+        self.finish(Kind::Notice, rows);
+    }
+
+    /// Takes an event into account; those of other sessions say nothing here.
+    pub fn event(&mut self, event: &Arc<Event>, now: i64) {
+        let Some(turn) = &mut self.turn else { return };
+        match &event.payload {
+            EventPayload::SessionCreated(info) | EventPayload::SessionUpdated(info) => {
+                self.note_session(info)
+            }
+            EventPayload::MessageUpdated { session_id, info: Message::Assistant(message) }
+                if turn.depth(session_id).is_some() =>
+            {
+                let used = Used { tokens: all(&message.tokens), cost: message.cost };
+                turn.answers.insert(message.id.clone(), used);
+            }
+            EventPayload::PartDelta { part_id, delta, offset, .. } => turn.grow(part_id, delta, *offset),
+            EventPayload::PartUpdated { session_id, part, .. } => {
+                if turn.depth(session_id).is_some()
+                    && turn.answers.contains_key(&part.message_id)
+                    && !turn.done.contains(&part.id)
+                {
+                    turn.retry = None;
+                    self.part(part, event);
+                }
+            }
+            EventPayload::SessionStatus { session_id, status } if turn.depth(session_id).is_some() => {
+                match status {
+                    SessionStatus::Retry { attempt, message, next } => {
+                        self.retry(*attempt, message, *next, now);
+                    }
+                    SessionStatus::Busy | SessionStatus::Idle => turn.retry = None,
+                }
+            }
+            EventPayload::Toast { session_id, title, message, .. } if turn.depth(session_id).is_some() => {
+                self.say(format!("{title} {message}").trim());
+            }
+            EventPayload::AgentSwitched { session_id, agent } if *session_id == turn.session_id => {
+                let rows = notice(&format!("The agent `{agent}` goes on."), DIM, &self.draw(0));
+                self.finish(Kind::Notice, rows);
+            }
+            EventPayload::SessionCompacted { session_id } if *session_id == turn.session_id => {
+                let text = "The conversation was summed up to save room.";
+                let rows = notice(text, DIM, &self.draw(0));
+                self.finish(Kind::Notice, rows);
+            }
+            EventPayload::MessageUpdated { .. }
+            | EventPayload::SessionStatus { .. }
+            | EventPayload::Toast { .. }
+            | EventPayload::AgentSwitched { .. }
+            | EventPayload::SessionCompacted { .. }
+            | EventPayload::SessionDeleted(_)
+            | EventPayload::SessionIdle { .. }
+            | EventPayload::SessionError { .. }
+            | EventPayload::CommandExecuted { .. }
+            | EventPayload::MessageRemoved { .. }
+            | EventPayload::PartRemoved { .. }
+            | EventPayload::PermissionAsked(_)
+            | EventPayload::PermissionReplied { .. }
+            | EventPayload::QuestionAsked(_)
+            | EventPayload::QuestionReplied { .. }
+            | EventPayload::QuestionRejected { .. }
+            | EventPayload::TodoUpdated { .. }
+            | EventPayload::FileEdited { .. }
+            | EventPayload::McpToolsChanged { .. }
+            | EventPayload::ConfigUpdated { .. } => {}
+        }
+    }
+
+    /// Ends the turn: what was open is shown as it is, then what there is to say of the whole.
+    pub fn end(&mut self, closing: Closing, now: i64) {
+        let Some(mut turn) = self.turn.take() else { return };
+        for (_, open) in std::mem::take(&mut turn.open) {
+            match open {
+                Open::Text { mut stream, is_begun, .. } => self.finish_text(&mut stream, is_begun),
+                Open::Thought { mut stream, is_begun, .. } => self.finish_thought(&mut stream, is_begun),
+                Open::Call { .. } => {}
+            }
+        }
+        if let Some(error) = closing.error.filter(|_| !turn.is_error_shown) {
+            let rows = notice(&format!("Error: {error}"), RED, &self.draw(0));
+            self.finish(Kind::Notice, rows);
+        }
+        if let Some(remark) = &closing.remark {
+            let rows = notice(remark, YELLOW, &self.draw(0));
+            self.finish(Kind::Notice, rows);
+        }
+        let summary = turn.summary(now);
+        let rows = summary_rows(&summary, self.width);
+        self.finish(Kind::Closing, rows);
+        if now - turn.began >= LONG_RUN_MS {
+            self.bell = Some(match self.look.notifies {
+                true => format!("\x1b]9;windlass: done after {}\x1b\\", meter::duration(now - turn.began)),
+                false => "\x07".to_owned(),
+            });
+        }
+    }
+
+    /// Rows that are finished; each is given once.
+    pub fn take(&mut self) -> Vec<Line> {
+        self.settle();
+        std::mem::take(&mut self.finished)
+    }
+
+    /// What calls the user back after a long run.
+    pub fn take_bell(&mut self) -> Option<String> {
+        self.bell.take()
+    }
+
+    /// The rows below those, as they are at this moment: at most `rows`, each narrower than the terminal.
+    pub fn moving(&self, columns: usize, rows: usize, now: i64) -> Vec<Line> {
+        let Some(turn) = &self.turn else { return Vec::new() };
+        let spinner = spinner(now);
+        let draw = Draw { look: &self.look, width: columns };
+        let mut spacing = self.spacing;
+        let mut shown = Vec::new();
+        for (_, open) in &turn.open {
+            match open {
+                Open::Text { stream, is_begun, .. } => {
+                    let drawn = stream.unfinished(&draw);
+                    if !drawn.is_empty() {
+                        if !is_begun {
+                            spacing.before(Kind::Text, &mut shown);
+                        }
+                        shown.extend(drawn);
+                    }
+                }
+                Open::Thought { stream, is_begun, .. } if self.look.shows_thoughts => {
+                    let drawn = dimmed(stream.unfinished(&inner(&draw)));
+                    if !drawn.is_empty() {
+                        if !is_begun {
+                            spacing.before(Kind::Text, &mut shown);
+                        }
+                        shown.extend(drawn);
+                    }
+                }
+                Open::Thought { .. } => {}
+                Open::Call { event, session_id } => {
+                    let Some(call) = call_of(event) else { continue };
+                    // A subagent's name stands above its calls.
+                    if child_of(call).and_then(|id| turn.children.get(&id)).is_some_and(|it| it.n_calls > 0) {
+                        continue;
+                    }
+                    let depth = turn.depth(session_id).unwrap_or_default();
+                    if depth == 0 {
+                        spacing.before(Kind::Call, &mut shown);
+                    }
+                    let indent = indent(depth);
+                    let draw = Draw { width: columns.saturating_sub(indent.width()), ..draw };
+                    shown.extend(
+                        tool::running(call, spinner, &draw).into_iter().map(|row| row.behind(&indent)),
+                    );
+                }
+            }
+        }
+        let room = rows.saturating_sub(2);
+        let n_hidden = shown.len().saturating_sub(room);
+        let mut shown = shown.split_off(n_hidden);
+        if rows > 2 {
+            shown.push(Line::default());
+        }
+        shown.push(turn.status_line(spinner, now, &self.look).cut(columns));
+        shown.iter().map(|row| row.cut(columns)).collect()
+    }
+
+    fn draw(&self, depth: usize) -> Draw<'_> {
+        Draw { look: &self.look, width: self.width.saturating_sub(2 * depth) }
+    }
+
+    fn finish(&mut self, kind: Kind, rows: Vec<Line>) {
+        if !rows.is_empty() {
+            self.spacing.before(kind, &mut self.finished);
+            self.finished.extend(rows);
+        }
+    }
+
+    /// Notes a subagent's session and shows that it begins.
+    fn note_session(&mut self, info: &SessionInfo) {
+        let Some(turn) = &mut self.turn else { return };
+        let Some(parent) = &info.info.parent_id else { return };
+        let Some(depth) = turn.depth(parent) else { return };
+        if turn.children.contains_key(&info.session_id) {
+            return;
+        }
+        let name = info.info.title.replace(" subagent)", ")");
+        turn.children.insert(info.session_id.clone(), Child { name, depth: depth + 1, n_calls: 0 });
+    }
+
+    fn part(&mut self, part: &Part, event: &Arc<Event>) {
+        let Some(turn) = &mut self.turn else { return };
+        let depth = turn.depth(&part.session_id).unwrap_or_default();
+        let is_open = turn.open.iter().any(|(id, _)| *id == part.id);
+        match &part.kind {
+            PartKind::Text(text) if depth == 0 => {
+                let new = || Open::Text { stream: Stream::default(), n_bytes: 0, is_begun: false };
+                turn.write(&part.id, &text.text, new);
+                if text.time.is_some_and(|time| time.end.is_some()) {
+                    self.close(&part.id);
+                }
+            }
+            PartKind::Reasoning(reasoning) if depth == 0 => {
+                let new = || Open::Thought { stream: Stream::default(), n_bytes: 0, is_begun: false };
+                turn.write(&part.id, &reasoning.text, new);
+                if reasoning.time.end.is_some() {
+                    self.close(&part.id);
+                }
+            }
+            PartKind::Tool(call) => {
+                let is_ended = matches!(call.state, ToolState::Completed { .. } | ToolState::Error { .. });
+                if is_ended {
+                    turn.open.retain(|(id, _)| *id != part.id);
+                    turn.done.insert(part.id.clone());
+                    self.call_ended(call, &part.session_id);
+                } else if is_open {
+                    let opened = turn.open.iter_mut().find(|(id, _)| *id == part.id);
+                    if let Some((_, Open::Call { event: newest, .. })) = opened {
+                        *newest = event.clone();
+                    }
+                } else {
+                    let session_id = part.session_id.clone();
+                    turn.open.push((part.id.clone(), Open::Call { event: event.clone(), session_id }));
+                }
+            }
+            PartKind::Text(_)
+            | PartKind::Reasoning(_)
+            | PartKind::File(_)
+            | PartKind::StepStart { .. }
+            | PartKind::StepFinish { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Subtask { .. }
+            | PartKind::Retry { .. }
+            | PartKind::Compaction { .. } => {}
+        }
+    }
+
+    /// Finishes a text that does not grow any more.
+    fn close(&mut self, part_id: &PartId) {
+        let Some(turn) = &mut self.turn else { return };
+        turn.done.insert(part_id.clone());
+        let Some(at) = turn.open.iter().position(|(id, _)| id == part_id) else { return };
+        match turn.open.remove(at).1 {
+            Open::Text { mut stream, is_begun, .. } => self.finish_text(&mut stream, is_begun),
+            Open::Thought { mut stream, is_begun, .. } => self.finish_thought(&mut stream, is_begun),
+            Open::Call { .. } => {}
+        }
+    }
+
+    fn finish_text(&mut self, stream: &mut Stream, is_begun: bool) {
+        let rows = stream.finish(&self.draw(0));
+        self.add_text(rows, is_begun);
+    }
+
+    fn finish_thought(&mut self, stream: &mut Stream, is_begun: bool) {
+        if self.look.shows_thoughts {
+            let rows = dimmed(stream.finish(&inner(&self.draw(0))));
+            self.add_text(rows, is_begun);
+        }
+    }
+
+    fn add_text(&mut self, rows: Vec<Line>, is_begun: bool) {
+        match is_begun {
+            true => self.finished.extend(rows),
+            false => self.finish(Kind::Text, rows),
+        }
+    }
+
+    /// Moves what is finished of open texts to the finished rows.
+    fn settle(&mut self) {
+        let Some(turn) = &mut self.turn else { return };
+        let draw = Draw { look: &self.look, width: self.width };
+        for (_, open) in &mut turn.open {
+            let (rows, is_begun) = match open {
+                Open::Text { stream, is_begun, .. } => (stream.take_finished(&draw), is_begun),
+                Open::Thought { stream, is_begun, .. } if self.look.shows_thoughts => {
+                    (dimmed(stream.take_finished(&inner(&draw))), is_begun)
+                }
+                Open::Thought { .. } | Open::Call { .. } => continue,
+            };
+            if rows.is_empty() {
+                continue;
+            }
+            if !std::mem::replace(is_begun, true) {
+                self.spacing.before(Kind::Text, &mut self.finished);
+            }
+            self.finished.extend(rows);
+        }
+    }
+
+    fn call_ended(&mut self, call: &ToolPart, session_id: &SessionId) {
+        let Some(turn) = &mut self.turn else { return };
+        turn.n_calls += 1;
+        let depth = turn.depth(session_id).unwrap_or_default();
+        if let ToolState::Completed { metadata, .. } = &call.state {
+            for change in tool::diff::changes(metadata) {
+                let lines = turn.files.entry(change.file).or_default();
+                lines.0 += change.additions;
+                lines.1 += change.deletions;
+            }
+        }
+        let mut rows = Vec::new();
+        let child_id = child_of(call);
+        let child = child_id.as_ref().and_then(|id| turn.children.get(id));
+        if let (Some(child), "task") = (child, call.tool.as_str()) {
+            if turn.shown != *session_id && child_id.as_ref() != Some(&turn.shown) {
+                rows.push(Line::new(&format!("↳ {}", child.name), DIM));
+            }
+            rows.extend(task_end(call, child));
+            turn.shown = session_id.clone();
+        }
+        if rows.is_empty() {
+            rows = tool::ended(call, &Draw { look: &self.look, width: self.width.saturating_sub(2 * depth) });
+        }
+        let headings = turn.heading(session_id);
+        let indent = indent(depth);
+        let rows = headings.into_iter().chain(rows.into_iter().map(|row| row.behind(&indent))).collect();
+        self.finish(Kind::Call, rows);
+    }
+
+    fn retry(&mut self, attempt: u32, message: &str, next: i64, now: i64) {
+        let count = format!("{attempt} of {}", Engine::MAX_RETRIES);
+        let delay = meter::clock(next - now + 500);
+        let reason = message.lines().next().unwrap_or_default().trim_end_matches('.').to_owned();
+        let rows = notice(&format!("{reason}; again in {delay}, {count}"), YELLOW, &self.draw(0));
+        self.finish(Kind::Notice, rows);
+        if let Some(turn) = &mut self.turn {
+            turn.retry = Some(Retry { reason, count, next });
+        }
+    }
+}
+
+impl Turn {
+    /// How far below the turn's own session one is; none if it is not.
+    fn depth(&self, session_id: &SessionId) -> Option<usize> {
+        match self.children.get(session_id) {
+            Some(child) => Some(child.depth),
+            None => (*session_id == self.session_id).then_some(0),
+        }
+    }
+
+    fn grow(&mut self, part_id: &PartId, delta: &str, offset: usize) {
+        let open = self.open.iter_mut().find(|(id, _)| id == part_id);
+        if let Some((_, Open::Text { stream, n_bytes, .. } | Open::Thought { stream, n_bytes, .. })) = open {
+            // A part that was shown whole meanwhile has the delta already.
+            let known = n_bytes.saturating_sub(offset);
+            let new = delta.get(known..).unwrap_or_default();
+            stream.push(new);
+            *n_bytes += new.len();
+        }
+    }
+
+    /// Takes the whole of a growing text, of which the beginning may be known.
+    fn write(&mut self, part_id: &PartId, text: &str, new: impl FnOnce() -> Open) {
+        if !self.open.iter().any(|(id, _)| id == part_id) {
+            self.open.push((part_id.clone(), new()));
+        }
+        let open = self.open.iter_mut().find(|(id, _)| id == part_id);
+        if let Some((_, Open::Text { stream, n_bytes, .. } | Open::Thought { stream, n_bytes, .. })) = open {
+            let rest = text.get(*n_bytes..).unwrap_or_default();
+            stream.push(rest);
+            *n_bytes += rest.len();
+        }
+    }
+
+    /// The name of the subagent whose rows follow, unless its rows came last.
+    fn heading(&mut self, session_id: &SessionId) -> Vec<Line> {
+        if let Some(child) = self.children.get_mut(session_id) {
+            child.n_calls += 1;
+        }
+        if self.shown == *session_id {
+            return Vec::new();
+        }
+        self.shown = session_id.clone();
+        let Some(child) = self.children.get(session_id) else { return Vec::new() };
+        let mark = if child.n_calls > 1 { Line::new("↳ ", DIM) } else { Line::new("• ", DIM) };
+        let name = match child.n_calls {
+            1 => Line::new("Task ", BOLD).with(&child.name, PLAIN),
+            _ => Line::new(&child.name, DIM),
+        };
+        vec![name.behind(&mark).behind(&indent(child.depth - 1))]
+    }
+
+    fn used(&self) -> Used {
+        let add =
+            |sum: Used, used: &Used| Used { tokens: sum.tokens + used.tokens, cost: sum.cost + used.cost };
+        self.answers.values().fold(Used::default(), add)
+    }
+
+    /// What goes on, for how long, and what it has used so far.
+    fn status_line(&self, spinner: &str, now: i64, look: &Look) -> Line {
+        let mut line = Line::new(spinner, CYAN).with(" ", PLAIN);
+        let calls = || {
+            self.open.iter().filter_map(|(_, open)| match open {
+                Open::Call { event, .. } => call_of(event),
+                Open::Text { .. } | Open::Thought { .. } => None,
+            })
+        };
+        let newest = calls().filter(|call| call.tool != "task").last().or_else(|| calls().last());
+        if let Some(retry) = &self.retry {
+            let left = meter::clock(retry.next - now + 999);
+            line.push(&format!("{}; again in {left}, {}", retry.reason, retry.count), YELLOW);
+        } else if let Some(call) = newest {
+            line.append(Line::new(&tool::brief(call, look), PLAIN).cut(40));
+            let n_others = calls().count() - 1;
+            if n_others > 0 {
+                line.push(&format!(" and {n_others} more"), DIM);
+            }
+        } else {
+            let what = match self.open.last() {
+                Some((_, Open::Text { .. })) => "Writing",
+                Some((_, Open::Thought { .. })) => "Thinking",
+                Some((_, Open::Call { .. })) | None => "Waiting for the model",
+            };
+            line.push(what, PLAIN);
+        }
+        let mut facts = vec![meter::clock(now - self.began)];
+        facts.extend(self.cost());
+        line.with(&format!(" · {}", facts.join(" · ")), DIM)
+    }
+
+    /// Tokens and dollars, as far as there are any.
+    fn cost(&self) -> Vec<String> {
+        let used = self.used();
+        let tokens = (used.tokens > 0).then(|| format!("{} tokens", meter::short(used.tokens)));
+        let dollars = (used.cost > 0.0).then(|| meter::dollars(used.cost));
+        tokens.into_iter().chain(dollars).collect()
+    }
+
+    /// The facts of the closing line.
+    fn summary(&self, now: i64) -> Vec<Line> {
+        let mut facts = vec![Line::new(&self.session_id.to_string(), DIM)];
+        if self.n_calls > 0 {
+            facts.push(Line::new(&meter::counted(self.n_calls, "call"), DIM));
+        }
+        facts.extend(self.cost().iter().map(|fact| Line::new(fact, DIM)));
+        if !self.files.is_empty() {
+            let (added, removed) =
+                self.files.values().fold((0, 0), |sum, lines| (sum.0 + lines.0, sum.1 + lines.1));
+            let files = meter::counted(self.files.len(), "file");
+            facts.push(Line::new(&format!("{files} +{added} −{removed}"), DIM));
+        }
+        facts.push(Line::new(&meter::duration(now - self.began), DIM));
+        facts
+    }
+}
+
+/// The session of a subagent that a call began.
+pub fn child_of(call: &ToolPart) -> Option<SessionId> {
+    let metadata = match &call.state {
+        ToolState::Completed { metadata, .. } => Some(metadata),
+        ToolState::Running { metadata, .. } | ToolState::Error { metadata, .. } => metadata.as_ref(),
+        ToolState::Pending { .. } => None,
+    };
+    SessionId::parse(metadata?.get("sessionId").and_then(Value::as_str)?).ok()
+}
+
+/// The last row of a subagent.
+fn task_end(call: &ToolPart, child: &Child) -> Vec<Line> {
+    let (took, error) = match &call.state {
+        ToolState::Completed { time, .. } => (time.end - time.start, None),
+        ToolState::Error { time, error, .. } => (time.end - time.start, Some(error)),
+        ToolState::Pending { .. } | ToolState::Running { .. } => return Vec::new(),
+    };
+    if child.n_calls == 0 {
+        return Vec::new();
+    }
+    let facts = format!("{} · {}", meter::counted(child.n_calls, "call"), meter::duration(took));
+    match error {
+        None => vec![Line::new(&format!("  └ {facts}"), DIM)],
+        Some(error) => {
+            let reason = error.lines().next().unwrap_or_default();
+            vec![Line::new("  ✗ ", RED).with(reason, RED).with(&format!(" · {facts}"), DIM)]
+        }
+    }
+}
+
+fn call_of(event: &Event) -> Option<&ToolPart> {
+    match &event.payload {
+        EventPayload::PartUpdated { part: Part { kind: PartKind::Tool(call), .. }, .. } => Some(call),
+        _ => None,
+    }
+}
+
+fn spinner(now: i64) -> &'static str {
+    let step = usize::try_from(now / SPINNER_STEP_MS).unwrap_or_default();
+    SPINNER.get(step % SPINNER.len()).copied().unwrap_or_default()
+}
+
+fn indent(depth: usize) -> Line {
+    Line::new(&"  ".repeat(depth), PLAIN)
+}
+
+/// The room beside the bar of a thought.
+fn inner<'a>(draw: &Draw<'a>) -> Draw<'a> {
+    Draw { look: draw.look, width: draw.width.saturating_sub(2) }
+}
+
+fn dimmed(rows: Vec<Line>) -> Vec<Line> {
+    let bar = Line::new("┊ ", DIM);
+    rows.into_iter().map(|row| row.styled(DIM.italic()).behind(&bar)).collect()
+}
+
+/// Facts in as many rows as they need; none is broken.
+fn summary_rows(facts: &[Line], width: usize) -> Vec<Line> {
+    let mut rows: Vec<Line> = Vec::new();
+    for fact in facts {
+        match rows.last_mut() {
+            Some(row) if row.width() + 3 + fact.width() <= width => {
+                row.push(" · ", DIM);
+                row.append(fact.clone());
+            }
+            Some(_) | None => rows.push(fact.clone()),
+        }
+    }
+    rows
+}
+
+/// Tokens read and written.
+fn all(tokens: &Tokens) -> u64 {
+    tokens.context() + tokens.output + tokens.reasoning
+}

@@ -1,0 +1,311 @@
+//! A tool call as rows: a mark, what it does to what, and what there is to see of it.
+
+use std::{path::Path, sync::Arc};
+
+use anstyle::Style;
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::part::{ToolPart, ToolState};
+
+use super::{
+    Draw, ansi,
+    line::{BOLD, CYAN, DIM, GREEN, Line, PLAIN, RED},
+    look::Look,
+    meter,
+};
+
+pub mod diff;
+pub mod plan;
+
+/// Printed lines shown of a command while it runs, once it ended well, and once it failed.
+const LINES_RUNNING: usize = 5;
+const LINES_ENDED: usize = 8;
+const LINES_FAILED: usize = 30;
+/// Rows of the command itself.
+const ROWS_COMMAND: usize = 6;
+/// Rows of why a call failed.
+const ROWS_ERROR: usize = 6;
+/// Columns of arguments that no tool of ours knows.
+const COLUMNS_ARGUMENTS: usize = 200;
+
+/// A call that has ended.
+pub fn ended(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
+    match &tool.state {
+        ToolState::Completed { input, output, metadata, time, .. } => match tool.tool.as_str() {
+            "bash" => command_ended(input, output, metadata, time.end - time.start, draw),
+            "todowrite" | "todoread" => plan::listed(&plan::of(input, metadata), draw),
+            "edit" | "write" | "multiedit" | "apply_patch" | "patch" => {
+                let changes = diff::changes(metadata);
+                let rows = changes.iter().flat_map(|change| diff::drawn(change, &tool.tool, draw));
+                match changes.is_empty() {
+                    true => one_line(tool, draw),
+                    false => rows.collect(),
+                }
+            }
+            _other => one_line(tool, draw),
+        },
+        ToolState::Error { input, error, metadata, .. } => {
+            let mut rows = failed_header(tool, draw);
+            let printed = metadata.as_ref().and_then(|it| it.get("output")).and_then(Value::as_str);
+            if let Some(printed) = printed.filter(|_| tool.tool == "bash") {
+                rows.extend(body(printed, LINES_FAILED, draw));
+            }
+            let _ = input;
+            rows.extend(failure(error, draw));
+            rows
+        }
+        ToolState::Pending { .. } | ToolState::Running { .. } => one_line(tool, draw),
+    }
+}
+
+/// A call that goes on: the same with a mark that moves, and the last of what it has printed.
+pub fn running(tool: &ToolPart, mark: &str, draw: &Draw<'_>) -> Vec<Line> {
+    let mark = Line::new(mark, CYAN).with(" ", PLAIN);
+    let mut rows = header(mark, subject(tool, draw.look), draw.width);
+    rows.truncate(ROWS_COMMAND);
+    if let ToolState::Running { metadata: Some(metadata), .. } = &tool.state
+        && let Some(printed) = metadata.get("output").and_then(Value::as_str)
+        && tool.tool == "bash"
+    {
+        rows.extend(body(printed, LINES_RUNNING, draw));
+    }
+    rows
+}
+
+/// A few words about a call for the line that says what goes on.
+pub fn brief(tool: &ToolPart, look: &Look) -> String {
+    subject(tool, look).text()
+}
+
+fn one_line(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
+    let mut line = subject(tool, draw.look);
+    if let Some(note) = found(tool) {
+        line.push(&format!("  {note}"), DIM);
+    }
+    header(mark(DIM), line, draw.width)
+}
+
+fn failed_header(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
+    header(Line::new("✗ ", RED), subject(tool, draw.look), draw.width)
+}
+
+fn mark(style: Style) -> Line {
+    Line::new("• ", style)
+}
+
+/// The first rows of a call, the later ones behind the mark.
+pub fn header(mark: Line, line: Line, width: usize) -> Vec<Line> {
+    let indent = Line::new("  ", PLAIN);
+    let rows = line.wrap(width.saturating_sub(mark.width()));
+    let rows = rows.into_iter().enumerate();
+    rows.map(|(idx, row)| row.behind(if idx == 0 { &mark } else { &indent })).collect()
+}
+
+fn command_ended(
+    input: &Value,
+    output: &str,
+    metadata: &Map<String, Value>,
+    took: i64,
+    draw: &Draw<'_>,
+) -> Vec<Line> {
+    let exit = metadata.get("exit").and_then(Value::as_i64);
+    let signal = metadata.get("signal").and_then(Value::as_str);
+    let (end, has_failed) = match (exit, signal) {
+        (Some(code), _) => (format!("exit {code}"), code != 0),
+        (None, Some(signal)) => (format!("ended by {signal}"), true),
+        (None, None) => ("ended".to_owned(), true),
+    };
+    let (mark, end_style) = if has_failed { (Line::new("✗ ", RED), RED) } else { (mark(GREEN), DIM) };
+    let end = Line::new(&end, end_style).with(&format!(" · {}", meter::duration(took)), DIM);
+    let mut rows = header(mark, command(input), draw.width);
+    if rows.len() > ROWS_COMMAND {
+        let n_hidden = rows.len() - (ROWS_COMMAND - 1);
+        rows.truncate(ROWS_COMMAND - 1);
+        rows.push(Line::new(&format!("  … {} more", meter::counted(n_hidden, "row")), DIM));
+    }
+    let is_beside = rows.len() == 1 && rows.iter().all(|row| row.width() + 2 + end.width() <= draw.width);
+    if let Some(row) = rows.last_mut().filter(|_| is_beside) {
+        row.push("  ", PLAIN);
+        row.append(end.clone());
+    }
+    let printed = metadata.get("output").and_then(Value::as_str).unwrap_or(output);
+    rows.extend(body(printed, if has_failed { LINES_FAILED } else { LINES_ENDED }, draw));
+    if !is_beside {
+        rows.push(end.behind(&Line::new("  ", PLAIN)));
+    }
+    rows
+}
+
+/// The last lines of what a command printed.
+fn body(printed: &str, n_lines: usize, draw: &Draw<'_>) -> Vec<Line> {
+    let bar = Line::new("  │ ", DIM);
+    let printed = printed.trim_end();
+    if printed.trim().is_empty() {
+        return Vec::new();
+    }
+    let lines: Vec<&str> = printed.lines().collect();
+    let n_hidden = lines.len().saturating_sub(n_lines);
+    let mut rows = Vec::new();
+    if n_hidden > 0 {
+        rows.push(Line::new(&format!("… {} above", meter::counted(n_hidden, "line")), DIM).behind(&bar));
+    }
+    let width = draw.width.saturating_sub(bar.width()).max(8);
+    for text in lines.iter().skip(n_hidden) {
+        // One endless line must not push out all others.
+        let folded = ansi::line(text).fold(width);
+        let n_folded = folded.len();
+        rows.extend(folded.into_iter().take(3).map(|row| row.behind(&bar)));
+        if n_folded > 3 {
+            rows.push(Line::new("…", DIM).behind(&bar));
+        }
+    }
+    rows
+}
+
+/// Why a call failed.
+fn failure(error: &str, draw: &Draw<'_>) -> Vec<Line> {
+    let indent = Line::new("  ", PLAIN);
+    let lines = error.trim().lines().filter(|line| !line.trim().is_empty());
+    let rows = lines.flat_map(|line| Line::new(line, RED).wrap(draw.width.saturating_sub(2)));
+    let mut rows: Vec<Line> = rows.map(|row| row.behind(&indent)).collect();
+    if rows.len() > ROWS_ERROR {
+        rows.truncate(ROWS_ERROR);
+        rows.push(Line::new("  …", DIM));
+    }
+    rows
+}
+
+/// `$ cargo test`: the command as it was given.
+pub fn command(input: &Value) -> Line {
+    let text = text_of(input, "command").unwrap_or_default();
+    let mut lines = text.trim_end().lines();
+    let mut line = Line::new("$ ", DIM).with(lines.next().unwrap_or_default(), BOLD);
+    for more in lines {
+        line.push(" ⏎ ", DIM);
+        line.push(more, BOLD);
+    }
+    line
+}
+
+/// What a call does, to what.
+fn subject(tool: &ToolPart, look: &Look) -> Line {
+    let input = tool.state.input();
+    let title = match &tool.state {
+        ToolState::Completed { title, .. } => Some(title.as_str()),
+        ToolState::Running { title, .. } => title.as_deref(),
+        ToolState::Pending { .. } | ToolState::Error { .. } => None,
+    };
+    let text = |key: &str| text_of(input, key);
+    let verb = |verb: &str| Line::new(verb, BOLD).with(" ", PLAIN);
+    let about = |name: &str, key: &str| verb(name).with(text(key).unwrap_or_default(), PLAIN);
+    match tool.tool.as_str() {
+        "bash" => command(input),
+        "read" => with_path(verb("Read"), text("filePath"), look).with(&range(input), DIM),
+        "write" => with_path(verb("Write"), text("filePath"), look),
+        "edit" | "multiedit" => with_path(verb("Edit"), text("filePath"), look),
+        "apply_patch" | "patch" => verb("Patch").with(title.unwrap_or("files"), PLAIN),
+        "list" => with_path(verb("List"), text("path").or(Some(".")), look),
+        "glob" => within(about("Find", "pattern"), input, look),
+        "grep" => within(about("Search", "pattern"), input, look),
+        "webfetch" => {
+            let url = text("url").unwrap_or_default();
+            let link = url.starts_with("http").then(|| address(url));
+            let mut line = verb("Fetch");
+            line.push_link(url, PLAIN, link);
+            line
+        }
+        "websearch" | "codesearch" => about("Search the web for", "query"),
+        "skill" => about("Skill", "name"),
+        "task" => {
+            let agent = text("subagent_type").map(|agent| format!(" (@{agent})"));
+            about("Task", "description").with(&agent.unwrap_or_default(), DIM)
+        }
+        "todowrite" | "todoread" => Line::new("Plan", BOLD),
+        "question" => verb("Ask").with(title.unwrap_or("the user"), PLAIN),
+        "batch" | "lsp" | "plan_enter" | "plan_exit" => match title {
+            Some(title) => Line::new(title, PLAIN),
+            None => Line::new(&tool.tool, BOLD),
+        },
+        other => verb(other).with(&arguments(input), DIM),
+    }
+}
+
+/// What a search or a question came to.
+fn found(tool: &ToolPart) -> Option<String> {
+    let ToolState::Completed { metadata, .. } = &tool.state else { return None };
+    let count = |key: &str| metadata.get(key).and_then(Value::as_u64).and_then(|count| count.try_into().ok());
+    match tool.tool.as_str() {
+        "grep" => count("matches").map(|count| meter::counted(count, "match")),
+        "glob" | "list" => count("count").map(|count| meter::counted(count, "file")),
+        "question" => {
+            let answers = metadata.get("answers")?.as_array()?.iter();
+            let answers = answers.filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+            Some(answers.collect::<Vec<_>>().join(", "))
+        }
+        _other => None,
+    }
+}
+
+/// `:20-40` where only a part of a file is read.
+fn range(input: &Value) -> String {
+    let number = |key: &str| input.get(key).and_then(Value::as_u64);
+    match (number("offset"), number("limit")) {
+        (None, None) | (Some(0), None) => String::new(),
+        (Some(first), None) => format!(":{first}-"),
+        (first, Some(limit)) => {
+            let first = first.unwrap_or(1).max(1);
+            format!(":{first}-{}", first.saturating_add(limit).saturating_sub(1))
+        }
+    }
+}
+
+/// `in src, *.rs`: where a search looks.
+fn within(mut line: Line, input: &Value, look: &Look) -> Line {
+    if let Some(path) = text_of(input, "path").filter(|path| !path.is_empty()) {
+        line.push(" in ", DIM);
+        line = with_path(line, Some(path), look);
+    }
+    match text_of(input, "include") {
+        Some(include) => line.with(&format!(", {include}"), DIM),
+        None => line,
+    }
+}
+
+/// A path as short as it can be, which leads to its file.
+pub fn with_path(mut line: Line, path: Option<&str>, look: &Look) -> Line {
+    let Some(path) = path else { return line };
+    let absolute = look.directory.join(path);
+    let shown = absolute.strip_prefix(&look.directory).unwrap_or(&absolute);
+    let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
+    line.push_link(&shown.to_string_lossy(), PLAIN, file_link(&absolute, look));
+    line
+}
+
+/// Where a click on a file leads.
+pub fn file_link(path: &Path, look: &Look) -> Option<Arc<str>> {
+    let host = look.links.as_deref()?;
+    let mut url = reqwest::Url::from_file_path(path).ok()?;
+    // A machine whose name cannot stand in an address is left out of it.
+    let _ = url.set_host(Some(host));
+    Some(url.as_str().into())
+}
+
+/// An address without what would end the escape sequence it stands in.
+pub fn address(url: &str) -> Arc<str> {
+    let is_safe = |char: &char| !char.is_control() && !char.is_whitespace();
+    url.chars().filter(is_safe).collect::<String>().into()
+}
+
+fn text_of<'a>(input: &'a Value, key: &str) -> Option<&'a str> {
+    input.get(key).and_then(Value::as_str)
+}
+
+/// The arguments of a tool that is not ours: its only text, or all of them as JSON.
+fn arguments(input: &Value) -> String {
+    let fields = input.as_object();
+    let text = match fields.map(|fields| fields.values().collect::<Vec<_>>()).as_deref() {
+        None | Some([]) => String::new(),
+        Some([Value::String(text)]) => text.clone(),
+        Some(_) => input.to_string(),
+    };
+    Line::new(&text, PLAIN).cut(COLUMNS_ARGUMENTS).text()
+}

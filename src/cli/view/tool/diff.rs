@@ -1,0 +1,164 @@
+//! A change of a file as a unified diff with line numbers.
+
+use serde_json::{Map, Value};
+
+use super::{
+    super::{
+        Draw,
+        line::{BOLD, DIM, GREEN, Line, PLAIN, RED},
+        meter,
+    },
+    header, with_path,
+};
+
+/// Lines of one diff that are shown.
+const MAX_LINES: usize = 60;
+
+/// What a call did to one file.
+pub struct Change {
+    pub file: String,
+    /// Where the file was before, if elsewhere.
+    pub from: Option<String>,
+    pub patch: String,
+    pub additions: u64,
+    pub deletions: u64,
+    pub is_new: bool,
+    pub is_gone: bool,
+}
+
+/// The changes that the metadata of an edit, or of a question about one, tells of.
+pub fn changes(metadata: &Map<String, Value>) -> Vec<Change> {
+    if let Some(files) = metadata.get("files").and_then(Value::as_array) {
+        return files.iter().filter_map(Value::as_object).filter_map(of_patch).collect();
+    }
+    let Some(filediff) = metadata.get("filediff").and_then(Value::as_object) else { return Vec::new() };
+    let text = |key: &str| filediff.get(key).and_then(Value::as_str).map(str::to_owned);
+    let (Some(file), Some(patch)) = (text("file"), text("patch")) else { return Vec::new() };
+    let (additions, deletions) = counts(filediff);
+    let is_new = filediff.get("before").is_some_and(Value::is_null);
+    vec![Change { file, from: None, patch, additions, deletions, is_new, is_gone: false }]
+}
+
+/// One file of `apply_patch`.
+fn of_patch(file: &Map<String, Value>) -> Option<Change> {
+    let text = |key: &str| file.get(key).and_then(Value::as_str).map(str::to_owned);
+    let (additions, deletions) = counts(file);
+    let kind = text("type").unwrap_or_default();
+    let from = text("filePath")?;
+    let to = text("movePath");
+    Some(Change {
+        from: to.is_some().then(|| from.clone()),
+        file: to.unwrap_or(from),
+        patch: text("patch").or_else(|| text("diff"))?,
+        additions,
+        deletions,
+        is_new: kind == "add",
+        is_gone: kind == "delete",
+    })
+}
+
+fn counts(file: &Map<String, Value>) -> (u64, u64) {
+    let count = |key: &str| file.get(key).and_then(Value::as_u64).unwrap_or_default();
+    (count("additions"), count("deletions"))
+}
+
+/// The file's name with `+n −n`, and the diff below.
+pub fn drawn(change: &Change, tool: &str, draw: &Draw<'_>) -> Vec<Line> {
+    let verb = match (change.is_new, change.is_gone, tool) {
+        (true, _, _) => "Create",
+        (_, true, _) => "Delete",
+        (_, _, "write") => "Write",
+        (_, _, _) => "Edit",
+    };
+    let mut line = Line::new(verb, BOLD).with(" ", PLAIN);
+    if let Some(from) = &change.from {
+        line = with_path(line, Some(from), draw.look).with(" → ", DIM);
+    }
+    line = with_path(line, Some(&change.file), draw.look);
+    line.push(&format!("  +{}", change.additions), GREEN);
+    line.push(&format!(" −{}", change.deletions), RED);
+    let mut rows = header(Line::new("• ", DIM), line, draw.width);
+    rows.extend(hunks(&change.patch, draw));
+    rows
+}
+
+/// The lines of a unified diff behind their numbers.
+pub fn hunks(patch: &str, draw: &Draw<'_>) -> Vec<Line> {
+    let lines = numbered(patch);
+    let largest = lines.iter().filter_map(|line| line.number).max().unwrap_or_default();
+    let digits = largest.to_string().len();
+    let n_hidden = lines.len().saturating_sub(MAX_LINES);
+    let mut rows = Vec::new();
+    for line in lines.iter().take(MAX_LINES) {
+        let style = match line.sign {
+            '+' => GREEN,
+            '-' => RED,
+            _other => PLAIN,
+        };
+        let number = line.number.map_or(String::new(), |number| number.to_string());
+        let gutter = Line::new(&format!("  {number:>digits$} "), DIM);
+        let blank = Line::new(&" ".repeat(gutter.width() + 2), PLAIN);
+        let sign_style = if line.number.is_none() { DIM } else { style };
+        let gutter = gutter.with(&format!("{} ", line.sign), sign_style);
+        let width = draw.width.saturating_sub(gutter.width()).max(8);
+        let text_style = if line.number.is_none() { DIM } else { style };
+        let folded = Line::new(line.text, text_style).fold(width).into_iter().enumerate();
+        rows.extend(folded.map(|(idx, row)| row.behind(if idx == 0 { &gutter } else { &blank })));
+    }
+    if n_hidden > 0 {
+        let more = format!("  … {} of the diff more", meter::counted(n_hidden, "line"));
+        rows.push(Line::new(&more, DIM));
+    }
+    rows
+}
+
+struct Numbered<'a> {
+    number: Option<usize>,
+    sign: char,
+    text: &'a str,
+}
+
+fn numbered(patch: &str) -> Vec<Numbered<'_>> {
+    let mut lines: Vec<Numbered<'_>> = Vec::new();
+    let (mut old, mut new) = (0, 0);
+    let mut is_inside = false;
+    for line in patch.lines() {
+        if let Some((first_old, first_new)) = line.strip_prefix("@@ -").and_then(starts) {
+            (old, new, is_inside) = (first_old, first_new, true);
+            if !lines.is_empty() {
+                lines.push(Numbered { number: None, sign: '⋮', text: "" });
+            }
+            continue;
+        }
+        if !is_inside {
+            continue;
+        }
+        let mut chars = line.chars();
+        let sign = chars.next().unwrap_or(' ');
+        let text = chars.as_str();
+        match sign {
+            '+' => {
+                lines.push(Numbered { number: Some(new), sign, text });
+                new += 1;
+            }
+            '-' => {
+                lines.push(Numbered { number: Some(old), sign, text });
+                old += 1;
+            }
+            '\\' => lines.push(Numbered { number: None, sign: ' ', text: "no newline at the end" }),
+            _other => {
+                lines.push(Numbered { number: Some(new), sign: ' ', text });
+                old += 1;
+                new += 1;
+            }
+        }
+    }
+    lines
+}
+
+/// The first lines that `12,7 +12,9 @@` names.
+fn starts(header: &str) -> Option<(usize, usize)> {
+    let (old, rest) = header.split_once(" +")?;
+    let number = |range: &str| range.split([',', ' ']).next()?.parse().ok();
+    Some((number(old)?, number(rest)?))
+}
