@@ -22,7 +22,6 @@ mod environment;
 pub mod fixture;
 pub mod frontmatter;
 mod hook;
-mod in_force;
 pub mod jsonc;
 pub mod known_keys;
 pub mod layer;
@@ -33,6 +32,7 @@ pub mod market;
 pub mod merge;
 pub mod model;
 pub mod paths;
+pub mod policy;
 pub mod reader;
 pub mod remote;
 pub mod rules;
@@ -98,6 +98,11 @@ pub struct Config {
     pub notes: Vec<Warning>,
 }
 
+/// Keys that hold rules, at the top and below an agent.
+const RULE_KEYS: [&str; 2] = ["permission", "tools"];
+/// The key under which the merged configuration shows an administrator's rules.
+const ADMINISTRATOR: &str = "administrator";
+
 /// The administrator's rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Managed {
@@ -143,11 +148,6 @@ impl Default for ToolOutputLimits {
 }
 
 impl Config {
-    /// The general rules without the administrator's.
-    pub fn own_permission(&self) -> &[Rule] {
-        self.permission.get(self.managed.general.len()..).unwrap_or_default()
-    }
-
     /// The directory that `OPENCODE_CONFIG_DIR` names, from the session's directory.
     pub fn named_directory(&self) -> Option<PathBuf> {
         self.environment.get("OPENCODE_CONFIG_DIR").map(|named| self.directory.join(named))

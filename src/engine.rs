@@ -22,13 +22,14 @@ use windlass_protocol::opencode::{
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
-    config::{Environment, Hook, paths::Paths, remote},
+    config::{Environment, Hook, paths::Paths, policy::Above, remote},
     mcp,
     provider::{http, retry},
     storage::{SessionQuery, Storage},
     tool::{self, truncate},
 };
 
+mod above;
 mod agent_urls;
 mod answer;
 pub mod approvals;
@@ -50,7 +51,6 @@ mod inbox;
 mod inspect;
 mod kept;
 pub mod keys;
-mod limits;
 mod lint;
 mod mention;
 mod pages;
@@ -89,7 +89,6 @@ pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 use chosen::Chosen;
 use context::SessionCx;
 use inbox::{Inbox, MAX_QUEUED};
-use limits::Limits;
 use request::Command;
 use tickets::Tickets;
 use told::Told;
@@ -139,7 +138,7 @@ struct OpenSession {
     mcp: Option<Arc<mcp::Servers>>,
     /// The servers are those of the session that started this one, and end with that.
     is_mcp_lent: bool,
-    limits: Limits,
+    above: Above,
     tickets: Arc<Tickets>,
     /// A subagent's: what was told in the session it works for.
     told: Option<Told>,
@@ -398,9 +397,8 @@ impl Engine {
             Arc::new(mcp::Servers::start(specs, directory, self.0.bus.clone()))
         };
         let mcp = (!servers.is_empty()).then(|| start(servers));
-        let (limits, tickets) = (Limits::default(), Arc::default());
-        let open =
-            OpenSession { workspace, mcp, is_mcp_lent: false, limits, tickets, told: None, task: None };
+        let (above, tickets) = (Above::default(), Arc::default());
+        let open = OpenSession { workspace, mcp, is_mcp_lent: false, above, tickets, told: None, task: None };
         lock(&self.0.sessions).insert(id.clone(), open);
     }
 
@@ -410,11 +408,11 @@ impl Engine {
         id: &SessionId,
         workspace: Arc<Workspace>,
         mcp: Option<Arc<mcp::Servers>>,
-        limits: Limits,
+        above: Above,
         told: Told,
     ) -> Result<(), InUse> {
         let (tickets, told) = (Arc::default(), Some(told));
-        let open = OpenSession { workspace, mcp, is_mcp_lent: true, limits, tickets, told, task: None };
+        let open = OpenSession { workspace, mcp, is_mcp_lent: true, above, tickets, told, task: None };
         match lock(&self.0.sessions).entry(id.clone()) {
             // A task that was just opened has no prompt yet.
             Entry::Occupied(other) if other.get().is_mcp_lent || !other.get().tickets.is_empty() => {
@@ -518,7 +516,7 @@ impl Engine {
                     id: id.clone(),
                     workspace: open.workspace.clone(),
                     mcp: open.mcp.clone(),
-                    limits: open.limits.clone(),
+                    above: open.above.clone(),
                     tickets: open.tickets.clone(),
                     told: open.told.clone().unwrap_or_else(|| Told::new(id.clone())),
                     own_inbox: inbox.downgrade(),

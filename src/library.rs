@@ -7,11 +7,11 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule, session::Session};
+use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, session::Session};
 
 use crate::{
     base::watch::Target,
-    config::{Config, Warning, markdown},
+    config::{Config, Warning, markdown, policy::Policy},
 };
 
 mod agents;
@@ -52,7 +52,8 @@ pub struct Agent {
     pub options: Map<String, Value>,
     /// Model calls in one turn.
     pub steps: Option<u32>,
-    pub permission: Vec<Rule>,
+    /// The rules that decide about its calls.
+    pub policy: Policy,
 }
 
 impl Agent {

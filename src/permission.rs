@@ -3,7 +3,10 @@
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use crate::config::rules::{covers, deciding, wildcard};
+use crate::config::{
+    policy::Policy,
+    rules::{deciding, wildcard},
+};
 
 pub mod bash;
 pub mod obeyed;
@@ -38,56 +41,43 @@ pub fn evaluate(permission: &str, pattern: &str, rules: &[Rule]) -> Action {
     deciding(permission, pattern, rules.iter()).map_or(Action::Ask, |rule| rule.action)
 }
 
-/// What the rules say of every pattern together.
+/// What a policy says of every pattern together.
 ///
 /// Answers are what the user said before and wants remembered: they stand in where the rules would ask, and nowhere
 /// else. A user who once approved `git *` has not taken back `git push *: deny`.
-pub fn evaluate_all(ask: &Ask, rules: &[Rule], answers: &[Rule]) -> Verdict {
+pub fn evaluate_all(ask: &Ask, policy: &Policy, answers: &[Rule]) -> Verdict {
     let mut verdict = Verdict::Allow;
     for pattern in &ask.patterns {
-        match resolve(&ask.permission, pattern, rules, answers) {
+        match resolve(&ask.permission, pattern, policy, answers) {
             Action::Allow => {}
             Action::Ask => verdict = Verdict::Ask,
             Action::Deny => {
-                let all = rules.iter().chain(answers.iter().filter(|answer| answer.action == Action::Deny));
-                let relevant = all.filter(|rule| wildcard(&rule.permission, &ask.permission)).cloned();
-                return Verdict::Deny { rules: relevant.collect() };
+                let mut rules = policy.denial(&ask.permission, pattern);
+                let denials = answers.iter().filter(|answer| answer.action == Action::Deny);
+                let denials = denials.filter(|rule| wildcard(&rule.permission, &ask.permission));
+                if rules.is_empty() {
+                    rules = policy.about(&ask.permission);
+                }
+                rules.extend(denials.cloned());
+                return Verdict::Deny { rules };
             }
         }
     }
     verdict
 }
 
-/// What the rules say of one pattern, with the user's remembered answers where they would ask.
-pub fn resolve(permission: &str, pattern: &str, rules: &[Rule], answers: &[Rule]) -> Action {
-    match evaluate(permission, pattern, rules) {
+/// What a policy says of one pattern, with the user's remembered answers where it would ask.
+pub fn resolve(permission: &str, pattern: &str, policy: &Policy, answers: &[Rule]) -> Action {
+    match policy.evaluate(permission, pattern) {
         Action::Ask => evaluate(permission, pattern, answers),
         decided @ (Action::Allow | Action::Deny) => decided,
     }
 }
 
-/// Whether there is anything that the rules ask about or deny: what may turn out to be anything has to ask then.
-pub fn is_restricted(permission: &str, rules: &[Rule]) -> bool {
-    let mut later: Vec<&Rule> = Vec::new();
-    for rule in rules.iter().rev().filter(|rule| wildcard(&rule.permission, permission)) {
-        match rule.action {
-            Action::Allow if rule.pattern == "*" => return false,
-            Action::Allow => {}
-            Action::Ask | Action::Deny => {
-                if !later.iter().any(|later| covers(&later.pattern, &rule.pattern)) {
-                    return true;
-                }
-            }
-        }
-        later.push(rule);
-    }
-    true
-}
-
-/// Whether what may turn out to be anything has to be asked for: a file that rules are read from or that git obeys can
-/// allow or run whatever a command could.
-pub fn is_anything_restricted(permission: &str, rules: &[Rule]) -> bool {
-    is_restricted(permission, rules) || (permission == "edit" && is_restricted("bash", rules))
+/// Returns true if a call that may do anything has to be asked for: a file that rules are read from, or that git obeys,
+/// can allow or run whatever a command could.
+pub fn is_anything_restricted(permission: &str, policy: &Policy) -> bool {
+    policy.is_restricted(permission) || (permission == "edit" && policy.is_restricted("bash"))
 }
 
 /// What the model is told when a rule forbids the call.
@@ -97,19 +87,6 @@ pub fn denied_message(rules: &[Rule]) -> String {
         "The user has specified a rule which prevents you from using this specific tool call. \
          Here are some of the relevant rules {rules}"
     )
-}
-
-/// Whether tools of this permission are kept from the model: a rule about it denies everything, and none behind it
-/// does anything else.
-pub fn is_tool_hidden(permission: &str, rules: &[Rule]) -> bool {
-    let about = rules.iter().rev().filter(|rule| wildcard(&rule.permission, permission));
-    let mut denials = about.take_while(|rule| rule.action == Action::Deny);
-    denials.any(|rule| rule.pattern == "*")
-}
-
-/// The rules that speak of this permission, the general ones too, in order.
-pub fn about(permission: &str, rules: &[Rule]) -> Vec<Rule> {
-    rules.iter().filter(|rule| wildcard(&rule.permission, permission)).cloned().collect()
 }
 
 #[cfg(test)]

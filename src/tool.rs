@@ -22,7 +22,7 @@ use windlass_protocol::opencode::{
 
 use crate::{
     base::{clock, hash},
-    config::{Config, Warning},
+    config::{Config, Warning, policy::Policy},
     library::skills::Skill,
     lsp::Servers,
     mcp::{Held, ResourceList},
@@ -315,8 +315,8 @@ pub trait Host: Send + Sync {
     /// Like [`Host::ask`] for what may turn out to be anything: also asks when the rules allow the patterns but would
     /// ask about or deny something else.
     fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
-    /// The rules that hold for the call.
-    fn rules(&self) -> Vec<Rule>;
+    /// The policy that decides about the call.
+    fn policy(&self) -> Policy;
     /// The user's remembered answers as they are now: one that was revoked a moment ago, anywhere, is gone.
     fn answers(&self) -> BoxFuture<'_, Vec<Rule>>;
     /// Shows how far the call has come: replaces its metadata, and its title when one is given.

@@ -95,9 +95,9 @@ async fn rules_of_the_environment_that_cannot_be_read_let_everything_ask() {
         "{printed}"
     );
     assert_eq!(code, Some(1));
-    let (rules, _, _) = shell.run(&["debug", "agent", "build"]).await;
-    let last = |rule: &str| rules.rfind(rule).unwrap_or_else(|| panic!("no {rule}: {rules}"));
-    assert!(last("ask   * *") > last("allow * *") && last("deny  bash *") > last("ask   * *"), "{rules}");
+    let (shown, _, _) = shell.run(&["debug", "agent", "build"]).await;
+    let (own, managed) = shown.split_once("Never looser than the administrator's rules").unwrap();
+    assert!(own.contains("deny  bash *") && managed.contains("ask   * *"), "{shown}");
 }
 
 #[tokio::test]

@@ -8,7 +8,12 @@ use windlass_protocol::opencode::{config::AgentMode, permission::Rule};
 
 use super::{output, runtime};
 use crate::{
-    config::{Environment, paths::Paths, secrets},
+    config::{
+        Environment,
+        paths::Paths,
+        policy::{Origin, Policy},
+        secrets,
+    },
     engine::{Agent, Engine},
 };
 
@@ -64,7 +69,12 @@ async fn list(engine: &Engine, as_json: bool) -> ExitCode {
         lines.extend(
             agent.description.iter().map(|text| format!("  {}", output::plain(&secrets::text(text)))),
         );
-        lines.extend(agent.permission.iter().map(|rule| format!("  {}", rule_line(rule))));
+        for layer in agent.policy.layers() {
+            if layer.origin != Origin::Agent {
+                lines.push(format!("  {}:", layer.origin.title()));
+            }
+            lines.extend(layer.rules.iter().map(|rule| format!("  {}", rule_line(rule))));
+        }
     }
     output::say(&lines.join("\n"))
 }
@@ -87,12 +97,21 @@ pub fn to_json(agent: &Agent) -> Value {
         "prompt": agent.prompt,
         "options": agent.options,
         "steps": agent.steps,
-        "permission": agent.permission,
+        "permission": agent.policy.rules(),
+        "neverLooserThan": layers(&agent.policy),
     });
     if let Some(fields) = fields.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
     }
     secrets::mask(&[], &fields)
+}
+
+/// The layers that hold beside an agent's own rules; null where there are none.
+pub fn layers(policy: &Policy) -> Value {
+    let others = policy.layers().iter().filter(|layer| layer.origin != Origin::Agent);
+    let others: Vec<Value> =
+        others.map(|it| json!({"origin": it.origin.key(), "rules": &*it.rules})).collect();
+    if others.is_empty() { Value::Null } else { Value::Array(others) }
 }
 
 /// Where an agent may be used and where it comes from.

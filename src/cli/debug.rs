@@ -80,7 +80,8 @@ fn as_json(view: &AgentView) -> Value {
         "model": view.model.to_string(),
         "variant": view.model.variant,
         "request": parameters(view),
-        "rules": secrets::mask(&[], &json!(view.rules)),
+        "rules": secrets::mask(&[], &json!(view.policy.rules())),
+        "neverLooserThan": secrets::mask(&[], &agent::layers(&view.policy)),
         "tools": tools.collect::<Vec<_>>(),
         "instructions": instructions.collect::<Vec<_>>(),
         "system": view.system.iter().map(|text| secrets::text(text)).collect::<Vec<_>>(),
@@ -110,9 +111,10 @@ fn as_text(view: &AgentView) -> String {
     for (key, value) in parameters(view) {
         lines.push(format!("{key}: {value}"));
     }
-    lines.push("\nRules (the last that matches decides):".to_owned());
-    for (idx, rule) in view.rules.iter().enumerate() {
-        lines.push(format!("{:>4}  {}", idx + 1, agent::rule_line(rule)));
+    for layer in view.policy.layers() {
+        lines.push(format!("\n{}:", layer.origin.title()));
+        let rules = layer.rules.iter().enumerate();
+        lines.extend(rules.map(|(idx, rule)| format!("{:>4}  {}", idx + 1, agent::rule_line(rule))));
     }
     lines.push("\nTools:".to_owned());
     lines.extend(view.tools.iter().map(|tool| {

@@ -16,10 +16,9 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Config, Hook, Instruction, Managed, ToolOutputLimits, Warning,
+    ADMINISTRATOR, Config, Hook, Instruction, Managed, RULE_KEYS, ToolOutputLimits, Warning,
     check::{check, plain},
     deciding::Deciding,
-    in_force,
     known_keys::AGENT_KEYS,
     layer::{Kind, Layer},
     lower::lower,
@@ -60,9 +59,9 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     let mut raw = merged(&layers);
     let home = &environment.home;
     let managed = managed(&layers, home);
-    in_force::show(&mut raw, &layers, &managed, home);
+    set_apart(&mut raw, &layers);
     let raw = raw;
-    // Beneath everybody's rules, for what it allows; what it restricts is imposed on all of them, see `rules::impose`.
+    // Beneath everybody's rules, for what it allows; what it restricts is a layer of every policy.
     let permission = [managed.general.clone(), rules_of(&own(&raw, &layers), home)].concat();
     let string =
         |key: &str| raw.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -140,6 +139,40 @@ fn managed(layers: &[Layer], home: &Path) -> Managed {
 
 /// What decides among rules by standing last: not what came over the network, which has its own place (see
 /// `fetched_rules`), and not the administrator's, which would take the place of a stricter rule.
+/// Shows an administrator's rules under a key of their own: they hold beside the others, not in their place.
+fn set_apart(raw: &mut Map<String, Value>, layers: &[Layer]) {
+    let said = |is_managed: bool| merged(layers.iter().filter(|it| (it.kind == Kind::Managed) == is_managed));
+    let (own, managed) = (said(false), said(true));
+    let rules = |owner: &Map<String, Value>| -> Map<String, Value> {
+        let rules = RULE_KEYS.iter().filter_map(|&key| Some((key.to_owned(), owner.get(key)?.clone())));
+        rules.collect()
+    };
+    let agents = |all: &Map<String, Value>| -> Map<String, Value> {
+        let agents = all.get("agent").and_then(Value::as_object).into_iter().flatten();
+        let rules = agents.filter_map(|(name, agent)| Some((name.clone(), rules(agent.as_object()?))));
+        rules.filter(|(_, rules)| !rules.is_empty()).map(|(name, it)| (name, Value::Object(it))).collect()
+    };
+    let (mut administrator, managed_agents) = (rules(&managed), agents(&managed));
+    if administrator.is_empty() && managed_agents.is_empty() {
+        return;
+    }
+    let restore = |owner: &mut Map<String, Value>, own: Map<String, Value>| {
+        owner.retain(|key, _| !RULE_KEYS.contains(&key.as_str()) || own.contains_key(key));
+        owner.extend(own);
+    };
+    restore(raw, rules(&own));
+    let own_agents = agents(&own);
+    for (name, agent) in raw.get_mut("agent").and_then(Value::as_object_mut).into_iter().flatten() {
+        let Value::Object(agent) = agent else { continue };
+        let said = own_agents.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
+        restore(agent, said);
+    }
+    if !managed_agents.is_empty() {
+        administrator.insert("agent".to_owned(), Value::Object(managed_agents));
+    }
+    raw.insert(ADMINISTRATOR.to_owned(), Value::Object(administrator));
+}
+
 fn own<'a>(raw: &'a Map<String, Value>, layers: &[Layer]) -> Cow<'a, Map<String, Value>> {
     let is_own = |layer: &&Layer| !matches!(layer.kind, Kind::Market | Kind::Managed);
     match layers.iter().all(|layer| is_own(&layer)) {

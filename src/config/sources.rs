@@ -2,14 +2,12 @@
 
 use std::fmt::Write;
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::permission::{Action, Rule};
 
 use super::{
-    layer::{Layer, pointer},
+    ADMINISTRATOR, RULE_KEYS,
+    layer::{Kind, Layer, pointer},
     merge::plugin_name,
-    rules::{meets, rules_from_tools},
     secrets,
     warning::Warning,
 };
@@ -126,14 +124,25 @@ fn collect(path: &mut Vec<String>, value: &Value, layers: &[Layer], leaves: &mut
             }
         }
         _ => {
-            let mut said_by: Vec<Saying> =
-                layers.iter().rev().filter_map(|layer| saying(layer, path)).collect();
-            if let Some(rule) = rule_of(path, value) {
-                put_deciding_first(&mut said_by, &rule, path, layers);
-            }
-            leaves.push(Leaf { path: path.clone(), value: value.clone(), said_by });
+            leaves.push(Leaf { path: path.clone(), value: value.clone(), said_by: sayings(path, layers) });
         }
     }
+}
+
+/// Everything that was said of a path, the strongest first. An administrator's rules have a place of their own.
+fn sayings(path: &[String], layers: &[Layer]) -> Vec<Saying> {
+    let (is_administrators, path) = match path {
+        [first, rest @ ..] if first == ADMINISTRATOR => (true, rest),
+        whole => (false, whole),
+    };
+    let keys: Vec<&str> = path.iter().map(String::as_str).collect();
+    let is_rule = match keys.as_slice() {
+        [key, ..] if RULE_KEYS.contains(key) => true,
+        ["agent", _, key, ..] => RULE_KEYS.contains(key),
+        _ => false,
+    };
+    let may_say = |layer: &&Layer| !is_rule || (layer.kind == Kind::Managed) == is_administrators;
+    layers.iter().rev().filter(may_say).filter_map(|layer| saying(layer, path)).collect()
 }
 
 /// What a layer says of a path: the value there, or the one above that takes its place.
@@ -154,85 +163,6 @@ fn saying(layer: &Layer, path: &[String]) -> Option<Saying> {
     let keys: Vec<&str> = path.iter().map(String::as_str).collect();
     let position = nearest_position(layer, &keys, depth);
     Some(Saying { source: layer.source.clone(), position, value: value.clone() })
-}
-
-/// The rule that a value stands for, when it stands for one.
-fn rule_of(path: &[String], value: &Value) -> Option<Rule> {
-    let below = match path.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["permission", ..] => 1,
-        ["agent", _, "permission", ..] => 3,
-        _ => return None,
-    };
-    let action = Action::deserialize(value).ok()?;
-    let mut keys = path.iter().skip(below).cloned();
-    let permission = keys.next()?;
-    Some(Rule { permission, pattern: keys.next().unwrap_or("*".to_owned()), action })
-}
-
-/// Where an administrator rules, not the strongest source decides but the strictest: brings one that says what holds to
-/// the front, be it by a wider rule.
-fn put_deciding_first(said_by: &mut Vec<Saying>, rule: &Rule, path: &[String], layers: &[Layer]) {
-    let says = |value: &Value| match value {
-        Value::Object(patterns) => patterns.get("*").and_then(|it| Action::deserialize(it).ok()),
-        other => Action::deserialize(other).ok(),
-    };
-    if let Some(at) = said_by.iter().position(|saying| says(&saying.value) == Some(rule.action)) {
-        let deciding = said_by.remove(at);
-        said_by.insert(0, deciding);
-        return;
-    }
-    let scopes: &[&[&str]] = match path {
-        [agent, name, ..] if agent == "agent" => &[&["agent", name], &[]],
-        _ => &[&[]],
-    };
-    let find = |reach: Reach| {
-        let in_scope =
-            |scope: &&[&str]| layers.iter().rev().find_map(|layer| saying_alike(layer, scope, rule, reach));
-        scopes.iter().find_map(in_scope)
-    };
-    // What no pattern can name is made as strict as a rule that is about something else as well.
-    if let Some(deciding) = find(Reach::Meets).or_else(|| find(Reach::Anything)) {
-        said_by.insert(0, deciding);
-    }
-}
-
-/// What a rule must be about to say the same as another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    /// Something that the other is about as well.
-    Meets,
-    Anything,
-}
-
-/// The last rule of a layer, below `scope`, that says the same.
-fn saying_alike(layer: &Layer, scope: &[&str], rule: &Rule, reach: Reach) -> Option<Saying> {
-    let owner = scope.iter().try_fold(&layer.value, |owner, key| owner.get(*key)?.as_object())?;
-    let mut found = None;
-    let mut look = |keys: &[&str], permission: &str, pattern: &str, action: Action, value: &Value| {
-        let is_met = || meets(permission, &rule.permission) && meets(pattern, &rule.pattern);
-        if action == rule.action && (reach == Reach::Anything || is_met()) {
-            let path = [scope, keys].concat();
-            let position = nearest_position(layer, &path, path.len());
-            found = Some(Saying { source: layer.source.clone(), position, value: value.clone() });
-        }
-    };
-    for (tool, value) in owner.get("tools").and_then(Value::as_object).into_iter().flatten() {
-        for it in rules_from_tools([(tool.as_str(), value == true)]) {
-            look(&["tools", tool], &it.permission, &it.pattern, it.action, value);
-        }
-    }
-    for (permission, actions) in owner.get("permission").and_then(Value::as_object).into_iter().flatten() {
-        let action = |value: &Value| Action::deserialize(value).ok();
-        if let Some(one) = action(actions) {
-            look(&["permission", permission], permission, "*", one, actions);
-        }
-        for (pattern, value) in actions.as_object().into_iter().flatten() {
-            if let Some(one) = action(value) {
-                look(&["permission", permission, pattern], permission, pattern, one, value);
-            }
-        }
-    }
-    found
 }
 
 /// Where a value stands, or the nearest key around it, as one that was brought into another form does.

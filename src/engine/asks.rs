@@ -14,6 +14,7 @@ use super::approvals::Approvals;
 use crate::{
     base::{ids, lock::lock},
     bus::Bus,
+    config::policy::Policy,
     permission::{self, Ask, Verdict},
     tool::ToolError,
 };
@@ -27,7 +28,7 @@ pub struct Asks {
 
 struct Pending {
     request: PermissionRequest,
-    rules: Vec<Rule>,
+    policy: Policy,
     approvals: Approvals,
     /// No remembered answer settles it.
     is_any: bool,
@@ -39,8 +40,7 @@ struct Pending {
 pub struct Asker<'a> {
     pub session_id: &'a SessionId,
     pub tool: ToolRef,
-    /// The agent's rules, then the session's.
-    pub rules: &'a [Rule],
+    pub policy: &'a Policy,
     pub approvals: &'a Approvals,
     /// Cancelled with the turn.
     pub cancel: &'a CancellationToken,
@@ -56,8 +56,8 @@ impl Asks {
     /// What may turn out to be anything (`is_any`) is allowed by rule only where the rules allow everything, and by no
     /// answer given before.
     pub async fn ask(&self, asker: Asker<'_>, ask: Ask, is_any: bool) -> Result<(), ToolError> {
-        let is_any = is_any && permission::is_anything_restricted(&ask.permission, asker.rules);
-        match permission::evaluate_all(&ask, asker.rules, &[]) {
+        let is_any = is_any && permission::is_anything_restricted(&ask.permission, asker.policy);
+        match permission::evaluate_all(&ask, asker.policy, &[]) {
             Verdict::Allow if !is_any => return Ok(()),
             Verdict::Allow | Verdict::Ask => {}
             Verdict::Deny { rules } => return Err(ToolError::Model(permission::denied_message(&rules))),
@@ -70,7 +70,7 @@ impl Asks {
             // And none is told of before its question.
             let mut pending = lock(&self.pending);
             let answers = asker.approvals.rules();
-            match permission::evaluate_all(&ask, asker.rules, &answers) {
+            match permission::evaluate_all(&ask, asker.policy, &answers) {
                 Verdict::Allow if !is_any => return Ok(()),
                 Verdict::Allow | Verdict::Ask => {}
                 Verdict::Deny { rules } => return Err(ToolError::Model(permission::denied_message(&rules))),
@@ -90,7 +90,7 @@ impl Asks {
             };
             pending.push(Pending {
                 request: request.clone(),
-                rules: asker.rules.to_vec(),
+                policy: asker.policy.clone(),
                 approvals: asker.approvals.clone(),
                 is_any,
                 cancel: asker.cancel.clone(),
@@ -148,9 +148,9 @@ impl Asks {
     /// Lets a request wait that no tool makes.
     #[cfg(test)]
     pub fn pretend(&self, request: PermissionRequest) {
-        let (rules, approvals, cancel) = (Vec::new(), Approvals::default(), CancellationToken::new());
+        let (policy, approvals, cancel) = (Policy::default(), Approvals::default(), CancellationToken::new());
         let (answer, _) = oneshot::channel();
-        lock(&self.pending).push(Pending { request, rules, approvals, is_any: false, cancel, answer });
+        lock(&self.pending).push(Pending { request, policy, approvals, is_any: false, cancel, answer });
     }
 
     /// Whether this request still waits for an answer.
@@ -188,7 +188,7 @@ impl Pending {
         let answers = self.approvals.rules();
         patterns
             .iter()
-            .all(|pattern| permission::resolve(permission, pattern, &self.rules, &answers) == Action::Allow)
+            .all(|pattern| permission::resolve(permission, pattern, &self.policy, &answers) == Action::Allow)
     }
 }
 

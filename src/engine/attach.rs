@@ -24,8 +24,8 @@ use super::{
     state::{NotedFiles, text_part},
 };
 use crate::{
-    config::{Warning, rules::rule},
-    permission::{self, Ask},
+    config::{Warning, policy::Policy, rules::rule},
+    permission::Ask,
     tool::{self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput},
 };
 
@@ -73,10 +73,12 @@ async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
             return Vec::new();
         }
     }
-    if permission::evaluate("task", &name, &config.managed.rules(&cx.agent.name)) == Action::Deny {
+    let mut policy = cx.agent.policy.clone();
+    let is_denied = policy.evaluate("task", &name) == Action::Deny;
+    policy.extend(&[rule("task", &name, Action::Allow)]);
+    if policy.evaluate("task", &name) == Action::Deny {
         return Vec::new();
     }
-    let is_denied = permission::evaluate("task", &name, &cx.agent.permission) == Action::Deny;
     let note = match is_denied {
         true => {
             " Rules keep it from you otherwise; the user has asked for it, so it is there for this message."
@@ -245,8 +247,8 @@ impl Host for UserGave<'_> {
         self.ask(ask)
     }
 
-    fn rules(&self) -> Vec<Rule> {
-        vec![rule("*", "*", Action::Allow)]
+    fn policy(&self) -> Policy {
+        Policy::new(vec![rule("*", "*", Action::Allow)])
     }
 
     fn answers(&self) -> BoxFuture<'_, Vec<Rule>> {

@@ -37,7 +37,7 @@ use super::{
 };
 use crate::{
     base::{clock, ids, lock::lock},
-    config::Warning,
+    config::{Warning, policy::Policy},
     library, mcp,
     permission::Ask,
     tool::{self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput},
@@ -103,7 +103,7 @@ struct CallHost {
     session_id: SessionId,
     message_id: MessageId,
     call_id: String,
-    rules: Arc<[Rule]>,
+    policy: Policy,
     approvals: Approvals,
     parent: Arc<subtask::Parent>,
     noted_files: NotedFiles,
@@ -119,8 +119,8 @@ impl Host for CallHost {
         Box::pin(self.asked(ask, true))
     }
 
-    fn rules(&self) -> Vec<Rule> {
-        self.rules.to_vec()
+    fn policy(&self) -> Policy {
+        self.policy.clone()
     }
 
     fn answers(&self) -> BoxFuture<'_, Vec<Rule>> {
@@ -217,13 +217,10 @@ impl Host for CallHost {
 impl CallHost {
     /// An answer that comes with or after a cancel allows nothing.
     async fn asked(&self, ask: Ask, is_any: bool) -> Result<(), ToolError> {
-        if let Some(refusal) = self.parent.limits.refusal(&ask) {
-            return Err(ToolError::Model(refusal));
-        }
         let asker = Asker {
             session_id: &self.session_id,
             tool: self.tool_ref(),
-            rules: &self.rules,
+            policy: &self.policy,
             approvals: &self.approvals,
             cancel: &self.parent.cancel,
         };
@@ -326,7 +323,7 @@ struct StepCalls<'a> {
     cx: &'a TurnCx<'a>,
     toolbox: &'a Toolbox,
     reports: Arc<Reports>,
-    rules: Arc<[Rule]>,
+    policy: Policy,
     parent: Arc<subtask::Parent>,
     shown: ShownInstructions,
     message_id: MessageId,
@@ -340,12 +337,11 @@ impl<'a> StepCalls<'a> {
         toolbox: &'a Toolbox,
         reports: Arc<Reports>,
     ) -> Option<Self> {
-        let rules: Arc<[Rule]> = toolbox.rules().into();
+        let policy = toolbox.policy().clone();
         let parent = Arc::new(subtask::Parent {
             engine: cx.session.engine.clone(),
             info: state.info.clone(),
-            rules: rules.clone(),
-            limits: cx.limits.clone(),
+            policy: policy.clone(),
             model: cx.model.reference(),
             task: toolbox.task.clone(),
             loaded: cx.loaded.clone(),
@@ -356,7 +352,7 @@ impl<'a> StepCalls<'a> {
         });
         let shown = ShownInstructions::new(&cx.instructions, &state.history);
         let message_id = state.answer_mut()?.id.clone();
-        Some(Self { cx, toolbox, reports, rules, parent, shown, message_id })
+        Some(Self { cx, toolbox, reports, policy, parent, shown, message_id })
     }
 
     /// The run of a call whose part is there.
@@ -379,7 +375,7 @@ impl<'a> StepCalls<'a> {
             session_id: cx.session.id.clone(),
             message_id: self.message_id.clone(),
             call_id,
-            rules: self.rules.clone(),
+            policy: self.policy.clone(),
             approvals: cx.session.workspace.approvals.clone(),
             parent: self.parent.clone(),
             noted_files: state.noted_files.clone(),

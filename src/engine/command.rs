@@ -8,7 +8,7 @@ use windlass_protocol::opencode::{
     event::EventPayload,
     message::ModelRef,
     part::{FilePart, PartKind, ToolPart, ToolState},
-    permission::{Action, Rule},
+    permission::Action,
 };
 
 use super::{
@@ -29,9 +29,8 @@ use super::{
 };
 use crate::{
     base::{ids, mime},
-    config::model::parse_model,
+    config::{model::parse_model, policy::Policy},
     library::commands::{Body, Command, template},
-    permission,
     provider::{Finish, Usage},
     tool::{path::Roots, read},
 };
@@ -187,7 +186,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         return Ok(Begun::Ended(compact::run(cx, state, &arguments).await?));
     };
 
-    let rules = toolbox::rules(cx, state, []);
+    let policy = toolbox::policy(cx, state, &[]);
     let mut parts = Vec::new();
     let pieces = match &command.body {
         // A skill is read, not carried out: whoever wrote it is not who wrote the project's commands.
@@ -196,13 +195,13 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         Body::Skill(_) => template::append_words(&text, &arguments),
         Body::Template(_) | Body::Compact | Body::Own(_) => {
             let pieces = template::expand(&text, &arguments);
-            parts = mentioned_files(cx, &pieces, &rules).await;
+            parts = mentioned_files(cx, &pieces, &policy).await;
             parts.extend(mentioned_agents(cx, &text, &others));
             pieces
         }
     };
-    let is_denied = matches!(command.body, Body::Skill(_))
-        && permission::evaluate("skill", &command.name, &rules) == Action::Deny;
+    let is_denied =
+        matches!(command.body, Body::Skill(_)) && policy.evaluate("skill", &command.name) == Action::Deny;
     if is_denied {
         let text = format!("The skill {} was not loaded: a permission rule denies it.", command.name);
         say(cx, state, text).await?;
@@ -275,7 +274,7 @@ async fn skill_text(command: &Command) -> Result<String, EngineError> {
 /// The files that a command's text mentions by `@path`, as attachments. What is no file is words.
 ///
 /// So is a file that the rules would ask for or deny: the model may read it by `read`, which asks.
-async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], rules: &[Rule]) -> Vec<PromptPart> {
+async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], policy: &Policy) -> Vec<PromptPart> {
     let texts = pieces.iter().filter_map(words_of);
     let config = &cx.loaded.config;
     let names = texts.flat_map(template::mentions).map(|name| match name.strip_prefix("~/") {
@@ -286,12 +285,12 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], rules: &[R
         }
     });
     let names: Vec<_> = names.collect();
-    let (roots, rules) = (Roots::new(config), rules.to_vec());
+    let (roots, policy) = (Roots::new(config), policy.clone());
     let found = tokio::task::spawn_blocking(move || {
         let files = names.into_iter().filter_map(|(name, paths)| {
             let (path, metadata) =
                 paths.into_iter().find_map(|path| Some((path.clone(), path.metadata().ok()?)))?;
-            if !read::is_free(&roots, &path, &rules, &[]) {
+            if !read::is_free(&roots, &path, &policy, &[]) {
                 return None;
             }
             let mime = match metadata.is_dir() {

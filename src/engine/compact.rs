@@ -80,7 +80,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Resul
         agent,
         model,
         instructions: Vec::new(),
-        limits: cx.limits.clone(),
+        above: cx.above.clone(),
         mcp: cx.mcp.clone(),
         cancel: cx.cancel.clone(),
     };

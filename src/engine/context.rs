@@ -13,7 +13,6 @@ use windlass_protocol::opencode::{
 use super::{
     Engine,
     chosen::Chosen,
-    limits::Limits,
     request::Command,
     state::{Journal, SessionState},
     tickets::Tickets,
@@ -22,7 +21,7 @@ use super::{
 };
 use crate::{
     base::{clock, ids},
-    config::Warning,
+    config::{Warning, policy::Above},
     library::{Agent, InstructionBlock},
     mcp::{self, Held},
     provider::Model,
@@ -36,7 +35,7 @@ pub struct SessionCx {
     /// Servers the client gave for this session.
     pub mcp: Option<Arc<mcp::Servers>>,
     /// What the sessions above may do, when it is a subagent's.
-    pub limits: Limits,
+    pub above: Above,
     pub tickets: Arc<Tickets>,
     /// The user's choices that are still to be stored.
     pub chosen: Chosen,
@@ -56,7 +55,7 @@ pub struct TurnCx<'a> {
     pub variant: Option<String>,
     pub instructions: Vec<InstructionBlock>,
     /// What the sessions above may do, when it is a subagent's.
-    pub limits: Limits,
+    pub above: Above,
     /// Servers of the configuration.
     pub mcp: Held,
     pub cancel: CancellationToken,

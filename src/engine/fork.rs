@@ -11,11 +11,11 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Engine, EngineError, EngineErrorKind, limits::Limits, project, revert, state::SessionState,
-    workspace::Workspace,
+    Engine, EngineError, EngineErrorKind, above, project, revert, state::SessionState, workspace::Workspace,
 };
 use crate::{
     base::{clock, ids},
+    config::policy::Above,
     storage::Write,
 };
 
@@ -26,8 +26,8 @@ impl Engine {
         let stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         // A call that a sudden death left open is settled in the copy; the session itself may be at work elsewhere.
         let (state, _) = SessionState::from_stored(stored);
-        let limits = Limits::of_stored(self, &workspace.loaded(), &state.info).await?;
-        fork(self, &state.info, &limits, &state.history).await
+        let above = above::stored(self, &workspace.loaded(), &state.info).await?;
+        fork(self, &state.info, &above, &state.history).await
     }
 }
 
@@ -36,7 +36,7 @@ impl Engine {
 pub async fn fork(
     engine: &Engine,
     info: &Session,
-    limits: &Limits,
+    above: &Above,
     history: &[MessageWithParts],
 ) -> Result<Session, EngineError> {
     let now = clock::now_ms();
@@ -52,7 +52,7 @@ pub async fn fork(
         tokens: Tokens::default(),
         summary: None,
         permission: None,
-        limits: limits.levels(),
+        limits: above.iter().map(|rules| rules.to_vec()).collect(),
         revert: None,
         time: SessionTime { created: now, updated: now, compacting: None, archived: None },
         ..info.clone()

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, permission::Rule};
+use windlass_protocol::opencode::{config::AgentMode, message::ModelRef};
 
 use super::{
     Engine, EngineError, NewSession,
@@ -18,7 +18,10 @@ use super::{
 };
 use crate::{
     base::ids,
-    config::Warning,
+    config::{
+        Warning,
+        policy::{Above, Policy},
+    },
     library::{Agent, Instructions},
 };
 
@@ -34,8 +37,8 @@ pub struct AgentView {
     /// Files and pages among the instructions, and the bytes each takes.
     pub instructions: Vec<(String, usize)>,
     pub tools: Vec<ToolView>,
-    /// The agent's and, where it is a subagent, those of the session it would work in; the last match decides.
-    pub rules: Vec<Rule>,
+    /// The agent's and, where it is a subagent, that of the session it would work in.
+    pub policy: Policy,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
     pub max_output_tokens: Option<u64>,
@@ -79,7 +82,7 @@ pub async fn inspect(
     let new = NewSession { directory: directory.to_owned(), ..NewSession::default() };
     let mut info = super::new_info(new, &loaded.config.worktree, project::GLOBAL.to_owned());
     if agent.mode == AgentMode::Subagent {
-        info.permission = Some(subtask::inherited(&[], &agent, &loaded.config));
+        info.permission = Some(subtask::inherited(&Policy::default(), &agent, &loaded.config));
     }
     // The session is stored nowhere, and nothing is ever put into its inbox.
     let (inbox, _) = mpsc::channel(1);
@@ -91,7 +94,7 @@ pub async fn inspect(
         id,
         workspace: workspace.clone(),
         mcp: None,
-        limits: Default::default(),
+        above: Above::default(),
         tickets: Arc::default(),
         own_inbox: inbox.downgrade(),
     };
@@ -103,7 +106,7 @@ pub async fn inspect(
         model,
         variant,
         instructions: read.blocks,
-        limits: Default::default(),
+        above: Above::default(),
         mcp: workspace.mcp().hold(),
         cancel: CancellationToken::new(),
     };
@@ -135,7 +138,7 @@ pub async fn inspect(
         },
         instructions: sizes.collect(),
         tools: tools.collect(),
-        rules: toolbox.rules().to_vec(),
+        policy: toolbox.policy().clone(),
         temperature: prompt.temperature,
         top_p: prompt.top_p,
         max_output_tokens: prompt.max_output_tokens,

@@ -15,20 +15,15 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome,
-    limits::Limits,
-    project,
+    Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome, project,
     told::Told,
     workspace::{Loaded, Workspace},
 };
 use crate::{
     base::{clock, ids},
-    config::{
-        Config,
-        rules::{impose, rule},
-    },
+    config::{Config, policy::Policy, rules::rule},
     library::Agent,
-    mcp, permission,
+    mcp,
     storage::{StorageError, Write},
     tool::{Subtask, ToolError, ToolOutput, permission_name},
 };
@@ -41,9 +36,8 @@ pub struct Parent {
     pub engine: Engine,
     pub info: Session,
     /// Its agent's rules, then its own.
-    pub rules: Arc<[Rule]>,
+    pub policy: Policy,
     /// What the sessions above it may do.
-    pub limits: Limits,
     pub model: ModelRef,
     /// Set when a command gives the task.
     pub task: Option<TaskCall>,
@@ -73,9 +67,9 @@ pub struct Ended {
 }
 
 /// The subagents that a session's rules let it start, a line each; empty when there are none.
-pub fn offered(loaded: &Loaded, rules: &[Rule]) -> String {
+pub fn offered(loaded: &Loaded, policy: &Policy) -> String {
     let agents = loaded.agents.iter().filter(|agent| agent.is_subagent());
-    let agents = agents.filter(|agent| permission::evaluate("task", &agent.name, rules) != Action::Deny);
+    let agents = agents.filter(|agent| policy.evaluate("task", &agent.name) != Action::Deny);
     let lines = agents.map(|agent| {
         let description = agent.description.as_deref().unwrap_or("Use it when the user names it.");
         format!("- {}: {description}", agent.name)
@@ -217,9 +211,9 @@ async fn open(
     let earlier = earlier.filter(|session| session.parent_id.as_ref() == Some(&parent.info.id));
     let is_new = earlier.is_none();
     let mut info = earlier.unwrap_or_else(|| new_session(parent, agent, &request.description));
-    let limits = parent.limits.below(&parent.rules);
+    let above = parent.policy.for_children();
     engine
-        .register_child(&info.id, parent.workspace.clone(), parent.mcp.clone(), limits, parent.told.clone())
+        .register_child(&info.id, parent.workspace.clone(), parent.mcp.clone(), above, parent.told.clone())
         .map_err(|in_use| ToolError::Model(taken(&info.id, in_use)))?;
     let cancel = CancelOnDrop { engine: engine.clone(), id: info.id.clone() };
     let event: fn(SessionInfo) -> EventPayload = if is_new {
@@ -227,7 +221,7 @@ async fn open(
         EventPayload::SessionCreated
     } else {
         // What the parent may not do today counts, not what it might not when the task began.
-        info.permission = Some(inherited(&parent.rules, agent, &parent.loaded.config));
+        info.permission = Some(inherited(&parent.policy, agent, &parent.loaded.config));
         engine.storage().apply(vec![Write::Session(Box::new(info.clone()))]).await.map_err(stored)?;
         EventPayload::SessionUpdated
     };
@@ -262,7 +256,7 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
         cost: 0.0,
         tokens: Tokens::default(),
         summary: None,
-        permission: Some(inherited(&parent.rules, agent, &parent.loaded.config)),
+        permission: Some(inherited(&parent.policy, agent, &parent.loaded.config)),
         // Those of its parent are found there.
         limits: Vec::new(),
         revert: None,
@@ -271,23 +265,15 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
     }
 }
 
-/// What the parent may not do, its child may not either; lists and further subagents only where its agent says so, and
-/// never what the configuration keeps for the user's own agents.
-pub fn inherited(parent: &[Rule], agent: &Agent, config: &Config) -> Vec<Rule> {
-    let holds = |rule: &Rule| permission::evaluate(&rule.permission, &rule.pattern, parent) == rule.action;
-    let outside = parent.iter().filter(|rule| rule.permission == "external_directory" && holds(rule));
-    // What the parent is asked about the child may have by its own rules, as what it is allowed.
-    let denials = parent.iter().filter(|rule| rule.permission != "*").map(|rule| match rule.action {
-        Action::Deny => rule.clone(),
-        Action::Ask | Action::Allow => Rule { action: Action::Allow, ..rule.clone() },
-    });
-    let mut all = agent.permission.clone();
-    all.extend(outside.cloned());
-    impose(&mut all, &denials.collect::<Vec<_>>());
-    let mut rules = all.split_off(agent.permission.len());
+/// The rules of a child's session: directories outside that the parent was granted, and tools that only an agent which
+/// speaks of them has. The parent's denials hold by its policy.
+pub fn inherited(parent: &Policy, agent: &Agent, config: &Config) -> Vec<Rule> {
+    let holds = |rule: &&Rule| parent.evaluate(&rule.permission, &rule.pattern) == rule.action;
+    let is_outside = |rule: &&Rule| rule.permission == "external_directory";
+    let mut rules: Vec<Rule> = parent.rules().iter().filter(is_outside).filter(holds).cloned().collect();
     let deny = |name: &str| rule(name, "*", Action::Deny);
     for name in ["todowrite", "todoread", "task"] {
-        if !agent.permission.iter().any(|rule| rule.permission == name) {
+        if !agent.policy.rules().iter().any(|rule| rule.permission == name) {
             rules.push(deny(name));
         }
     }

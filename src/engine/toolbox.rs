@@ -17,9 +17,9 @@ use super::{
     subtask::{self, TaskCall},
 };
 use crate::{
-    config::rules::{impose, rule},
+    config::{policy::Policy, rules::rule},
     library::skills,
-    mcp, permission,
+    mcp,
     provider::ToolSpec,
     tool::{self, Tool},
 };
@@ -31,7 +31,7 @@ const QUESTION: &str = "question";
 /// The tools an agent may use in a step.
 pub struct Toolbox {
     tools: BTreeMap<String, Entry>,
-    rules: Vec<Rule>,
+    policy: Policy,
     /// The subagents the `task` tool may start, as the model reads of them.
     subagents: String,
     /// The skills the `skill` tool may load, for its description and for the system prompt.
@@ -76,7 +76,7 @@ pub(super) enum Entry {
 impl Toolbox {
     /// Built-in tools and those of connected MCP servers, without what a rule hides.
     pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
-        let rules = rules(cx, state, mentioned(state));
+        let policy = policy(cx, state, &mentioned(state));
         let mut tools = BTreeMap::new();
         for tool in tool::BUILTIN.iter().filter(|it| tool::is_offered(it.name, &cx.model.api_id)) {
             tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
@@ -89,43 +89,40 @@ impl Toolbox {
             tool::find(&tool.key).is_none() && !tool::OTHER_PERMISSIONS.contains(&tool.key.as_str())
         };
         let servers = cx.servers();
-        let has_resources = !tool::mcp::with_resources(&servers).is_empty() && !tool::mcp::is_denied(&rules);
+        let has_resources = !tool::mcp::with_resources(&servers).is_empty() && !tool::mcp::is_denied(&policy);
         tools.retain(|name, _| has_resources || !tool::is_about_resources(name));
         for (place, held) in servers.iter().enumerate() {
             for tool in held.tools().into_iter().filter(is_free) {
                 tools.insert(tool.key.clone(), Entry::Mcp { tool, place });
             }
         }
-        let is_hidden = |name: &str| {
-            let permission = tool::permission_name(name);
-            permission::is_tool_hidden(permission, &rules) || cx.limits.hides(permission)
-        };
+        let is_hidden = |name: &str| policy.hides(tool::permission_name(name));
         tools.retain(|name, _| name == INVALID || !is_hidden(name));
         let is_nobody_there = !cx.session.engine.questions().is_answerable()
             && !tools.contains_key(QUESTION)
             && !is_hidden(QUESTION);
-        let subagents = subtask::offered(&cx.loaded, &rules);
+        let subagents = subtask::offered(&cx.loaded, &policy);
         if subagents.is_empty() {
             tools.remove("task");
         }
         let skills = match tools.contains_key("skill") {
-            true => skills::offered(&cx.loaded.skills, &rules),
+            true => skills::offered(&cx.loaded.skills, &policy),
             false => Vec::new(),
         };
         if skills.is_empty() {
             tools.remove("skill");
         }
         let skills = Skills { lines: skills::lines(&skills), listing: skills::listing(&skills) };
-        Self { tools, rules, subagents, skills, is_nobody_there, task: None }
+        Self { tools, policy, subagents, skills, is_nobody_there, task: None }
     }
 
     /// The task that a command gives: the user asked for it, so only the administrator's rules are in its way.
     pub fn for_task(cx: &TurnCx<'_>, state: &SessionState, task: TaskCall) -> Self {
-        let rules = rules(cx, state, [rule("task", &task.agent, Action::Allow)]);
+        let policy = policy(cx, state, &[rule("task", &task.agent, Action::Allow)]);
         let tools = tool::find("task").map(|tool| (tool.name.to_owned(), Entry::Builtin(tool)));
         let tools = tools.into_iter().collect();
         let (subagents, skills) = (String::new(), Skills::default());
-        Self { tools, rules, subagents, skills, is_nobody_there: false, task: Some(task) }
+        Self { tools, policy, subagents, skills, is_nobody_there: false, task: Some(task) }
     }
 
     /// What the system prompt says of the skills.
@@ -133,9 +130,9 @@ impl Toolbox {
         &self.skills.listing
     }
 
-    /// The rules that decide about calls.
-    pub fn rules(&self) -> &[Rule] {
-        &self.rules
+    /// The policy that decides about calls.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// What the model is told of the tools, sorted by name so that the provider's cache holds.
@@ -224,23 +221,23 @@ impl Toolbox {
     }
 }
 
-/// The rules that decide what a turn may do: its agent's, its session's, what the user `granted` by naming it, and
-/// whatever the administrator holds over all of them.
-pub fn rules(cx: &TurnCx<'_>, state: &SessionState, granted: impl IntoIterator<Item = Rule>) -> Vec<Rule> {
-    let mut rules = cx.agent.permission.clone();
-    rules.extend(state.info.permission.iter().flatten().cloned());
-    rules.extend(granted);
-    impose(&mut rules, &cx.loaded.config.managed.rules(&cx.agent.name));
-    rules
+/// The policy that decides about a turn: its agent's, its session's, what the user `granted` by naming it, and the
+/// sessions above.
+pub fn policy(cx: &TurnCx<'_>, state: &SessionState, granted: &[Rule]) -> Policy {
+    let mut policy = cx.agent.policy.clone();
+    policy.extend(state.info.permission.as_deref().unwrap_or_default());
+    policy.extend(granted);
+    policy.below(&cx.above)
 }
 
-/// Whom the user named in their last message may be given work, whatever the rules say that are not the administrator's.
-fn mentioned(state: &SessionState) -> impl Iterator<Item = Rule> {
+/// Lets the subagents that the user named in their last message be given work, whatever the user's rules say.
+fn mentioned(state: &SessionState) -> Vec<Rule> {
     let last = state.history.iter().rev().find(|message| matches!(message.info, Message::User(_)));
-    last.into_iter().flat_map(|message| &message.parts).filter_map(|part| match &part.kind {
+    let rules = last.into_iter().flat_map(|message| &message.parts).filter_map(|part| match &part.kind {
         PartKind::Agent { name, .. } => Some(rule("task", name, Action::Allow)),
         _other => None,
-    })
+    });
+    rules.collect()
 }
 
 fn invalid(call: &Call, error: &str) -> Route {

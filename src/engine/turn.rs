@@ -8,12 +8,11 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    EngineError, EngineErrorKind, attach,
+    EngineError, EngineErrorKind, above, attach,
     command::{self, Begun, Called, own},
     context::{SessionCx, TurnCx},
     inbox::Inbox,
     kept::KeptAnswers,
-    limits::Limits,
     prompt,
     request::{Command, Missing, PromptInput, StopReason, TurnOutcome},
     revert,
@@ -110,11 +109,12 @@ async fn drive(
     let of_command = called.as_ref().and_then(Called::variant);
     let chosen = of_command.or(input.model.as_ref().and_then(|model| model.variant.as_deref()));
     let variant = loaded.variant_for(&agent, &model, chosen);
-    // Who gives a task says what is above; who opens a subagent's session by itself does not.
+    // A parent passes its denials down; a client that opens a subagent's session directly cannot.
     let is_limited = state.info.parent_id.is_some() || !state.info.limits.is_empty();
-    let limits = match session.limits.is_empty() && is_limited {
-        true => Limits::of_stored(&session.engine, &loaded, &state.info).await?,
-        false => session.limits.clone(),
+    let above = if session.above.is_empty() && is_limited {
+        above::stored(&session.engine, &loaded, &state.info).await?
+    } else {
+        session.above.clone()
     };
     let mut cx = TurnCx {
         session,
@@ -123,7 +123,7 @@ async fn drive(
         model,
         variant,
         instructions: Vec::new(),
-        limits,
+        above,
         mcp: session.workspace.mcp().hold(),
         cancel: cancel.clone(),
     };

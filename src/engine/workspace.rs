@@ -26,7 +26,7 @@ use crate::{
         self, Agent,
         skills::{self, Skill},
     },
-    lsp, mcp, permission,
+    lsp, mcp,
     provider::{
         Model, auth,
         catalog::{self, Catalog},
@@ -361,10 +361,10 @@ impl Loaded {
 
     /// The commands a user may type, by name.
     pub fn command_choices(&self) -> Vec<CommandChoice> {
-        let rules = &self.default_agent().permission;
+        let policy = &self.default_agent().policy;
         let is_denied = |command: &&library::commands::Command| {
             command.source == library::commands::Source::Skill
-                && permission::evaluate("skill", &command.name, rules) == Action::Deny
+                && policy.evaluate("skill", &command.name) == Action::Deny
         };
         let commands = self.commands.values().filter(|command| !is_denied(command));
         let commands = commands.map(|command| CommandChoice {

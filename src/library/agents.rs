@@ -12,7 +12,8 @@ use super::{Agent, skills::Skill};
 use crate::config::{
     Config, Warning,
     model::parse_model,
-    rules::{deciding, defaults, granted, impose, read_rules, rule, rules_from_tools, strictest, wildcard},
+    policy::{Origin, Policy},
+    rules::{deciding, defaults, read_rules, rule, rules_from_tools, wildcard},
 };
 
 /// See [`super::agents`].
@@ -27,11 +28,14 @@ pub(super) fn agents(config: &Config, skills: &[Skill]) -> (Vec<Agent>, Vec<Warn
             continue;
         }
         let agent = agents.entry(name.clone()).or_insert_with(|| {
-            let permission = match config.fetched_rules.get(name) {
-                Some(fetched) => narrowed(fetched, config, &readable),
-                None => [defaults(&config.paths).as_slice(), &readable, &config.permission].concat(),
+            let base = defaults(&config.paths);
+            let allowed = allowed(name, config);
+            let agent_rules = [base.as_slice(), &readable, &allowed, &config.permission].concat();
+            let policy = match config.fetched_rules.get(name) {
+                Some(fetched) => bounded(agent_rules, fetched, config),
+                None => Policy::new(agent_rules),
             };
-            Agent { native: false, ..blank(name, AgentMode::All, permission) }
+            Agent { native: false, ..blank(name, AgentMode::All, policy) }
         });
         configure(agent, agent_config, config);
     }
@@ -44,8 +48,8 @@ pub(super) fn agents(config: &Config, skills: &[Skill]) -> (Vec<Agent>, Vec<Warn
     let mut agents: Vec<Agent> = agents.into_values().collect();
     for agent in &mut agents {
         keep_tool_output_readable(agent, config);
-        impose(&mut agent.permission, &config.managed.rules(&agent.name));
-        agent.permission.shrink_to_fit();
+        let policy = std::mem::take(&mut agent.policy);
+        agent.policy = policy.with(Origin::Administrator, &config.managed.rules(&agent.name));
     }
     let (default, warning) = default_agent(&agents, config);
     warnings.extend(warning);
@@ -121,9 +125,10 @@ fn built_in(config: &Config, readable: &[Rule]) -> Vec<Agent> {
     let explore_floor: Vec<Rule> = std::iter::once(deny("edit")).chain(env_files).collect();
 
     let agent = |name: &str, mode: AgentMode, specific: &[Rule], floor: &[Rule]| {
-        let mut permission = [base.as_slice(), specific, &config.permission].concat();
-        hold(&mut permission, floor, &config.permission);
-        blank(name, mode, permission)
+        let allowed = allowed(name, config);
+        let policy = Policy::new([base.as_slice(), specific, &allowed, &config.permission].concat());
+        let floor = if floor.is_empty() { Vec::new() } else { [floor, &allowed].concat() };
+        blank(name, mode, policy.with(Origin::Floor, &floor))
     };
     let described =
         |agent: Agent, description: &str| Agent { description: Some(description.to_owned()), ..agent };
@@ -163,12 +168,15 @@ fn built_in(config: &Config, readable: &[Rule]) -> Vec<Agent> {
     ]
 }
 
-/// The rules of an agent that came over the network: where the user says nothing they hold as far as they are not
-/// looser than the defaults, and what such an agent denies itself altogether stays denied.
-fn narrowed(fetched: &[Rule], config: &Config, readable: &[Rule]) -> Vec<Rule> {
-    let base = [defaults(&config.paths).as_slice(), readable].concat();
-    let is_broad = |rule: &&Rule| rule.action == Action::Allow && rule.pattern == "*";
-    let again = base.iter().filter(|rule| !is_broad(rule)).cloned();
+/// What an administrator allows an agent beyond its nature. It stands below the user's rules.
+fn allowed(name: &str, config: &Config) -> Vec<Rule> {
+    let managed = config.managed.agents.get(name).into_iter().flatten();
+    managed.filter(|rule| rule.action == Action::Allow).cloned().collect()
+}
+
+/// The policy of an agent that came over the network: no looser than the defaults where the user says nothing, and no
+/// looser than the agent is meant to be; a tool that it denies itself altogether only its own configuration gives back.
+fn bounded(agent_rules: Vec<Rule>, fetched: &[Rule], config: &Config) -> Policy {
     let is_whole = |idx: usize, held: &Rule| {
         let concerns = |later: &Rule| {
             wildcard(&held.permission, &later.permission) || wildcard(&later.permission, &held.permission)
@@ -178,12 +186,12 @@ fn narrowed(fetched: &[Rule], config: &Config, readable: &[Rule]) -> Vec<Rule> {
         held.action == Action::Deny && held.pattern == "*" && !is_excepted
     };
     let denied = fetched.iter().enumerate().filter(|(idx, held)| is_whole(*idx, held));
-    let denied = denied.map(|(_, held)| held.clone());
-    let user = config.permission.iter().cloned();
-    base.iter().chain(fetched).cloned().chain(again).chain(user).chain(denied).collect()
+    let denied: Vec<Rule> = denied.map(|(_, held)| held.clone()).collect();
+    let meant = [fetched, &config.permission].concat();
+    Policy::new(agent_rules).with(Origin::Floor, &meant).with(Origin::Floor, &denied)
 }
 
-fn blank(name: &str, mode: AgentMode, permission: Vec<Rule>) -> Agent {
+fn blank(name: &str, mode: AgentMode, policy: Policy) -> Agent {
     Agent {
         name: name.to_owned(),
         title: None,
@@ -199,40 +207,7 @@ fn blank(name: &str, mode: AgentMode, permission: Vec<Rule>) -> Agent {
         prompt: None,
         options: Map::new(),
         steps: None,
-        permission,
-    }
-}
-
-/// Appends `floor` so that the user's general `permission` cannot loosen what makes the agent what it is; a rule
-/// under that agent's own name still can, as it comes later.
-///
-/// OpenCode lets `edit: ask` for everyone re-enable editing in `plan` and `explore`. The other way round the user's
-/// rules hold: where they are stricter than the floor, their action is taken.
-fn hold(permission: &mut Vec<Rule>, floor: &[Rule], user: &[Rule]) {
-    let held: Vec<Rule> = floor
-        .iter()
-        .map(|held| {
-            let present = deciding(&held.permission, &held.pattern, permission.iter());
-            let action = present.map_or(held.action, |present| strictest(present.action, held.action));
-            Rule { action, ..held.clone() }
-        })
-        .collect();
-    let asks_env_files = held.iter().any(|held| held.permission == "read");
-    permission.extend(held);
-    if !asks_env_files {
-        return;
-    }
-    // The lines above would turn the user's `secrets/*: deny` into `ask` for `secrets/.env`.
-    let denied = user.iter().filter(|rule| rule.permission == "read" && rule.action == Action::Deny);
-    for denied in denied.filter(|denied| denied.pattern != "*") {
-        if denied.pattern.ends_with('*') {
-            let suffixes = [".env", ".env.*"];
-            permission.extend(
-                suffixes.map(|suffix| rule("read", &format!("{}{suffix}", denied.pattern), Action::Deny)),
-            );
-        } else {
-            permission.push(denied.clone());
-        }
+        policy,
     }
 }
 
@@ -274,10 +249,7 @@ fn configure(agent: &mut Agent, agent_config: &AgentConfig, config: &Config) {
     if let Some(permission) = permission {
         own.extend(read_rules(permission, &config.environment.home).0);
     }
-    if let Some(managed) = config.managed.agents.get(&agent.name) {
-        agent.permission.extend(granted(&[config.own_permission(), &own].concat(), managed));
-    }
-    agent.permission.extend(own);
+    agent.policy.extend(&own);
 }
 
 /// Lets agents read what lies in skill directories outside the project, as far as no rule of the user says otherwise.
@@ -294,14 +266,14 @@ fn readable(skills: &[Skill], config: &Config) -> Vec<Rule> {
 fn keep_tool_output_readable(agent: &mut Agent, config: &Config) {
     let pattern = format!("{}/*", config.paths.tool_output().display());
     for permission in ["external_directory", "read"] {
-        let is_denied = agent.permission.iter().any(|rule| {
+        let is_denied = agent.policy.rules().iter().any(|rule| {
             rule.permission == permission && rule.pattern == pattern && rule.action == Action::Deny
         });
-        // Who may do nothing but what is named has no use for a file of an output.
-        let deciding = deciding(permission, &pattern, agent.permission.iter());
+        // An agent that may do nothing but what is named has no use for a file of an output.
+        let deciding = deciding(permission, &pattern, agent.policy.rules().iter());
         let is_outside = deciding.is_some_and(|rule| rule.permission == "*" && rule.action == Action::Deny);
         if !is_denied && (permission == "external_directory" || !is_outside) {
-            agent.permission.push(rule(permission, &pattern, Action::Allow));
+            agent.policy.extend(&[rule(permission, &pattern, Action::Allow)]);
         }
     }
 }

@@ -8,11 +8,11 @@ use std::{
 };
 
 use serde_json::Value;
-use windlass_protocol::opencode::permission::{Action, Rule};
+use windlass_protocol::opencode::permission::Action;
 
 use crate::{
     base::{home, text, watch::is_passed_over},
-    config::{Config, Findings, Warning, frontmatter, rules::deciding, text_file},
+    config::{Config, Findings, Warning, frontmatter, policy::Policy, text_file},
 };
 
 pub mod urls;
@@ -79,11 +79,9 @@ pub fn find<'a>(skills: &'a [Skill], name: &str) -> Option<&'a Skill> {
     named(name).or_else(|| named(CUSTOMIZE).filter(|_| name == CUSTOMIZE_ALIAS))
 }
 
-/// The skills that rules do not keep from the model.
-pub fn offered<'a>(skills: &'a [Skill], rules: &[Rule]) -> Vec<&'a Skill> {
-    let is_denied = |skill: &&Skill| {
-        deciding("skill", &skill.name, rules.iter()).is_some_and(|rule| rule.action == Action::Deny)
-    };
+/// The skills that no rule keeps from the model.
+pub fn offered<'a>(skills: &'a [Skill], policy: &Policy) -> Vec<&'a Skill> {
+    let is_denied = |skill: &&Skill| policy.evaluate("skill", &skill.name) == Action::Deny;
     skills.iter().filter(|skill| !is_denied(skill)).collect()
 }
 

@@ -2,8 +2,11 @@
 
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use super::{Ask, Verdict, denied_message, evaluate, evaluate_all, is_restricted, is_tool_hidden};
-use crate::config::rules::{rule, wildcard};
+use super::{Ask, Verdict, denied_message, evaluate, evaluate_all};
+use crate::config::{
+    policy::Policy,
+    rules::{rule, wildcard},
+};
 
 fn ask(permission: &str, patterns: &[&str]) -> Ask {
     Ask {
@@ -36,7 +39,8 @@ fn one_denied_pattern_denies_and_all_must_be_allowed() {
     let session = [rule("bash", "ls *", Action::Allow), rule("bash", "rm *", Action::Deny)];
     let rules = [agent.as_slice(), session.as_slice()].concat();
     let approvals = [rule("bash", "git *", Action::Allow)];
-    let verdict = |patterns: &[&str]| evaluate_all(&ask("bash", patterns), &rules, &approvals);
+    let verdict =
+        |patterns: &[&str]| evaluate_all(&ask("bash", patterns), &Policy::new(rules.clone()), &approvals);
     let denied = Verdict::Deny { rules: vec![agent[0].clone(), session[0].clone(), session[1].clone()] };
     assert_eq!(verdict(&["ls -a"]), Verdict::Allow);
     assert_eq!(verdict(&["ls", "make"]), Verdict::Ask);
@@ -49,7 +53,7 @@ fn one_denied_pattern_denies_and_all_must_be_allowed() {
 fn an_approval_never_lifts_a_deny() {
     let rules = [rule("bash", "git push *", Action::Deny)];
     let approvals = [rule("bash", "git *", Action::Allow)];
-    let verdict = evaluate_all(&ask("bash", &["git push -f"]), &rules, &approvals);
+    let verdict = evaluate_all(&ask("bash", &["git push -f"]), &Policy::new(rules.to_vec()), &approvals);
     assert_eq!(verdict, Verdict::Deny { rules: rules.to_vec() });
 }
 
@@ -67,10 +71,11 @@ fn a_tool_is_hidden_when_its_last_rule_denies_everything() {
     let deny_all = [rule("*", "*", Action::Deny)];
     let with_exception = [rule("edit", "*", Action::Deny), rule("edit", "plans/*", Action::Allow)];
     let denied_path = [rule("edit", "src/*", Action::Deny)];
-    assert!(is_tool_hidden("task", &deny_all));
-    assert!(!is_tool_hidden("edit", &with_exception));
-    assert!(!is_tool_hidden("edit", &denied_path));
-    assert!(!is_tool_hidden("edit", &[]));
+    let hides = |permission: &str, rules: &[Rule]| Policy::new(rules.to_vec()).hides(permission);
+    assert!(hides("task", &deny_all));
+    assert!(!hides("edit", &with_exception));
+    assert!(!hides("edit", &denied_path));
+    assert!(!hides("edit", &[]));
 }
 
 #[test]
@@ -139,7 +144,7 @@ fn a_whole_ask_agrees_with_the_naive_model() {
             .collect();
         let expected = [Action::Deny, Action::Ask].into_iter().find(|action| decided.contains(action));
         let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
-        let actual = match evaluate_all(&ask("a", &patterns), &rules, &answers) {
+        let actual = match evaluate_all(&ask("a", &patterns), &Policy::new(rules.clone()), &answers) {
             Verdict::Allow => Action::Allow,
             Verdict::Ask => Action::Ask,
             Verdict::Deny { .. } => Action::Deny,
@@ -148,7 +153,7 @@ fn a_whole_ask_agrees_with_the_naive_model() {
         assert_eq!(actual, expected.unwrap_or(Action::Allow), "{patterns:?} {rules:?} {answers:?}");
         // Nothing that the naive model refuses may count as unrestricted.
         if patterns.iter().any(|pattern| naive(&rules, pattern) != Action::Allow) {
-            assert!(is_restricted("a", &rules), "{patterns:?} {rules:?}");
+            assert!(Policy::new(rules.clone()).is_restricted("a"), "{patterns:?} {rules:?}");
         }
     }
     assert!(n_seen.iter().all(|n| *n > 200), "{n_seen:?}");
@@ -158,7 +163,7 @@ fn a_whole_ask_agrees_with_the_naive_model() {
 fn anything_is_free_only_where_nothing_asks() {
     let check = |rules: &[(&str, Action)], expected: bool| {
         let rules: Vec<Rule> = rules.iter().map(|(pattern, action)| rule("bash", pattern, *action)).collect();
-        assert_eq!(is_restricted("bash", &rules), expected, "{rules:?}");
+        assert_eq!(Policy::new(rules.clone()).is_restricted("bash"), expected, "{rules:?}");
     };
     check(&[], true);
     check(&[("*", Action::Allow)], false);

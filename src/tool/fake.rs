@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     base::{ids, path::absolute},
-    config::{Config, Environment, ToolOutputLimits, Warning, paths::Paths, rules::rule},
+    config::{Config, Environment, ToolOutputLimits, Warning, paths::Paths, policy::Policy, rules::rule},
     library::skills::Skill,
     lsp::Servers,
     mcp::Held,
@@ -82,8 +82,8 @@ impl Host for FakeHost {
         self.ask(ask)
     }
 
-    fn rules(&self) -> Vec<Rule> {
-        self.rules.clone()
+    fn policy(&self) -> Policy {
+        Policy::new(self.rules.clone())
     }
 
     fn answers(&self) -> BoxFuture<'_, Vec<Rule>> {

@@ -22,7 +22,7 @@ use crate::{
         clock,
         diff::{self, Unified},
     },
-    config::{Config, rules::deciding},
+    config::Config,
     permission::{Ask, obeyed},
 };
 
@@ -351,10 +351,10 @@ pub(crate) async fn ask_edit(
     patterns: Vec<String>,
     metadata: Map<String, Value>,
 ) -> Result<(), ToolError> {
-    let rules = cx.host.rules();
+    let policy = cx.host.policy();
     let is_named = |pattern: &String| {
         let Config { worktree, deciding: sources, .. } = cx.config;
-        deciding("edit", pattern, rules.iter()).is_some_and(|rule| {
+        policy.deciding("edit", pattern).is_some_and(|rule| {
             rule.action == Action::Allow && obeyed::is_named(&rule.pattern, worktree, sources)
         })
     };

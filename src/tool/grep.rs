@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     base::{lock::lock, path::real},
+    config::policy::Policy,
     permission::{self, Ask},
 };
 
@@ -78,9 +79,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let stop = StopOnDrop::default();
     let stopped = stop.flag();
     let roots = Roots::new(cx.config);
-    let (rules, answers) = (cx.host.rules(), cx.host.answers().await);
+    let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
     let searching = blocking(move || {
-        let guard = Guard::new(&target, &roots, rules, answers);
+        let guard = Guard::new(&target, &roots, policy, answers);
         search(&target, &args, &guard, &stopped)
     });
     let found = tokio::select! {
@@ -100,7 +101,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
 
 /// Says which files may be searched without asking: their lines are shown as `read` would show them.
 struct Guard {
-    rules: Vec<Rule>,
+    policy: Policy,
     answers: Vec<Rule>,
     is_restricted: bool,
     /// Where the search begins as written, and where that really is, as the rules name it.
@@ -112,11 +113,11 @@ struct Guard {
 
 impl Guard {
     /// Reads the file system: call it on a blocking thread.
-    fn new(target: &Target, roots: &Roots, rules: Vec<Rule>, answers: Vec<Rule>) -> Self {
+    fn new(target: &Target, roots: &Roots, policy: Policy, answers: Vec<Rule>) -> Self {
         let directory = target.directory();
         Self {
-            is_restricted: permission::is_restricted("read", &rules),
-            rules,
+            is_restricted: policy.is_restricted("read"),
+            policy,
             answers,
             root: target.path.clone(),
             real_root: target.real.clone(),
@@ -141,7 +142,7 @@ impl Guard {
         names.push(real);
         names.iter().all(|name| {
             let name = display(name.strip_prefix(&self.worktree).unwrap_or(name));
-            permission::resolve("read", &name, &self.rules, &self.answers) == Action::Allow
+            permission::resolve("read", &name, &self.policy, &self.answers) == Action::Allow
         })
     }
 }

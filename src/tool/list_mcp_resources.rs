@@ -82,9 +82,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value, list: ResourceList) -> Re
 
 /// The servers without those that are denied, unless all are: then the user's rule is the answer.
 async fn undenied(cx: &ToolCx<'_>, servers: Vec<String>) -> Vec<String> {
-    let (rules, answers) = (cx.host.rules(), cx.host.answers().await);
+    let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
     let is_denied = |server: &String| {
-        permission::resolve("read", &mcp::pattern(server, "*"), &rules, &answers) == Action::Deny
+        permission::resolve("read", &mcp::pattern(server, "*"), &policy, &answers) == Action::Deny
     };
     match servers.iter().all(is_denied) {
         true => servers,

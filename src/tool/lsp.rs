@@ -19,7 +19,7 @@ use super::{
     walk,
 };
 use crate::{
-    config::Environment,
+    config::{Environment, policy::Policy},
     lsp::{self, Operation, Question},
     permission::{self, Ask},
 };
@@ -102,10 +102,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             results.map_err(|error| ToolError::Model(error.to_string()))?
         }
     };
-    let (roots, rules, answers) = (Roots::new(cx.config), cx.host.rules(), cx.host.answers().await);
+    let (roots, policy, answers) = (Roots::new(cx.config), cx.host.policy(), cx.host.answers().await);
     // A hover quotes the text of a definition, and does not say where that stands.
     let is_quoted = operation == Operation::Hover && !results.is_empty();
-    let quoted = match is_quoted && permission::is_restricted("read", &rules) {
+    let quoted = match is_quoted && policy.is_restricted("read") {
         true => {
             let question = Question { operation: Operation::GoToDefinition, ..question };
             tokio::select! {
@@ -118,7 +118,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         false => Vec::new(),
     };
     let sorting = blocking(move || {
-        let mut guard = Guard { roots, rules, answers, known: BTreeMap::new(), withheld: BTreeSet::new() };
+        let mut guard = Guard { roots, policy, answers, known: BTreeMap::new(), withheld: BTreeSet::new() };
         let is_withheld = quoted.iter().filter(|it| !guard.allows(it)).count() > 0;
         let shown = results.into_iter().filter(|it| !is_withheld && guard.allows(it));
         let shown: Vec<Value> = shown.collect();
@@ -154,7 +154,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
 /// there, and a result holds names and places, not their text.
 struct Guard {
     roots: Roots,
-    rules: Vec<Rule>,
+    policy: Policy,
     answers: Vec<Rule>,
     known: BTreeMap<String, bool>,
     withheld: BTreeSet<PathBuf>,
@@ -195,7 +195,7 @@ impl Guard {
     fn allows_file(&self, file: PathBuf) -> bool {
         let target = path::judge(&self.roots, file);
         let decide =
-            |permission: &str, name: &str| permission::resolve(permission, name, &self.rules, &self.answers);
+            |permission: &str, name: &str| permission::resolve(permission, name, &self.policy, &self.answers);
         let outside = display(&target.directory().join("*"));
         (target.is_inside || decide("external_directory", &outside) != Action::Deny)
             && target.patterns.iter().all(|name| decide("read", name) == Action::Allow)

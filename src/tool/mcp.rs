@@ -1,12 +1,12 @@
 //! Forwards a call to the MCP server that offers the tool, under the tool's own permission, and finds the servers that offer resources.
 
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::permission::Rule;
 
 use super::{ToolCx, ToolError, ToolOutput, truncate};
 use crate::{
+    config::policy::Policy,
     mcp::{CallError, Held, McpTool, Status},
-    permission::{self, Ask},
+    permission::Ask,
 };
 
 /// What is no file, to rules of `read`.
@@ -71,14 +71,13 @@ pub(super) fn offering<'a>(servers: &'a [Held], server: &str) -> Result<&'a Held
     })
 }
 
-/// Whether no resource may be read, whatever the rules allow of files.
-pub fn is_denied(rules: &[Rule]) -> bool {
-    let may_mean_one = |rule: &&Rule| {
-        let literal = rule.pattern.split(['*', '?']).next().unwrap_or_default();
+/// Returns true if no resource may be read, whatever the rules allow of files.
+pub fn is_denied(policy: &Policy) -> bool {
+    let may_mean_one = |pattern: &str| {
+        let literal = pattern.split(['*', '?']).next().unwrap_or_default();
         PREFIX.starts_with(literal) || literal.starts_with(PREFIX)
     };
-    let rules: Vec<Rule> = rules.iter().filter(may_mean_one).cloned().collect();
-    permission::is_tool_hidden("read", &rules)
+    policy.hides_all("read", may_mean_one)
 }
 
 /// How rules of `read` know a resource, or with `*` all those of a server.

@@ -24,6 +24,7 @@ use super::{
     walk::StopOnDrop,
 };
 use crate::{
+    config::policy::Policy,
     library::{
         Instructions,
         nested::{self, Nested},
@@ -109,9 +110,10 @@ fn with_content(stamp: FileStamp, real: &Path) -> FileStamp {
 }
 
 /// Whether a file may be shown unasked: a link must not make one of what is none.
-pub(crate) fn is_free(roots: &Roots, file: &Path, rules: &[Rule], answers: &[Rule]) -> bool {
+pub(crate) fn is_free(roots: &Roots, file: &Path, policy: &Policy, answers: &[Rule]) -> bool {
     let target = path::judge(roots, file.to_owned());
-    let is_allowed = |pattern: &String| permission::resolve("read", pattern, rules, answers) == Action::Allow;
+    let is_allowed =
+        |pattern: &String| permission::resolve("read", pattern, policy, answers) == Action::Allow;
     target.is_inside && target.patterns.iter().all(is_allowed)
 }
 
@@ -124,9 +126,9 @@ async fn remind(
     if files.is_empty() {
         return Ok(());
     }
-    let (roots, rules, answers) = (Roots::new(cx.config), cx.host.rules(), cx.host.answers().await);
+    let (roots, policy, answers) = (Roots::new(cx.config), cx.host.policy(), cx.host.answers().await);
     let free = blocking(move || {
-        files.retain(|file| is_free(&roots, file, &rules, &answers));
+        files.retain(|file| is_free(&roots, file, &policy, &answers));
         Ok(files)
     });
     let mut files = free.await?;

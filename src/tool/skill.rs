@@ -17,7 +17,7 @@ pub struct Args {
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let args: Args = arguments("skill", input)?;
     let Some(skill) = skills::find(cx.skills, args.name.trim()) else {
-        let offered = skills::offered(cx.skills, &cx.host.rules());
+        let offered = skills::offered(cx.skills, &cx.host.policy());
         let names: Vec<&str> = offered.iter().map(|skill| skill.name.as_str()).collect();
         let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         return Err(ToolError::Model(format!(

@@ -14,7 +14,6 @@ use super::{ToolCx, ToolError, ToolOutput, blocking, object, path::display};
 use crate::{
     base::{ids, text},
     config::ToolOutputLimits,
-    permission,
 };
 
 /// How long a saved output can be read (facts: OpenCode §5).
@@ -82,7 +81,7 @@ pub(crate) fn marked(
 }
 
 fn is_task_allowed(cx: &ToolCx<'_>) -> bool {
-    !permission::is_tool_hidden("task", &cx.host.rules())
+    !cx.host.policy().hides("task")
 }
 
 /// Removes the outputs that nobody wrote to for [`KEPT`]. Blocks.

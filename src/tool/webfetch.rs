@@ -21,11 +21,7 @@ use super::{
     arguments::{arguments, invalid},
     blocking, object,
 };
-use crate::{
-    config,
-    permission::{self, Ask},
-    provider::http,
-};
+use crate::{config::policy::Policy, permission::Ask, provider::http};
 
 pub(super) mod address;
 mod page;
@@ -84,7 +80,8 @@ enum Hop {
 
 async fn fetch(cx: &ToolCx<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
     let mut url = parse(&args.url)?;
-    let rules = permission::about("webfetch", &cx.host.rules());
+    let policy = cx.host.policy();
+    let rules = policy.about("webfetch");
     let mut judged = forms(&args.url, &url);
     address::judge_literal(&url, &rules).map_err(failed)?;
     ask(cx, args, &args.url, judged.clone(), &url).await?;
@@ -111,7 +108,7 @@ async fn fetch(cx: &ToolCx<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
             .await?
             .map_err(|reason| failed(format!("{url} redirects to {next}. {reason}")))?;
         let next_judged = forms(&written, &next);
-        if is_new_question(&rules, &judged, &next_judged) || host(&next) != host(&url) {
+        if is_new_question(&policy, &judged, &next_judged) || host(&next) != host(&url) {
             ask(cx, args, &written, next_judged.clone(), &next).await?;
             judged = next_judged;
         }
@@ -124,9 +121,9 @@ fn host(url: &Url) -> (Option<&str>, Option<u16>) {
     (url.host_str(), url.port())
 }
 
-/// Whether rules say something else about a page of the same host than about what was agreed to.
-fn is_new_question(rules: &[Rule], agreed: &[String], next: &[String]) -> bool {
-    let deciding = |form: &String| config::rules::deciding("webfetch", form, rules.iter());
+/// Returns true if rules say something else about a page of the same host than about the one that was agreed to.
+fn is_new_question(policy: &Policy, agreed: &[String], next: &[String]) -> bool {
+    let deciding = |form: &String| policy.deciding("webfetch", form);
     let known: Vec<Option<&Rule>> = agreed.iter().map(deciding).collect();
     let mut deciding = next.iter().map(deciding);
     deciding.any(|rule| rule.is_none_or(|rule| rule.action != Action::Allow) && !known.contains(&rule))

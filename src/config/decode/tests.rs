@@ -10,7 +10,7 @@ use crate::config::{
     layer::Layer,
     layers::load,
     paths::Paths,
-    rules::{deciding, impose, rule},
+    policy::{Origin, Policy},
     sources::leaves,
 };
 
@@ -131,10 +131,9 @@ fn an_administrators_file_that_cannot_be_read_lets_everything_ask() {
                 .ends_with("is not a JSON object; everything that is allowed asks until it is mended"),
             "{warning}"
         );
-        let mut imposed = config.permission.clone();
-        impose(&mut imposed, &config.managed.general);
-        let action =
-            |permission: &str, pattern: &str| deciding(permission, pattern, imposed.iter()).unwrap().action;
+        let policy = Policy::new(config.permission.clone());
+        let policy = policy.with(Origin::Administrator, &config.managed.general);
+        let action = |permission: &str, pattern: &str| policy.evaluate(permission, pattern);
         let rm = if is_alone { Action::Ask } else { Action::Deny };
         assert_eq!(
             [action("bash", "ls"), action("bash", "rm x"), action("edit", "a"), action("read", "a")],
@@ -152,7 +151,7 @@ fn an_administrators_link_to_nowhere_lets_everything_ask() {
     let environment = Environment { home: home.clone(), ..Environment::default() };
     let paths = Paths { managed: vec![managed], ..Paths::new(&environment) };
     let (config, _) = load(&environment, &paths, &home, &[], None);
-    assert_eq!(deciding("bash", "ls", config.permission.iter()).unwrap().action, Action::Ask);
+    assert_eq!(Policy::new(config.permission).evaluate("bash", "ls"), Action::Ask);
     let [warning] = config.warnings.as_slice() else { panic!("one warning: {:?}", config.warnings) };
     assert!(warning.message.ends_with("everything that is allowed asks until it is mended"), "{warning}");
 }
@@ -171,9 +170,8 @@ fn an_administrators_rules_hold_where_the_user_names_their_directory() {
     let environment = Environment { home: home.clone(), variables };
     let paths = Paths { managed: vec![managed], ..Paths::new(&environment) };
     let (config, _) = load(&environment, &paths, &home, &[], None);
-    let mut imposed = vec![rule("*", "*", Action::Allow)];
-    impose(&mut imposed, &config.managed.rules("build"));
-    let action = |permission: &str| deciding(permission, "x", imposed.iter()).unwrap().action;
+    let policy = Policy::default().with(Origin::Administrator, &config.managed.rules("build"));
+    let action = |permission: &str| policy.evaluate(permission, "x");
     assert_eq!([action("bash"), action("edit"), action("read")], [Action::Deny, Action::Deny, Action::Allow]);
 }
 
@@ -203,10 +201,9 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     assert_eq!(config.model.clone().map(|model| model.to_string()).as_deref(), Some("a/hooked"));
     assert_eq!((&config.raw["share"], &config.raw["username"]), (&json!("disabled"), &json!("own")));
     assert_eq!(rules(&config), ["bash * Deny", "bash * Allow", "edit * Allow"]);
-    let mut imposed = config.permission.clone();
-    impose(&mut imposed, &config.managed.general);
-    let bash = deciding("bash", "ls", imposed.iter()).unwrap();
-    assert_eq!(bash.action, Action::Deny);
+    let policy = Policy::new(config.permission.clone());
+    let policy = policy.with(Origin::Administrator, &config.managed.general);
+    assert_eq!(policy.evaluate("bash", "ls"), Action::Deny);
     assert_eq!(config.agents["planner"].prompt.as_deref(), Some("Plan."));
     let patterns: Vec<&str> = config.instructions.iter().map(|it| it.pattern.as_str()).collect();
     assert_eq!(patterns, ["a.md", "b.md"]);

@@ -15,6 +15,7 @@ use super::{Asker, Asks};
 use crate::{
     base::queue::Queue,
     bus::{Bus, Filter},
+    config::policy::Policy,
     engine::approvals::Approvals,
     permission::Ask,
     tool::ToolError,
@@ -24,7 +25,7 @@ struct Scene {
     asks: Asks,
     events: Arc<Queue<Arc<Event>>>,
     approvals: Approvals,
-    rules: Vec<Rule>,
+    policy: Policy,
     sessions: [SessionId; 2],
     cancel: CancellationToken,
 }
@@ -46,7 +47,7 @@ impl Scene {
             events: bus.listen(Filter::All),
             asks: Asks::new(bus),
             approvals: Approvals::default(),
-            rules: rules.to_vec(),
+            policy: Policy::new(rules.to_vec()),
             sessions: ["ses_1", "ses_2"].map(SessionId::from_trusted),
             cancel: CancellationToken::new(),
         }
@@ -61,7 +62,7 @@ impl Scene {
         let asker = Asker {
             session_id: &self.sessions[session],
             tool: tool_ref(),
-            rules: &self.rules,
+            policy: &self.policy,
             approvals: &self.approvals,
             cancel: &self.cancel,
         };
@@ -206,7 +207,7 @@ async fn always_settles_nothing_of_another_project() {
     let asker = Asker {
         session_id: &scene.sessions[1],
         tool: tool_ref(),
-        rules: &[],
+        policy: &Policy::new(Vec::new()),
         approvals: &other_project,
         cancel: &scene.cancel,
     };

@@ -15,6 +15,7 @@ use super::{
     Called,
 };
 use crate::{
+    config::policy::Origin,
     library::commands::{Own, Source},
     mcp::{Servers, Status},
 };
@@ -31,7 +32,7 @@ pub async fn run(
         Own::Undo => undo(state),
         Own::Redo => redo(state),
         Own::Fork => {
-            let forked = fork::fork(&cx.session.engine, &state.info, &cx.limits, &state.history).await?;
+            let forked = fork::fork(&cx.session.engine, &state.info, &cx.above, &state.history).await?;
             format!(
                 "The conversation so far is copied into the session `{}` ({}). Open it with your editor's list of \
                  sessions (`session/load`), or go on with `windlass run --session {}`. This session stays as it is.",
@@ -163,8 +164,11 @@ async fn permissions(cx: &TurnCx<'_>, state: &SessionState) -> String {
     let mut text = format!(
         "Rules of the agent `{}`; the last one that matches decides:\n\n{}",
         cx.agent.name,
-        rules(&cx.agent.permission)
+        rules(cx.agent.policy.rules())
     );
+    for layer in cx.agent.policy.layers().iter().filter(|layer| layer.origin != Origin::Agent) {
+        text.push_str(&format!("\n\n{}:\n\n{}", layer.origin.title(), rules(&layer.rules)));
+    }
     if let Some(own) = state.info.permission.as_deref().filter(|own| !own.is_empty()) {
         text.push_str(&format!("\n\nRules of this session, behind those:\n\n{}", rules(own)));
     }

@@ -1,6 +1,6 @@
 //! Runs the shell commands in a template, once every one of them is allowed, and puts what they print in their place.
 
-use std::{ffi::OsString, sync::Arc, time::Duration};
+use std::{ffi::OsString, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::{Map, Value, json};
@@ -17,7 +17,6 @@ use super::super::{
     EngineError,
     asks::Asker,
     context::TurnCx,
-    limits::Limits,
     state::{Journal, SessionState},
     toolbox,
 };
@@ -27,7 +26,7 @@ use crate::{
         process::{Child, Spawn, spawn},
         text,
     },
-    config::rules::impose,
+    config::policy::Policy,
     library::{Agent, commands::template::Piece},
     tool::{
         ToolError, bash,
@@ -72,18 +71,14 @@ pub async fn fill(
     if commands.is_empty() {
         return Ok(Filled::Whole(join(&pieces, &mut std::iter::empty())));
     }
-    let limits = match subagent {
-        Some(agent) => {
-            let mut rules = agent.permission.clone();
-            impose(&mut rules, &cx.loaded.config.managed.rules(&agent.name));
-            cx.limits.below(&Arc::from(rules))
-        }
-        None => cx.limits.clone(),
-    };
+    let mut policy = toolbox::policy(cx, state, &[]);
+    if let Some(agent) = subagent {
+        policy = policy.below(&agent.policy.for_children());
+    }
     let mut journal = Journal::default();
     let first = show(state, &commands, &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
-    if let Err((index, refused)) = ask_all(cx, state, first, &commands, &limits).await {
+    if let Err((index, refused)) = ask_all(cx, state, first, &commands, &policy).await {
         let command = &commands[index];
         if cx.cancel.is_cancelled() {
             return Ok(Filled::Interrupted);
@@ -175,11 +170,11 @@ async fn ask_all(
     state: &mut SessionState,
     first: usize,
     commands: &[String],
-    limits: &Limits,
+    policy: &Policy,
 ) -> Result<(), (usize, ToolError)> {
     let mut judged = Vec::new();
     for (index, command) in commands.iter().enumerate() {
-        let asked = ask(cx, state, first + index, command, limits).await;
+        let asked = ask(cx, state, first + index, command, policy).await;
         judged.push(asked.map_err(|refused| (index, refused))?);
     }
     for (index, targets) in judged.into_iter().enumerate() {
@@ -195,22 +190,18 @@ async fn ask(
     state: &mut SessionState,
     part: usize,
     command: &str,
-    limits: &Limits,
+    policy: &Policy,
 ) -> Result<Vec<Target>, ToolError> {
     let Some(part) = state.part_mut(part) else { return Err(ToolError::Cancelled { partial: None }) };
     let PartKind::Tool(tool) = &part.kind else { return Err(ToolError::Cancelled { partial: None }) };
     let tool = ToolRef { message_id: part.message_id.clone(), call_id: tool.call_id.clone() };
-    let rules = toolbox::rules(cx, state, []);
     let config = &cx.loaded.config;
     let bash::Needs { asks, targets } = bash::needs(config, command, &config.directory).await?;
     for (ask, is_any) in asks {
-        if let Some(refusal) = limits.refusal(&ask) {
-            return Err(ToolError::Model(refusal));
-        }
         let asker = Asker {
             session_id: &cx.session.id,
             tool: tool.clone(),
-            rules: &rules,
+            policy,
             approvals: &cx.session.workspace.approvals,
             cancel: &cx.cancel,
         };

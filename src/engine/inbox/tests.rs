@@ -35,7 +35,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
         id: opened.info.id.clone(),
         workspace: opened.workspace,
         mcp: None,
-        limits: Default::default(),
+        above: Default::default(),
         tickets: Arc::default(),
         told: Told::new(opened.info.id.clone()),
         own_inbox: sender.downgrade(),

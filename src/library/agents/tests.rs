@@ -9,7 +9,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{Agent, agents, default_agent};
-use crate::config::{Config, Environment, fixture::load, paths::Paths, rules::deciding};
+use crate::config::{Config, Environment, fixture::load, paths::Paths};
 
 /// What a configuration text resolves to, away from any real file.
 fn config(text: &Value) -> Config {
@@ -34,12 +34,8 @@ fn agent(text: &Value, name: &str) -> Agent {
 fn check_rules(text: Value, name: &str, expected: &[(&str, &str, Action)]) {
     let agent = agent(&text, name);
     for &(permission, pattern, action) in expected {
-        let deciding = deciding(permission, pattern, agent.permission.iter());
-        assert_eq!(
-            deciding.map(|rule| rule.action),
-            Some(action),
-            "{name}: {permission} {pattern} with {text}"
-        );
+        let verdict = agent.policy.evaluate(permission, pattern);
+        assert_eq!(verdict, action, "{name}: {permission} {pattern} with {text}");
     }
 }
 
@@ -208,8 +204,7 @@ fn of_switched_tools_the_last_decides() {
     std::fs::write(&file, "---\ntools:\n  write: true\n  edit: false\n---\nCareful.\n").unwrap();
     let (agents, _) = agents(&config_in(Path::new("/nowhere"), front_matter.path(), &[]), &[]);
     let careful = agents.iter().find(|agent| agent.name == "careful").unwrap();
-    let edits = deciding("edit", "a", careful.permission.iter()).unwrap();
-    assert_eq!(edits.action, Deny);
+    assert_eq!(careful.policy.evaluate("edit", "a"), Deny);
 }
 
 /// Rules of `build` under what an administrator says.
@@ -224,8 +219,8 @@ fn check_managed(own: Value, managed: Value, expected: &[(&str, &str, Action)]) 
     let (agents, _) = agents(&config, &[]);
     let build = agents.iter().find(|agent| agent.name == "build").unwrap();
     for &(permission, pattern, action) in expected {
-        let deciding = deciding(permission, pattern, build.permission.iter()).unwrap();
-        assert_eq!(deciding.action, action, "{permission} {pattern}: {own} under {managed}");
+        let verdict = build.policy.evaluate(permission, pattern);
+        assert_eq!(verdict, action, "{permission} {pattern}: {own} under {managed}");
     }
 }
 
@@ -266,7 +261,7 @@ fn an_administrator_may_allow_an_agent_what_it_is_not_made_for_but_not_what_the_
     let config = config_in(Path::new("/nowhere"), Path::new("/nowhere/project"), &variables);
     let (agents, _) = agents(&config, &[]);
     let plan = agents.iter().find(|agent| agent.name == "plan").unwrap();
-    let edit = |file: &str| deciding("edit", file, plan.permission.iter()).unwrap().action;
+    let edit = |file: &str| plan.policy.evaluate("edit", file);
     assert_eq!([edit("docs/a"), edit("docs/old/a"), edit("src/a")], [Allow, Deny, Deny]);
 }
 

@@ -214,7 +214,7 @@ fn rules_keep_skills_from_the_model() {
         |name: &str| Skill { name: name.to_owned(), description: "a <b>\nc".to_owned(), location: None };
     let skills = [skill("internal-a"), skill("other")];
     let rules = [rule("*", "*", Action::Allow), rule("skill", "internal-*", Action::Deny)];
-    let offered = offered(&skills, &rules);
+    let offered = offered(&skills, &Policy::new(rules.to_vec()));
     assert_eq!(lines(&offered), "- other: a <b> c");
     let wanted = "<available_skills>\n  <skill>\n    <name>other</name>\n    <description>a &lt;b&gt;\nc</description>\n    \
                   <location>built in</location>\n  </skill>\n</available_skills>";
@@ -234,7 +234,7 @@ fn skill_directories_may_be_read_unless_the_user_says_otherwise() {
         let pattern = format!("{}/*", project.path("../home/.claude/skills/x").display());
         ["build", "explore"].map(|name| {
             let agent = agents.iter().find(|agent| agent.name == name).unwrap();
-            deciding("external_directory", &pattern, agent.permission.iter()).unwrap().action
+            agent.policy.evaluate("external_directory", &pattern)
         })
     };
     let denied = || vec![rule("external_directory", "*", Action::Deny)];

@@ -4,6 +4,7 @@ use windlass_protocol::opencode::permission::Action;
 
 use super::{Analysis, PathArgument, analyse, refusal};
 use crate::{
+    config::policy::Policy,
     config::rules::rule,
     permission::{Ask, Verdict, evaluate_all},
 };
@@ -569,7 +570,10 @@ fn a_denied_command_is_met_however_it_is_written() {
             always: Vec::new(),
             metadata: Default::default(),
         };
-        assert!(matches!(evaluate_all(&ask, &rules, &[]), Verdict::Deny { .. }), "{command}: {ask:?}");
+        assert!(
+            matches!(evaluate_all(&ask, &Policy::new(rules.to_vec()), &[]), Verdict::Deny { .. }),
+            "{command}: {ask:?}"
+        );
     }
 }
 
@@ -601,7 +605,11 @@ fn what_always_offers_covers_the_command_that_asked() {
             always: Vec::new(),
             metadata: Default::default(),
         };
-        assert_eq!(evaluate_all(&ask, &[], &answers), Verdict::Allow, "{command}: {answers:?} {ask:?}");
+        assert_eq!(
+            evaluate_all(&ask, &Policy::new(Vec::new()), &answers),
+            Verdict::Allow,
+            "{command}: {answers:?} {ask:?}"
+        );
     }
 }
 

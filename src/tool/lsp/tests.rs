@@ -86,7 +86,7 @@ fn results_in_files_that_reading_asks_for_are_left_out() {
     ];
     let guard = |answers: Vec<Rule>| Guard {
         roots: Roots::new(&project.config),
-        rules: rules.clone(),
+        policy: Policy::new(rules.clone()),
         answers,
         known: BTreeMap::new(),
         withheld: BTreeSet::new(),

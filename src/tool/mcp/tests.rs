@@ -3,19 +3,24 @@
 use windlass_protocol::opencode::permission::Action;
 
 use super::{is_denied, pattern, remembered};
-use crate::config::rules::rule;
+use crate::config::{policy::Policy, rules::rule};
 
 #[test]
 fn a_rule_about_files_opens_no_resources() {
     let allowed = |pattern| rule("read", pattern, Action::Allow);
     let none = rule("read", "*", Action::Deny);
-    assert!(!is_denied(&[]));
-    assert!(is_denied(std::slice::from_ref(&none)));
-    assert!(is_denied(&[none.clone(), allowed("/data/tool-output/*"), allowed("docs/*"), allowed("mcp/x")]));
+    assert!(!is_denied(&Policy::default()));
+    assert!(is_denied(&Policy::new(vec![none.clone()])));
+    assert!(is_denied(&Policy::new(vec![
+        none.clone(),
+        allowed("/data/tool-output/*"),
+        allowed("docs/*"),
+        allowed("mcp/x")
+    ])));
     for pattern in ["*", "mcp:docs:*", "mcp:*", "m*", "?cp:docs:a", "mcp:docs:docs://guide"] {
-        assert!(!is_denied(&[none.clone(), allowed(pattern)]), "{pattern}");
+        assert!(!is_denied(&Policy::new(vec![none.clone(), allowed(pattern)])), "{pattern}");
     }
-    assert!(is_denied(&[allowed("mcp:docs:*"), none]));
+    assert!(is_denied(&Policy::new(vec![allowed("mcp:docs:*"), none])));
 }
 
 #[test]

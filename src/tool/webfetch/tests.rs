@@ -8,7 +8,7 @@ use tokio::{
 use windlass_protocol::opencode::permission::{Action, Rule};
 
 use crate::{
-    config::rules::rule,
+    config::{policy::Policy, rules::rule},
     permission::{self, Verdict},
     tool::{
         ToolError,
@@ -119,11 +119,12 @@ async fn the_question_names_what_will_be_requested() {
 fn ruled(rules: Vec<Rule>) -> Project {
     let mut project = Project::new();
     project.host.rules = rules.clone();
-    project.host.answer = Box::new(move |ask| match permission::evaluate_all(ask, &rules, &[]) {
-        Verdict::Allow => Ok(()),
-        Verdict::Ask => Err(ToolError::Denied { feedback: None }),
-        Verdict::Deny { .. } => Err(ToolError::Model("denied".to_owned())),
-    });
+    project.host.answer =
+        Box::new(move |ask| match permission::evaluate_all(ask, &Policy::new(rules.clone()), &[]) {
+            Verdict::Allow => Ok(()),
+            Verdict::Ask => Err(ToolError::Denied { feedback: None }),
+            Verdict::Deny { .. } => Err(ToolError::Model("denied".to_owned())),
+        });
     project
 }
 

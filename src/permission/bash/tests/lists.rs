@@ -3,7 +3,7 @@
 use windlass_protocol::opencode::permission::Action;
 
 use crate::{
-    config::rules::rule,
+    config::{policy::Policy, rules::rule},
     permission::{
         Ask, Verdict,
         bash::{analyse, refusal},
@@ -21,7 +21,11 @@ fn verdict(command: &str) -> Verdict {
     let rules = [rule("bash", "*", Action::Allow), rule("bash", "rm *", Action::Deny)];
     let patterns = analyse(command).patterns;
     let (always, metadata) = (Vec::new(), Default::default());
-    evaluate_all(&Ask { permission: "bash".to_owned(), patterns, always, metadata }, &rules, &[])
+    evaluate_all(
+        &Ask { permission: "bash".to_owned(), patterns, always, metadata },
+        &Policy::new(rules.to_vec()),
+        &[],
+    )
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use windlass_protocol::opencode::permission::Action;
 
 use crate::{
-    config::rules::rule,
+    config::{policy::Policy, rules::rule},
     permission::{Ask, Verdict, bash::analyse, evaluate_all},
 };
 
@@ -158,7 +158,10 @@ fn a_denied_command_is_met_in_other_programs_arguments() {
             always: Vec::new(),
             metadata: Default::default(),
         };
-        assert!(matches!(evaluate_all(&ask, &rules, &[]), Verdict::Deny { .. }), "{command}: {ask:?}");
+        assert!(
+            matches!(evaluate_all(&ask, &Policy::new(rules.to_vec()), &[]), Verdict::Deny { .. }),
+            "{command}: {ask:?}"
+        );
     }
 }
 
