@@ -1,7 +1,12 @@
 //! Events to text.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use windlass_protocol::opencode::{event::EventPayload, id::SessionId};
+use windlass_protocol::opencode::{
+    event::{Event, EventPayload},
+    id::SessionId,
+};
 
 use super::{
     super::{
@@ -10,6 +15,7 @@ use super::{
     },
     Printer,
 };
+use crate::base::ids;
 
 fn event(kind: &str, mut properties: Value) -> EventPayload {
     properties["sessionID"] = json!("ses_1");
@@ -47,11 +53,11 @@ fn answer(error: Value) -> EventPayload {
 
 /// What a turn of these events shows.
 fn shown(format: Format, shows_thoughts: bool, events: Vec<EventPayload>) -> Vec<(Stream, String)> {
-    let mut printer = Printer::new(format, shows_thoughts);
+    let mut printer = Printer::new(format, shows_thoughts, None);
     let mut output = Output::new();
     printer.begin(&SessionId::from_trusted("ses_1"));
     for payload in std::iter::once(answer(Value::Null)).chain(events) {
-        printer.event(&payload, &mut output);
+        printer.event(&Arc::new(Event { id: ids::event(), payload }), &mut output);
     }
     printer.end(None, &mut output);
     output.pending()
