@@ -11,6 +11,7 @@ use crate::base::{process, text};
 
 mod acp;
 mod agent;
+mod ask;
 mod auth;
 mod config;
 mod debug;

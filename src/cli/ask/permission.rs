@@ -1,0 +1,137 @@
+//! The dialogue about a permission: the exact command or change, and one key for the answer.
+
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::permission::{PermissionRequest, Reply};
+
+use super::{Answer, Step, keyboard::Key, question::Line};
+use crate::{base::text, engine};
+
+/// Lines of a change that are shown; the rest is counted.
+const MAX_LINES: usize = 400;
+/// Characters of the patterns that an answer for ever is about.
+const MAX_REMEMBERED: usize = 200;
+
+/// See the module's comment.
+#[derive(Debug)]
+pub struct PermissionDialog {
+    choices: String,
+    /// An answer for ever is offered.
+    can_remember: bool,
+    /// The reason that is being typed.
+    reason: Option<Line>,
+}
+
+impl PermissionDialog {
+    /// A dialogue, and the text that opens it.
+    pub fn new(request: &PermissionRequest) -> (Self, String) {
+        let always = remembered(request);
+        let always_choice = always.as_ref().map(|what| format!("  [a] always: {what}")).unwrap_or_default();
+        let choices = format!("[y] once{always_choice}  [n] no  [f] no, and say why ");
+        let text = format!("{}{choices}", subject(request));
+        (Self { choices, can_remember: always.is_some(), reason: None }, text)
+    }
+
+    pub fn keys(&mut self, keys: &[Key]) -> Step {
+        if let Some(line) = &mut self.reason {
+            return match line.keys(keys) {
+                Ok(shown) => Step::More(shown),
+                Err(None) => {
+                    self.reason = None;
+                    Step::More(format!("\n{}", self.choices))
+                }
+                Err(Some(reason)) => {
+                    let feedback = Some(reason).filter(|reason| !reason.is_empty());
+                    Step::Done("\n".to_owned(), Answer::Permission { reply: Reply::Reject, feedback })
+                }
+            };
+        }
+        // What is pasted is no answer.
+        let &[key] = keys else { return Step::More(String::new()) };
+        let done = |word: &str, reply: Reply| {
+            Step::Done(format!("{word}\n"), Answer::Permission { reply, feedback: None })
+        };
+        match key {
+            Key::Char('y' | 'Y') => done("once", Reply::Once),
+            Key::Char('a' | 'A') if self.can_remember => done("always", Reply::Always),
+            Key::Char('n' | 'N') | Key::Escape | Key::End => done("no", Reply::Reject),
+            Key::Char('f' | 'F') => {
+                self.reason = Some(Line::default());
+                Step::More("no\nWhy: ".to_owned())
+            }
+            Key::Char(_) | Key::Enter | Key::Backspace | Key::Clear | Key::Interrupt | Key::Other => {
+                Step::More(String::new())
+            }
+        }
+    }
+}
+
+/// The thing that is asked about, each line visible as it is.
+fn subject(request: &PermissionRequest) -> String {
+    let metadata = &request.metadata;
+    let name = &request.permission;
+    // Tools of MCP servers choose their metadata themselves: none of it may stand for what is asked.
+    let is_own = matches!(name.as_str(), "external_directory" | "doom_loop")
+        || engine::permission_names().contains(&name.as_str());
+    let field = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|_| is_own);
+    let patterns = request.patterns.join(", ");
+    let exact = ["changes", "filepath", "requested", "url", "pattern", "query"];
+    let exact = exact.into_iter().find_map(field);
+    let mut text = match name.as_str() {
+        "external_directory" => format!("{name}: outside the project: {patterns}"),
+        "doom_loop" => format!("{name}: {patterns} again with the same input"),
+        _ if field("command").is_some() => name.clone(),
+        "task" => format!("{name}: {patterns}: {}", field("description").unwrap_or_default()),
+        _ => match exact.or(Some(&patterns[..])).filter(|it| !it.is_empty() && *it != "*") {
+            Some(exact) => format!("{name}: {exact}"),
+            None => name.clone(),
+        },
+    };
+    if let Some(resolved) = field("resolved") {
+        text.push_str(&format!(" (leads to {resolved})"));
+    }
+    if let Some(workdir) = field("workdir") {
+        text.push_str(&format!(" (in {workdir})"));
+    }
+    let mut shown = format!("? {}\n", text::visible_line(&text));
+    let body = match field("command") {
+        Some(command) => Some(("  $ ", command.to_owned())),
+        None => field("diff").or(field("prompt")).map(|body| ("  ", body.to_owned())),
+    };
+    let body = body.or_else(|| (!is_own).then(|| own_words(metadata)).flatten().map(|body| ("  ", body)));
+    if let Some((first, body)) = body {
+        let body = text::visible(body.trim_end());
+        for (idx, line) in body.lines().take(MAX_LINES).enumerate() {
+            shown.push_str(if idx == 0 { first } else { "    " }.get(..first.len()).unwrap_or("  "));
+            shown.push_str(line);
+            shown.push('\n');
+        }
+        let n_more = body.lines().count().saturating_sub(MAX_LINES);
+        if n_more > 0 {
+            shown.push_str(&format!("  … {n_more} more lines\n"));
+        }
+    }
+    shown
+}
+
+/// A server's own account of its call.
+fn own_words(metadata: &Map<String, Value>) -> Option<String> {
+    (!metadata.is_empty()).then(|| text::visible_json(&Value::Object(metadata.clone()).to_string()))
+}
+
+/// The patterns that an answer for ever is about; `None` when there is nothing to remember.
+fn remembered(request: &PermissionRequest) -> Option<String> {
+    match request.always.as_slice() {
+        [] => None,
+        [any] if any == "*" => Some(format!("every {}", text::visible_line(&request.permission))),
+        patterns => {
+            let patterns = patterns.join(", ");
+            let patterns = text::visible_line(&patterns);
+            let shown: String = patterns.chars().take(MAX_REMEMBERED).collect();
+            let more = if shown.len() < patterns.len() { "…" } else { "" };
+            Some(format!("{shown}{more}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! Keys typed at a permission, and the text it shows.
+
+use serde_json::{Value, json};
+use windlass_protocol::opencode::permission::Reply;
+
+use super::{
+    super::{Answer, Step, keyboard::Key},
+    PermissionDialog,
+};
+
+fn dialog(permission: &str, always: Value, metadata: Value) -> (PermissionDialog, String) {
+    let request = json!({
+        "id": "per_1", "sessionID": "ses_1", "permission": permission, "patterns": ["git log -1"],
+        "metadata": metadata, "always": always,
+    });
+    PermissionDialog::new(&serde_json::from_value(request).expect("request"))
+}
+
+fn bash() -> PermissionDialog {
+    dialog("bash", json!(["git log *"]), json!({"command": "git log -1"})).0
+}
+
+fn answered(step: Step) -> (Reply, Option<String>) {
+    match step {
+        Step::Done(_, Answer::Permission { reply, feedback }) => (reply, feedback),
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+#[test]
+fn the_exact_command_is_shown_with_the_keys() {
+    let (_, text) = dialog("bash", json!(["git log *"]), json!({"command": "git log -1\necho \u{202e}x"}));
+    assert_eq!(
+        text,
+        "? bash\n  $ git log -1\n    echo \\u{202e}x\n[y] once  [a] always: git log *  [n] no  [f] no, and say why "
+    );
+    let (_, text) = dialog("edit", json!(["*"]), json!({"filepath": "a.txt", "diff": "-one\n+two\n"}));
+    assert_eq!(
+        text,
+        "? edit: a.txt\n  -one\n  +two\n[y] once  [a] always: every edit  [n] no  [f] no, and say why "
+    );
+}
+
+#[test]
+fn a_servers_metadata_does_not_stand_for_what_is_asked() {
+    let (_, text) = dialog("docs_delete", json!([]), json!({"command": "ls"}));
+    assert!(
+        text.starts_with("? docs_delete: git log -1\n  {\"command\":\"ls\"}\n[y] once  [n] no"),
+        "{text}"
+    );
+}
+
+#[test]
+fn one_key_answers() {
+    assert_eq!(answered(bash().keys(&[Key::Char('y')])), (Reply::Once, None));
+    assert_eq!(answered(bash().keys(&[Key::Char('a')])), (Reply::Always, None));
+    assert_eq!(answered(bash().keys(&[Key::Char('n')])), (Reply::Reject, None));
+    assert_eq!(answered(bash().keys(&[Key::Escape])), (Reply::Reject, None));
+    assert_eq!(bash().keys(&[Key::Enter]), Step::More(String::new()));
+    assert_eq!(bash().keys(&[Key::Char('y'), Key::Enter]), Step::More(String::new()), "a paste is no answer");
+    let mut unrememberable = dialog("bash", json!([]), json!({"command": "ls"})).0;
+    assert_eq!(unrememberable.keys(&[Key::Char('a')]), Step::More(String::new()));
+}
+
+#[test]
+fn a_reason_can_be_typed() {
+    let mut dialog = bash();
+    assert_eq!(dialog.keys(&[Key::Char('f')]), Step::More("no\nWhy: ".to_owned()));
+    let typed: Vec<Key> = "use jjx".chars().map(Key::Char).collect();
+    assert_eq!(dialog.keys(&typed), Step::More("use jjx".to_owned()));
+    dialog.keys(&[Key::Backspace]);
+    assert_eq!(answered(dialog.keys(&[Key::Enter])), (Reply::Reject, Some("use jj".to_owned())));
+
+    let mut dialog = bash();
+    dialog.keys(&[Key::Char('f')]);
+    let Step::More(again) = dialog.keys(&[Key::Escape]) else { panic!("going back answers nothing") };
+    assert!(again.starts_with("\n[y] once"), "{again}");
+    assert_eq!(answered(dialog.keys(&[Key::Char('y')])), (Reply::Once, None));
+}

@@ -1,0 +1,212 @@
+//! The dialogue about a tool's questions: options by number, several where that is allowed, or own words.
+
+use windlass_protocol::opencode::question::Question;
+
+use super::{Answer, Step, keyboard::Key};
+use crate::base::text;
+
+/// Characters of a typed line.
+const MAX_LINE: usize = 4096;
+
+/// Text that is being typed. What is shown grows and shrinks at its end, as in any simple prompt.
+#[derive(Debug, Default)]
+pub struct Line(String);
+
+impl Line {
+    /// Takes keys: the text to show; `Err` with the line at its end, or `None` when the person went back.
+    pub fn keys(&mut self, keys: &[Key]) -> Result<String, Option<String>> {
+        let mut shown = String::new();
+        for key in keys {
+            match key {
+                Key::Char(char) if self.0.len() < MAX_LINE && !text::is_hidden(*char) => {
+                    self.0.push(*char);
+                    shown.push(*char);
+                }
+                Key::Backspace => shown.push_str(self.0.pop().map_or("", |_| "\u{8} \u{8}")),
+                Key::Clear => {
+                    shown.push_str(&"\u{8} \u{8}".repeat(self.0.chars().count()));
+                    self.0.clear();
+                }
+                Key::Enter => return Err(Some(std::mem::take(&mut self.0).trim().to_owned())),
+                Key::Escape | Key::End => return Err(None),
+                Key::Char(_) | Key::Interrupt | Key::Other => {}
+            }
+        }
+        Ok(shown)
+    }
+}
+
+/// See the module's comment.
+#[derive(Debug)]
+pub struct QuestionDialog {
+    questions: Vec<Question>,
+    answers: Vec<Vec<String>>,
+    /// Options of the current question, by index.
+    chosen: Vec<usize>,
+    own_words: Option<Line>,
+    /// Digits of an option's number that are not the whole of it yet.
+    digits: String,
+}
+
+impl QuestionDialog {
+    /// A dialogue, and the text that opens it.
+    pub fn new(questions: Vec<Question>) -> (Self, String) {
+        let mut dialog = Self {
+            questions,
+            answers: Vec::new(),
+            chosen: Vec::new(),
+            own_words: None,
+            digits: String::new(),
+        };
+        let text = dialog.show();
+        (dialog, text)
+    }
+
+    pub fn keys(&mut self, keys: &[Key]) -> Step {
+        if self.own_words.is_some() {
+            return self.type_words(keys);
+        }
+        // What is pasted is no choice.
+        let &[key] = keys else { return Step::More(String::new()) };
+        let Some(question) = self.questions.get(self.answers.len()) else { return self.end() };
+        match key {
+            Key::Char(digit @ '0'..='9') => self.digit(digit),
+            Key::Char('o' | 'O') if question.takes_custom() => {
+                self.own_words = Some(Line::default());
+                Step::More("\nYour words: ".to_owned())
+            }
+            Key::Enter if !self.digits.is_empty() => self.choose(),
+            Key::Enter if question.is_multiple() => self.note(),
+            Key::Backspace | Key::Clear => {
+                let n_digits = std::mem::take(&mut self.digits).len();
+                Step::More("\u{8} \u{8}".repeat(n_digits))
+            }
+            Key::Escape | Key::End => Step::Done("dismissed\n".to_owned(), Answer::Question(None)),
+            Key::Char(_) | Key::Enter | Key::Interrupt | Key::Other => Step::More(String::new()),
+        }
+    }
+
+    fn type_words(&mut self, keys: &[Key]) -> Step {
+        let Some(line) = &mut self.own_words else { return Step::More(String::new()) };
+        match line.keys(keys) {
+            Ok(shown) => Step::More(shown),
+            Err(words) => {
+                self.own_words = None;
+                let has_options =
+                    self.questions.get(self.answers.len()).is_some_and(|it| !it.options.is_empty());
+                match words {
+                    None if has_options => Step::More(format!("\n{}", self.choices())),
+                    None => Step::Done("\ndismissed\n".to_owned(), Answer::Question(None)),
+                    Some(words) if words.is_empty() && has_options => {
+                        Step::More(format!("\n{}", self.choices()))
+                    }
+                    Some(words) => {
+                        let own = Some(words).filter(|words| !words.is_empty());
+                        match self.note_with(own) {
+                            Step::More(text) => Step::More(format!("\n{text}")),
+                            Step::Done(text, answer) => Step::Done(format!("\n{text}"), answer),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A digit chooses at once where no further one could follow.
+    fn digit(&mut self, digit: char) -> Step {
+        let n_options = self.questions.get(self.answers.len()).map_or(0, |question| question.options.len());
+        self.digits.push(digit);
+        let number = self.digits.parse::<usize>().unwrap_or_default();
+        if number == 0 || number > n_options {
+            self.digits.pop();
+            return Step::More(String::new());
+        }
+        if number * 10 > n_options {
+            return self.choose();
+        }
+        Step::More(digit.to_string())
+    }
+
+    /// Takes the option whose number was typed.
+    fn choose(&mut self) -> Step {
+        let number = std::mem::take(&mut self.digits).parse::<usize>().unwrap_or_default();
+        let Some(question) = self.questions.get(self.answers.len()) else { return self.end() };
+        let Some(idx) = number.checked_sub(1).filter(|idx| *idx < question.options.len()) else {
+            return Step::More(String::new());
+        };
+        if question.is_multiple() {
+            match self.chosen.iter().position(|it| *it == idx) {
+                Some(place) => _ = self.chosen.remove(place),
+                None => self.chosen.push(idx),
+            }
+            self.chosen.sort_unstable();
+            return Step::More(format!("\n{}", self.choices()));
+        }
+        self.chosen = vec![idx];
+        self.note()
+    }
+
+    fn note(&mut self) -> Step {
+        self.note_with(None)
+    }
+
+    /// Notes the answer to the current question, and goes on to the next.
+    fn note_with(&mut self, own_words: Option<String>) -> Step {
+        let Some(question) = self.questions.get(self.answers.len()) else { return self.end() };
+        let labels = self.chosen.drain(..).filter_map(|idx| question.options.get(idx));
+        let mut answer: Vec<String> = labels.map(|option| option.label.clone()).collect();
+        answer.extend(own_words);
+        let shown = text::visible_line(&answer.join(", ")).into_owned();
+        self.answers.push(answer);
+        if self.answers.len() == self.questions.len() {
+            let Step::Done(_, answer) = self.end() else { return Step::More(String::new()) };
+            return Step::Done(format!("{shown}\n"), answer);
+        }
+        Step::More(format!("{shown}\n{}", self.show()))
+    }
+
+    fn end(&mut self) -> Step {
+        Step::Done("\n".to_owned(), Answer::Question(Some(std::mem::take(&mut self.answers))))
+    }
+
+    /// The current question and its options.
+    fn show(&mut self) -> String {
+        let Some(question) = self.questions.get(self.answers.len()) else { return String::new() };
+        let count = match self.questions.len() {
+            1 => String::new(),
+            n_questions => format!(" ({} of {n_questions})", self.answers.len() + 1),
+        };
+        let mut shown = format!("? {}{count}\n", text::visible(question.question.trim_end()));
+        for (idx, option) in question.options.iter().enumerate() {
+            let description = match option.description.trim() {
+                "" => String::new(),
+                description => format!("  {}", text::visible_line(description)),
+            };
+            shown.push_str(&format!("  {}  {}{description}\n", idx + 1, text::visible_line(&option.label)));
+        }
+        if question.options.is_empty() {
+            self.own_words = Some(Line::default());
+            return shown + "Your words: ";
+        }
+        shown + &self.choices()
+    }
+
+    /// The line that says which keys there are.
+    fn choices(&self) -> String {
+        let Some(question) = self.questions.get(self.answers.len()) else { return String::new() };
+        let numbers = match question.options.len() {
+            1 => "[1]".to_owned(),
+            n_options => format!("[1-{n_options}]"),
+        };
+        let own = if question.takes_custom() { "  [o] own words" } else { "" };
+        if question.is_multiple() {
+            let chosen: Vec<String> = self.chosen.iter().map(|idx| (idx + 1).to_string()).collect();
+            let chosen = if chosen.is_empty() { "none".to_owned() } else { chosen.join(", ") };
+            return format!("{numbers} on or off{own}  [Enter] done, chosen: {chosen}  [Esc] dismiss ");
+        }
+        format!("{numbers} choose{own}  [Esc] dismiss ")
+    }
+}
+
+#[cfg(test)]
+mod tests;
