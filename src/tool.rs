@@ -450,6 +450,9 @@ pub enum ToolError {
     /// The model reads this and goes on.
     #[error("{0}")]
     Model(String),
+    /// A rule denies it; the model reads this and goes on.
+    #[error("{0}")]
+    Forbidden(String),
     /// The user refused; the turn stops unless there is feedback for the model.
     #[error("{}", refusal(feedback.as_deref()))]
     Denied { feedback: Option<String> },

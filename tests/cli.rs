@@ -324,7 +324,7 @@ async fn what_would_have_to_be_asked_is_rejected() {
     for arguments in [&["run", "go"][..], &["run", "--format", "json", "go"]] {
         machine.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
         let ended = machine.run(arguments).await;
-        assert_eq!(ended.code, Some(0), "only an error of the session is a failure: {ended:?}");
+        assert_eq!(ended.code, Some(3), "somebody should have been asked: {ended:?}");
         let asked = ended.stderr.lines().next().unwrap();
         assert!(asked.contains("bash (touch made)") && asked.contains("--auto"), "{asked}");
         assert!(asked.contains("opencode.json"), "{asked}");

@@ -11,6 +11,7 @@ mod support;
 
 mod agent_cli;
 mod agents;
+mod ask;
 mod batch;
 mod cancel;
 mod cli;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use windlass_protocol::opencode::{
     event::EventPayload,
-    id::{PermissionId, QuestionId, SessionId},
+    id::{PermissionId, QuestionId},
     permission::{PermissionRequest, Reply},
     question::QuestionRequest,
 };
@@ -13,7 +13,9 @@ mod keyboard;
 mod permission;
 mod question;
 
+use super::view::look::Look;
 use crate::engine::Engine;
+
 use keyboard::{Key, Keyboard, Raw};
 use permission::PermissionDialog;
 use question::QuestionDialog;
@@ -44,14 +46,6 @@ enum Answer {
     Question(Option<Vec<Vec<String>>>),
 }
 
-/// The dialogue that is on the screen.
-struct Open {
-    dialog: Dialog,
-    session_id: SessionId,
-    /// Typed keys come as they are while it lives.
-    _raw: Raw,
-}
-
 enum Dialog {
     Permission(PermissionId, PermissionDialog),
     Question(QuestionId, QuestionDialog),
@@ -61,8 +55,12 @@ enum Dialog {
 pub struct Person {
     engine: Engine,
     keyboard: Keyboard,
+    look: Look,
     waiting: VecDeque<Asked>,
-    open: Option<Open>,
+    /// The dialogue that is on the screen.
+    open: Option<Dialog>,
+    /// Typed keys come as they are while it lives.
+    raw: Option<Raw>,
 }
 
 /// What a person's keys came to.
@@ -70,17 +68,17 @@ pub struct Person {
 pub enum Typed {
     /// What is to be shown.
     Text(String),
-    /// The turn of this session is to be cancelled.
-    Interrupted(String, SessionId),
+    /// The turn is to be cancelled.
+    Interrupted(String),
     /// The terminal has gone.
     Gone,
 }
 
 impl Person {
     /// The person at the terminal that this process works for; `None` where there is none.
-    pub fn find(engine: &Engine) -> Option<Self> {
+    pub fn find(engine: &Engine, look: Look) -> Option<Self> {
         let keyboard = Keyboard::open()?;
-        Some(Self { engine: engine.clone(), keyboard, waiting: VecDeque::new(), open: None })
+        Some(Self { engine: engine.clone(), keyboard, look, waiting: VecDeque::new(), open: None, raw: None })
     }
 
     /// Returns true while a dialogue is on the screen.
@@ -88,9 +86,19 @@ impl Person {
         self.open.is_some()
     }
 
-    /// Shows a text where the outputs are no terminal.
-    pub fn show(&self, text: &str) {
+    /// Shows a dialogue's text, and listens to its keys from then on. The terminal must be nobody else's by now.
+    pub fn show(&mut self, text: &str) {
+        if self.open.is_some() && self.raw.is_none() {
+            self.raw = self.keyboard.raw();
+            if self.raw.is_none() {
+                // A terminal that has gone answers nothing.
+                self.give_up();
+            }
+        }
         self.keyboard.show(text);
+        if self.open.is_none() {
+            self.raw = None;
+        }
     }
 
     /// Notes what an event asks or settles; the text to show, if any.
@@ -101,20 +109,20 @@ impl Person {
             self.waiting.push_back(Asked::Question(request.clone()));
         } else if let EventPayload::PermissionReplied { request_id, .. } = payload {
             self.waiting.retain(|it| !matches!(it, Asked::Permission(request) if request.id == *request_id));
-            let is_open = |open: &Open| matches!(&open.dialog, Dialog::Permission(id, _) if id == request_id);
+            let is_open = |open: &Dialog| matches!(open, Dialog::Permission(id, _) if id == request_id);
             return self.settled(is_open);
         } else if let EventPayload::QuestionReplied { request_id, .. }
         | EventPayload::QuestionRejected { request_id, .. } = payload
         {
             self.waiting.retain(|it| !matches!(it, Asked::Question(request) if request.id == *request_id));
-            let is_open = |open: &Open| matches!(&open.dialog, Dialog::Question(id, _) if id == request_id);
+            let is_open = |open: &Dialog| matches!(open, Dialog::Question(id, _) if id == request_id);
             return self.settled(is_open);
         }
         self.next()
     }
 
     /// Takes the dialogue away that was settled elsewhere, and opens the next.
-    fn settled(&mut self, is_settled: impl Fn(&Open) -> bool) -> Option<String> {
+    fn settled(&mut self, is_settled: impl Fn(&Dialog) -> bool) -> Option<String> {
         let gone = self.open.take_if(|open| is_settled(open)).map(|_| "(settled)\n".to_owned());
         match (gone, self.next()) {
             (Some(gone), Some(next)) => Some(gone + &next),
@@ -126,24 +134,19 @@ impl Person {
     fn next(&mut self) -> Option<String> {
         while self.open.is_none() {
             let asked = self.waiting.pop_front()?;
-            let (dialog, session_id, text) = match asked {
+            let (dialog, text) = match asked {
                 Asked::Permission(request) if self.engine.is_permission_waiting(&request.id) => {
-                    let (dialog, text) = PermissionDialog::new(&request);
-                    (Dialog::Permission(request.id, dialog), request.session_id, text)
+                    let (dialog, text) = PermissionDialog::new(&request, &self.look);
+                    (Dialog::Permission(request.id, dialog), text)
                 }
                 Asked::Question(request) if self.engine.is_question_waiting(&request.id) => {
                     let (dialog, text) = QuestionDialog::new(request.questions);
-                    (Dialog::Question(request.id, dialog), request.session_id, text)
+                    (Dialog::Question(request.id, dialog), text)
                 }
                 // That it is settled is on its way behind it.
                 Asked::Permission(_) | Asked::Question(_) => continue,
             };
-            let Some(raw) = self.keyboard.raw() else {
-                // A terminal that has gone answers nothing.
-                self.refuse(&dialog);
-                continue;
-            };
-            self.open = Some(Open { dialog, session_id, _raw: raw });
+            self.open = Some(dialog);
             return Some(text);
         }
         None
@@ -156,23 +159,37 @@ impl Person {
         };
     }
 
+    /// Refuses everything that waits: the terminal has gone.
+    fn give_up(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.refuse(&open);
+        }
+        for asked in self.waiting.drain(..) {
+            match asked {
+                Asked::Permission(request) => {
+                    self.engine.reply_permission(&request.id, Reply::Reject, None);
+                }
+                Asked::Question(request) => _ = self.engine.reject_question(&request.id),
+            }
+        }
+    }
+
     /// Ends with what the next keys came to; never while no dialogue is open. Dropping this loses no key.
     pub async fn typed(&mut self) -> Typed {
-        if self.open.is_none() {
+        if self.raw.is_none() {
             return std::future::pending().await;
         }
         let keys = self.keyboard.read().await;
-        let Some(Open { dialog, session_id, .. }) = &mut self.open else { return Typed::Text(String::new()) };
+        let Some(dialog) = &mut self.open else { return Typed::Text(String::new()) };
         let Some(keys) = keys else {
-            let Some(open) = self.open.take() else { return Typed::Gone };
-            self.refuse(&open.dialog);
+            self.give_up();
             return Typed::Gone;
         };
         if keys.contains(&Key::Interrupt) {
-            let session_id = session_id.clone();
             self.open = None;
+            // Whatever else waits goes away with the turn.
             self.waiting.clear();
-            return Typed::Interrupted("^C\n".to_owned(), session_id);
+            return Typed::Interrupted("^C\n".to_owned());
         }
         let step = match dialog {
             Dialog::Permission(_, dialog) => dialog.keys(&keys),
@@ -182,7 +199,7 @@ impl Person {
             Step::More(text) => Typed::Text(text),
             Step::Done(text, answer) => {
                 let Some(open) = self.open.take() else { return Typed::Text(text) };
-                match (open.dialog, answer) {
+                match (open, answer) {
                     (Dialog::Permission(id, _), Answer::Permission { reply, feedback }) => {
                         self.engine.reply_permission(&id, reply, feedback);
                     }

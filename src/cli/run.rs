@@ -1,28 +1,16 @@
 //! `windlass run`: has one prompt answered, from a shell or a pipe.
 
 use std::{
-    collections::VecDeque,
     io::{self, IsTerminal},
     path::PathBuf,
     process::ExitCode,
-    sync::Arc,
-    time::Duration,
-};
-
-use tokio::sync::oneshot;
-use windlass_protocol::opencode::{
-    event::{Event, EventPayload},
-    permission::{PermissionRequest, Reply},
 };
 
 use super::{
-    output::{self, Output},
-    runtime,
-    view::{look::Look, screen::Screen},
+    runtime::{self, Interrupts},
+    view::look::Look,
 };
 use crate::{
-    base::queue::Queue,
-    bus::Filter,
     config::{Environment, paths::Paths},
     engine::{Engine, Invocation, PromptInput, PromptPart, StopReason},
 };
@@ -32,30 +20,26 @@ mod attach;
 mod failure;
 mod open;
 mod printer;
+mod shown;
 mod slash;
 
-use args::{Format, RunArgs};
+use args::RunArgs;
 use failure::Failure;
 use open::Place;
-use printer::Printer;
+use shown::Shown;
 use slash::Slash;
 
-/// How long the last words may take after a signal.
-const FLUSH_LIMIT: Duration = Duration::from_millis(100);
+/// The exit code when something was refused because nobody could be asked, or by `--strict` for any refusal.
+const REFUSED: u8 = 3;
+/// The exit code after Ctrl-C: 128 and the number of SIGINT.
+const INTERRUPTED: u8 = 128 + 2;
 
 pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
     let paths = Paths::new(&environment);
     let look = Look::new(&environment, io::stdout().is_terminal(), PathBuf::new());
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
-        let mut shown = Shown {
-            events: engine.bus().listen(Filter::All),
-            batch: VecDeque::new(),
-            printer: Printer::new(args.format, args.talk.thinking, screen(&args, look)),
-            output: Output::new(),
-            engine: engine.clone(),
-            is_auto: args.talk.auto,
-        };
+        let mut shown = Shown::new(&engine, args.format, &args.talk, look);
         let mut signalled = std::pin::pin!(runtime::signalled());
         let ended = tokio::select! {
             biased;
@@ -66,13 +50,7 @@ pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
             Ok(result) => result,
             Err(signal) => {
                 engine.abort().await;
-                shown.note_rest();
-                // Whoever does not read by now loses the rest.
-                let _ = tokio::time::timeout(FLUSH_LIMIT, async {
-                    shown.output.flush().await?;
-                    shown.printer.abandon().await
-                })
-                .await;
+                shown.abandon().await;
                 return ExitCode::from(128 + signal);
             }
         };
@@ -113,13 +91,10 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     place.check_files(&files)?;
     let opened = place.open(engine, &args.talk, &message).await?;
     let id = opened.info.id;
-    shown.printer.begin(&id);
-
     let mut parts = files;
     parts.push(PromptPart::Text { text: message, is_synthetic: false, is_ignored: false });
     // What is piped was not written by the user.
     parts.extend(opened.workspace.loaded().mentions(&words));
-    let (ended, mut end) = oneshot::channel();
     let invocation = args.command.map_or(Invocation::None, Invocation::Named);
     let input = PromptInput {
         parts,
@@ -128,51 +103,15 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
         invocation,
         ..PromptInput::default()
     };
-    // The receiver is dropped only when the process ends.
-    engine.prompt(&id, input, Box::new(|outcome| _ = ended.send(outcome)));
-    let outcome = loop {
-        tokio::select! {
-            biased;
-            outcome = &mut end => break outcome,
-            _ = shown.events.next_batch(&mut shown.batch) => shown.note_batch(),
-        }
-        shown.output.flush().await?;
-        shown.printer.room().await?;
-    };
-    // The end is told behind the last event, so the queue holds all of the turn.
-    shown.note_rest();
-    let stop = match outcome {
-        Ok(Ok(outcome)) => Some(outcome.stop),
-        Ok(Err(error)) => {
-            shown.printer.fail(&error.message, &mut shown.output);
-            None
-        }
-        Err(_) => {
-            shown.printer.fail("The turn was lost.", &mut shown.output);
-            None
-        }
-    };
-    let remark = match stop {
-        Some(StopReason::MaxTokens) => Some("The answer was cut: it reached the model's output limit."),
-        Some(StopReason::MaxTurnRequests) => Some("The work was cut: the agent's `steps` are used up."),
-        Some(StopReason::EndTurn | StopReason::Refusal | StopReason::Cancelled) | None => None,
-    };
-    shown.printer.end(remark, &mut shown.output).await?;
-    shown.output.flush().await?;
-    Ok(match stop {
+    let ended = shown.turn(&id, input, &mut Interrupts::none()).await?;
+    Ok(match ended.stop {
+        _ if ended.is_interrupted => ExitCode::from(INTERRUPTED),
+        Some(
+            StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests | StopReason::Cancelled,
+        ) if ended.was_refused => ExitCode::from(REFUSED),
         Some(StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests) => ExitCode::SUCCESS,
         Some(StopReason::Refusal | StopReason::Cancelled) | None => ExitCode::FAILURE,
     })
-}
-
-/// What draws the turn on a terminal; text and JSON for programs are not drawn.
-fn screen(args: &RunArgs, look: Look) -> Option<Screen> {
-    let is_drawn = args.format == Format::Default && io::stdout().is_terminal();
-    let directory = args.talk.dir.clone().unwrap_or_else(|| PathBuf::from("."));
-    let directory = directory.canonicalize().unwrap_or(directory);
-    let look = Look { directory, shows_thoughts: args.talk.thinking, ..look };
-    // Without a thread to draw, the text alone is shown.
-    is_drawn.then(|| Screen::open(look).ok()).flatten()
 }
 
 /// Refuses words that begin with a slash command: they would be sent to the model as they are.
@@ -195,50 +134,6 @@ fn message(said: &str, piped: String) -> String {
         ("", _) => piped.trim().to_owned(),
         (_, "") => said.to_owned(),
         (_, _) => format!("{said}\n\n{}", piped.trim_end()),
-    }
-}
-
-/// What the user sees of the engine. Whatever is dropped halfway goes on from here.
-struct Shown {
-    engine: Engine,
-    events: Arc<Queue<Arc<Event>>>,
-    batch: VecDeque<Arc<Event>>,
-    printer: Printer,
-    output: Output,
-    is_auto: bool,
-}
-
-impl Shown {
-    /// Notes the events that were taken from the queue, and answers their questions.
-    fn note_batch(&mut self) {
-        while let Some(event) = self.batch.pop_front() {
-            // The engine works for this turn alone, so a question of any session is one of its subagents.
-            if let EventPayload::PermissionAsked(request) = &event.payload {
-                self.reply(request);
-            }
-            self.printer.event(&event, &mut self.output);
-        }
-    }
-
-    /// Notes everything that has happened.
-    fn note_rest(&mut self) {
-        self.events.take(&mut self.batch);
-        self.note_batch();
-    }
-
-    fn reply(&mut self, request: &PermissionRequest) {
-        if self.is_auto {
-            self.engine.reply_permission(&request.id, Reply::Once, None);
-            return;
-        }
-        let asked = format!("{} ({})", request.permission, request.patterns.join(", "));
-        let line = format!(
-            "Permission rejected, since nobody can be asked: {}. \
-             Use --auto, or allow it by `permission` in opencode.json.",
-            output::plain(&asked)
-        );
-        self.printer.remark(&line, &mut self.output);
-        self.engine.reply_permission(&request.id, Reply::Reject, None);
     }
 }
 

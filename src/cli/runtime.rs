@@ -3,8 +3,8 @@
 use std::{future::Future, process::ExitCode};
 
 use futures_util::future::LocalBoxFuture;
-use nix::sys::signal::Signal;
-use tokio::signal::unix::{SignalKind, signal};
+use nix::sys::signal::Signal as Number;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::output;
 use crate::base::process::register;
@@ -29,7 +29,7 @@ fn run(work: LocalBoxFuture<'_, ExitCode>) -> ExitCode {
     };
     let code = runtime.block_on(async {
         // A file that outgrows a limit fails that write; it does not end the process.
-        let _outgrown = signal(SignalKind::from_raw(Signal::SIGXFSZ as i32));
+        let _outgrown = signal(SignalKind::from_raw(Number::SIGXFSZ as i32));
         let code = work.await;
         register::close().await;
         code
@@ -41,18 +41,48 @@ fn run(work: LocalBoxFuture<'_, ExitCode>) -> ExitCode {
 
 /// Ends with the first signal that asks the process to end, and says its number.
 pub async fn signalled() -> u8 {
-    let (hangup, interrupt, terminate) =
-        (SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate());
-    let (Ok(mut hangups), Ok(mut interrupts), Ok(mut terminates)) =
-        (signal(hangup), signal(interrupt), signal(terminate))
-    else {
+    first_of(&[SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()]).await
+}
+
+/// Like [`signalled`], for a process whose user interrupts its turns rather than itself.
+pub async fn ended() -> u8 {
+    first_of(&[SignalKind::hangup(), SignalKind::terminate()]).await
+}
+
+async fn first_of(kinds: &[SignalKind]) -> u8 {
+    let arrivals = kinds.iter().map(|kind| {
+        let arrival = signal(*kind).map(|mut signals| async move {
+            signals.recv().await;
+            u8::try_from(kind.as_raw_value()).unwrap_or_default()
+        });
+        arrival.map(Box::pin)
+    });
+    match arrivals.collect::<Result<Vec<_>, _>>() {
+        Ok(arrivals) => futures_util::future::select_all(arrivals).await.0,
         // Without handlers the signals end the process themselves.
-        return std::future::pending().await;
-    };
-    let kind = tokio::select! {
-        _ = hangups.recv() => hangup,
-        _ = interrupts.recv() => interrupt,
-        _ = terminates.recv() => terminate,
-    };
-    u8::try_from(kind.as_raw_value()).unwrap_or_default()
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Ctrl-C, where it is for a turn rather than for the process.
+pub struct Interrupts(Option<Signal>);
+
+impl Interrupts {
+    /// From now on SIGINT ends nothing by itself.
+    pub fn caught() -> Self {
+        Self(signal(SignalKind::interrupt()).ok())
+    }
+
+    /// SIGINT is somebody else's affair.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Ends with the next one.
+    pub async fn next(&mut self) {
+        match &mut self.0 {
+            Some(signals) => _ = signals.recv().await,
+            None => std::future::pending().await,
+        }
+    }
 }

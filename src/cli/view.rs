@@ -1,16 +1,13 @@
 //! Sessions drawn for people at a terminal: pure functions from messages to rows, and the screen that shows them live.
 //!
-//! [`screen::Screen`] draws a turn while it runs; [`transcript`] draws stored messages in the same way; [`asked`] draws
-//! what a permission question is about.
+//! [`screen::Screen`] draws a turn while it runs; [`transcript`] draws stored messages in the same way.
 
 use std::collections::HashMap;
 
-use serde_json::Value;
 use windlass_protocol::opencode::{
     id::SessionId,
     message::{Message, MessageWithParts},
     part::{Part, PartKind},
-    permission::PermissionRequest,
 };
 
 use self::{
@@ -51,25 +48,6 @@ pub fn transcript(
     let draw = Draw { look, width };
     for message in messages {
         push_message(message, children, draw, &mut spacing, &mut rows);
-    }
-    text(&rows, look)
-}
-
-/// The exact command, change or address that a permission question is about, as rows for a terminal.
-pub fn asked(request: &PermissionRequest, look: &Look, width: usize) -> String {
-    let draw = Draw { look, width };
-    let changes = tool::diff::changes(&request.metadata);
-    let mut rows: Vec<Line> = Vec::new();
-    if !changes.is_empty() {
-        rows.extend(changes.iter().flat_map(|change| tool::diff::drawn(change, "edit", &draw)));
-    } else if request.metadata.contains_key("command") {
-        let input = Value::Object(request.metadata.clone());
-        rows.extend(tool::header(Line::default(), tool::command(&input), width));
-    } else {
-        let line = Line::new(&request.permission, BOLD).with(" ", PLAIN);
-        let patterns = request.patterns.iter().filter(|pattern| pattern.as_str() != "*");
-        let patterns: Vec<&str> = patterns.map(String::as_str).collect();
-        rows.extend(tool::header(Line::default(), line.with(&patterns.join(", "), PLAIN), width));
     }
     text(&rows, look)
 }

@@ -60,7 +60,7 @@ impl Asks {
         match permission::evaluate_all(&ask, asker.policy, &[]) {
             Verdict::Allow if !is_any => return Ok(()),
             Verdict::Allow | Verdict::Ask => {}
-            Verdict::Deny { rules } => return Err(ToolError::Model(permission::denied_message(&rules))),
+            Verdict::Deny { rules } => return Err(ToolError::Forbidden(permission::denied_message(&rules))),
         }
         asker.approvals.sync().await;
         let (answer, answered) = oneshot::channel();
@@ -73,7 +73,9 @@ impl Asks {
             match permission::evaluate_all(&ask, asker.policy, &answers) {
                 Verdict::Allow if !is_any => return Ok(()),
                 Verdict::Allow | Verdict::Ask => {}
-                Verdict::Deny { rules } => return Err(ToolError::Model(permission::denied_message(&rules))),
+                Verdict::Deny { rules } => {
+                    return Err(ToolError::Forbidden(permission::denied_message(&rules)));
+                }
             }
             let is_approved =
                 |pattern: &&String| permission::evaluate(&ask.permission, pattern, &answers) == Action::Allow;

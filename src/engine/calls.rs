@@ -652,6 +652,9 @@ fn end_call(part: &mut Part, result: Result<ToolOutput, ToolError>) {
             if matches!(error, ToolError::Cancelled { .. }) {
                 metadata.insert("interrupted".to_owned(), true.into());
             }
+            if matches!(error, ToolError::Forbidden(_) | ToolError::Denied { .. }) {
+                metadata.insert("denied".to_owned(), true.into());
+            }
             if let ToolError::Internal(reason) = &error {
                 tracing::error!(tool = %tool.tool, %reason, "a tool failed");
             }

@@ -38,6 +38,7 @@ use super::{
 
 pub struct Builder {
     scratch: Arc<Scratch>,
+    program: PathBuf,
     arguments: Vec<String>,
     env: Vec<(String, String)>,
     columns: u16,
@@ -48,6 +49,12 @@ pub struct Builder {
 impl Builder {
     pub fn arguments(mut self, arguments: &[&str]) -> Self {
         self.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self
+    }
+
+    /// Another program than the binary, such as a shell that starts it.
+    pub fn program(mut self, path: &str) -> Self {
+        self.program = PathBuf::from(path);
         self
     }
 
@@ -71,7 +78,7 @@ impl Builder {
     pub fn start(self) -> Terminal {
         let (pty, pts) = pty_process::open().unwrap();
         pty.resize(Size::new(self.rows, self.columns)).unwrap();
-        let mut command = Command::new(binary())
+        let mut command = Command::new(&self.program)
             .args(&self.arguments)
             .current_dir(&self.scratch.work)
             .env_clear()
@@ -215,6 +222,7 @@ impl Terminal {
     pub fn builder(scratch: &Arc<Scratch>, config: &Value) -> Builder {
         Builder {
             scratch: scratch.clone(),
+            program: PathBuf::from(binary()),
             arguments: Vec::new(),
             env: vec![("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string())],
             columns: 80,

@@ -12,7 +12,7 @@ use rustix::{
     fs::OFlags,
     termios::{self, InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios},
 };
-use tokio::io::unix::AsyncFd;
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// Bytes that are read at a time; what is pasted may come in several reads.
 const CHUNK: usize = 4096;
@@ -69,7 +69,13 @@ impl Keyboard {
     pub fn raw(&mut self) -> Option<Raw> {
         if self.ready.is_none() {
             let descriptor = OwnedFd::from(self.terminal.try_clone().ok()?);
-            self.ready = Some(AsyncFd::new(descriptor).ok()?);
+            #[expect(
+                unsafe_code,
+                reason = "registering a descriptor is unsafe; this one lives as long as its guard"
+            )]
+            // SAFETY: the guard owns the descriptor, and `OwnedFd` names the same one until it is dropped.
+            let ready = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
+            self.ready = Some(ready.ok()?);
         }
         let before = termios::tcgetattr(&*self.terminal).ok()?;
         let mut raw = before.clone();

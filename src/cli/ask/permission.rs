@@ -3,7 +3,16 @@
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::permission::{PermissionRequest, Reply};
 
-use super::{Answer, Step, keyboard::Key, question::Line};
+use super::{
+    super::view::{
+        self,
+        line::{BOLD, GREEN, Line, PLAIN, RED},
+        look::Look,
+    },
+    Answer, Step,
+    keyboard::Key,
+    question::Typing,
+};
 use crate::{base::text, engine};
 
 /// Lines of a change that are shown; the rest is counted.
@@ -18,16 +27,16 @@ pub struct PermissionDialog {
     /// An answer for ever is offered.
     can_remember: bool,
     /// The reason that is being typed.
-    reason: Option<Line>,
+    reason: Option<Typing>,
 }
 
 impl PermissionDialog {
     /// A dialogue, and the text that opens it.
-    pub fn new(request: &PermissionRequest) -> (Self, String) {
+    pub fn new(request: &PermissionRequest, look: &Look) -> (Self, String) {
         let always = remembered(request);
         let always_choice = always.as_ref().map(|what| format!("  [a] always: {what}")).unwrap_or_default();
         let choices = format!("[y] once{always_choice}  [n] no  [f] no, and say why ");
-        let text = format!("{}{choices}", subject(request));
+        let text = format!("{}{choices}", view::text(&subject(request), look));
         (Self { choices, can_remember: always.is_some(), reason: None }, text)
     }
 
@@ -55,7 +64,7 @@ impl PermissionDialog {
             Key::Char('a' | 'A') if self.can_remember => done("always", Reply::Always),
             Key::Char('n' | 'N') | Key::Escape | Key::End => done("no", Reply::Reject),
             Key::Char('f' | 'F') => {
-                self.reason = Some(Line::default());
+                self.reason = Some(Typing::default());
                 Step::More("no\nWhy: ".to_owned())
             }
             Key::Char(_) | Key::Enter | Key::Backspace | Key::Clear | Key::Interrupt | Key::Other => {
@@ -66,7 +75,7 @@ impl PermissionDialog {
 }
 
 /// The thing that is asked about, each line visible as it is.
-fn subject(request: &PermissionRequest) -> String {
+fn subject(request: &PermissionRequest) -> Vec<Line> {
     let metadata = &request.metadata;
     let name = &request.permission;
     // Tools of MCP servers choose their metadata themselves: none of it may stand for what is asked.
@@ -92,25 +101,27 @@ fn subject(request: &PermissionRequest) -> String {
     if let Some(workdir) = field("workdir") {
         text.push_str(&format!(" (in {workdir})"));
     }
-    let mut shown = format!("? {}\n", text::visible_line(&text));
-    let body = match field("command") {
-        Some(command) => Some(("  $ ", command.to_owned())),
-        None => field("diff").or(field("prompt")).map(|body| ("  ", body.to_owned())),
+    let mut rows = vec![Line::new("? ", PLAIN).with(&text::visible_line(&text), BOLD)];
+    let (mark, body) = match field("command") {
+        Some(command) => ("  $ ", Some(command.to_owned())),
+        None => ("  ", field("diff").or(field("prompt")).map(str::to_owned)),
     };
-    let body = body.or_else(|| (!is_own).then(|| own_words(metadata)).flatten().map(|body| ("  ", body)));
-    if let Some((first, body)) = body {
-        let body = text::visible(body.trim_end());
-        for (idx, line) in body.lines().take(MAX_LINES).enumerate() {
-            shown.push_str(if idx == 0 { first } else { "    " }.get(..first.len()).unwrap_or("  "));
-            shown.push_str(line);
-            shown.push('\n');
-        }
-        let n_more = body.lines().count().saturating_sub(MAX_LINES);
-        if n_more > 0 {
-            shown.push_str(&format!("  … {n_more} more lines\n"));
-        }
+    let body = body.or_else(|| (!is_own).then(|| own_words(metadata)).flatten()).unwrap_or_default();
+    let indent = " ".repeat(mark.len());
+    for (idx, line) in body.trim_end().lines().take(MAX_LINES).enumerate() {
+        let style = match line.chars().next() {
+            Some('+') if field("diff").is_some() => GREEN,
+            Some('-') if field("diff").is_some() => RED,
+            Some(_) | None => PLAIN,
+        };
+        let mark = if idx == 0 { mark } else { &indent };
+        rows.push(Line::new(mark, PLAIN).with(&text::visible(line), style));
     }
-    shown
+    let n_more = body.trim_end().lines().count().saturating_sub(MAX_LINES);
+    if n_more > 0 {
+        rows.push(Line::new(&format!("  … {n_more} more lines"), PLAIN));
+    }
+    rows
 }
 
 /// A server's own account of its call.

@@ -10,9 +10,9 @@ const MAX_LINE: usize = 4096;
 
 /// Text that is being typed. What is shown grows and shrinks at its end, as in any simple prompt.
 #[derive(Debug, Default)]
-pub struct Line(String);
+pub struct Typing(String);
 
-impl Line {
+impl Typing {
     /// Takes keys: the text to show; `Err` with the line at its end, or `None` when the person went back.
     pub fn keys(&mut self, keys: &[Key]) -> Result<String, Option<String>> {
         let mut shown = String::new();
@@ -43,7 +43,7 @@ pub struct QuestionDialog {
     answers: Vec<Vec<String>>,
     /// Options of the current question, by index.
     chosen: Vec<usize>,
-    own_words: Option<Line>,
+    own_words: Option<Typing>,
     /// Digits of an option's number that are not the whole of it yet.
     digits: String,
 }
@@ -72,7 +72,7 @@ impl QuestionDialog {
         match key {
             Key::Char(digit @ '0'..='9') => self.digit(digit),
             Key::Char('o' | 'O') if question.takes_custom() => {
-                self.own_words = Some(Line::default());
+                self.own_words = Some(Typing::default());
                 Step::More("\nYour words: ".to_owned())
             }
             Key::Enter if !self.digits.is_empty() => self.choose(),
@@ -185,7 +185,7 @@ impl QuestionDialog {
             shown.push_str(&format!("  {}  {}{description}\n", idx + 1, text::visible_line(&option.label)));
         }
         if question.options.is_empty() {
-            self.own_words = Some(Line::default());
+            self.own_words = Some(Typing::default());
             return shown + "Your words: ";
         }
         shown + &self.choices()

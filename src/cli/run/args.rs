@@ -59,6 +59,12 @@ pub struct TalkArgs {
     /// Allow everything that is not denied instead of asking.
     #[arg(long)]
     pub auto: bool,
+    /// Ask nobody, even at a terminal: what would have to be asked is refused.
+    #[arg(long, conflicts_with = "auto")]
+    pub no_ask: bool,
+    /// End the run at the first refusal, also of a rule.
+    #[arg(long)]
+    pub strict: bool,
     #[arg(long, hide = true)]
     pub share: bool,
 }

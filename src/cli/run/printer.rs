@@ -18,7 +18,10 @@ use windlass_protocol::opencode::{
 use super::{
     super::{
         output::{self, Output, Stream},
-        view::{progress::Closing, screen::Screen},
+        view::{
+            progress::Closing,
+            screen::{Screen, Suspended},
+        },
     },
     args::Format,
 };
@@ -176,6 +179,17 @@ impl Printer {
             self.remark(remark, output);
         }
         Ok(())
+    }
+
+    /// Gives the terminal to a dialogue, with everything said so far on it.
+    pub async fn suspend(&mut self, output: &mut Output) -> io::Result<Option<Suspended>> {
+        match &self.screen {
+            Some(screen) => screen.suspend().await.map(Some),
+            None => {
+                self.end_line(output);
+                Ok(None)
+            }
+        }
     }
 
     /// Leaves a turn that was interrupted as it is.

@@ -95,7 +95,7 @@ pub async fn fill(
             ToolError::Denied { .. } | ToolError::Dismissed => {
                 format!("You refused `{command}`; no command of it ran.")
             }
-            ToolError::Model(reason) | ToolError::Internal(reason) => {
+            ToolError::Model(reason) | ToolError::Forbidden(reason) | ToolError::Internal(reason) => {
                 format!("`{command}` may not run, so no command of it did: {reason}")
             }
             ToolError::Cancelled { .. } => return Ok(Filled::Interrupted),

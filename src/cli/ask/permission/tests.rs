@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::permission::Reply;
 
 use super::{
-    super::{Answer, Step, keyboard::Key},
+    super::{super::view::look::Look, Answer, Step, keyboard::Key},
     PermissionDialog,
 };
 
@@ -13,7 +13,7 @@ fn dialog(permission: &str, always: Value, metadata: Value) -> (PermissionDialog
         "id": "per_1", "sessionID": "ses_1", "permission": permission, "patterns": ["git log -1"],
         "metadata": metadata, "always": always,
     });
-    PermissionDialog::new(&serde_json::from_value(request).expect("request"))
+    PermissionDialog::new(&serde_json::from_value(request).expect("request"), &Look::plain())
 }
 
 fn bash() -> PermissionDialog {

@@ -1,0 +1,274 @@
+//! The person's side of a turn: its events are shown, its questions are asked or answered for the person.
+
+use std::{
+    collections::VecDeque,
+    io::{self, IsTerminal},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+use windlass_protocol::opencode::{
+    event::{Event, EventPayload},
+    id::SessionId,
+    part::{PartKind, ToolState},
+    permission::{PermissionRequest, Reply},
+};
+
+use super::{
+    super::{
+        ask::{Person, Typed},
+        output::{self, Output},
+        runtime::Interrupts,
+        view::{
+            look::Look,
+            screen::{Screen, Suspended},
+        },
+    },
+    args::{Format, TalkArgs},
+    printer::Printer,
+};
+use crate::{
+    base::queue::Queue,
+    bus::Filter,
+    engine::{Engine, PromptInput, StopReason},
+};
+
+/// How long the last words may take after a signal.
+const FLUSH_LIMIT: Duration = Duration::from_millis(100);
+
+/// The answers that are given without the person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Policy {
+    /// Everything that is not denied is allowed.
+    is_auto: bool,
+    /// A refusal, of a rule or of anybody, ends the run.
+    is_strict: bool,
+}
+
+/// What the person sees of the engine. A call that is dropped halfway goes on from here.
+pub struct Shown {
+    engine: Engine,
+    events: Arc<Queue<Arc<Event>>>,
+    batch: VecDeque<Arc<Event>>,
+    pub printer: Printer,
+    pub output: Output,
+    policy: Policy,
+    /// Absent where nobody can be asked.
+    person: Option<Person>,
+    /// The screen does not draw while the person is asked.
+    suspended: Option<Suspended>,
+    /// Text of a dialogue that is not on the terminal yet.
+    unshown: String,
+    was_refused: bool,
+    is_interrupted: bool,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// `None` when it failed.
+    pub stop: Option<StopReason>,
+    /// Something was refused that a person could have allowed, or, where refusals end the run, anything.
+    pub was_refused: bool,
+    /// The person cancelled it.
+    pub is_interrupted: bool,
+}
+
+impl Shown {
+    /// Shows the engine's work from now on.
+    pub fn new(engine: &Engine, format: Format, args: &TalkArgs, look: Look) -> Self {
+        let person = if args.auto || args.no_ask { None } else { Person::find(engine, look.clone()) };
+        engine.set_answerable(person.is_some());
+        Self {
+            events: engine.bus().listen(Filter::All),
+            batch: VecDeque::new(),
+            printer: Printer::new(format, args.thinking, screen(format, args, look)),
+            output: Output::new(),
+            engine: engine.clone(),
+            policy: Policy { is_auto: args.auto, is_strict: args.strict },
+            person,
+            suspended: None,
+            unshown: String::new(),
+            was_refused: false,
+            is_interrupted: false,
+        }
+    }
+
+    /// Gives a prompt to a session and shows its turn to the end. An interrupt cancels the turn.
+    pub async fn turn(
+        &mut self,
+        id: &SessionId,
+        input: PromptInput,
+        interrupts: &mut Interrupts,
+    ) -> io::Result<Ended> {
+        self.printer.begin(id);
+        (self.was_refused, self.is_interrupted) = (false, false);
+        let (ended, mut end) = oneshot::channel();
+        // The receiver is dropped only when the process ends.
+        self.engine.prompt(id, input, Box::new(|outcome| _ = ended.send(outcome)));
+        let outcome = loop {
+            let typed = async {
+                match &mut self.person {
+                    Some(person) => person.typed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let happened = async {
+                self.printer.room().await?;
+                self.events.next_batch(&mut self.batch).await;
+                Ok::<(), io::Error>(())
+            };
+            let typed = tokio::select! {
+                biased;
+                outcome = &mut end => break outcome,
+                typed = typed => Some(typed),
+                () = interrupts.next() => {
+                    self.is_interrupted = true;
+                    self.engine.cancel(id);
+                    None
+                }
+                result = happened => {
+                    result?;
+                    None
+                }
+            };
+            match typed {
+                None => self.note_batch(),
+                Some(Typed::Text(text)) => self.unshown.push_str(&text),
+                Some(Typed::Interrupted(text)) => {
+                    self.unshown.push_str(&text);
+                    self.is_interrupted = true;
+                    self.engine.cancel(id);
+                }
+                Some(Typed::Gone) => {
+                    self.person = None;
+                    self.engine.set_answerable(false);
+                }
+            }
+            if self.policy.is_strict && self.was_refused {
+                self.engine.cancel(id);
+            }
+            self.show_dialogue().await?;
+            self.output.flush().await?;
+        };
+        // The end is told behind the last event, so the queue holds all of the turn.
+        self.note_rest();
+        self.show_dialogue().await?;
+        let stop = match outcome {
+            Ok(Ok(outcome)) => Some(outcome.stop),
+            Ok(Err(error)) => {
+                self.printer.fail(&error.message, &mut self.output);
+                None
+            }
+            Err(_) => {
+                self.printer.fail("The turn was lost.", &mut self.output);
+                None
+            }
+        };
+        let remark = match stop {
+            Some(StopReason::MaxTokens) => Some("The answer was cut: it reached the model's output limit."),
+            Some(StopReason::MaxTurnRequests) => Some("The work was cut: the agent's `steps` are used up."),
+            Some(StopReason::Cancelled) if self.is_interrupted => Some("Cancelled."),
+            Some(StopReason::Cancelled) if self.policy.is_strict && self.was_refused => {
+                Some("Something was refused, which ends the run (--strict).")
+            }
+            Some(StopReason::EndTurn | StopReason::Refusal | StopReason::Cancelled) | None => None,
+        };
+        self.printer.end(remark, &mut self.output).await?;
+        self.output.flush().await?;
+        Ok(Ended { stop, was_refused: self.was_refused, is_interrupted: self.is_interrupted })
+    }
+
+    /// Shows what has happened until a signal ended everything.
+    pub async fn abandon(&mut self) {
+        self.person = None;
+        self.suspended = None;
+        self.note_rest();
+        // Whoever does not read by now loses the rest.
+        let _ = tokio::time::timeout(FLUSH_LIMIT, async {
+            self.output.flush().await?;
+            self.printer.abandon().await
+        })
+        .await;
+    }
+
+    /// Puts the dialogue's new text on the terminal, behind everything that was said before it.
+    async fn show_dialogue(&mut self) -> io::Result<()> {
+        let is_asked = self.person.as_ref().is_some_and(Person::is_asked);
+        if !self.unshown.is_empty() {
+            if self.suspended.is_none() {
+                self.suspended = self.printer.suspend(&mut self.output).await?;
+            }
+            self.output.flush().await?;
+            let text = std::mem::take(&mut self.unshown);
+            if let Some(person) = &mut self.person {
+                person.show(&text);
+            }
+        }
+        if !is_asked {
+            self.suspended = None;
+        }
+        Ok(())
+    }
+
+    /// Notes the events that were taken from the queue, and asks or answers their questions.
+    fn note_batch(&mut self) {
+        while let Some(event) = self.batch.pop_front() {
+            match &mut self.person {
+                Some(person) => self.unshown.extend(person.event(&event.payload)),
+                // The engine works for this turn alone, so a question of any session is one of its subagents.
+                None => {
+                    if let EventPayload::PermissionAsked(request) = &event.payload {
+                        self.reply(request);
+                    }
+                }
+            }
+            if self.policy.is_strict && is_refusal(&event.payload) {
+                self.was_refused = true;
+            }
+            self.printer.event(&event, &mut self.output);
+        }
+    }
+
+    /// Notes everything that has happened.
+    fn note_rest(&mut self) {
+        self.events.take(&mut self.batch);
+        self.note_batch();
+    }
+
+    fn reply(&mut self, request: &PermissionRequest) {
+        if self.policy.is_auto {
+            self.engine.reply_permission(&request.id, Reply::Once, None);
+            return;
+        }
+        self.was_refused = true;
+        let asked = format!("{} ({})", request.permission, request.patterns.join(", "));
+        let line = format!(
+            "Permission rejected, since nobody can be asked: {}. \
+             Use --auto, or allow it by `permission` in opencode.json.",
+            output::plain(&asked)
+        );
+        self.printer.remark(&line, &mut self.output);
+        self.engine.reply_permission(&request.id, Reply::Reject, None);
+    }
+}
+
+/// Returns true if a call ended because a rule or a person refused it.
+fn is_refusal(payload: &EventPayload) -> bool {
+    let EventPayload::PartUpdated { part, .. } = payload else { return false };
+    let PartKind::Tool(tool) = &part.kind else { return false };
+    let ToolState::Error { metadata: Some(metadata), .. } = &tool.state else { return false };
+    metadata.get("denied").is_some_and(|denied| denied == true)
+}
+
+/// What draws the turn on a terminal; text and JSON for programs are not drawn.
+fn screen(format: Format, args: &TalkArgs, look: Look) -> Option<Screen> {
+    let is_drawn = format == Format::Default && io::stdout().is_terminal();
+    let directory = args.dir.clone().unwrap_or_else(|| PathBuf::from("."));
+    let directory = directory.canonicalize().unwrap_or(directory);
+    let look = Look { directory, shows_thoughts: args.thinking, ..look };
+    // Without a thread to draw, the text alone is shown.
+    is_drawn.then(|| Screen::open(look).ok()).flatten()
+}
