@@ -15,6 +15,7 @@ mod ask;
 mod auth;
 mod config;
 mod debug;
+mod demo;
 mod environment;
 mod logging;
 mod models;
@@ -25,6 +26,8 @@ mod run;
 mod runtime;
 mod session;
 mod view;
+
+use auth::LoginArgs;
 
 /// A coding agent for editors, pipelines and programs.
 #[derive(Debug, Parser)]
@@ -75,6 +78,8 @@ enum Command {
     Acp(acp::AcpArgs),
     /// Have one prompt answered, from a shell or a pipe.
     Run(run::args::RunArgs),
+    /// Show a tour in the terminal, without a key or a network.
+    Demo(demo::DemoArgs),
     /// List the models that can be used here.
     Models(models::ModelsArgs),
     /// List agents and make new ones.
@@ -110,12 +115,13 @@ pub fn run() -> ExitCode {
     logging::start(&cli.global, &environment);
     process::register::open(environment.get(process::tree::MARK));
     match cli.command {
-        _ if cli.login => auth::login(&environment, None),
-        Some(Command::Acp(args)) if args.login => auth::login(&environment, None),
+        _ if cli.login => auth::login(environment, LoginArgs::default()),
+        Some(Command::Acp(args)) if args.login => auth::login(environment, LoginArgs::default()),
         Some(Command::Acp(args)) => acp::run(environment, args),
         Some(Command::Agent(args)) => agent::run(environment, args),
+        Some(Command::Demo(args)) => demo::run(environment, args),
         Some(Command::Debug(args)) => debug::run(environment, args),
-        Some(Command::Auth(args)) => auth::run(&environment, args),
+        Some(Command::Auth(args)) => auth::run(environment, args),
         Some(Command::Config(args)) => config::run(environment, args),
         Some(Command::Permission(args)) => permission::run(&environment, args),
         Some(Command::Run(args)) => run::run(environment, args),

@@ -60,6 +60,9 @@ pub struct Config {
     pub worktree: PathBuf,
     pub model: Option<ModelRef>,
     pub small_model: Option<ModelRef>,
+    /// Keys that name a model, such as `agent.build.model`, where the source that may say so cannot be read: place and
+    /// problem.
+    pub unread_models: BTreeMap<String, String>,
     pub default_agent: Option<String>,
     /// The rules of the merged `tools` and `permission`.
     pub permission: Vec<Rule>,

@@ -24,7 +24,7 @@ use crate::{
     bus::Bus,
     config::{Environment, Hook, paths::Paths, policy::Above, remote},
     mcp,
-    provider::{http, retry},
+    provider::{demo, http, retry},
     storage::{SessionQuery, Storage},
     tool::{self, truncate},
 };
@@ -53,6 +53,8 @@ mod kept;
 pub mod keys;
 mod lint;
 mod mention;
+mod models;
+mod named;
 mod pages;
 mod project;
 mod prompt;
@@ -78,7 +80,10 @@ mod toolbox;
 mod turn;
 mod workspace;
 
-pub use crate::library::Agent;
+pub use crate::{
+    library::Agent,
+    provider::{Model, unusable::Unusable},
+};
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
@@ -479,7 +484,8 @@ impl Engine {
 
     /// Chooses the agent or model for later prompts of an open session; never waits.
     pub fn select(&self, id: &SessionId, agent: Option<String>, model: Option<ModelRef>) {
-        if let Some(model) = model.clone() {
+        // The demo is chosen for one session, never as what is used from then on.
+        if let Some(model) = model.clone().filter(|model| *model != demo::reference()) {
             let paths = self.0.paths.clone();
             tokio::task::spawn_blocking(move || {
                 if let Err(error) = state_file::remember_model(&paths, &model) {

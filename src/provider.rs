@@ -15,6 +15,7 @@ pub mod demo;
 pub mod http;
 pub mod openai_chat;
 pub mod retry;
+pub mod unusable;
 
 /// The protocol a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,11 @@ impl Model {
     /// The extra fields of a variant; `None` when the model has none of that name.
     pub fn variant(&self, name: &str) -> Option<&Map<String, Value>> {
         self.variants.iter().find(|(variant, _)| variant == name).map(|(_, options)| options)
+    }
+
+    /// Returns true for the built-in demo.
+    pub fn is_demo(&self) -> bool {
+        self.wire == Wire::Demo
     }
 
     /// The model by name.

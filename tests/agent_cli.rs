@@ -151,7 +151,7 @@ async fn debug_shows_a_subagent_as_its_parent_would_start_it() {
     assert!(!tools.contains("\"task\"") && !tools.contains("\"todowrite\""), "{tools}");
     for (arguments, reason) in [
         (&["debug", "agent", "nobody"][..], "Agent not found: \"nobody\". Available agents: build,"),
-        (&["debug", "agent", "worker", "-m", "mock/othr"], "Did you mean: mock/other?"),
+        (&["debug", "agent", "worker", "-m", "mok/other"], "did you mean mock/other?"),
         (&["debug", "agent", "worker", "-m", "other"], "one is named `provider/model`"),
     ] {
         let refused = machine.run(arguments).await;
@@ -252,7 +252,11 @@ async fn a_call_that_lacks_something_says_what_and_asks_no_model() {
     assert_eq!(machine.llm.title_requests().len(), 0);
     let machine = machine.with("provider", json!({}));
     let refused = machine.run(&CREATE).await;
-    assert!(refused.stderr.contains("No provider is configured"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("names mock/mock, which cannot be used: there is no provider `mock`"),
+        "{}",
+        refused.stderr
+    );
     machine.finish().await;
 }
 

@@ -206,15 +206,23 @@ async fn an_entry_of_a_built_in_agent_changes_what_it_names() {
 }
 
 #[tokio::test]
-async fn an_agent_whose_model_is_missing_works_with_the_default_one_and_says_so() {
+async fn an_agent_whose_model_cannot_be_had_does_not_answer_with_another() {
     let scratch = Scratch::new();
-    let config = json!({"agent": {"build": {"model": "mock/abel"}}});
+    let config = json!({"agent": {"build": {"model": "mok/able"}}});
     let agent = Agent::builder().scratch(&scratch).config(able_model()).config(config).start().await;
     let session = agent.new_session().await;
+    let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
+    let error = agent.request("session/prompt", params).await.unwrap_err();
+    let wanted = "names mok/able, which cannot be used: there is no provider `mok` (did you mean mock/able?)";
+    assert!(
+        error.message.starts_with("`agent.build.model` in ") && error.message.contains(wanted),
+        "{error:?}"
+    );
+    assert!(agent.llm.requests().is_empty());
+    let choice = json!({"sessionId": session, "configId": "model", "value": "mock/mock"});
+    agent.request("session/set_config_option", choice).await.unwrap();
     agent.llm.reply(Reply::text("ok"));
-    let turn = agent.prompt(&session, "go").await;
-    assert!(turn.thoughts().contains("agent.build.model: mock/abel is not available"), "{}", turn.thoughts());
-    assert!(turn.thoughts().contains("did you mean mock/able"), "{}", turn.thoughts());
+    agent.prompt(&session, "go").await;
     assert_eq!(agent.llm.last_request().body["model"], "mock");
     agent.finish().await;
 }

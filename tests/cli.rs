@@ -238,7 +238,8 @@ async fn model_and_agent_can_be_chosen() {
 async fn an_unknown_model_agent_or_session_is_told_before_anything_is_made() {
     let machine = Machine::new().await;
     for (arguments, hint) in [
-        (&["run", "--model", "mock/othr", "go"][..], "Did you mean: mock/other"),
+        (&["run", "--model", "mok/other", "go"][..], "did you mean mock/other?"),
+        (&["run", "--model", "mok/other", "go"], "\"provider\": {\"mok\": {\"npm\": "),
         (&["run", "--model", "other", "go"], "provider/model"),
         (&["run", "--agent", "pln", "go"], "build, plan"),
         (&["run", "--session", "ses_none", "go"], "windlass session list"),
@@ -513,7 +514,7 @@ async fn help_and_version_are_told() {
     }
     let ended = machine.run(&["--help"]).await;
     assert_eq!(ended.code, Some(0));
-    for command in ["acp", "run", "models", "session", "auth"] {
+    for command in ["acp", "run", "models", "session", "auth", "demo"] {
         assert!(ended.stdout.contains(command), "{}", ended.stdout);
     }
     let ended = machine.run(&["run", "--help"]).await;

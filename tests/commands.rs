@@ -162,7 +162,10 @@ async fn a_command_is_answered_by_its_agent_and_model_and_the_session_keeps_its_
 async fn a_command_with_an_unknown_agent_or_model_says_what_there_is() {
     for (command, wanted) in [
         (json!({"template": "x", "agent": "nobody"}), "Agent not found: \"nobody\". Available agents: build"),
-        (json!({"template": "x", "model": "mock/mok"}), "Model not found: mock/mok. Did you mean: mock/mock"),
+        (
+            json!({"template": "x", "model": "mok/mock"}),
+            "names mok/mock, which cannot be used: there is no provider `mok` (did you mean mock/mock?); add it",
+        ),
     ] {
         let agent = with(json!({"go": command})).start().await;
         let session = agent.new_session().await;
@@ -575,7 +578,7 @@ async fn run_takes_a_command_by_its_option() {
     assert_eq!(output.status.code(), Some(1));
     // Without the option words are words, as in OpenCode.
     agent.llm.reply(Reply::text("done"));
-    run(&["/go", "x"]).await.unwrap();
+    run(&["--", "/go", "x"]).await.unwrap();
     assert_eq!(agent.llm.last_request().last_user(), "/go x");
     let output = run(&["--command", "status"]).await.unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("mock/mock"));

@@ -121,7 +121,7 @@ async fn what_decodes_and_cannot_work_is_told() {
   "command": {
     "empty": {"description": "Says nothing"},
     "lost": {"template": "x", "agent": "nobody"},
-    "bad": {"template": "x", "model": "mock/n"},
+    "bad": {"template": "x", "model": "mok/m"},
     "wrong": {"template": "x", "model": "mock"},
     "good": {"template": "x", "agent": "b", "model": "mock/m", "variant": "high"}
   },
@@ -151,7 +151,7 @@ async fn what_decodes_and_cannot_work_is_told() {
         "opencode.json:25:7: skills.paths.0: nowhere is not a directory",
         "opencode.json:17:5: command.empty: is left out: it has no `template`, which is what it says to the model",
         "opencode.json:8:7: agent.a.variant: mock/m has no variant `hihg`, so it is ignored; there is high",
-        "opencode.json:19:30: command.bad.model: mock/n is not available, so the command cannot be called; did you mean mock/m?",
+        "opencode.json:19:30: command.bad.model: mok/m cannot be used, nor the command: there is no provider `mok` (did you mean mock/m?); add it to opencode.json by `\"provider\": {\"mok\": {\"npm\": \"@ai-sdk/openai-compatible\", \"options\": {\"baseURL\": \"https://…/v1\"}, \"models\": {\"m\": {}}}}`",
         "opencode.json:18:31: command.lost.agent: there is no agent `nobody`, so the command cannot be called",
         "opencode.json:2:3: shell: there is no program /no/such/shell, so `bash` and shell commands of templates fail",
     ];
@@ -316,7 +316,7 @@ async fn a_run_says_what_is_wrong_once() {
     scratch.write("opencode.json", "{\"modle\": \"x\"}");
     let mut shell = Shell::new(&scratch);
     shell.directory = scratch.work.clone();
-    let (_, errors, code) = shell.run(&["run", "tour"]).await;
+    let (_, errors, code) = shell.run(&["run", "-m", "windlass/demo", "hello"]).await;
     assert_eq!((errors.matches("modle: is not a known key").count(), code), (1, Some(0)), "{errors}");
 }
 

@@ -28,7 +28,7 @@ async fn without_a_provider_the_demo_says_how_to_get_one() {
     assert_eq!(turn.stop, "end_turn");
     let said = turn.text();
     assert!(said.contains("ANTHROPIC_API_KEY") && said.contains("opencode.json"), "{said}");
-    assert!(said.contains("tour"), "the demo must say what it understands: {said}");
+    assert!(said.contains("/demo tour"), "the demo must say what it understands: {said}");
     finish(agent).await;
 }
 
@@ -46,7 +46,7 @@ async fn the_default_model_is_the_demo() {
 async fn run_runs_the_command_after_asking() {
     let agent = demo().await;
     let session = agent.new_session().await;
-    let prompt = agent.send_prompt(&session, "run echo from the demo");
+    let prompt = agent.send_prompt(&session, "/demo run echo from the demo");
     let ask = agent.permission().await;
     assert_eq!(ask.call()["title"], "echo from the demo");
     agent.answer(&ask, Answer::AllowOnce);
@@ -60,7 +60,7 @@ async fn run_runs_the_command_after_asking() {
 async fn read_reads_the_file() {
     let agent = demo().await;
     let session = agent.new_session().await;
-    let turn = agent.prompt(&session, "read a.txt").await;
+    let turn = agent.prompt(&session, "/demo read a.txt").await;
     let call = turn.tool(turn.all("tool_call")[0]["toolCallId"].as_str().unwrap());
     assert_eq!((&call["kind"], &call["status"]), (&json!("read"), &json!("completed")));
     assert!(content_text(&call).contains("two"), "{call}");
@@ -72,7 +72,7 @@ async fn edit_changes_the_file_behind_a_permission_with_a_diff() {
     let agent = demo().await;
     let session = agent.new_session().await;
     let before = agent.scratch.read("a.txt");
-    let prompt = agent.send_prompt(&session, "edit a.txt");
+    let prompt = agent.send_prompt(&session, "/demo edit a.txt");
     let ask = agent.permission().await;
     assert_eq!(diff(ask.call())["oldText"], before.as_str());
     assert_eq!(agent.scratch.read("a.txt"), before);
@@ -87,7 +87,7 @@ async fn edit_changes_the_file_behind_a_permission_with_a_diff() {
 async fn plan_shows_a_plan() {
     let agent = demo().await;
     let session = agent.new_session().await;
-    let turn = agent.prompt(&session, "plan").await;
+    let turn = agent.prompt(&session, "/demo plan").await;
     let plan = turn.all("plan");
     assert!(!plan.is_empty() && plan[0]["entries"].as_array().is_some_and(|entries| entries.len() > 1));
     finish(agent).await;
@@ -101,7 +101,7 @@ async fn tour_shows_everything_and_is_the_same_every_time() {
         let builder = Agent::builder().without_provider().config(config).answering(Answer::AllowOnce);
         let agent = builder.start().await;
         let session = agent.new_session().await;
-        let turn = agent.prompt(&session, "tour").await;
+        let turn = agent.prompt(&session, "/demo tour").await;
         assert_eq!(turn.stop, "end_turn");
         let tags = turn.tags();
         for tag in ["agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"] {

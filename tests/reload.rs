@@ -323,6 +323,9 @@ async fn a_client_without_notices_is_told_of_a_broken_file_with_the_next_turn() 
     let session = agent.new_session().await;
     scratch.write("opencode.json", "{\n  \"permission\": {oops}\n}\n");
     agent.wait_stderr("opencode.json:2:").await;
+    // The file might have named another model.
+    let choice = json!({"sessionId": session, "configId": "model", "value": "mock/mock"});
+    agent.request("session/set_config_option", choice).await.unwrap();
     let told = |updates: &[Value]| {
         updates.iter().filter(|update| update.to_string().contains("opencode.json:2:")).count()
     };

@@ -4,11 +4,13 @@ use windlass_protocol::acp::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput,
 };
 
+use super::{front::FrontSession, options};
 use crate::engine::Loaded;
 
-/// Every command, by name.
-pub fn update(loaded: &Loaded) -> AvailableCommandsUpdate {
-    let commands = loaded.command_choices().into_iter().map(|choice| {
+/// Every command, by name; the demo's own where the demo answers.
+pub fn update(loaded: &Loaded, front: &FrontSession) -> AvailableCommandsUpdate {
+    let demo = options::is_demo(loaded, front).then(|| loaded.demo_command()).flatten();
+    let commands = loaded.command_choices().into_iter().chain(demo).map(|choice| {
         let input =
             choice.hint.map(|hint| AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(hint)));
         AvailableCommand::new(choice.name, choice.description).input(input)

@@ -34,8 +34,9 @@ pub fn engine_error(failure: &EngineError) -> ErrorObjectOwned {
             error(code::INVALID_PARAMS, &failure.message)
         }
         EngineErrorKind::AuthRequired => error(code::AUTH_REQUIRED, &failure.message),
-        EngineErrorKind::Provider | EngineErrorKind::Store | EngineErrorKind::Internal => {
-            error(code::INTERNAL_ERROR, &failure.message)
-        }
+        EngineErrorKind::ModelUnusable
+        | EngineErrorKind::Provider
+        | EngineErrorKind::Store
+        | EngineErrorKind::Internal => error(code::INTERNAL_ERROR, &failure.message),
     }
 }

@@ -1,11 +1,8 @@
 //! Modes and configuration options of a session, in both generations of the protocol (facts: ACP §1.4.10). Pure.
 
-use windlass_protocol::{
-    acp::schema::{
-        ConfigOptionUpdate, CurrentModeUpdate, Meta, SessionConfigOption, SessionConfigOptionCategory,
-        SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
-    },
-    opencode::message::ModelRef,
+use windlass_protocol::acp::schema::{
+    ConfigOptionUpdate, CurrentModeUpdate, Meta, SessionConfigOption, SessionConfigOptionCategory,
+    SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
 };
 
 use super::front::FrontSession;
@@ -15,15 +12,31 @@ use crate::engine::{Choice, Loaded};
 pub const MODE: &str = "mode";
 /// Id of the option that chooses the model.
 pub const MODEL: &str = "model";
+/// The model's value where none is known.
+const NO_MODEL: &str = "none";
 
 /// The agent that answers the next prompt.
 pub fn current_agent<'a>(loaded: &'a Loaded, front: &FrontSession) -> &'a str {
     loaded.agent_name(front.agent.as_deref())
 }
 
-/// The model that answers the next prompt.
-pub fn current_model(loaded: &Loaded, front: &FrontSession) -> ModelRef {
-    loaded.model_name(current_agent(loaded, front), front.model.as_ref())
+/// The model that answers the next prompt as an option; one that cannot be had stays what is chosen, and says so.
+fn current_model(loaded: &Loaded, front: &FrontSession) -> Choice {
+    let (id, name) = match loaded.answers_next(front.agent.as_deref(), front.model.as_ref()) {
+        Ok(model) => (model.reference().to_string(), format!("{}/{}", model.provider_name, model.name)),
+        Err(unusable) => {
+            let named = unusable.model.map_or(NO_MODEL.to_owned(), |model| model.to_string());
+            let name = format!("{named} (cannot be used)");
+            (named, name)
+        }
+    };
+    Choice { id, name, description: None, color: None }
+}
+
+/// Returns true if the demo answers the next prompt.
+pub fn is_demo(loaded: &Loaded, front: &FrontSession) -> bool {
+    let answers = loaded.answers_next(front.agent.as_deref(), front.model.as_ref());
+    answers.is_ok_and(|model| loaded.is_demo(&model.reference()))
 }
 
 /// The primary agents as modes.
@@ -38,10 +51,14 @@ pub fn modes(loaded: &Loaded, front: &FrontSession) -> SessionModeState {
 
 /// The complete list of options with their current values.
 pub fn config_options(loaded: &Loaded, front: &FrontSession) -> Vec<SessionConfigOption> {
-    let model = current_model(loaded, front).to_string();
+    let model = current_model(loaded, front);
+    let mut models = loaded.model_choices();
+    if !models.iter().any(|choice| choice.id == model.id) {
+        models.insert(0, model.clone());
+    }
     let mode = current_agent(loaded, front).to_owned();
     vec![
-        SessionConfigOption::select(MODEL, "Model", model, select_options(loaded.model_choices()))
+        SessionConfigOption::select(MODEL, "Model", model.id, select_options(models))
             .category(SessionConfigOptionCategory::Model),
         SessionConfigOption::select(MODE, "Session Mode", mode, select_options(loaded.agent_choices()))
             .category(SessionConfigOptionCategory::Mode),

@@ -49,8 +49,8 @@ fn updates(front: &mut FrontSession, wants_notices: bool) -> Vec<SessionUpdate> 
     if config_options != options::config_options(&before, front) {
         updates.push(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(config_options)));
     }
-    let commands = commands::update(&loaded);
-    if commands != commands::update(&before) {
+    let commands = commands::update(&loaded, front);
+    if commands != commands::update(&before, front) {
         updates.push(SessionUpdate::AvailableCommandsUpdate(commands));
     }
     if wants_notices {

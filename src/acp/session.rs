@@ -165,7 +165,8 @@ fn front(opened: &Opened) -> FrontSession {
     FrontSession {
         workspace: opened.workspace.clone(),
         agent: opened.info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
-        model: model.or_else(|| last.map(|(_, model)| model)),
+        // The demo that stood by for want of a model was not chosen.
+        model: model.or_else(|| last.map(|(_, model)| model).filter(|model| !shown.is_demo(model))),
         untold: (0..shown.warnings.len()).collect(),
         shown,
     }
@@ -188,7 +189,7 @@ fn attach(
 fn announce(connection: &Arc<Connection>, id: SessionId, mut front: FrontSession, skipped: &[String]) {
     front.agent = connection.outbox.take_switch(&id).or(front.agent);
     let mut lines = Vec::new();
-    let commands = commands::update(&front.shown);
+    let commands = commands::update(&front.shown, &front);
     lines::update(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);
     let wants_notices = connection.client().is_some_and(|client| client.notices);
     for reason in skipped {

@@ -6,8 +6,8 @@ use windlass_protocol::{
     acp::{
         decode,
         schema::{
-            ConfigOptionUpdate, CurrentModeUpdate, SessionNotification, SessionUpdate,
-            SetSessionConfigOptionResponse, SetSessionModeResponse,
+            AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionNotification,
+            SessionUpdate, SetSessionConfigOptionResponse, SetSessionModeResponse,
         },
     },
     opencode::{id::SessionId, message::ModelRef},
@@ -16,6 +16,7 @@ use windlass_protocol::{
 
 use super::{
     call::Call,
+    commands,
     connection::Connection,
     error::{error, invalid_params, no_session, session_id},
     options,
@@ -24,10 +25,11 @@ use super::{
 pub fn set_mode(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let (session, mode) = decode::set_mode(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&session)?;
-    choose_mode(&call.connection, &id, &mode)?;
+    let shown = choose_mode(&call.connection, &id, &mode)?;
     call.succeed(&SetSessionModeResponse::new())?;
     show_mode(&call.connection, &id);
     show_options(&call.connection, &id);
+    show_commands(&call.connection, &id, shown);
     Ok(())
 }
 
@@ -35,7 +37,7 @@ pub fn set_config_option(call: &Call, params: Option<&str>) -> Result<(), ErrorO
     let (session, option, value) =
         decode::set_config_option(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&session)?;
-    match option.as_str() {
+    let shown = match option.as_str() {
         options::MODE => choose_mode(&call.connection, &id, &value)?,
         options::MODEL => choose_model(&call.connection, &id, &value)?,
         _ => {
@@ -43,7 +45,7 @@ pub fn set_config_option(call: &Call, params: Option<&str>) -> Result<(), ErrorO
                 format!("unknown option `{option}`; there are `{}` and `{}`", options::MODEL, options::MODE);
             return Err(error(code::INVALID_PARAMS, &message));
         }
-    }
+    };
     let all = {
         let sessions = call.connection.sessions();
         let front = sessions.get(&id).ok_or_else(|| no_session(&session))?;
@@ -53,19 +55,26 @@ pub fn set_config_option(call: &Call, params: Option<&str>) -> Result<(), ErrorO
     if option == options::MODE {
         show_mode(&call.connection, &id);
     }
+    show_commands(&call.connection, &id, shown);
     Ok(())
 }
 
 pub fn set_model(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
     let (session, model) = decode::set_model(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&session)?;
-    choose_model(&call.connection, &id, &model)?;
+    let shown = choose_model(&call.connection, &id, &model)?;
     call.succeed(&json!({}))?;
     show_options(&call.connection, &id);
+    show_commands(&call.connection, &id, shown);
     Ok(())
 }
 
-fn choose_mode(connection: &Connection, id: &SessionId, mode: &str) -> Result<(), ErrorObjectOwned> {
+/// Chooses the agent; returns what was known of commands before.
+fn choose_mode(
+    connection: &Connection,
+    id: &SessionId,
+    mode: &str,
+) -> Result<AvailableCommandsUpdate, ErrorObjectOwned> {
     let mut sessions = connection.sessions();
     let front = sessions.get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
     let loaded = front.workspace.loaded();
@@ -75,22 +84,32 @@ fn choose_mode(connection: &Connection, id: &SessionId, mode: &str) -> Result<()
         let message = format!("unknown mode `{mode}`; there are {}", names.join(", "));
         return Err(error(code::INVALID_PARAMS, &message));
     }
+    let shown = commands::update(&loaded, front);
     front.agent = Some(mode.to_owned());
     connection.engine.select(id, Some(mode.to_owned()), None);
-    Ok(())
+    Ok(shown)
 }
 
-fn choose_model(connection: &Connection, id: &SessionId, model: &str) -> Result<(), ErrorObjectOwned> {
+/// Chooses the model; returns what was known of commands before.
+fn choose_model(
+    connection: &Connection,
+    id: &SessionId,
+    model: &str,
+) -> Result<AvailableCommandsUpdate, ErrorObjectOwned> {
     let mut sessions = connection.sessions();
     let front = sessions.get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
     let loaded = front.workspace.loaded();
     let bad = |reason: &str| error(code::INVALID_PARAMS, reason);
     let unnamed = || bad(&format!("unknown model `{model}`; a model is named `provider/model`"));
     let reference = ModelRef::parse(model).ok_or_else(unnamed)?;
-    loaded.checked_model(&reference).map_err(|unknown| bad(&unknown.to_string()))?;
+    loaded.checked_model(&reference).map_err(|unusable| match unusable.is_mended_by_login() {
+        true => error(code::AUTH_REQUIRED, &unusable.to_string()),
+        false => bad(&unusable.to_string()),
+    })?;
+    let shown = commands::update(&loaded, front);
     front.model = Some(reference.clone());
     connection.engine.select(id, None, Some(reference));
-    Ok(())
+    Ok(shown)
 }
 
 fn show_mode(connection: &Connection, id: &SessionId) {
@@ -105,6 +124,16 @@ fn show_options(connection: &Connection, id: &SessionId) {
     let Some(front) = sessions.get(id) else { return };
     let all = options::config_options(&front.workspace.loaded(), front);
     notify(connection, id, SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(all)));
+}
+
+/// Shows the commands where another model brings others: the demo has one of its own.
+fn show_commands(connection: &Connection, id: &SessionId, shown: AvailableCommandsUpdate) {
+    let sessions = connection.sessions();
+    let Some(front) = sessions.get(id) else { return };
+    let commands = commands::update(&front.workspace.loaded(), front);
+    if commands != shown {
+        notify(connection, id, SessionUpdate::AvailableCommandsUpdate(commands));
+    }
 }
 
 pub fn notify(connection: &Connection, id: &SessionId, update: SessionUpdate) {

@@ -1,17 +1,28 @@
 //! `windlass auth`: stores, lists and removes provider keys.
 
 use std::{
-    io::{self, BufRead, IsTerminal, Write},
+    io::{self, IsTerminal},
+    path::PathBuf,
     process::ExitCode,
 };
 
 use clap::{Args, Subcommand};
 
-use super::output::{fail, say};
+use super::{
+    output::{fail, note, say},
+    runtime,
+};
 use crate::{
     config::{Environment, paths::Paths},
-    engine::keys,
+    engine::{
+        Engine,
+        keys::{self, Offer, Tried},
+    },
 };
+
+mod typed;
+
+use typed::Echo;
 
 #[derive(Debug, Args)]
 pub struct AuthArgs {
@@ -21,12 +32,8 @@ pub struct AuthArgs {
 
 #[derive(Debug, Subcommand)]
 enum AuthCommand {
-    /// Store a provider's key; it is read from the terminal or from standard input.
-    Login {
-        /// Provider id, such as `anthropic` or `openai`.
-        #[arg(long, short)]
-        provider: Option<String>,
-    },
+    /// Store a provider's key; it is read from the terminal, without showing it, or from standard input.
+    Login(LoginArgs),
     /// List the providers with a stored key.
     #[command(alias = "ls")]
     List,
@@ -37,47 +44,107 @@ enum AuthCommand {
     },
 }
 
-pub fn run(environment: &Environment, args: AuthArgs) -> ExitCode {
+#[derive(Debug, Default, Args)]
+pub struct LoginArgs {
+    /// Provider id, such as `anthropic` or `openai`.
+    #[arg(long, short)]
+    provider: Option<String>,
+    /// Store the key without trying it.
+    #[arg(long)]
+    no_verify: bool,
+}
+
+pub fn run(environment: Environment, args: AuthArgs) -> ExitCode {
     match args.command {
-        AuthCommand::Login { provider } => login(environment, provider),
-        AuthCommand::List => list(environment),
-        AuthCommand::Logout { provider } => logout(environment, &provider),
+        AuthCommand::Login(args) => login(environment, args),
+        AuthCommand::List => list(&environment),
+        AuthCommand::Logout { provider } => logout(&environment, &provider),
     }
 }
 
-/// Asks for a provider and its key and stores them.
-pub fn login(environment: &Environment, provider: Option<String>) -> ExitCode {
-    let paths = Paths::new(environment);
-    let stored = ask("Provider (anthropic, openai or the id of one in opencode.json): ", provider)
-        .and_then(|provider| Ok((ask("Key: ", None)?, provider)))
-        .and_then(|(key, provider)| keys::store(&paths, &provider, &key).map(|()| provider));
-    match stored {
-        Ok(provider) => say(&format!("The key for {provider} is stored in {}", paths.auth().display())),
-        Err(error) => fail(&format!("The key was not stored: {error}.")),
-    }
-}
-
-/// Shows a question where somebody can read it and takes one line.
-fn ask(question: &str, given: Option<String>) -> io::Result<String> {
-    let answer = match given {
-        Some(given) => given,
-        None => {
-            if io::stdin().is_terminal() {
-                let mut stderr = io::stderr();
-                stderr.write_all(question.as_bytes())?;
-                stderr.flush()?;
-            }
-            let mut line = String::new();
-            io::stdin().lock().read_line(&mut line)?;
-            line
+/// Asks for a provider and its key, tries the key and stores it.
+pub fn login(environment: Environment, args: LoginArgs) -> ExitCode {
+    runtime::block_on(async move {
+        let mut signalled = std::pin::pin!(runtime::signalled());
+        // Dropping the question shows what is typed again.
+        tokio::select! {
+            biased;
+            signal = &mut signalled => ExitCode::from(128 + signal),
+            stored = ask_and_store(environment, args) => match stored {
+                Ok(text) => say(&text),
+                Err(reason) => fail(&format!("The key was not stored: {reason}.")),
+            },
         }
+    })
+}
+
+async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<String, String> {
+    let paths = Paths::new(&environment);
+    let directory = std::env::current_dir().map_err(|error| error.to_string())?;
+    let engine = Engine::new(environment, paths.clone());
+    let offers = engine.key_offers(&directory).await.map_err(|error| error.to_string())?;
+    let chosen = match args.provider {
+        Some(id) => id,
+        None => choose(&offers).await?,
     };
-    match answer.trim() {
-        "" => Err(io::Error::other(format!(
-            "nothing was given for \"{}\"",
-            question.trim_end_matches([':', ' '])
-        ))),
-        answer => Ok(answer.to_owned()),
+    let Some(offer) = offers.iter().find(|offer| offer.id == chosen) else {
+        let reason = engine.unknown_provider(&directory, &chosen).await;
+        return Err(reason.map_err(|error| error.to_string())?);
+    };
+    if io::stdin().is_terminal() {
+        note(&format!("A key for {} gives {}.", offer.name, gives(offer)));
+    }
+    let key = typed::line("Key (not shown): ", Echo::Hidden).await.map_err(|error| error.to_string())?;
+    let checked = match args.no_verify {
+        true => "Not checked, as you wished.".to_owned(),
+        false => tried(&engine, &directory, offer, &key).await?,
+    };
+    keys::store(&paths, &offer.id, &key).map_err(|error| error.to_string())?;
+    let file = paths.auth();
+    Ok(format!(
+        "The key for {} is stored in {}.\n{checked}\nIt gives {}.",
+        offer.id,
+        file.display(),
+        gives(offer)
+    ))
+}
+
+/// Has the provider look at the key; a refused one is an error.
+async fn tried(engine: &Engine, directory: &PathBuf, offer: &Offer, key: &str) -> Result<String, String> {
+    let tried = engine.try_key(directory, &offer.id, key).await.map_err(|error| error.to_string())?;
+    match tried {
+        Tried::Accepted => Ok(format!("{} accepts it.", offer.name)),
+        Tried::Refused(reason) => Err(format!(
+            "{} refuses it ({reason}); check that the whole key was copied, or use `--no-verify`",
+            offer.name
+        )),
+        Tried::Unknown(reason) => Ok(format!("Not checked: {}.", reason.trim_end_matches('.'))),
+    }
+}
+
+/// Lets the user choose a provider by number or id.
+async fn choose(offers: &[Offer]) -> Result<String, String> {
+    if io::stdin().is_terminal() {
+        let rows = offers.iter().enumerate().map(|(idx, offer)| {
+            let has_key = if offer.has_key { ", has a key" } else { "" };
+            format!("{:>3}. {} ({}; {}{has_key})", idx + 1, offer.id, offer.name, gives(offer))
+        });
+        note(&rows.collect::<Vec<_>>().join("\n"));
+    }
+    let line = typed::line("Provider (number or id): ", Echo::Shown).await;
+    let line = line.map_err(|error| error.to_string())?;
+    let by_number = line.parse::<usize>().ok().and_then(|number| offers.get(number.checked_sub(1)?));
+    Ok(by_number.map_or(line, |offer| offer.id.clone()))
+}
+
+/// The models that a key gives.
+fn gives(offer: &Offer) -> String {
+    match (offer.n_models, &offer.best) {
+        (1, Some(best)) => format!("1 model, {best}"),
+        (n_models, Some(best)) => format!("{n_models} models, such as {best}"),
+        (_, None) => {
+            format!("no models yet; list them under `provider.{}.models` in opencode.json", offer.id)
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! `windlass models`: lists the models that can be used in this directory.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 
 use clap::Args;
 use serde_json::json;
@@ -8,7 +11,7 @@ use serde_json::json;
 use super::{output, runtime};
 use crate::{
     config::{Environment, paths::Paths},
-    engine::{Engine, Loaded},
+    engine::{Engine, Loaded, Model},
 };
 
 #[derive(Debug, Args)]
@@ -29,13 +32,29 @@ pub fn run(environment: Environment, args: ModelsArgs) -> ExitCode {
     };
     runtime::block_on(async move {
         match read.await.and_then(|loaded| list(&loaded, &args)) {
-            Ok(list) => output::say(&list),
+            Ok(Listed { text, remark }) => {
+                if let Some(remark) = remark {
+                    output::note(&remark);
+                }
+                output::say(&text)
+            }
             Err(reason) => output::fail(&format!("{reason}.")),
         }
     })
 }
 
-fn list(loaded: &Loaded, args: &ModelsArgs) -> Result<String, String> {
+/// The list, and what is to be said beside it.
+struct Listed {
+    text: String,
+    remark: Option<String>,
+}
+
+fn list(loaded: &Loaded, args: &ModelsArgs) -> Result<Listed, String> {
+    let default = loaded.default_model();
+    let is_default =
+        |model: &Model| default.as_ref().is_ok_and(|default| default.reference() == model.reference());
+    // What a pipe reads are names alone.
+    let is_seen = io::stdout().is_terminal();
     let providers = &loaded.catalog.providers;
     if let Some(wanted) = &args.provider
         && !providers.iter().any(|provider| provider.id == *wanted)
@@ -49,12 +68,14 @@ fn list(loaded: &Loaded, args: &ModelsArgs) -> Result<String, String> {
     let is_wanted = |id: &str| args.provider.as_deref().is_none_or(|wanted| wanted == id);
     let mut lines = Vec::new();
     for model in loaded.catalog.models().filter(|model| is_wanted(&model.provider_id)) {
-        lines.push(model.reference().to_string());
+        let mark = if is_seen && is_default(model) { "  (default)" } else { "" };
+        lines.push(format!("{}{mark}", model.reference()));
         if args.verbose {
             let details = json!({
                 "id": model.id,
                 "providerID": model.provider_id,
                 "name": model.name,
+                "default": is_default(model),
                 "limit": {"context": model.limit.context, "output": model.limit.output},
                 "cost": {
                     "input": model.cost.input,
@@ -65,5 +86,6 @@ fn list(loaded: &Loaded, args: &ModelsArgs) -> Result<String, String> {
             lines.push(format!("{details:#}"));
         }
     }
-    Ok(lines.join("\n"))
+    let remark = default.err().map(|unusable| unusable.to_string()).filter(|_| is_seen || args.verbose);
+    Ok(Listed { text: lines.join("\n"), remark })
 }

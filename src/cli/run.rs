@@ -85,7 +85,9 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
         return Err(Failure::Misuse(reason.to_owned()));
     }
     let place = Place::find(engine, &args.talk).await?;
-    if args.command.is_none() && !given.is_literal {
+    // A command may bring a model of its own.
+    let is_demo = args.command.is_none() && place.answering()?.is_demo();
+    if args.command.is_none() && !given.is_literal && !(is_demo && words.starts_with("/demo")) {
         check_command(&place, &words)?;
     }
     place.check_files(&files)?;
@@ -131,6 +133,8 @@ fn check_command(place: &Place, words: &str) -> Result<(), Failure> {
 /// Puts what was piped behind the words and a blank line.
 fn message(said: &str, piped: String) -> String {
     match (said.trim(), piped.trim()) {
+        // Only what is typed is a command of the demo's; a line break makes it words.
+        ("", text) if text.starts_with("/demo") => format!("{text}\n"),
         ("", _) => piped.trim().to_owned(),
         (_, "") => said.to_owned(),
         (_, _) => format!("{said}\n\n{}", piped.trim_end()),

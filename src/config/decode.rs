@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -75,6 +75,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         worktree: place.worktree.to_owned(),
         model: model("model"),
         small_model: model("small_model"),
+        unread_models: unread_models(&layers, &findings.warnings),
         default_agent: string("default_agent"),
         permission,
         managed,
@@ -105,6 +106,47 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     };
     config.deciding = Arc::new(Deciding::new(&config, &layers));
     (config, layers)
+}
+
+/// See [`Config::unread_models`]. A stronger source that can be read decides, whatever a weaker one meant.
+fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, String> {
+    let mut keys = BTreeSet::from([vec!["model"], vec!["small_model"]]);
+    for layer in layers {
+        let agents = layer.value.get("agent").and_then(Value::as_object).into_iter().flatten();
+        keys.extend(agents.map(|(name, _)| vec!["agent", name, "model"]));
+        let commands = layer.value.get("command").and_then(Value::as_object).into_iter().flatten();
+        keys.extend(commands.map(|(name, _)| vec!["command", name, "model"]));
+    }
+    let mut unread = BTreeMap::new();
+    for path in keys {
+        let may_be_lost = path == ["model"];
+        for layer in layers.iter().rev() {
+            let (first, rest) = (layer.value.get(path[0]), &path[1..]);
+            match first.and_then(|value| rest.iter().try_fold(value, |value, key| value.get(*key))) {
+                Some(Value::Null) => continue,
+                Some(_) => break,
+                None => {}
+            }
+            // The check took out what is no model, and its place stayed.
+            let position = layer.position(&path);
+            let is_wrong = position.is_some();
+            if !is_wrong && !(may_be_lost && layer.is_broken) {
+                continue;
+            }
+            let is_about = |it: &&Warning| {
+                it.source == layer.source
+                    && (layer.is_broken
+                        || (it.line, it.column) == (position.map(|at| at.0), position.map(|at| at.1)))
+            };
+            let warning = warnings.iter().find(is_about).map(ToString::to_string);
+            unread.insert(
+                path.join("."),
+                warning.unwrap_or_else(|| format!("{} cannot be read", layer.source)),
+            );
+            break;
+        }
+    }
+    unread
 }
 
 /// Settings one by one: what does not go together with the rest must not take the rest with it.

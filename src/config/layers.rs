@@ -28,8 +28,14 @@ pub fn load(
     let mut sources = read_again(environment, paths, directory, &worktree, before);
     let broken = std::mem::take(&mut sources.broken);
     let (mut config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hooks);
-    if let Some(before) = before {
-        broken.iter().for_each(|broken| keep_definition(&mut config, broken, before));
+    for broken in &broken {
+        let is_kept = before.is_some_and(|before| keep_definition(&mut config, broken, before));
+        if broken.key == "agent" && !is_kept {
+            let source = broken.file.display().to_string();
+            let problem = config.warnings.iter().find(|it| it.source == source).map(ToString::to_string);
+            let problem = problem.unwrap_or_else(|| format!("{source} cannot be read"));
+            config.unread_models.insert(format!("agent.{}.model", broken.name), problem);
+        }
     }
     // Hundreds of prompts, which are in their types already.
     config.raw.shift_remove("agent");
@@ -89,8 +95,8 @@ pub fn unread(environment: &Environment, paths: &Paths, directory: &Path) -> Fin
     findings
 }
 
-/// Lets an agent or a command whose file broke be what it was.
-fn keep_definition(config: &mut Config, broken: &Broken, before: &Config) {
+/// Lets an agent or a command whose file broke be what it was; returns false if it was nothing.
+fn keep_definition(config: &mut Config, broken: &Broken, before: &Config) -> bool {
     let Broken { file, key, name } = broken;
     let is_kept = match *key {
         "agent" => {
@@ -106,6 +112,7 @@ fn keep_definition(config: &mut Config, broken: &Broken, before: &Config) {
     for warning in config.warnings.iter_mut().filter(|it| is_kept && it.source == source) {
         warning.message = warning.message.replace(markdown::LEFT_OUT, STILL_HOLDS);
     }
+    is_kept
 }
 
 #[cfg(test)]

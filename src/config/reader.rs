@@ -211,6 +211,8 @@ impl Reader<'_> {
                 self.warn(&source, "is a link to something that is not there".to_owned());
                 if kind == Kind::Managed && !self.keep(&source) {
                     self.unreadable_rules(&source);
+                } else if kind != Kind::Managed {
+                    self.unreadable(kind, &source);
                 }
             }
             Err(err) if err.is_missing() && !is_required => {}
@@ -223,9 +225,17 @@ impl Reader<'_> {
                 self.sources.findings.warnings.push(warning);
                 if kind == Kind::Managed && !is_kept {
                     self.unreadable_rules(&source);
+                } else if !is_kept {
+                    self.unreadable(kind, &source);
                 }
             }
         }
+    }
+
+    /// A source that says something, but not to us.
+    fn unreadable(&mut self, kind: Kind, source: &str) {
+        let layer = Layer::new(kind, source, self.directory, Map::new());
+        self.sources.layers.push(Layer { is_broken: true, ..layer });
     }
 
     fn files(&mut self, directory: &Path) {

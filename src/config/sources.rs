@@ -100,6 +100,17 @@ pub fn locate(warnings: &mut [Warning], layers: &[Layer]) {
     }
 }
 
+/// File and line where the strongest source says a value; only the source's name where it has no lines.
+pub fn place(path: &[&str], layers: &[Layer]) -> Option<String> {
+    let path: Vec<String> = path.iter().map(|key| (*key).to_owned()).collect();
+    let said = layers.iter().rev().find_map(|layer| saying(layer, &path))?;
+    let source = visible_line(&secrets::text(&said.source)).into_owned();
+    Some(match said.position {
+        Some((line, _)) => format!("{source}:{line}"),
+        None => source,
+    })
+}
+
 /// A key as it may stand between dots.
 fn quoted(key: &str) -> String {
     let is_plain = !key.is_empty()

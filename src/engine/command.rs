@@ -30,7 +30,7 @@ use super::{
 use crate::{
     base::{ids, mime},
     config::{model::parse_model, policy::Policy},
-    library::commands::{Body, Command, template},
+    library::commands::{Body, Command, Own, template},
     provider::{Finish, Usage},
     tool::{path::Roots, read},
 };
@@ -55,6 +55,14 @@ pub struct Called {
 }
 
 impl Called {
+    /// What the daemon is to do by itself, without a model.
+    pub fn own(&self) -> Option<Own> {
+        match self.command.body {
+            Body::Own(own) => Some(own),
+            Body::Template(_) | Body::Skill(_) | Body::Compact => None,
+        }
+    }
+
     /// The variant that answers, where the command asks for one; a subtask's is the subagent's affair.
     pub fn variant(&self) -> Option<&str> {
         self.command.variant.as_deref().filter(|_| !self.is_subtask)
@@ -92,7 +100,7 @@ pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Called>, 
         return Err(EngineError::new(EngineErrorKind::InvalidInput, message));
     };
     let agent = command.agent.as_deref().map(|name| loaded.checked_agent(name)).transpose()?;
-    let model = command.model.as_deref().map(|text| model(loaded, &command, text)).transpose()?;
+    let model = named_model(loaded, &command)?;
     let is_subagent = agent.is_some_and(|agent| agent.mode == AgentMode::Subagent);
     let is_subtask = command.subtask.unwrap_or(is_subagent);
     if !is_subtask {
@@ -122,13 +130,19 @@ fn called<'a>(loaded: &Loaded, words: &'a str) -> Option<(&'a str, &'a str)> {
     Some((name, behind.as_str()))
 }
 
-fn model(loaded: &Loaded, command: &Command, text: &str) -> Result<ModelRef, EngineError> {
-    let invalid = |message: String| EngineError::new(EngineErrorKind::InvalidInput, message);
-    let reference = parse_model(text).ok_or_else(|| {
-        invalid(format!("The command /{} names the model `{text}`; one is `provider/model`.", command.name))
-    })?;
-    loaded.checked_model(&reference)?;
-    Ok(ModelRef { variant: command.variant.clone().or(reference.variant.clone()), ..reference })
+/// The model that a command names, which has to be there.
+fn named_model(loaded: &Loaded, command: &Command) -> Result<Option<ModelRef>, EngineError> {
+    let parse = |text: &str| {
+        let message =
+            format!("The command /{} names the model `{text}`; one is `provider/model`.", command.name);
+        parse_model(text).ok_or(EngineError::new(EngineErrorKind::InvalidInput, message))
+    };
+    let reference = command.model.as_deref().map(parse).transpose()?;
+    loaded.named(&format!("command.{}.model", command.name), reference.as_ref()).transpose()?;
+    Ok(reference.map(|reference| ModelRef {
+        variant: command.variant.clone().or(reference.variant.clone()),
+        ..reference
+    }))
 }
 
 /// What a prompt's typed texts say together, and its other parts.
@@ -342,13 +356,11 @@ async fn subtask(
     attachments: Vec<PromptPart>,
 ) -> Result<Begun, EngineError> {
     let agent = command.agent.clone().unwrap_or_else(|| cx.agent.name.clone());
-    let model = match &command.model {
-        Some(text) => Some(model(&cx.loaded, command, text)?),
-        None => command.variant.as_ref().map(|variant| {
-            let own = cx.loaded.agent(&agent).and_then(|agent| agent.model.clone());
-            ModelRef { variant: Some(variant.clone()), ..own.unwrap_or_else(|| cx.model.reference()) }
-        }),
-    };
+    let of_variant = command.variant.as_ref().map(|variant| {
+        let own = cx.loaded.agent(&agent).and_then(|agent| agent.model.clone());
+        ModelRef { variant: Some(variant.clone()), ..own.unwrap_or_else(|| cx.model.reference()) }
+    });
+    let model = named_model(&cx.loaded, command)?.or(of_variant);
     let description = match command.description.is_empty() {
         true => command.name.clone(),
         false => command.description.clone(),

@@ -40,7 +40,8 @@ const MAX_TAIL: u64 = 15_000;
 /// stays as it was.
 pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Result<StopReason, EngineError> {
     let agent = cx.loaded.agent("compaction").unwrap_or(&cx.agent).clone();
-    let model = agent.model.as_ref().and_then(|it| cx.loaded.catalog.find(it)).unwrap_or(&cx.model).clone();
+    let own = cx.loaded.named(&format!("agent.{}.model", agent.name), agent.model.as_ref());
+    let model = own.transpose()?.unwrap_or_else(|| cx.model.clone());
     let n_before = state.history.len().saturating_sub(1);
     let max_output = prompt::max_output(&cx.loaded.config);
     let Plan { text, tail_start } = {

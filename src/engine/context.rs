@@ -74,6 +74,13 @@ impl SessionCx {
     pub fn tell(&self, warnings: &[Warning]) {
         self.told.tell(self.engine.bus(), warnings);
     }
+
+    /// Tells the user something about the model, once in a session.
+    pub fn note(&self, note: Option<String>) {
+        if let Some(note) = note {
+            self.told.note(self.engine.bus(), &note);
+        }
+    }
 }
 
 impl TurnCx<'_> {

@@ -21,8 +21,10 @@ pub enum EngineErrorKind {
     SessionExists,
     /// A parameter names something that does not exist.
     InvalidInput,
-    /// The provider wants other credentials.
+    /// The provider wants other credentials, or there are none.
     AuthRequired,
+    /// The model that was named cannot be had, and a login would not help.
+    ModelUnusable,
     /// The provider failed.
     Provider,
     /// The store failed; what a session holds in memory may be ahead of it.

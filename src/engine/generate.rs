@@ -50,19 +50,18 @@ pub async fn generate(
     let loaded = engine.read_files(directory).await?;
     let model = match model {
         Some(reference) => loaded.checked_model(reference)?,
-        None => loaded.default_model(),
+        None => loaded.default_model()?,
     };
     if model.wire == Wire::Demo {
-        let message = "No provider is configured, and the demo model cannot write agents. \
-                       Log in with `windlass auth login`, or set `provider` in opencode.json.";
-        return Err(EngineError::new(EngineErrorKind::AuthRequired, message));
+        let message = "The demo model cannot write agents: name another one by `--model`.";
+        return Err(EngineError::new(EngineErrorKind::InvalidInput, message));
     }
     let taken: Vec<&str> = loaded.agents.iter().map(|agent| agent.name.as_str()).collect();
     let request = format!("Design an agent for this request:\n\n{wanted}\n\nTaken: {}", taken.join(", "));
     let mut messages = vec![said(request)];
     let mut reason = String::new();
     for _ in 0..MAX_TRIES {
-        let answer = ask(engine, model, &messages).await.map_err(|error| EngineError::from(&error))?;
+        let answer = ask(engine, &model, &messages).await.map_err(|error| EngineError::from(&error))?;
         match read(&answer, &taken) {
             Ok(agent) => return Ok(agent),
             Err(error) => reason = error,

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{config::AgentMode, message::ModelRef};
 
 use super::{
-    Engine, EngineError, NewSession,
+    Engine, EngineError, Loaded, NewSession,
     context::{SessionCx, TurnCx},
     project, prompt, questions,
     state::SessionState,
@@ -23,6 +23,7 @@ use crate::{
         policy::{Above, Policy},
     },
     library::{Agent, Instructions},
+    provider::Model,
 };
 
 /// How long MCP servers may take to say which tools they have.
@@ -67,9 +68,11 @@ pub async fn inspect(
     workspace.mcp().settled(MCP_LIMIT).await;
     let loaded = workspace.loaded();
     let agent = loaded.checked_agent(name)?.clone();
-    let model = match model {
-        Some(reference) => loaded.checked_model(reference)?.clone(),
-        None => loaded.model_for(&agent, None).clone(),
+    let (model, unusable) = match loaded.model_for(&agent, model) {
+        Ok(model) => (model, None),
+        Err(unusable) if model.is_some() => return Err(unusable.into()),
+        // Nothing is asked, so the rest can be shown all the same.
+        Err(unusable) => (placeholder(&loaded, unusable.model.as_ref()), Some(unusable)),
     };
     // Titles and summaries are asked for with the agent's prompt and nothing else.
     let is_internal = agent.is_internal();
@@ -77,7 +80,13 @@ pub async fn inspect(
         true => Instructions::default(),
         false => engine.read_instructions(&loaded).await,
     };
-    let warnings = read.told();
+    let mut warnings = read.told();
+    warnings.extend(unusable.map(|unusable| Warning {
+        source: "model".to_owned(),
+        line: None,
+        column: None,
+        message: unusable.to_string(),
+    }));
 
     let new = NewSession { directory: directory.to_owned(), ..NewSession::default() };
     let mut info = super::new_info(new, &loaded.config.worktree, project::GLOBAL.to_owned());
@@ -146,4 +155,15 @@ pub async fn inspect(
         warnings,
         agent: cx.agent.clone(),
     })
+}
+
+/// A model that stands for one that cannot be had; it is never asked.
+fn placeholder(loaded: &Loaded, named: Option<&ModelRef>) -> Model {
+    let demo = loaded.demo().clone();
+    match named {
+        Some(ModelRef { provider_id, model_id, .. }) => {
+            Model { provider_id: provider_id.clone(), id: model_id.clone(), ..demo }
+        }
+        None => demo,
+    }
 }

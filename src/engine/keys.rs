@@ -1,14 +1,24 @@
 //! Provider keys as a user manages them: stored, listed and removed in our own file, and whether they are used.
 
-use std::{io, path::PathBuf, sync::atomic::Ordering};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::atomic::Ordering,
+    time::Duration,
+};
 
-use windlass_protocol::opencode::config::AuthEntry;
+use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
 
-use super::{Engine, EngineError, EngineErrorKind};
+use super::{Engine, EngineError, EngineErrorKind, Loaded};
 use crate::{
-    base::lock::lock,
+    base::{lock::lock, text::nearest},
     config::{Environment, paths::Paths},
-    provider::auth,
+    provider::{
+        ProviderError, Secret, auth,
+        catalog::{self, Catalog},
+        http,
+        unusable::Reason,
+    },
 };
 
 /// Stores a provider's key.
@@ -35,7 +45,85 @@ pub fn list(paths: &Paths, environment: &Environment) -> Vec<(String, &'static s
     credentials.iter().map(|(provider, entry)| (provider.clone(), kind(entry))).collect()
 }
 
+/// A provider that a key can be given for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    pub id: String,
+    pub name: String,
+    /// Models that can be used with a key.
+    pub n_models: usize,
+    /// One of them.
+    pub best: Option<String>,
+    /// A key is there already.
+    pub has_key: bool,
+}
+
+/// Says how a provider took a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tried {
+    Accepted,
+    /// With the reason.
+    Refused(String),
+    /// It could not be asked; with the reason.
+    Unknown(String),
+}
+
+/// How long a provider may take to look at a key.
+const TRY_LIMIT: Duration = Duration::from_secs(10);
+
 impl Engine {
+    /// The providers that are known in a directory, configured ones first.
+    pub async fn key_offers(&self, directory: &Path) -> Result<Vec<Offer>, EngineError> {
+        let loaded = self.read_files(directory).await?;
+        let ids = loaded.catalog.known();
+        let keyed = with_keys(&loaded, &ids, "key");
+        let offers = ids.iter().map(|id| {
+            let entry = keyed.providers.iter().find(|entry| entry.id == *id);
+            let models = entry.map(|entry| entry.models.as_slice()).unwrap_or_default();
+            let now = loaded.catalog.any_of(id);
+            Offer {
+                id: id.clone(),
+                name: entry.map_or(id, |entry| &entry.name).clone(),
+                n_models: models.len(),
+                best: models.first().map(|model| model.reference().to_string()),
+                has_key: now.is_some_and(|model| model.api_key.is_some()),
+            }
+        });
+        Ok(offers.collect())
+    }
+
+    /// Says what is wrong with the name of a provider that is not known, and what would add it.
+    pub async fn unknown_provider(&self, directory: &Path, id: &str) -> Result<String, EngineError> {
+        let known = self.read_files(directory).await?.catalog.known();
+        let near = nearest(id, known.iter().map(String::as_str)).map(str::to_owned);
+        let similar: Vec<String> = near.into_iter().collect();
+        let (provider, model) = (id.to_owned(), "MODEL".to_owned());
+        Ok(Reason::UnknownProvider { provider, model, similar }.to_string())
+    }
+
+    /// Tries a key by one request that costs nothing.
+    pub async fn try_key(&self, directory: &Path, id: &str, key: &str) -> Result<Tried, EngineError> {
+        let loaded = self.read_files(directory).await?;
+        let Some(mut model) = with_keys(&loaded, &[id.to_owned()], key).any_of(id).cloned() else {
+            let reason = loaded.catalog.get(&ModelRef {
+                provider_id: id.to_owned(),
+                model_id: String::new(),
+                variant: None,
+            });
+            return Ok(Tried::Unknown(reason.err().map(|reason| reason.to_string()).unwrap_or_default()));
+        };
+        // A key of the configuration would be tried instead.
+        model.api_key = Some(Secret(key.to_owned()));
+        let host = model.base_url.clone();
+        Ok(match http::probe(&self.0.http, &model, TRY_LIMIT).await {
+            Ok(200..300) => Tried::Accepted,
+            Ok(status @ (401 | 403)) => Tried::Refused(format!("{host} answered {status}")),
+            Ok(status) => Tried::Unknown(format!("{host} answered {status}")),
+            Err(ProviderError::Auth { message }) => Tried::Refused(message),
+            Err(error) => Tried::Unknown(error.to_string()),
+        })
+    }
+
     /// Uses stored keys again, as they are now.
     pub async fn log_in(&self) -> Result<(), EngineError> {
         self.0.use_stored_keys.store(true, Ordering::Relaxed);
@@ -68,4 +156,10 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// The catalog as it would be with a key for these providers.
+fn with_keys(loaded: &Loaded, ids: &[String], key: &str) -> Catalog {
+    let entry = |id: &String| (id.clone(), AuthEntry::Api { key: key.to_owned() });
+    catalog::resolve(&loaded.config, &ids.iter().map(entry).collect()).0
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, path::Path, sync::Arc};
 
-use super::{Engine, EngineError, EngineErrorKind, Inner, Loaded, permission_names};
+use super::{Engine, EngineError, EngineErrorKind, Inner, Loaded, named, permission_names};
 use crate::{
     base::text::nearest,
     config::{Config, Warning, layers, model::parse_model, sources::Leaf},
@@ -69,10 +69,12 @@ pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
             warn(".agent", format!("there is no agent `{agent}`, so the command cannot be called"));
         }
         let Some(reference) = command.model.as_deref().and_then(parse_model) else { continue };
-        let Some(model) = catalog.find(&reference) else {
-            let hint = did_you_mean(&catalog.suggest(&reference));
-            warn(".model", format!("{reference} is not available, so the command cannot be called{hint}"));
-            continue;
+        let model = match catalog.get(&reference) {
+            Ok(model) => model,
+            Err(reason) => {
+                warn(".model", format!("{reference} cannot be used, nor the command: {reason}"));
+                continue;
+            }
         };
         let variant = command.variant.as_ref().or(reference.variant.as_ref());
         if let Some(variant) = variant.filter(|variant| model.variant(variant).is_none()) {
@@ -98,6 +100,23 @@ pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
     warnings
 }
 
+/// Notes about models that their providers may know and the catalog does not.
+pub(super) fn unlisted_models(config: &Config, agents: &[Agent], catalog: &Catalog) -> Vec<Warning> {
+    let general = [("model", &config.model), ("small_model", &config.small_model)];
+    let general = general.into_iter().filter_map(|(key, model)| Some((key.to_owned(), model.clone()?)));
+    let own =
+        agents.iter().filter_map(|agent| Some((format!("agent.{}.model", agent.name), agent.model.clone()?)));
+    let commands = config.commands.iter().filter_map(|(name, command)| {
+        Some((format!("command.{name}.model"), parse_model(command.model.as_deref()?)?))
+    });
+    let named = general.chain(own).chain(commands);
+    let note = |(key, model)| {
+        let is_usable = catalog.get(&model).is_ok();
+        Some(at(key, named::unlisted(catalog, &model).filter(|_| is_usable)?))
+    };
+    named.filter_map(note).collect()
+}
+
 /// What is wrong with a permission's name that no tool asks for; what looks like none of ours may be another tool's.
 fn misnamed(name: &str, config: &Config) -> Option<String> {
     let governing = tool::permission_name(name);
@@ -115,9 +134,9 @@ fn misnamed(name: &str, config: &Config) -> Option<String> {
 }
 
 fn missing_model(agent: &Agent, catalog: &Catalog) -> Option<Warning> {
-    let reference = agent.model.as_ref().filter(|reference| catalog.find(reference).is_none())?;
-    let hint = did_you_mean(&catalog.suggest(reference));
-    let message = format!("{reference} is not available, so the default model answers{hint}");
+    let reference = agent.model.as_ref()?;
+    let reason = catalog.get(reference).err()?;
+    let message = format!("{reference} cannot be used, so the agent does not answer: {reason}");
     Some(at(format!("agent.{}.model", agent.name), message))
 }
 
@@ -133,10 +152,6 @@ fn no_variant<T>(variant: &str, model: &str, variants: &[(String, T)]) -> String
     let names: Vec<&str> = variants.iter().map(|(name, _)| name.as_str()).collect();
     let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     format!("{model} has no variant `{variant}`, so it is ignored; there is {there}")
-}
-
-fn did_you_mean(names: &[String]) -> String {
-    if names.is_empty() { String::new() } else { format!("; did you mean {}?", names.join(", ")) }
 }
 
 fn missing_shell(config: &Config) -> Option<Warning> {

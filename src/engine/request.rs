@@ -32,13 +32,15 @@ pub struct PromptInput {
     pub invocation: Invocation,
 }
 
-/// What happens when the agent or the model of a prompt is not there when its turn begins.
+/// What happens when the agent of a prompt is not there when its turn begins, or no model is configured at all.
+///
+/// A model that was named is never replaced by another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// The prompt fails; where none was named, the session's last one answers.
+    /// The prompt fails; where no agent was named, the session's last one answers.
     #[default]
     Fails,
-    /// What the configuration says then answers, also where none was named.
+    /// The agent that the configuration says answers, also where none was named, and the demo instead of no model.
     IsReplaced,
 }
 

@@ -96,6 +96,10 @@ pub async fn run(
     })?;
     check_depth(parent).await?;
     let wanted = parent.task.as_ref().and_then(|task| task.model.clone());
+    if wanted.is_none() {
+        let own = parent.loaded.named(&format!("agent.{}.model", agent.name), agent.model.as_ref());
+        own.transpose().map_err(|unusable| ToolError::Model(format!("Subagent failed: {unusable}")))?;
+    }
     let model = wanted.or(agent.model.clone()).unwrap_or_else(|| parent.model.clone());
     let (child, cancel) = open(parent, agent, &request).await?;
     let metadata = json!({

@@ -19,9 +19,10 @@ use crate::{
     bus::Filter,
     config::{Environment, Hook, paths::Paths},
     engine::EngineError,
+    provider::demo,
 };
 
-/// An engine without a provider, so that the demo model answers.
+/// An engine without a provider; the demo answers.
 fn engine() -> (tempfile::TempDir, Engine) {
     engine_with(&[])
 }
@@ -66,7 +67,7 @@ async fn what_hooks_change_holds_and_is_named_as_theirs() {
 
 async fn ask(engine: &Engine, id: &super::SessionId, text: &str) -> Result<TurnOutcome, EngineError> {
     let part = PromptPart::Text { text: text.to_owned(), is_synthetic: false, is_ignored: false };
-    let input = PromptInput { parts: vec![part], ..PromptInput::default() };
+    let input = PromptInput { parts: vec![part], model: Some(demo::reference()), ..PromptInput::default() };
     let (sender, ended) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
     engine.prompt(
@@ -85,7 +86,7 @@ async fn a_panic_fails_its_turn_and_the_session_goes_on() {
     let (home, engine) = engine();
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let id = engine.create_session(new).await.expect("made").info.id;
-    let failed = ask(&engine, &id, crate::provider::demo::PANIC).await.expect_err("the turn fails");
+    let failed = ask(&engine, &id, demo::PANIC).await.expect_err("the turn fails");
     assert_eq!(failed.kind, EngineErrorKind::Internal);
     let outcome = ask(&engine, &id, "hello").await.expect("the session goes on");
     assert_eq!(outcome.stop, StopReason::EndTurn);

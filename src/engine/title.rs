@@ -7,7 +7,7 @@ use windlass_protocol::opencode::part::PartKind;
 use super::{context::TurnCx, state::SessionState};
 use crate::{
     base::{clock, text},
-    provider::{self, Model, Prompt, PromptMessage, ProviderError, UserContent, http},
+    provider::{self, Model, Prompt, PromptMessage, ProviderError, UserContent, Wire, http},
 };
 
 const DEFAULT_PREFIX: &str = "New session - ";
@@ -30,7 +30,8 @@ pub fn is_default(title: &str) -> bool {
 /// Everything needed to make a title, on its own.
 pub struct Request {
     client: http::Client,
-    model: Model,
+    /// Absent where the one that is named cannot be had: no other is asked in its place.
+    model: Option<Model>,
     system: Arc<str>,
     temperature: Option<f64>,
     said: String,
@@ -39,13 +40,16 @@ pub struct Request {
 impl Request {
     pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
         let agent = cx.loaded.agent("title");
-        let model = match agent.and_then(|agent| agent.model.as_ref()) {
-            Some(reference) => cx.loaded.catalog.find(reference).unwrap_or(&cx.model),
-            None => cx.loaded.catalog.small_model(&cx.loaded.config, &cx.model),
+        let model = match cx.model.wire {
+            Wire::Demo => Ok(cx.model.clone()),
+            Wire::OpenAiChat | Wire::Anthropic => cx.loaded.small_model(&cx.model),
         };
+        if let Err(unusable) = &model {
+            cx.session.note(Some(format!("The title is the first line of the prompt. {unusable}")));
+        }
         Self {
             client: cx.session.engine.http().clone(),
-            model: model.clone(),
+            model: model.ok(),
             system: agent.and_then(|agent| agent.prompt.clone()).unwrap_or_default(),
             temperature: agent.and_then(|agent| agent.temperature),
             said: first_words(state),
@@ -54,30 +58,36 @@ impl Request {
 
     /// The title: the model's, or the first line of what was said.
     pub async fn run(self) -> String {
-        let asked = tokio::time::timeout(LIMIT, self.ask()).await;
-        let made = match asked {
+        let made = match &self.model {
+            Some(model) => self.asked(model).await,
+            None => None,
+        };
+        made.or_else(|| clean(&self.said)).unwrap_or_else(|| "Untitled".to_owned())
+    }
+
+    async fn asked(&self, model: &Model) -> Option<String> {
+        match tokio::time::timeout(LIMIT, self.ask(model)).await {
             Ok(Ok(answer)) => clean(&answer),
             Ok(Err(error)) => {
                 tracing::info!(%error, "no title was made");
                 None
             }
             Err(_) => None,
-        };
-        made.or_else(|| clean(&self.said)).unwrap_or_else(|| "Untitled".to_owned())
+        }
     }
 
-    async fn ask(&self) -> Result<String, ProviderError> {
+    async fn ask(&self, model: &Model) -> Result<String, ProviderError> {
         let prompt = Prompt {
             system: vec![Cow::Borrowed(&self.system)],
             messages: vec![PromptMessage::User(vec![
                 UserContent::Text("Generate a title for this conversation:".into()),
                 UserContent::Text(Cow::Borrowed(&self.said)),
             ])],
-            temperature: self.temperature.filter(|_| self.model.takes_temperature),
+            temperature: self.temperature.filter(|_| model.takes_temperature),
             max_output_tokens: Some(MAX_OUTPUT_TOKENS),
             ..Prompt::default()
         };
-        provider::text(&self.client, &self.model, &prompt).await
+        provider::text(&self.client, model, &prompt).await
     }
 }
 

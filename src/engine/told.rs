@@ -41,4 +41,17 @@ impl Told {
             });
         }
     }
+
+    /// Says something that the user may have meant otherwise, once.
+    pub fn note(&self, bus: &Bus, text: &str) {
+        if lock(&self.texts).insert(text.to_owned()) {
+            tracing::info!(session = %self.session, "{text}");
+            bus.publish(EventPayload::Toast {
+                session_id: self.session.clone(),
+                title: text.to_owned(),
+                message: String::new(),
+                variant: ToastVariant::Info,
+            });
+        }
+    }
 }

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     library::{Agent, Instructions, commands::Body},
-    provider::{Finish, Model},
+    provider::{Finish, Model, Wire, unusable::Unusable},
     tool::AgentSwitch,
 };
 
@@ -100,12 +100,17 @@ async fn drive(
     let loaded = session.workspace.loaded();
     session.engine.refresh_skills(&loaded);
     if input.missing == Missing::IsReplaced {
-        let agent = loaded.agent_name(input.agent.as_deref()).to_owned();
-        input.model = Some(loaded.model_name(&agent, input.model.as_ref()));
-        input.agent = Some(agent);
+        input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
     }
     let called = command::take(&loaded, &mut input)?;
-    let (agent, model) = choose(&loaded, state, &input)?;
+    let agent = choose_agent(&loaded, state, &input)?.clone();
+    let own = called.as_ref().and_then(Called::own);
+    let (model, unusable) = match choose_model(&loaded, &agent, &input) {
+        Ok(model) => (model, None),
+        // These are answered without a model, and tell how to get one.
+        Err(unusable) if own.is_some() => (loaded.demo().clone(), Some(unusable)),
+        Err(unusable) => return Err(unusable.into()),
+    };
     let of_command = called.as_ref().and_then(Called::variant);
     let chosen = of_command.or(input.model.as_ref().and_then(|model| model.variant.as_deref()));
     let variant = loaded.variant_for(&agent, &model, chosen);
@@ -129,7 +134,7 @@ async fn drive(
     };
     let called = match called {
         Some(called) => match called.command.body {
-            Body::Own(own) => return own::run(&cx, state, own, called).await,
+            Body::Own(own) => return own::run(&cx, state, own, called, unusable.as_ref()).await,
             Body::Template(_) | Body::Skill(_) | Body::Compact => Some(called),
         },
         None => None,
@@ -157,6 +162,7 @@ async fn drive(
         },
     }
     session.tell(&untold);
+    session.note(cx.loaded.unlisted(&cx.model));
     start_title(&cx, state, title);
 
     let mut spent = std::mem::take(&mut state.used_below);
@@ -194,27 +200,37 @@ async fn drive(
     Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id: answered })
 }
 
-/// The agent and model that answer a prompt: the prompt's own wish, what the session used last, the default.
-fn choose(loaded: &Loaded, state: &SessionState, input: &PromptInput) -> Result<(Agent, Model), EngineError> {
-    let agent = match input.agent.as_deref() {
-        Some(name) => loaded.checked_agent(name)?,
+/// The agent that answers a prompt: the prompt's own wish, what the session used last, the default.
+fn choose_agent<'a>(
+    loaded: &'a Loaded,
+    state: &SessionState,
+    input: &PromptInput,
+) -> Result<&'a Agent, EngineError> {
+    match input.agent.as_deref() {
+        Some(name) => loaded.checked_agent(name),
         None => {
             let last = state.info.agent.as_deref().and_then(|name| loaded.agent(name));
-            last.unwrap_or_else(|| loaded.default_agent())
+            Ok(last.unwrap_or_else(|| loaded.default_agent()))
         }
-    };
-    let model = match &input.model {
-        Some(reference) => loaded.checked_model(reference)?,
-        None => loaded.model_for(agent, None),
-    };
-    Ok((agent.clone(), model.clone()))
+    }
+}
+
+/// The model that answers a prompt; the demo, which says how to configure one, only where nothing at all is configured
+/// and the front end has a user to tell.
+fn choose_model(loaded: &Loaded, agent: &Agent, input: &PromptInput) -> Result<Model, Unusable> {
+    match input.missing {
+        Missing::Fails => loaded.answering(agent, input.model.as_ref()),
+        Missing::IsReplaced => loaded.answers_next(Some(&agent.name), input.model.as_ref()),
+    }
 }
 
 /// Stores what the user said as a message.
 async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -> Result<(), EngineError> {
     let mut journal = Journal::default();
     state.info.agent = Some(cx.agent.name.clone());
-    state.info.model = Some(SessionModel {
+    // A session that the demo answered without being chosen goes on with a real model once there is one.
+    let is_chosen = cx.model.wire != Wire::Demo || input.model.is_some();
+    state.info.model = is_chosen.then(|| SessionModel {
         id: cx.model.id.clone(),
         provider_id: cx.model.provider_id.clone(),
         variant: cx.variant.clone(),
@@ -263,9 +279,9 @@ async fn apply_settings(
         variant: model.variant.clone(),
     });
     let chosen = reference.as_ref().and_then(|reference| reference.variant.as_deref());
-    if let Some(model) = reference.as_ref().and_then(|reference| cx.loaded.catalog.find(reference)) {
-        cx.variant = cx.loaded.variant_for(&cx.agent, model, chosen);
-        cx.model = model.clone();
+    if let Some(model) = reference.as_ref().and_then(|reference| cx.loaded.checked_model(reference).ok()) {
+        cx.variant = cx.loaded.variant_for(&cx.agent, &model, chosen);
+        cx.model = model;
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::{message::ModelRef, permission::Action};
 
-use super::{EngineError, EngineErrorKind, approvals::Approvals, lint, mention, request::PromptPart};
+use super::{EngineError, EngineErrorKind, approvals::Approvals, lint, mention, named, request::PromptPart};
 use crate::{
     base::{
         lock::lock,
@@ -30,6 +30,7 @@ use crate::{
     provider::{
         Model, auth,
         catalog::{self, Catalog},
+        demo,
     },
     storage::Storage,
 };
@@ -117,36 +118,16 @@ pub struct Loaded {
     pub skills: Vec<Skill>,
     pub commands: BTreeMap<String, library::commands::Command>,
     pub catalog: Catalog,
-    /// The model used last in any session, if it still exists.
+    /// The model that a user chose last in any session.
     pub last_used: Option<ModelRef>,
     /// Directories of a marketplace's agents, there or not.
     pub market: Vec<PathBuf>,
+    /// File and line of the keys that name models which cannot be had.
+    pub(super) model_places: BTreeMap<String, String>,
     /// What was ignored, for the user to see.
     pub warnings: Vec<Warning>,
     /// What holds but may have been meant otherwise, beside the configuration's own notes.
     pub notes: Vec<Warning>,
-}
-
-/// A model was asked for that is not there.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Model not found: {reference}.{}", did_you_mean(similar))]
-pub struct UnknownModel {
-    pub reference: ModelRef,
-    /// Up to three names that look like it.
-    pub similar: Vec<String>,
-}
-
-fn did_you_mean(similar: &[String]) -> String {
-    match similar.is_empty() {
-        true => String::new(),
-        false => format!(" Did you mean: {}?", similar.join(", ")),
-    }
-}
-
-impl From<UnknownModel> for EngineError {
-    fn from(unknown: UnknownModel) -> Self {
-        Self::new(EngineErrorKind::InvalidInput, unknown.to_string())
-    }
 }
 
 impl Workspace {
@@ -269,11 +250,13 @@ impl Loaded {
         let (catalog, more) = catalog::resolve(&config, &credentials);
         warnings.extend(more);
         warnings.extend(lint::warnings(&config, &agents, &catalog));
+        notes.extend(lint::unlisted_models(&config, &agents, &catalog));
+        let model_places = named::places(&config, &agents, &catalog, &layers);
         sources::locate(&mut warnings, &layers);
         sources::locate(&mut notes, &layers);
         let market = reader::market_directories(&config.environment, &layers);
         let last_used = super::state_file::last_used_model(paths);
-        Self { config, agents, skills, commands, catalog, last_used, market, warnings, notes }
+        Self { config, agents, skills, commands, catalog, last_used, model_places, market, warnings, notes }
     }
 
     /// The MCP servers that are switched on.
@@ -327,14 +310,6 @@ impl Loaded {
         })
     }
 
-    /// A model that was asked for by name.
-    pub fn checked_model(&self, reference: &ModelRef) -> Result<&Model, UnknownModel> {
-        self.catalog.find(reference).ok_or_else(|| UnknownModel {
-            reference: reference.clone(),
-            similar: self.catalog.suggest(reference),
-        })
-    }
-
     /// The agent that answers when none is chosen.
     pub fn default_agent(&self) -> &Agent {
         // The list begins with the default agent: `library::agents` puts `build` there when nothing else is left.
@@ -375,6 +350,15 @@ impl Loaded {
         commands.collect()
     }
 
+    /// The demo's own command, unless the configuration has one of this name.
+    pub fn demo_command(&self) -> Option<CommandChoice> {
+        (!self.commands.contains_key(demo::COMMAND)).then(|| CommandChoice {
+            name: demo::COMMAND.to_owned(),
+            description: "Have the demo show a tool at work".to_owned(),
+            hint: Some(demo::FORMS.to_owned()),
+        })
+    }
+
     /// The models a user may choose, by `provider/model`.
     pub fn model_choices(&self) -> Vec<Choice> {
         let models = self.catalog.models().map(|model| Choice {
@@ -390,12 +374,6 @@ impl Loaded {
     pub fn agent_name<'a>(&'a self, chosen: Option<&str>) -> &'a str {
         let chosen = chosen.and_then(|name| self.agent(name)).filter(|agent| agent.is_primary());
         &chosen.unwrap_or_else(|| self.default_agent()).name
-    }
-
-    /// The model that answers for an agent: the chosen one if it exists, the agent's own, the default.
-    pub fn model_name(&self, agent: &str, chosen: Option<&ModelRef>) -> ModelRef {
-        let agent = self.agent(agent).unwrap_or_else(|| self.default_agent());
-        self.model_for(agent, chosen).reference()
     }
 
     /// Tokens of a model's context window, where it is known.
@@ -414,16 +392,5 @@ impl Loaded {
             .is_none_or(|own| own.provider_id == model.provider_id && own.model_id == model.id);
         let wanted = chosen.or_else(|| agent.variant.as_deref().filter(|_| is_own))?;
         model.variant(wanted).map(|_| wanted.to_owned())
-    }
-
-    /// The model that answers when none is chosen.
-    pub fn default_model(&self) -> &Model {
-        self.catalog.default_model(&self.config, self.last_used.as_ref())
-    }
-
-    /// The model for an agent: the chosen one, the agent's own, the default.
-    pub fn model_for(&self, agent: &Agent, chosen: Option<&ModelRef>) -> &Model {
-        let wanted = chosen.or(agent.model.as_ref());
-        wanted.and_then(|reference| self.catalog.find(reference)).unwrap_or_else(|| self.default_model())
     }
 }

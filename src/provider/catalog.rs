@@ -11,7 +11,12 @@ use windlass_protocol::opencode::{
 };
 
 use self::rows::{ROWS, Row};
-use super::{Model, Secret, Timeouts, Wire, auth::Credentials};
+use super::{
+    Model, Secret, Timeouts, Wire,
+    auth::Credentials,
+    demo,
+    unusable::{Lack, Reason},
+};
 use crate::{
     base::text::distance,
     config::{Config, Environment, Warning},
@@ -25,6 +30,10 @@ const ANTHROPIC_URL: &str = "https://api.anthropic.com/v1";
 pub struct Catalog {
     /// Those of the configuration in its order, then the other built-in ones, the demo last.
     pub providers: Vec<ProviderEntry>,
+    /// The providers that are known and cannot be asked.
+    lacking: BTreeMap<String, Lack>,
+    /// The model to ask where no place names one.
+    best: Result<ModelRef, Reason>,
     demo: Model,
 }
 
@@ -33,41 +42,90 @@ pub struct Catalog {
 pub struct ProviderEntry {
     pub id: String,
     pub name: String,
-    /// The best first.
+    /// The best first; empty where only a model that is named can be asked.
     pub models: Vec<Model>,
+    /// A model that is not among `models`, but for its ids; absent where the configuration says which there are.
+    unlisted: Option<Model>,
+    /// Models that the configuration leaves out.
+    barred: Vec<String>,
 }
 
 impl Catalog {
-    /// Every model that can be asked, by provider.
+    /// Every model that is known and can be asked, by provider.
     pub fn models(&self) -> impl Iterator<Item = &Model> {
         self.providers.iter().flat_map(|provider| &provider.models)
     }
 
-    /// The model by name; the variant does not matter.
+    /// The built-in demo.
+    pub fn demo(&self) -> &Model {
+        &self.demo
+    }
+
+    /// A known model by name; the variant does not matter.
     pub fn find(&self, model_ref: &ModelRef) -> Option<&Model> {
-        let provider = self.providers.iter().find(|provider| provider.id == model_ref.provider_id)?;
+        let provider = self.provider(&model_ref.provider_id)?;
         provider.models.iter().find(|model| model.id == model_ref.model_id)
     }
 
-    /// What to ask when nothing is said: the configured model, the one used last, the first provider's best.
-    ///
-    /// [`resolve`] has warned of a configured model that does not exist.
-    pub fn default_model(&self, config: &Config, last_used: Option<&ModelRef>) -> &Model {
-        let wanted = config.model.iter().chain(last_used);
-        let mut known = wanted.filter_map(|model_ref| self.find(model_ref));
-        let best = || self.providers.first().and_then(|provider| provider.models.first());
-        known.next().or_else(best).unwrap_or(&self.demo)
+    /// A model by name. An id that is not known goes through to its provider, which may know it.
+    pub fn get(&self, model_ref: &ModelRef) -> Result<Model, Reason> {
+        let ModelRef { provider_id, model_id, .. } = model_ref;
+        let similar = || self.suggest(model_ref);
+        let Some(provider) = self.provider(provider_id) else {
+            return Err(match self.lacking.get(provider_id) {
+                Some(lack) => Reason::Provider { provider: provider_id.clone(), lack: lack.clone() },
+                None => Reason::UnknownProvider {
+                    provider: provider_id.clone(),
+                    model: model_id.clone(),
+                    similar: similar(),
+                },
+            });
+        };
+        if let Some(model) = provider.models.iter().find(|model| model.id == *model_id) {
+            return Ok(model.clone());
+        }
+        match &provider.unlisted {
+            Some(unlisted) if !provider.barred.contains(model_id) => Ok(Model {
+                id: model_id.clone(),
+                api_id: model_id.clone(),
+                name: model_id.clone(),
+                ..unlisted.clone()
+            }),
+            Some(_) | None => Err(Reason::Barred { provider: provider_id.clone(), similar: similar() }),
+        }
     }
 
-    /// A cheap model for titles: the configured one, else the small family of the main model's provider.
-    pub fn small_model<'a>(&'a self, config: &Config, main: &'a Model) -> &'a Model {
+    /// The providers that a key can be given for, those that can be asked first.
+    pub fn known(&self) -> Vec<String> {
+        let usable = self.providers.iter().map(|provider| &provider.id);
+        usable.filter(|id| **id != self.demo.provider_id).chain(self.lacking.keys()).cloned().collect()
+    }
+
+    /// Any model of a provider that can be asked.
+    pub fn any_of(&self, provider: &str) -> Option<&Model> {
+        let provider = self.provider(provider)?;
+        provider.models.first().or(provider.unlisted.as_ref())
+    }
+
+    fn provider(&self, id: &str) -> Option<&ProviderEntry> {
+        self.providers.iter().find(|provider| provider.id == id)
+    }
+
+    /// The model to ask where no place names one: the best of the first provider.
+    ///
+    /// The first configured provider counts even if it cannot be asked: another one is not meant.
+    pub fn best(&self) -> Result<Model, Reason> {
+        self.best.as_ref().map_err(Clone::clone).and_then(|best| self.get(best))
+    }
+
+    /// A cheap model for titles where none is configured: the small family of the main model's provider.
+    pub fn small_model<'a>(&'a self, main: &'a Model) -> &'a Model {
         const FAMILIES: [(&str, &str); 3] = [("gemini", "flash"), ("gpt", "nano"), ("claude", "haiku")];
         let is_small = |model: &&Model| {
             FAMILIES.iter().any(|(family, size)| model.id.contains(family) && model.id.contains(size))
         };
-        let configured = config.small_model.as_ref().and_then(|model_ref| self.find(model_ref));
-        let provider = || self.providers.iter().find(|provider| provider.id == main.provider_id);
-        configured.or_else(|| provider()?.models.iter().find(is_small)).unwrap_or(main)
+        let provider = self.provider(&main.provider_id);
+        provider.and_then(|provider| provider.models.iter().find(is_small)).unwrap_or(main)
     }
 
     /// Up to three names that look like a wrong one.
@@ -75,9 +133,7 @@ impl Catalog {
         let wanted = model_ref.to_string().to_lowercase();
         let wanted_model = model_ref.model_id.to_lowercase();
         let mut ranked: Vec<(usize, String)> = self
-            .providers
-            .iter()
-            .flat_map(|provider| &provider.models)
+            .models()
             .filter(|model| model.wire != Wire::Demo)
             .filter_map(|model| {
                 let name = model.reference().to_string();
@@ -102,40 +158,88 @@ pub fn resolve(config: &Config, credentials: &Credentials) -> (Catalog, Vec<Warn
     let mut warnings = Vec::new();
     let written = config.raw.get("provider").and_then(Value::as_object);
     let mut ids: Vec<&str> = written.into_iter().flatten().map(|(id, _)| id.as_str()).collect();
-    for id in config.providers.keys().map(String::as_str).chain(["anthropic", "openai"]) {
+    for id in config.providers.keys().map(String::as_str).chain(ROWS.iter().map(|row| row.id)) {
         if !ids.contains(&id) {
             ids.push(id);
         }
     }
-    let is_enabled = |id: &str| {
+    let switch = |id: &str| {
+        if config.disabled_providers.iter().any(|disabled| disabled == id) {
+            return Some(Lack::Switch("disabled_providers"));
+        }
         let is_listed =
             config.enabled_providers.as_ref().is_none_or(|enabled| enabled.iter().any(|it| it == id));
-        is_listed && !config.disabled_providers.iter().any(|disabled| disabled == id)
+        (!is_listed).then_some(Lack::Switch("enabled_providers"))
     };
-    let mut providers: Vec<ProviderEntry> = ids
-        .into_iter()
-        .filter(|id| is_enabled(id))
-        .filter_map(|id| provider(id, config, credentials, &mut warnings))
-        .collect();
+    let mut providers = Vec::new();
+    let mut lacking = BTreeMap::new();
+    let mut switched_off = None;
+    for &id in &ids {
+        if let Some(lack) = switch(id) {
+            let is_usable = || provider(id, config, credentials, &mut Vec::new()).is_ok();
+            if switched_off.is_none() && is_usable() {
+                switched_off = Some(Reason::Provider { provider: id.to_owned(), lack: lack.clone() });
+            }
+            lacking.insert(id.to_owned(), lack);
+            continue;
+        }
+        match provider(id, config, credentials, &mut warnings) {
+            Ok(entry) => providers.push(entry),
+            Err(lack) => _ = lacking.insert(id.to_owned(), lack),
+        }
+    }
+    let first = first_model(config, &ids, &providers, &lacking);
+    let best = first.unwrap_or_else(|| Err(switched_off.unwrap_or(Reason::NothingConfigured)));
     let demo = demo();
     providers.push(ProviderEntry {
         id: demo.provider_id.clone(),
         name: demo.provider_name.clone(),
         models: vec![demo.clone()],
+        unlisted: None,
+        barred: Vec::new(),
     });
-    let catalog = Catalog { providers, demo };
+    let catalog = Catalog { providers, lacking, best, demo };
     let named = [("model", &config.model), ("small_model", &config.small_model)];
     for (key, model_ref) in named.into_iter().filter_map(|(key, wanted)| Some((key, wanted.as_ref()?))) {
-        if catalog.find(model_ref).is_none() {
-            let suggestions = catalog.suggest(model_ref);
-            let hint = match suggestions.as_slice() {
-                [] => String::new(),
-                names => format!("; did you mean {}?", names.join(", ")),
-            };
-            warnings.push(warning(key, format!("{model_ref} is not available{hint}")));
+        if let Err(reason) = catalog.get(model_ref) {
+            warnings.push(warning(key, format!("{model_ref} cannot be used: {reason}")));
         }
     }
     (catalog, warnings)
+}
+
+/// The best model of the first provider that is meant; `None` where there is none.
+///
+/// `ids` are all providers in the order in which they count.
+fn first_model(
+    config: &Config,
+    ids: &[&str],
+    providers: &[ProviderEntry],
+    lacking: &BTreeMap<String, Lack>,
+) -> Option<Result<ModelRef, Reason>> {
+    let lack_of = |provider: &str, lack: Lack| Reason::Provider { provider: provider.to_owned(), lack };
+    for &id in ids {
+        let is_own_server = id == "openai" && own_server(&config.environment).is_some();
+        let is_meant = config.providers.contains_key(id) || is_own_server;
+        let entry = providers.iter().find(|entry| entry.id == id);
+        match (entry, lacking.get(id)) {
+            (Some(ProviderEntry { models, .. }), _) => match models.first() {
+                Some(model) => return Some(Ok(model.reference())),
+                None if is_own_server => return Some(Err(lack_of(id, Lack::ServerModels))),
+                None => return Some(Err(lack_of(id, Lack::Models))),
+            },
+            // A list that switches a provider off says that it is not meant.
+            (None, Some(Lack::Switch(_)) | None) => {}
+            (None, Some(lack)) if is_meant => return Some(Err(lack_of(id, lack.clone()))),
+            (None, Some(_)) => {}
+        }
+    }
+    None
+}
+
+/// Another server behind OpenAI's variable.
+fn own_server(environment: &Environment) -> Option<&str> {
+    environment.get("OPENAI_BASE_URL").filter(|url| trim(url) != OPENAI_URL)
 }
 
 /// A provider with everything its models share.
@@ -157,7 +261,7 @@ fn provider(
     config: &Config,
     credentials: &Credentials,
     warnings: &mut Vec<Warning>,
-) -> Option<ProviderEntry> {
+) -> Result<ProviderEntry, Lack> {
     let environment = &config.environment;
     let unconfigured = ProviderConfig::default();
     let configured = config.providers.get(id);
@@ -166,8 +270,7 @@ fn provider(
     let row = ROWS.iter().find(|row| row.id == id);
     let fill = |text: &String| fill_variables(text, environment);
     let options = &provider_config.options;
-    let own_server =
-        environment.get("OPENAI_BASE_URL").filter(|url| id == "openai" && trim(url) != OPENAI_URL);
+    let own_server = own_server(environment).filter(|_| id == "openai");
     let base = Base {
         id,
         name: provider_config.name.clone().unwrap_or_else(|| row.map_or(id, |row| row.name).to_owned()),
@@ -189,7 +292,8 @@ fn provider(
             let message = format!("has no key: {variable}log in, or set options.apiKey");
             warnings.push(warning(&source, message));
         }
-        return None;
+        let variable = row.map(|row| row.env).or(provider_config.env.first().map(String::as_str));
+        return Err(Lack::Key(variable.map(str::to_owned)));
     }
 
     let mut models: BTreeMap<String, ModelConfig> = BTreeMap::new();
@@ -205,7 +309,7 @@ fn provider(
         models.insert(model_id.clone(), overlay(under, over));
     }
     let shows_alpha = environment.is_on("OPENCODE_ENABLE_EXPERIMENTAL_MODELS");
-    models.retain(|model_id, model| {
+    let is_offered = |model_id: &String, model: &ModelConfig| {
         let is_listed = provider_config.whitelist.as_ref().is_none_or(|list| list.contains(model_id));
         let is_barred = provider_config.blacklist.as_ref().is_some_and(|list| list.contains(model_id));
         let is_hidden = match model.status.as_deref() {
@@ -214,57 +318,70 @@ fn provider(
             Some(_) | None => false,
         };
         is_listed && !is_barred && !is_hidden
-    });
+    };
+    let mut barred = provider_config.blacklist.clone().unwrap_or_default();
+    barred.extend(models.iter().filter(|(id, model)| !is_offered(id, model)).map(|(id, _)| id.clone()));
+    models.retain(|model_id, model| is_offered(model_id, model));
     if models.is_empty() {
         let message = match own_server {
             Some(_) => "OPENAI_BASE_URL is set, but no model: set OPENAI_MODEL or provider.openai.models",
             None => "has no models: list them under `models`",
         };
         warnings.push(warning(&source, message.to_owned()));
-        return None;
     }
-    let mut models: Vec<Model> =
-        models.iter().filter_map(|(model_id, config)| model(&base, model_id, config, warnings)).collect();
-    models.sort_by(|one, other| rank(&other.id).cmp(&rank(&one.id)));
-    (!models.is_empty()).then(|| ProviderEntry { id: id.to_owned(), name: base.name.clone(), models })
+    let mut made = Vec::new();
+    let mut lack = None;
+    for (model_id, config) in &models {
+        match model(&base, model_id, config) {
+            Ok(model) => made.push(model),
+            Err(reason) => {
+                let message = match &reason {
+                    Lack::Package(package) => {
+                        format!("npm package {package} is not supported; set options.baseURL")
+                    }
+                    _ => "has no address: set options.baseURL".to_owned(),
+                };
+                let warning = warning(&source, message);
+                // Once for all models of the provider.
+                if !warnings.contains(&warning) {
+                    warnings.push(warning);
+                }
+                lack = lack.or(Some(reason));
+            }
+        }
+    }
+    made.sort_by(|one, other| rank(&other.id).cmp(&rank(&one.id)));
+    let unlisted = model(&base, "", &ModelConfig::default());
+    if made.is_empty()
+        && let Some(lack) = lack.or_else(|| unlisted.as_ref().err().cloned())
+    {
+        return Err(lack);
+    }
+    let unlisted = unlisted.ok().filter(|_| provider_config.whitelist.is_none());
+    if made.is_empty() && unlisted.is_none() {
+        return Err(Lack::Models);
+    }
+    Ok(ProviderEntry { id: id.to_owned(), name: base.name.clone(), models: made, unlisted, barred })
 }
 
-fn model(
-    base: &Base<'_>,
-    model_id: &str,
-    config: &ModelConfig,
-    warnings: &mut Vec<Warning>,
-) -> Option<Model> {
+/// A model of a provider, unless the provider lacks what it needs.
+fn model(base: &Base<'_>, model_id: &str, config: &ModelConfig) -> Result<Model, Lack> {
     let own = config.provider.clone().unwrap_or_default();
     let npm = own.npm.as_deref().unwrap_or(base.npm);
     let url = base.configured_url.clone().or(own.api).or(base.provider_url.clone());
-    // Once for all models of the provider.
-    let mut warn = |message: String| {
-        let warning = warning(&format!("provider.{}", base.id), message);
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
-    };
     let (wire, vendor_url) = match npm {
         "@ai-sdk/anthropic" => (Wire::Anthropic, Some(ANTHROPIC_URL)),
         "@ai-sdk/openai" => (Wire::OpenAiChat, Some(OPENAI_URL)),
         "@ai-sdk/openai-compatible" => (Wire::OpenAiChat, None),
         // Most others speak OpenAI's protocol at their own address.
         _ if url.is_some() => (Wire::OpenAiChat, None),
-        other => {
-            let message = format!("npm package {other} is not supported; set options.baseURL");
-            warn(message);
-            return None;
-        }
+        other => return Err(Lack::Package(other.to_owned())),
     };
-    let Some(url) = url.or(vendor_url.map(str::to_owned)) else {
-        warn("has no address: set options.baseURL".to_owned());
-        return None;
-    };
+    let url = url.or(vendor_url.map(str::to_owned)).ok_or(Lack::Address)?;
     let takes = |kind: &str| {
         config.modalities.as_ref().map(|modalities| modalities.input.iter().any(|input| input == kind))
     };
-    Some(Model {
+    Ok(Model {
         provider_id: base.id.to_owned(),
         provider_name: base.name.clone(),
         id: model_id.to_owned(),
@@ -406,12 +523,13 @@ fn warning(source: &str, message: String) -> Warning {
 }
 
 fn demo() -> Model {
+    let reference = demo::reference();
     Model {
-        provider_id: "windlass".to_owned(),
+        provider_id: reference.provider_id,
         provider_name: "windlass".to_owned(),
-        id: "demo".to_owned(),
-        api_id: "demo".to_owned(),
-        name: "Demo (no provider configured)".to_owned(),
+        api_id: reference.model_id.clone(),
+        id: reference.model_id,
+        name: "Demo (scripted, no provider)".to_owned(),
         wire: Wire::Demo,
         base_url: String::new(),
         api_key: None,

@@ -3,6 +3,7 @@
 use std::vec;
 
 use serde_json::{Value, json};
+use windlass_protocol::opencode::message::ModelRef;
 
 use super::{Delta, Finish, Prompt, PromptMessage, ProviderError, ToolResult, Usage, UserContent};
 use crate::base::text;
@@ -16,26 +17,33 @@ const TITLE_REQUEST: &str = "Generate a title for this conversation:";
 const TITLE_WORDS: usize = 6;
 const WORDS_PER_BATCH: usize = 3;
 
+/// The first word of everything that the demo does; nothing else that is said to it is a command.
+pub const COMMAND: &str = "demo";
+
+/// What follows [`COMMAND`].
+pub const FORMS: &str = "tour | read FILE | edit FILE | run COMMAND | plan";
+
 const HELP: &str = "\
-No provider is configured, so windlass's built-in demo model answers. To work with a real one:
+This is windlass's built-in demo model, which only plays a script. To work with a real model:
 
-- set ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment (OPENAI_BASE_URL points to any compatible server),
+- set ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment (OPENAI_BASE_URL and OPENAI_MODEL name any compatible \
+server and its model),
 - or run `windlass auth login`,
-- or describe a `provider` in opencode.json.
+- or describe a `provider` in opencode.json and name its `model`.
 
-The demo understands a message that begins with one of these words:
+The demo does nothing but these, each alone on one line:
 
-- `tour` – plan, read, write, edit and run, one after the other
-- `read FILE`
-- `edit FILE` – adds a line to it
-- `run COMMAND`
-- `plan` – a to-do list";
+- `/demo tour` – plan, read, write, edit and run, one after the other
+- `/demo read FILE`
+- `/demo edit FILE` – adds a line to it
+- `/demo run COMMAND`
+- `/demo plan` – a to-do list";
 
 const TOUR_PLAN: &[(&str, &str)] = &[
     ("Look at the directory", "high"),
     ("Read a file", "medium"),
     ("Write and edit windlass-demo.txt", "high"),
-    ("Check the result with git", "low"),
+    ("Check the result", "low"),
 ];
 
 /// A scripted answer.
@@ -56,6 +64,11 @@ impl Stream {
             None => Ok(false),
         }
     }
+}
+
+/// The demo by name.
+pub fn reference() -> ModelRef {
+    ModelRef { provider_id: "windlass".to_owned(), model_id: "demo".to_owned(), variant: None }
 }
 
 /// What a test says to see a turn panic.
@@ -99,23 +112,17 @@ enum Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    fn parse(line: &'a str) -> Option<Command<'a>> {
-        let line = line.trim();
-        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let rest = rest.trim();
-        // A name of several words is more likely to be a sentence.
-        let file = || {
-            let file = rest.trim_matches(['"', '\'', '`']).trim_start_matches('@');
-            let is_name =
-                !file.is_empty() && (file.len() < rest.len() || !file.contains(char::is_whitespace));
-            is_name.then_some(file)
-        };
-        match word.trim_end_matches(['.', ',', ':', '!']).to_lowercase().as_str() {
-            "tour" => Some(Command::Tour),
-            "read" => file().map(Command::Read),
-            "edit" => file().map(Command::Edit),
-            "run" if !rest.is_empty() => Some(Command::Run(rest.trim_matches('`'))),
-            "plan" => Some(Command::Plan),
+    /// Reads one of the exact forms; everything else is words.
+    fn parse(text: &'a str) -> Option<Command<'a>> {
+        let is_line = !text.contains(['\n', '\r']);
+        let form = text.strip_prefix('/')?.strip_prefix(COMMAND)?.strip_prefix(' ').filter(|_| is_line)?;
+        let (word, rest) = form.split_once(' ').unwrap_or((form, ""));
+        match (word, rest.trim()) {
+            ("tour", "") => Some(Command::Tour),
+            ("plan", "") => Some(Command::Plan),
+            ("read", file) if !file.is_empty() => Some(Command::Read(file)),
+            ("edit", file) if !file.is_empty() => Some(Command::Edit(file)),
+            ("run", line) if !line.is_empty() => Some(Command::Run(line)),
             _ => None,
         }
     }
@@ -143,9 +150,12 @@ impl<'a> Turn<'a> {
 
     fn command(&self) -> Option<Command<'a>> {
         // Expanded files and reminders stand beside what the user typed.
-        let typed =
-            self.texts.iter().filter(|text| !text.starts_with('<') && !text.starts_with("Called the "));
-        typed.flat_map(|text| text.lines()).find_map(Command::parse)
+        let is_typed = |text: &&&str| !text.starts_with('<') && !text.starts_with("Called the ");
+        let mut typed = self.texts.iter().filter(is_typed);
+        match (typed.next(), typed.next()) {
+            (Some(text), None) => Command::parse(text),
+            (_, Some(_)) | (None, None) => None,
+        }
     }
 
     fn result(&self, step: usize) -> Option<&'a ToolResult<'a>> {
@@ -231,8 +241,8 @@ fn tour(turn: &Turn<'_>, answer: &mut Answer<'_>) {
             );
         }
         5 => {
-            answer.say("What does git make of it?");
-            answer.call("bash", json!({"command": "git status --short"}));
+            answer.say("And what does a command see?");
+            answer.call("bash", json!({"command": format!("cat {DEMO_FILE}")}));
         }
         6 => answer.call("todowrite", todos(TOUR_PLAN, TOUR_PLAN.len())),
         _ => answer.say(&format!(

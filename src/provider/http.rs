@@ -166,6 +166,24 @@ pub async fn stream(client: &Client, model: &Model, prompt: &Prompt<'_>) -> Resu
     })
 }
 
+/// Asks for a provider's list of models, which costs nothing; returns the status of the answer.
+pub async fn probe(client: &Client, model: &Model, limit: Duration) -> Result<u16, ProviderError> {
+    let origin = failure::Origin::of(model);
+    let headers = match model.wire {
+        Wire::OpenAiChat => openai_chat::headers(model),
+        Wire::Anthropic => anthropic::headers(model),
+        Wire::Demo => Vec::new(),
+    };
+    let mut headers = request_headers(model, headers).map_err(|error| origin.named(error))?;
+    headers.insert(reqwest::header::ACCEPT, HeaderValue::from_static("application/json"));
+    let url = format!("{}/models", model.base_url.trim_end_matches('/'));
+    let answer = client.reqwest()?.get(url).headers(headers).timeout(limit).send().await;
+    match answer {
+        Ok(response) => Ok(response.status().as_u16()),
+        Err(error) => Err(origin.named(transport(error))),
+    }
+}
+
 /// The user's own headers replace ours.
 fn request_headers(
     model: &Model,

@@ -185,6 +185,7 @@ impl Project {
             worktree: root.join("project"),
             model: None,
             small_model: None,
+            unread_models: Default::default(),
             default_agent: None,
             permission: Vec::new(),
             managed: Default::default(),

@@ -69,6 +69,20 @@ pub struct TalkArgs {
     pub share: bool,
 }
 
+impl RunArgs {
+    /// A prompt of these words, shown as usual.
+    pub fn of_words(words: &str, talk: TalkArgs) -> Self {
+        Self {
+            message: vec![words.to_owned()],
+            rest: Vec::new(),
+            command: None,
+            format: Format::Default,
+            files: FileArgs::default(),
+            talk,
+        }
+    }
+}
+
 /// The values of each `--file`. The derive would join them, and the end of each option decides what is a word.
 #[derive(Debug, Default)]
 struct FileArgs(Vec<Vec<PathBuf>>);

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use windlass_protocol::opencode::{id::SessionId, message::ModelRef, session::Session};
 
 use super::{super::output, args::TalkArgs, failure::Failure};
-use crate::engine::{Engine, EngineErrorKind, Loaded, NewSession, Opened, PromptPart, Workspace};
+use crate::engine::{Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace};
 
 /// How long the first request waits for MCP servers: a single turn cannot use tools that come later.
 const MCP_LIMIT: Duration = Duration::from_secs(5);
@@ -50,27 +50,28 @@ impl Place {
         let model = chosen.or_else(|| {
             let own = agent.as_deref().and_then(|name| loaded.agent(name)?.model.as_ref());
             let last = continued.as_ref()?.model.clone().filter(|_| args.agent.is_none() || own.is_none())?;
-            let last = ModelRef { provider_id: last.provider_id, model_id: last.id, variant: last.variant };
-            loaded.checked_model(&last).is_ok().then_some(last)
+            Some(ModelRef { provider_id: last.provider_id, model_id: last.id, variant: last.variant })
         });
         let mut place = Self { directory, workspace, continued, agent, model };
         if let Some(variant) = &args.variant {
-            place.model = Some(with_variant(&loaded, place.answering(), variant)?);
+            place.model = Some(with_variant(&place.answering()?, variant)?);
         }
         Ok(place)
     }
 
-    /// The model that answers.
-    fn answering(&self) -> ModelRef {
+    /// The model that answers, unless it cannot be had.
+    pub fn answering(&self) -> Result<Model, Failure> {
         let loaded = self.workspace.loaded();
-        loaded.model_name(loaded.agent_name(self.agent.as_deref()), self.model.as_ref())
+        let agent = loaded.agent(loaded.agent_name(self.agent.as_deref()));
+        let agent = agent.unwrap_or_else(|| loaded.default_agent());
+        let answering = loaded.answering(agent, self.model.as_ref());
+        answering.map_err(|unusable| Failure::Failed(unusable.to_string()))
     }
 
     /// Refuses what the answering model cannot take, before a call is spent on it.
     pub fn check_files(&self, files: &[PromptPart]) -> Result<(), Failure> {
-        let reference = self.answering();
-        let loaded = self.workspace.loaded();
-        let Ok(model) = loaded.checked_model(&reference) else { return Ok(()) };
+        let Ok(model) = self.answering() else { return Ok(()) };
+        let reference = model.reference();
         for file in files {
             let PromptPart::File(file) = file else { continue };
             let (kind, is_taken) = match file.mime.as_str() {
@@ -125,8 +126,8 @@ fn check(args: &TalkArgs) -> Result<(), Failure> {
     Err(Failure::Misuse(reason.to_owned()))
 }
 
-fn with_variant(loaded: &Loaded, reference: ModelRef, variant: &str) -> Result<ModelRef, Failure> {
-    let known = loaded.checked_model(&reference).map(|model| &model.variants[..]).unwrap_or_default();
+fn with_variant(model: &Model, variant: &str) -> Result<ModelRef, Failure> {
+    let (known, reference) = (&model.variants, model.reference());
     if known.iter().any(|(name, _)| name == variant) {
         return Ok(ModelRef { variant: Some(variant.to_owned()), ..reference });
     }
@@ -174,6 +175,6 @@ pub fn parse_model(loaded: &Loaded, model: &str) -> Result<ModelRef, Failure> {
     };
     match loaded.checked_model(&reference) {
         Ok(_) => Ok(reference),
-        Err(unknown) => Err(Failure::Failed(format!("{unknown} `windlass models` lists those there are."))),
+        Err(unusable) => Err(Failure::Failed(unusable.to_string())),
     }
 }

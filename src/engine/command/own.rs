@@ -18,6 +18,7 @@ use crate::{
     config::policy::Origin,
     library::commands::{Own, Source},
     mcp::{Servers, Status},
+    provider::unusable::Unusable,
 };
 
 /// Carries a command out that needs no model.
@@ -26,6 +27,7 @@ pub async fn run(
     state: &mut SessionState,
     own: Own,
     called: Called,
+    unusable: Option<&Unusable>,
 ) -> Result<TurnOutcome, EngineError> {
     let text = match own {
         Own::Help => help(cx),
@@ -39,8 +41,8 @@ pub async fn run(
                 forked.id, forked.title, forked.id
             )
         }
-        Own::Status => status(cx, state),
-        Own::Models => models(cx),
+        Own::Status => status(cx, state, unusable),
+        Own::Models => models(cx, unusable),
         Own::Permissions => permissions(cx, state).await,
     };
     let mut journal = Journal::default();
@@ -99,14 +101,17 @@ fn untouched(files: &[String]) -> String {
     )
 }
 
-fn status(cx: &TurnCx<'_>, state: &SessionState) -> String {
+fn status(cx: &TurnCx<'_>, state: &SessionState, unusable: Option<&Unusable>) -> String {
     let info = &state.info;
     let tokens = &info.tokens;
     let mut lines = vec![
         format!("- Session: `{}` {}", info.id, info.title),
         format!("- Directory: `{}`", cx.loaded.config.directory.display()),
         format!("- Agent: {}", cx.agent.name),
-        format!("- Model: {} ({})", cx.model.reference(), cx.model.name),
+        match unusable {
+            Some(unusable) => format!("- Model: none. {unusable}"),
+            None => format!("- Model: {} ({})", cx.model.reference(), cx.model.name),
+        },
         format!(
             "- Tokens: {} in, {} out, {} thought, {} read from cache, {} written to cache",
             tokens.input, tokens.output, tokens.reasoning, tokens.cache.read, tokens.cache.write
@@ -149,13 +154,14 @@ fn servers(servers: &Servers) -> Vec<String> {
     statuses.collect()
 }
 
-fn models(cx: &TurnCx<'_>) -> String {
-    let current = cx.model.reference().to_string();
+fn models(cx: &TurnCx<'_>, unusable: Option<&Unusable>) -> String {
+    let current = unusable.is_none().then(|| cx.model.reference().to_string());
     let lines = cx.loaded.model_choices().into_iter().map(|choice| {
-        let mark = if choice.id == current { " (answers now)" } else { "" };
+        let mark = if Some(&choice.id) == current.as_ref() { " (answers now)" } else { "" };
         format!("- `{}` {}{mark}", choice.id, choice.name)
     });
-    format!("Models:\n\n{}", lines.collect::<Vec<_>>().join("\n"))
+    let reason = unusable.map(|unusable| format!("{unusable}\n\n")).unwrap_or_default();
+    format!("{reason}Models:\n\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 
 async fn permissions(cx: &TurnCx<'_>, state: &SessionState) -> String {

@@ -54,6 +54,7 @@ impl Scene {
                 commands: Default::default(),
                 catalog,
                 last_used: None,
+                model_places: Default::default(),
                 market: Vec::new(),
                 warnings: Vec::new(),
                 notes: Vec::new(),

@@ -224,34 +224,85 @@ fn keys_come_from_the_configuration_then_logins_then_the_environment() {
 }
 
 #[test]
-fn the_default_is_the_configured_model_then_the_last_then_the_best() {
+fn the_best_is_that_of_the_first_provider_that_is_meant() {
     let key = [("ANTHROPIC_API_KEY", "k")];
-    let default = |text: Value, variables: &[(&str, &str)], last: Option<&str>| {
-        let config = config(&text, variables);
-        let (catalog, _) = resolve(&config, &Credentials::new());
-        let last = last.and_then(ModelRef::parse);
-        catalog.default_model(&config, last.as_ref()).reference().to_string()
+    let best = |text: Value, variables: &[(&str, &str)]| match catalog(&text, variables).best() {
+        Ok(model) => model.reference().to_string(),
+        Err(reason) => reason.to_string(),
     };
-    let haiku = "anthropic/claude-haiku-4-5";
-    assert_eq!(default(json!({"model": haiku}), &key, Some("anthropic/claude-opus-4-5")), haiku);
-    assert_eq!(default(json!({"model": "gone/model"}), &key, Some(haiku)), haiku);
-    assert_eq!(default(json!({}), &key, Some("gone/model")), "anthropic/claude-sonnet-4-5");
-    assert_eq!(default(json!({}), &[], None), "windlass/demo");
+    assert_eq!(best(json!({}), &key), "anthropic/claude-sonnet-4-5");
     let local =
         json!({"provider": {"local": {"api": "http://h", "models": {"a": {}, "b-latest": {}, "c": {}}}}});
-    assert_eq!(default(local, &key, None), "local/b-latest");
+    assert_eq!(best(local, &key), "local/b-latest");
+    let nothing = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, run `windlass auth login`, or describe a `provider` in \
+                   opencode.json";
+    assert_eq!(best(json!({}), &[]), nothing);
+    assert_eq!(best(json!({"disabled_providers": ["openai"]}), &[]), nothing);
+    // Another provider than the one that is described is not meant.
+    assert_eq!(
+        best(json!({"provider": {"local": {"models": {"a": {}}}}}), &key),
+        "`provider.local` has no address; set `options.baseURL` there"
+    );
+    assert_eq!(
+        best(json!({"provider": {"local": {"npm": "@else/sdk", "models": {"a": {}}}}}), &key),
+        "the npm package @else/sdk of `provider.local` is not supported; set `options.baseURL` to have it asked for \
+         chat completions"
+    );
+    assert_eq!(
+        best(json!({"provider": {"local": {"api": "http://h"}}}), &key),
+        "`provider.local` has no models; list them under `models` there"
+    );
+    assert_eq!(
+        best(json!({"provider": {"openai": {"name": "x"}}}), &key),
+        "there is no key for openai; set OPENAI_API_KEY, or run `windlass auth login --provider openai`"
+    );
+    assert_eq!(
+        best(json!({}), &[("OPENAI_BASE_URL", "http://h")]),
+        "OPENAI_BASE_URL is set, but no model; set OPENAI_MODEL, or list `provider.openai.models`"
+    );
+    assert_eq!(
+        best(json!({"disabled_providers": ["anthropic"]}), &key),
+        "`disabled_providers` switches anthropic off; change that list"
+    );
+}
+
+#[test]
+fn an_unknown_id_goes_through_to_a_known_provider_unless_the_configuration_leaves_it_out() {
+    let get = |text: Value, name: &str| {
+        let got = catalog(&text, &[("ANTHROPIC_API_KEY", "k")]).get(&ModelRef::parse(name).unwrap());
+        got.map(|model| (model.reference().to_string(), model.base_url, model.limit.context))
+    };
+    let url = "https://api.anthropic.com/v1".to_owned();
+    assert_eq!(get(json!({}), "anthropic/new"), Ok(("anthropic/new".to_owned(), url, 0)));
+    let bare = json!({"provider": {"p": {"api": "http://h"}}});
+    assert_eq!(get(bare, "p/m"), Ok(("p/m".to_owned(), "http://h".to_owned(), 0)));
+    let refused = |text: Value, name: &str| get(text, name).unwrap_err().to_string();
+    let own = |key: &str| json!({"provider": {"anthropic": {key: ["claude-opus-4-5"]}}});
+    assert!(refused(own("whitelist"), "anthropic/new").contains("whitelist"));
+    assert!(refused(own("blacklist"), "anthropic/claude-opus-4-5").contains("blacklist"));
+    assert!(get(own("blacklist"), "anthropic/new").is_ok());
+    let old = json!({"provider": {"anthropic": {"models": {"old": {"status": "deprecated"}}}}});
+    assert!(refused(old, "anthropic/old").contains("status"));
+    assert_eq!(
+        refused(json!({}), "nobody/m"),
+        "there is no provider `nobody`; add it to opencode.json by `\"provider\": {\"nobody\": {\"npm\": \
+         \"@ai-sdk/openai-compatible\", \"options\": {\"baseURL\": \"https://…/v1\"}, \"models\": {\"m\": {}}}}`"
+    );
+    assert!(
+        refused(json!({}), "anthropc/claude-opus-4-5").contains("did you mean anthropic/claude-opus-4-5")
+    );
+    assert!(refused(json!({}), "openai/gpt-5").contains("OPENAI_API_KEY"));
 }
 
 #[test]
 fn the_small_model_is_the_providers_small_family() {
     let small = |text: Value, variables: &[(&str, &str)]| {
-        let config = config(&text, variables);
-        let (catalog, _) = resolve(&config, &Credentials::new());
-        catalog.small_model(&config, catalog.default_model(&config, None)).reference().to_string()
+        let catalog = catalog(&text, variables);
+        let main = catalog.best().unwrap_or_else(|_| catalog.demo().clone());
+        catalog.small_model(&main).reference().to_string()
     };
     assert_eq!(small(json!({}), &[("ANTHROPIC_API_KEY", "k")]), "anthropic/claude-haiku-4-5");
     assert_eq!(small(json!({}), &[("OPENAI_API_KEY", "k")]), "openai/gpt-5-nano");
-    assert_eq!(small(json!({"small_model": "windlass/demo"}), &[("OPENAI_API_KEY", "k")]), "windlass/demo");
     assert_eq!(small(json!({}), &[]), "windlass/demo");
     let local = json!({"provider": {"local": {"api": "http://h", "models": {"a": {}}}}});
     assert_eq!(small(local, &[]), "local/a");
@@ -270,6 +321,7 @@ fn a_wrong_name_is_answered_with_names_that_look_like_it() {
         json!({"model": "anthropic/claude-haiku-4.5", "provider": {"anthropic": {"whitelist": ["claude-haiku-4-5"]}}}),
         &[("ANTHROPIC_API_KEY", "k")],
         &["anthropic/claude-haiku-4-5"],
-        &["model: anthropic/claude-haiku-4.5 is not available; did you mean anthropic/claude-haiku-4-5?"],
+        &["model: anthropic/claude-haiku-4.5 cannot be used: the whitelist, blacklist or status under \
+           `provider.anthropic` leaves it out; change it there (did you mean anthropic/claude-haiku-4-5?)"],
     );
 }

@@ -95,12 +95,48 @@ fn check_text(text: &str, results: &[(&str, bool)], contains: &str) {
 
 #[test]
 fn unknown_words_are_answered_with_help() {
-    for hint in
-        ["ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "windlass auth login", "opencode.json", "`run COMMAND`"]
-    {
+    for hint in [
+        "ANTHROPIC_API_KEY",
+        "OPENAI_BASE_URL",
+        "windlass auth login",
+        "opencode.json",
+        "`/demo run COMMAND`",
+    ] {
         check_text("what is this?", &[], hint);
     }
-    check_text("read the docs and tell me", &[], "No provider is configured");
+}
+
+#[test]
+fn nothing_but_an_exact_form_is_a_command() {
+    for words in [
+        "run rm -rf build and then rebuild the project",
+        "run ls",
+        "tour",
+        "plan",
+        "please /demo run ls",
+        " /demo run ls",
+        "/demo run ls\n",
+        "/demo run ls\r",
+        "look at this:\n/demo run ls",
+        "/demo run ls\nand then more",
+        "/Demo run ls",
+        "/demorun ls",
+        "/demo  run ls",
+        "/demo\trun ls",
+        "/demo run",
+        "/demo run  ",
+        "/demo tour now",
+        "/demo plan the work",
+        "/demo",
+        "/demo rm x",
+    ] {
+        check_text(words, &[], "This is windlass's built-in demo model");
+    }
+    // Nor is one beside other words: what was piped, attached or said by a command's template.
+    let beside = vec![UserContent::Text("/demo run ls".into()), UserContent::Text("and this".into())];
+    let prompt =
+        Prompt { messages: vec![PromptMessage::User(beside)], tools: tools(&TOOLS), ..Prompt::default() };
+    assert_eq!(answer(&prompt).calls, []);
 }
 
 const LISTING: &str = "<path>/p</path>\n<type>directory</type>\n<entries>\n.gitignore\nREADME.md\nsrc/\n\n(3 entries)\n</entries>";
@@ -108,7 +144,7 @@ const FILE: &str = "<path>/p/a</path>\n<type>file</type>\n<content>\n1: fn main(
 
 #[test]
 fn the_tour_uses_one_tool_after_the_other() {
-    let first = answer(&prompt("Tour, please", &[]));
+    let first = answer(&prompt("/demo tour", &[]));
     assert_eq!(first.calls.len(), 1);
     assert_eq!(first.calls[0].1["todos"][0]["status"], "in_progress");
     assert_eq!(first.calls[0].1["todos"].as_array().map(Vec::len), Some(4));
@@ -122,10 +158,10 @@ fn the_tour_uses_one_tool_after_the_other() {
         ("", false),
         ("[]", false),
     ];
-    check_calls("Tour, please", &results[..1], &[("list", json!({}))]);
-    check_calls("tour", &results[..2], &[("read", json!({"filePath": "README.md"}))]);
+    check_calls("/demo tour", &results[..1], &[("list", json!({}))]);
+    check_calls("/demo tour", &results[..2], &[("read", json!({"filePath": "README.md"}))]);
     check_calls(
-        "tour",
+        "/demo tour",
         &results[..3],
         &[(
             "write",
@@ -133,25 +169,25 @@ fn the_tour_uses_one_tool_after_the_other() {
         )],
     );
     check_calls(
-        "tour",
+        "/demo tour",
         &results[..4],
         &[(
             "edit",
             json!({"filePath": "windlass-demo.txt", "oldString": "rope is slack", "newString": "rope is taut"}),
         )],
     );
-    check_calls("tour", &results[..5], &[("bash", json!({"command": "git status --short"}))]);
-    let last = answer(&prompt("tour", &results[..6]));
+    check_calls("/demo tour", &results[..5], &[("bash", json!({"command": "cat windlass-demo.txt"}))]);
+    let last = answer(&prompt("/demo tour", &results[..6]));
     assert_eq!(last.calls[0].1["todos"][3]["status"], "completed");
-    check_text("tour", &results, "That was the tour");
+    check_text("/demo tour", &results, "That was the tour");
 }
 
 #[test]
 fn the_tour_reads_nothing_in_an_empty_directory() {
     let empty = "<entries>\n\n(0 entries)\n</entries>";
-    assert_eq!(answer(&prompt("tour", &[("[]", false), (empty, false)])).calls[0].0, "write");
+    assert_eq!(answer(&prompt("/demo tour", &[("[]", false), (empty, false)])).calls[0].0, "write");
     assert_eq!(
-        answer(&prompt("tour", &[("[]", false), (empty, false), ("Wrote", false)])).calls[0].0,
+        answer(&prompt("/demo tour", &[("[]", false), (empty, false), ("Wrote", false)])).calls[0].0,
         "edit"
     );
 }
@@ -159,16 +195,16 @@ fn the_tour_reads_nothing_in_an_empty_directory() {
 #[test]
 fn a_refusal_ends_it() {
     check_text(
-        "tour",
+        "/demo tour",
         &[("[]", false), ("The user said no.", true)],
         "did not go through: The user said no.",
     );
-    check_text("run ls", &[("rejected", true)], "The demo stops here.");
+    check_text("/demo run ls", &[("rejected", true)], "The demo stops here.");
 }
 
 #[test]
 fn a_missing_tool_ends_it() {
-    let mut prompt = prompt("run ls", &[]);
+    let mut prompt = prompt("/demo run ls", &[]);
     prompt.tools = tools(&["read"]);
     let answer = answer(&prompt);
     assert!(answer.text.contains("`bash` is not available"), "{}", answer.text);
@@ -177,22 +213,22 @@ fn a_missing_tool_ends_it() {
 
 #[test]
 fn a_file_is_read() {
-    check_calls("READ `src/main.rs`", &[], &[("read", json!({"filePath": "src/main.rs"}))]);
-    check_text("read a", &[(FILE, false)], "I see 4 lines of `a`; the first: fn main() {");
+    check_calls("/demo read src/main.rs", &[], &[("read", json!({"filePath": "src/main.rs"}))]);
+    check_text("/demo read a", &[(FILE, false)], "I see 4 lines of `a`; the first: fn main() {");
 }
 
 #[test]
 fn a_command_is_run() {
-    check_calls("please\nrun echo hi there", &[], &[("bash", json!({"command": "echo hi there"}))]);
-    check_text("run ls", &[("a\nb\n", false)], "The command printed 2 lines, beginning with: a");
-    check_text("run true", &[("", false)], "printed nothing");
+    check_calls("/demo run echo hi there", &[], &[("bash", json!({"command": "echo hi there"}))]);
+    check_text("/demo run ls", &[("a\nb\n", false)], "The command printed 2 lines, beginning with: a");
+    check_text("/demo run true", &[("", false)], "printed nothing");
 }
 
 #[test]
 fn a_file_is_edited_where_its_beginning_is_unique() {
-    check_calls("edit a", &[], &[("read", json!({"filePath": "a"}))]);
+    check_calls("/demo edit a", &[], &[("read", json!({"filePath": "a"}))]);
     check_calls(
-        "edit a",
+        "/demo edit a",
         &[(FILE, false)],
         &[(
             "edit",
@@ -203,26 +239,30 @@ fn a_file_is_edited_where_its_beginning_is_unique() {
             }),
         )],
     );
-    check_text("edit a", &[(FILE, false), ("Edit applied successfully.", false)], "Done");
+    check_text("/demo edit a", &[(FILE, false), ("Edit applied successfully.", false)], "Done");
 }
 
 #[test]
 fn a_missing_file_is_written() {
     let missing = ("File not found: /p/a", true);
     check_calls(
-        "edit a",
+        "/demo edit a",
         &[missing],
         &[("write", json!({"filePath": "a", "content": "Edited by the windlass demo.\n"}))],
     );
-    check_text("edit a", &[missing, ("Wrote file successfully.", false)], "Done");
-    check_text("edit a", &[missing, ("The user said no.", true)], "did not go through: The user said no.");
+    check_text("/demo edit a", &[missing, ("Wrote file successfully.", false)], "Done");
+    check_text(
+        "/demo edit a",
+        &[missing, ("The user said no.", true)],
+        "did not go through: The user said no.",
+    );
 }
 
 #[test]
 fn a_plan_has_three_steps() {
-    let first = answer(&prompt("plan a feature", &[]));
+    let first = answer(&prompt("/demo plan", &[]));
     assert_eq!(first.calls[0].1["todos"].as_array().map(Vec::len), Some(3));
-    check_text("plan a feature", &[("[]", false)], "The plan stands");
+    check_text("/demo plan", &[("[]", false)], "The plan stands");
 }
 
 #[test]
@@ -241,10 +281,10 @@ fn a_title_is_the_first_words() {
 
 #[test]
 fn it_arrives_in_pieces_and_call_ids_differ() {
-    let batches = script(&prompt("tour", &[]));
+    let batches = script(&prompt("/demo tour", &[]));
     assert!(batches.len() > 10);
     let ids: Vec<String> =
-        [script(&prompt("run a", &[])), script(&prompt("run a\n", &[("x", false)])), batches]
+        [script(&prompt("/demo run a", &[])), script(&prompt("/demo run a ", &[("x", false)])), batches]
             .concat()
             .concat()
             .into_iter()
@@ -255,7 +295,7 @@ fn it_arrives_in_pieces_and_call_ids_differ() {
             .collect();
     assert_eq!(ids, ["demo_3_0", "demo_3_0"]);
     assert_eq!(
-        script(&prompt("tour", &[("[]", false)])).concat().iter().find_map(|delta| match delta {
+        script(&prompt("/demo tour", &[("[]", false)])).concat().iter().find_map(|delta| match delta {
             Delta::ToolCallStart { call_id, .. } => Some(call_id.clone()),
             _ => None,
         }),
@@ -265,8 +305,8 @@ fn it_arrives_in_pieces_and_call_ids_differ() {
 
 #[test]
 fn what_was_said_before_does_not_count() {
-    let mut prompt = prompt("tour", &[("[]", false)]);
+    let mut prompt = prompt("/demo tour", &[("[]", false)]);
     prompt.messages.push(PromptMessage::Assistant(vec![AssistantContent::Text("Aye.".into())]));
-    prompt.messages.push(user("run ls"));
+    prompt.messages.push(user("/demo run ls"));
     assert_eq!(answer(&prompt).calls, [("bash".to_owned(), json!({"command": "ls"}))]);
 }

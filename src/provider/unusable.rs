@@ -1,0 +1,188 @@
+//! Why a model that was named, or that should answer by default, cannot be had, and the way out.
+
+use std::fmt;
+
+use windlass_protocol::opencode::message::ModelRef;
+
+/// A model that cannot be had. Shown as one sentence that names the setting, the reason and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Unusable {
+    pub named_by: NamedBy,
+    /// Absent where no model is named, or where the name cannot be read.
+    pub model: Option<ModelRef>,
+    pub reason: Reason,
+}
+
+/// The place where a model is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedBy {
+    /// The user or client chose it for this prompt or session.
+    Choice,
+    /// A key of the configuration, such as `agent.build.model`, with file and line where they are known.
+    Setting {
+        key: String,
+        place: Option<String>,
+    },
+    Variable(&'static str),
+    /// An earlier session: `state.json`.
+    LastUse,
+    /// No place: the default is the first provider's best model.
+    Nothing,
+}
+
+/// Why a model cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// No model is named, no provider is configured and no key is there.
+    NothingConfigured,
+    UnknownProvider {
+        provider: String,
+        model: String,
+        /// Up to three models that look like the one that was named.
+        similar: Vec<String>,
+    },
+    Provider {
+        provider: String,
+        lack: Lack,
+    },
+    /// The provider's whitelist leaves it out, or its blacklist or status bars it.
+    Barred {
+        provider: String,
+        similar: Vec<String>,
+    },
+    /// The source that may name it cannot be read: place and problem.
+    Unread(String),
+}
+
+/// What a provider needs and has not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lack {
+    /// With the variable that a key is looked for in.
+    Key(Option<String>),
+    Address,
+    /// The npm package that is not known.
+    Package(String),
+    Models,
+    /// `OPENAI_BASE_URL` leads to another server, and nothing says which models it has.
+    ServerModels,
+    /// Left out by `disabled_providers` or `enabled_providers`.
+    Switch(&'static str),
+}
+
+impl Unusable {
+    /// A model that the user or client chose.
+    pub fn choice(model: &ModelRef, reason: Reason) -> Self {
+        Self { named_by: NamedBy::Choice, model: Some(model.clone()), reason }
+    }
+
+    /// Returns true if a stored key would make the model usable.
+    pub fn is_mended_by_login(&self) -> bool {
+        match &self.reason {
+            Reason::NothingConfigured | Reason::Provider { lack: Lack::Key(_), .. } => true,
+            Reason::UnknownProvider { .. }
+            | Reason::Provider { .. }
+            | Reason::Barred { .. }
+            | Reason::Unread(_) => false,
+        }
+    }
+
+    /// Returns true if there is nothing in the configuration and the environment that could name a model.
+    pub fn is_unconfigured(&self) -> bool {
+        self.reason == Reason::NothingConfigured
+    }
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = &self.reason;
+        if let Reason::NothingConfigured = reason {
+            return write!(f, "No model is configured: {reason}.");
+        }
+        let model = self.model.as_ref().map(ToString::to_string);
+        match (&self.named_by, model) {
+            (NamedBy::Setting { key, place }, model) => {
+                let place = place.as_ref().map(|place| format!(" in {place}")).unwrap_or_default();
+                match model {
+                    Some(model) => {
+                        write!(f, "`{key}`{place} names {model}, which cannot be used: {reason}.")
+                    }
+                    None => write!(f, "The model that `{key}` names is not known: {reason}."),
+                }
+            }
+            (NamedBy::Variable(name), Some(model)) => {
+                write!(f, "{name} names {model}, which cannot be used: {reason}.")
+            }
+            (NamedBy::LastUse, Some(model)) => {
+                write!(f, "The model used last, {model}, cannot be used: {reason}.")
+            }
+            (NamedBy::Choice, Some(model)) => write!(f, "The model {model} cannot be used: {reason}."),
+            (_, None) | (NamedBy::Nothing, Some(_)) => write!(f, "No model can be used: {reason}."),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NothingConfigured => f.write_str(
+                "set ANTHROPIC_API_KEY or OPENAI_API_KEY, run `windlass auth login`, or describe a `provider` in \
+                 opencode.json",
+            ),
+            Reason::UnknownProvider { provider, model, similar } => {
+                write!(
+                    f,
+                    "there is no provider `{provider}`{}; add it to opencode.json by {}",
+                    did_you_mean(similar),
+                    entry(provider, model)
+                )
+            }
+            Reason::Provider { provider, lack } => match lack {
+                Lack::Key(variable) => {
+                    let set = variable.as_ref().map(|name| format!("set {name}, or ")).unwrap_or_default();
+                    write!(
+                        f,
+                        "there is no key for {provider}; {set}run `windlass auth login --provider {provider}`"
+                    )
+                }
+                Lack::Address => {
+                    write!(f, "`provider.{provider}` has no address; set `options.baseURL` there")
+                }
+                Lack::Package(package) => write!(
+                    f,
+                    "the npm package {package} of `provider.{provider}` is not supported; set `options.baseURL` to \
+                     have it asked for chat completions"
+                ),
+                Lack::Models => {
+                    write!(f, "`provider.{provider}` has no models; list them under `models` there")
+                }
+                Lack::ServerModels => f.write_str(
+                    "OPENAI_BASE_URL is set, but no model; set OPENAI_MODEL, or list `provider.openai.models`",
+                ),
+                Lack::Switch(key) => write!(f, "`{key}` switches {provider} off; change that list"),
+            },
+            Reason::Barred { provider, similar } => write!(
+                f,
+                "the whitelist, blacklist or status under `provider.{provider}` leaves it out; change it there{}",
+                did_you_mean(similar)
+            ),
+            Reason::Unread(problem) => {
+                write!(f, "{problem}; mend it, or choose a model with `-m provider/model` or in the client")
+            }
+        }
+    }
+}
+
+/// The entry in a configuration file that adds a provider.
+pub fn entry(provider: &str, model: &str) -> String {
+    let provider = serde_json::Value::from(provider);
+    let model = serde_json::Value::from(model);
+    format!(
+        "`\"provider\": {{{provider}: {{\"npm\": \"@ai-sdk/openai-compatible\", \"options\": \
+         {{\"baseURL\": \"https://…/v1\"}}, \"models\": {{{model}: {{}}}}}}}}`"
+    )
+}
+
+/// A question behind a sentence, where there is something to offer.
+pub fn did_you_mean(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!(" (did you mean {}?)", names.join(", ")) }
+}

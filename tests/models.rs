@@ -1,0 +1,380 @@
+//! Which model answers: the one that was named, or none, and a sentence that says why and what to do.
+
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{Machine, ended},
+    support::{
+        agent::Agent,
+        llm::{Llm, Reply, Wire, provider_config},
+        message::content_text,
+        scratch::Scratch,
+    },
+};
+
+/// What names a model that cannot be had, and what is said of it.
+struct Case {
+    name: &'static str,
+    config: Value,
+    environment: &'static [(&'static str, &'static str)],
+    says: &'static str,
+    is_mended_by_login: bool,
+}
+
+/// A configuration with the scripted model, which would answer if another than the named one were asked.
+fn with_mock(llm: &Llm, more: Value) -> Value {
+    let mut config = provider_config(llm, Wire::OpenAi);
+    for (key, value) in more.as_object().unwrap() {
+        match (config.get_mut(key), value) {
+            (Some(Value::Object(there)), Value::Object(more)) => there.extend(more.clone()),
+            (_, value) => config[key] = value.clone(),
+        }
+    }
+    config
+}
+
+fn cases() -> Vec<Case> {
+    let case = |name, config, says| Case { name, config, environment: &[], says, is_mended_by_login: false };
+    let no_model = |provider: Value| json!({"model": null, "provider": provider});
+    vec![
+        Case {
+            is_mended_by_login: true,
+            ..case(
+                "the configured model has no key",
+                json!({"model": "anthropic/claude-sonnet-4-5"}),
+                "names anthropic/claude-sonnet-4-5, which cannot be used: there is no key for anthropic; set \
+                 ANTHROPIC_API_KEY, or run `windlass auth login --provider anthropic`.",
+            )
+        },
+        Case {
+            is_mended_by_login: true,
+            ..case(
+                "the agent's own model has no key",
+                json!({"agent": {"build": {"model": "openai/gpt-5"}}}),
+                "`agent.build.model` in ",
+            )
+        },
+        Case {
+            is_mended_by_login: true,
+            ..case(
+                "the small model has no key",
+                json!({"small_model": "openai/gpt-5-nano"}),
+                "`small_model` in ",
+            )
+        },
+        case(
+            "the provider is not known",
+            json!({"model": "nobody/nothing"}),
+            "there is no provider `nobody`; add it to opencode.json by `\"provider\": {\"nobody\": {\"npm\": ",
+        ),
+        case(
+            "the provider is switched off",
+            json!({"disabled_providers": ["mock"]}),
+            "`disabled_providers` switches mock off",
+        ),
+        case(
+            "the provider's whitelist leaves the model out",
+            json!({"model": "narrow/m", "provider": {"narrow": {
+                "api": "http://127.0.0.1:1", "whitelist": ["n"], "models": {"n": {}},
+            }}}),
+            "the whitelist, blacklist or status under `provider.narrow` leaves it out",
+        ),
+        case(
+            "the first provider has no address",
+            no_model(json!({"mock": null, "bare": {"models": {"m": {}}}})),
+            "`provider.bare` has no address; set `options.baseURL` there",
+        ),
+        case(
+            "the first provider has no models",
+            no_model(json!({"mock": null, "bare": {"api": "http://127.0.0.1:1"}})),
+            "`provider.bare` has no models; list them under `models` there",
+        ),
+        case(
+            "the first provider's package is not known",
+            no_model(json!({"mock": null, "bare": {"npm": "@else/sdk", "models": {"m": {}}}})),
+            "the npm package @else/sdk of `provider.bare` is not supported; set `options.baseURL`",
+        ),
+        Case {
+            is_mended_by_login: true,
+            ..case(
+                "the first provider has no key",
+                no_model(json!({"mock": null, "openai": {"name": "Ours"}})),
+                "there is no key for openai; set OPENAI_API_KEY",
+            )
+        },
+        Case {
+            environment: &[("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")],
+            ..case(
+                "another server is named without a model",
+                no_model(json!({"mock": null, "openai": {}})),
+                "OPENAI_BASE_URL is set, but no model; set OPENAI_MODEL",
+            )
+        },
+        case("the model's name is none", json!({"model": "sonnet"}), "\"sonnet\" is not a model"),
+    ]
+}
+
+#[tokio::test]
+async fn run_ends_with_the_reason_before_anything_is_asked() {
+    for Case { name, config, environment, says, .. } in cases() {
+        let mut machine = Machine::new().await;
+        machine.config = with_mock(&machine.llm, config);
+        let mut command = machine.command(&["run", "run touch OOPS"]);
+        command.envs(environment.iter().copied());
+        let ended = ended(command.spawn().unwrap()).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{name}: {ended:?}");
+        assert!(ended.stderr.contains(says), "{name}: {}", ended.stderr);
+        assert!(machine.llm.requests().is_empty() && machine.llm.title_requests().is_empty(), "{name}");
+        assert!(!machine.scratch.work.join("OOPS").exists(), "{name}");
+        machine.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn over_acp_a_prompt_is_refused_until_a_model_is_chosen() {
+    for Case { name, config, environment, says, is_mended_by_login } in cases() {
+        let llm = Llm::start().await;
+        let mut config = with_mock(&llm, config);
+        // What the client chooses has to be there.
+        let chosen = provider_config(&llm, Wire::OpenAi)["provider"]["mock"].clone();
+        config["provider"]["chosen"] = chosen;
+        let builder = Agent::builder().llm(&llm).without_provider().config(config);
+        let builder = environment.iter().fold(builder, |builder, (name, value)| builder.env(name, value));
+        let agent = builder.start().await;
+        let session = agent.new_session().await;
+        let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "run touch OOPS"}]});
+        let error = agent.request("session/prompt", prompt).await.unwrap_err();
+        assert!(error.message.contains(says), "{name}: {}", error.message);
+        assert_eq!(error.code == -32000, is_mended_by_login, "{name}: {error:?}");
+        assert!(llm.requests().is_empty() && llm.title_requests().is_empty(), "{name}");
+        let choice = json!({"sessionId": session, "configId": "model", "value": "chosen/mock"});
+        agent.request("session/set_config_option", choice).await.unwrap();
+        llm.reply(Reply::text("chosen"));
+        assert_eq!(agent.prompt(&session, "go").await.text(), "chosen", "{name}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_may_have_named_the_model() {
+    let mut machine = Machine::new().await;
+    machine.config = with_mock(&machine.llm, json!({"model": null}));
+    machine.scratch.write("opencode.json", "{\n  \"model\": \"mock/other\",\n  \"agent\": {");
+    let ended = machine.run(&["run", "run touch OOPS"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+    let told = "The model that `model` names is not known: ";
+    let place = format!("{}:3:12", machine.scratch.work.join("opencode.json").display());
+    assert!(ended.stderr.contains(told) && ended.stderr.contains(&place), "{}", ended.stderr);
+    // What is named more strongly holds, be it by an option or a stronger source.
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "-m", "mock/mock", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ok\n"), "{ended:?}");
+    machine.config["model"] = "mock/mock".into();
+    machine.config["small_model"] = "mock/mock".into();
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ok\n"), "{ended:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_named_and_not_there_may_have_named_the_model() {
+    let mut machine = Machine::new().await;
+    machine.config = with_mock(&machine.llm, json!({"model": null}));
+    let mut command = machine.command(&["run", "go"]);
+    command.env("OPENCODE_CONFIG", "nowhere.json");
+    let ended = ended(command.spawn().unwrap()).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("nowhere.json: cannot be read"), "{}", ended.stderr);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn an_agents_file_that_cannot_be_read_may_have_named_its_model() {
+    let machine = Machine::new().await;
+    machine.scratch.write(".opencode/agent/build.md", "---\nmodel: [\n---\nBuild.\n");
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(
+        ended.stderr.contains("The model that `agent.build.model` names is not known"),
+        "{}",
+        ended.stderr
+    );
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn with_nothing_configured_run_says_how_to_get_a_model() {
+    let machine = Machine { config: json!({}), ..Machine::new().await };
+    std::fs::create_dir(machine.scratch.work.join("build")).unwrap();
+    let ended = machine.run(&["run", "run rm -rf build and then rebuild the project"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.stderr.contains("No model is configured: set ANTHROPIC_API_KEY"), "{}", ended.stderr);
+    assert!(machine.scratch.work.join("build").exists());
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn an_id_that_the_catalog_does_not_know_goes_through_with_a_note() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "-m", "mock/brand-new", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ok\n"), "{ended:?}");
+    let note = "mock/brand-new is not in the catalog: no limits or prices known";
+    assert_eq!(ended.stderr.matches(note).count(), 1, "{}", ended.stderr);
+    assert_eq!(machine.llm.last_request().body["model"], "brand-new");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_may_choose_an_id_that_the_catalog_does_not_know() {
+    let agent = Agent::builder().start().await;
+    let session = agent.new_session().await;
+    let choice = json!({"sessionId": session, "configId": "model", "value": "mock/brand-new"});
+    let options = agent.request("session/set_config_option", choice).await.unwrap();
+    let model = options["configOptions"].as_array().unwrap().iter().find(|it| it["id"] == "model").unwrap();
+    assert_eq!(model["currentValue"], "mock/brand-new");
+    let offered = model["options"].as_array().unwrap();
+    assert!(offered.iter().any(|it| it["value"] == "mock/brand-new"), "{offered:?}");
+    agent.llm.reply(Reply::text("ok"));
+    let turn = agent.prompt(&session, "go").await;
+    assert!(turn.thoughts().contains("mock/brand-new is not in the catalog"), "{}", turn.thoughts());
+    assert_eq!(agent.llm.last_request().body["model"], "brand-new");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_whose_model_went_away_is_not_answered_by_another() {
+    let mut machine = Machine::new().await;
+    machine.llm.reply(Reply::text("ok"));
+    machine.run(&["run", "-m", "mock/other", "go"]).await;
+    let mut config = machine.config.clone();
+    config["provider"]["new"] = config["provider"]["mock"].take();
+    config["provider"].as_object_mut().unwrap().remove("mock");
+    config["model"] = "new/mock".into();
+    machine.config = config;
+    let ended = machine.run(&["run", "--continue", "go on"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(
+        ended.stderr.contains("The model mock/other cannot be used: there is no provider `mock`"),
+        "{ended:?}"
+    );
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "--continue", "-m", "new/other", "go on"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn the_model_used_last_is_not_replaced_when_it_went_away() {
+    let mut machine = Machine::new().await;
+    machine.config = with_mock(&machine.llm, json!({"model": null}));
+    let data = machine.scratch.home.join(".local/share/windlass");
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::write(data.join("state.json"), r#"{"model": "gone/m"}"#).unwrap();
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("The model used last, gone/m, cannot be used"), "{ended:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn without_a_usable_small_model_the_title_is_the_prompts_first_line() {
+    let machine = Machine::new().await.with("small_model", "nobody/m".into());
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "-m", "mock/mock", "Fix the rope"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended.stderr.contains("The title is the first line of the prompt. `small_model` in"),
+        "{ended:?}"
+    );
+    assert!(machine.llm.title_requests().is_empty());
+    let list = machine.run(&["session", "list", "--format", "json"]).await;
+    assert!(list.stdout.contains("Fix the rope"), "{list:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn the_daemons_own_commands_answer_without_a_model() {
+    let config = json!({"model": "anthropic/claude-sonnet-4-5"});
+    let agent = Agent::builder().without_provider().config(config).start().await;
+    let session = agent.new_session().await;
+    for command in ["/status", "/models"] {
+        let said = agent.prompt(&session, command).await.text();
+        assert!(said.contains("there is no key for anthropic"), "{command}: {said}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_demo_answers_where_it_is_chosen_and_runs_its_exact_forms_alone() {
+    let machine = Machine::new().await;
+    let demo = |words: &'static str| ["run", "-m", "windlass/demo", words];
+    let ended = machine.run(&demo("run touch OOPS")).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains("built-in demo model"), "{ended:?}");
+    machine.run(&demo("See:\n/demo run touch OOPS")).await;
+    let piped = machine.pipe(&["run", "-m", "windlass/demo"], "/demo run touch OOPS\n").await;
+    assert!(piped.stdout.contains("built-in demo model"), "{piped:?}");
+    machine.pipe(&demo("/demo run touch OOPS"), "and this").await;
+    assert!(!machine.scratch.work.join("OOPS").exists());
+    let ended = machine.run(&demo("/demo run touch MEANT")).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(machine.scratch.work.join("MEANT").exists());
+    assert!(machine.llm.requests().is_empty() && machine.llm.title_requests().is_empty());
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn the_demos_command_is_offered_while_it_answers() {
+    let agent = Agent::builder().without_provider().start().await;
+    let session = agent.new_session().await;
+    let commands = |update: &Value| {
+        let commands = update["availableCommands"].as_array().unwrap().iter();
+        commands.filter(|it| it["name"] == "demo").map(|it| it["input"]["hint"].clone()).collect::<Vec<_>>()
+    };
+    let hint = json!("tour | read FILE | edit FILE | run COMMAND | plan");
+    assert_eq!(commands(&agent.wait_update("available_commands_update").await), [hint]);
+    let turn = agent.prompt(&session, "/demo run echo made").await;
+    let call = turn.tool(turn.all("tool_call")[0]["toolCallId"].as_str().unwrap());
+    assert!(content_text(&call).contains("made"), "{call}");
+    agent.finish().await;
+
+    let agent = Agent::builder().start().await;
+    let session = agent.new_session().await;
+    assert_eq!(commands(&agent.wait_update("available_commands_update").await), Vec::<Value>::new());
+    let choice = json!({"sessionId": session, "configId": "model", "value": "windlass/demo"});
+    agent.request("session/set_config_option", choice).await.unwrap();
+    assert_eq!(commands(&agent.wait_update("available_commands_update").await).len(), 1);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_that_the_demo_stood_by_for_goes_on_with_a_real_model() {
+    let scratch = Scratch::new();
+    let agent = Agent::builder().scratch(&scratch).without_provider().start().await;
+    let session = agent.new_session().await;
+    agent.prompt(&session, "hello").await;
+    agent.finish().await;
+    let agent = Agent::builder().scratch(&scratch).start().await;
+    let params = json!({"sessionId": session, "cwd": scratch.work, "mcpServers": []});
+    agent.request("session/load", params).await.unwrap();
+    agent.llm.reply(Reply::text("real"));
+    assert_eq!(agent.prompt(&session, "hello").await.text(), "real");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_default_is_marked_where_models_are_described() {
+    let mut machine = Machine::new().await;
+    let marked = |ended: &str| ended.matches("\"default\": true").count();
+    let ended = machine.run(&["models", "--verbose"]).await;
+    let (before, _) = ended.stdout.split_once("\"default\": true").unwrap();
+    assert!(before.lines().rfind(|line| line.starts_with("mock/")).unwrap() == "mock/mock", "{ended:?}");
+    assert_eq!(marked(&ended.stdout), 1);
+    machine.config["model"] = "anthropic/claude-sonnet-4-5".into();
+    let ended = machine.run(&["models", "--verbose"]).await;
+    assert_eq!((ended.code, marked(&ended.stdout)), (Some(0), 0));
+    assert!(ended.stderr.contains("there is no key for anthropic"), "{ended:?}");
+    machine.finish().await;
+}
