@@ -251,7 +251,7 @@ async fn the_command_prints_what_holds_and_who_said_it() {
         &scratch.home.join(".config/opencode/opencode.json"),
         "{\"model\": \"a/b\",\n \"share\": \"manual\"}",
     );
-    let options = json!({"options": {"apiKey": "k", "headers": {"X": "h"}}});
+    let options = json!({"options": {"apiKey": "k3y", "headers": {"X": "h3"}}});
     scratch.write("opencode.json", json!({"model": "c/d", "provider": {"p": options}}).to_string());
     let shell = Shell::new(&scratch);
     let (printed, _, code) = shell.run(&["config"]).await;
@@ -269,7 +269,7 @@ async fn the_command_prints_what_holds_and_who_said_it() {
         "model = \"c/d\"\n    {work}/opencode.json:1:2\n    over {global}:1:2: \"a/b\"\n\
          share = \"manual\"\n    {global}:2:2\n\
          provider.p.options.apiKey = \"********\"\n    {work}/opencode.json:1:44\n\
-         provider.p.options.headers.X = \"********\"\n    {work}/opencode.json:1:68\n"
+         provider.p.options.headers.X = \"********\"\n    {work}/opencode.json:1:70\n"
     );
     assert_eq!(printed, expected);
 }

@@ -2,6 +2,29 @@
 
 use serde_json::{Map, Value};
 
+/// Shorter texts are not looked for in what others wrote: they are words too often.
+const MIN_LEN: usize = 8;
+
+/// Values that users write where a key is demanded and none is needed.
+const PLACEHOLDERS: [&str; 16] = [
+    "none",
+    "null",
+    "empty",
+    "dummy",
+    "fake",
+    "test",
+    "ollama",
+    "local",
+    "localhost",
+    "lmstudio",
+    "placeholder",
+    "notneeded",
+    "notrequired",
+    "unused",
+    "changeme",
+    "anything",
+];
+
 /// What stands in a secret's place.
 pub const STARS: &str = "********";
 
@@ -69,7 +92,7 @@ pub fn mask(path: &[&str], value: &Value) -> Value {
         Value::Array(list)
             if is_secret(path) || matches!(path.last(), Some(&("headers" | "environment"))) =>
         {
-            Value::Array(list.iter().map(|_| Value::from(STARS)).collect())
+            Value::Array(list.iter().map(starred).collect())
         }
         Value::Array(list) if list.iter().any(Value::is_string) => {
             let mut masks_next = false;
@@ -78,17 +101,16 @@ pub fn mask(path: &[&str], value: &Value) -> Value {
                 let Value::String(word) = value else { return mask(path, value) };
                 masks_next = is_option_of_secret(word);
                 let begins_another = word.starts_with('-') && word.len() > 1;
-                match is_value_of_option && !begins_another {
-                    true => Value::from(STARS),
-                    false => Value::from(argument(word)),
+                if is_value_of_option && !begins_another {
+                    starred(value)
+                } else {
+                    Value::from(argument(word))
                 }
             };
             Value::Array(list.iter().map(element).collect())
         }
         Value::Array(list) => Value::Array(list.iter().map(|value| mask(path, value)).collect()),
-        Value::String(text) if !text.is_empty() && (is_secret(path) || is_secret_object(path)) => {
-            Value::from(STARS)
-        }
+        Value::String(_) if is_secret(path) || is_secret_object(path) => starred(value),
         Value::Number(_) if is_secret(path) && !path.last().is_some_and(|key| counts(key)) => {
             Value::from(STARS)
         }
@@ -99,15 +121,60 @@ pub fn mask(path: &[&str], value: &Value) -> Value {
     }
 }
 
-/// A message about what stands at `path`, without what is secret in `value`, which the message may quote.
+/// Puts stars in a value's place where a secret is expected, unless it cannot be one.
+fn starred(value: &Value) -> Value {
+    match value {
+        Value::String(text) if is_placeholder(text) => value.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Value::from(STARS),
+        Value::Array(_) | Value::Object(_) => Value::from(STARS),
+    }
+}
+
+/// Returns true for a value that stands where a key is demanded and none is needed, such as `none`, `ollama` or `x`.
+pub fn is_placeholder(value: &str) -> bool {
+    let letters: String = value.chars().filter(|letter| letter.is_alphanumeric()).collect();
+    let is_one_letter = letters.chars().all(|letter| letters.starts_with(letter));
+    is_one_letter || PLACEHOLDERS.iter().any(|placeholder| letters.eq_ignore_ascii_case(placeholder))
+}
+
+/// Puts stars in the place of a known secret wherever a text has it as a whole token.
+///
+/// A text that is JSON stays JSON: what surrounds a token is left as it is.
+pub fn hide(text: &str, secret: &str) -> String {
+    if secret.chars().count() < MIN_LEN || is_placeholder(secret) {
+        return text.to_owned();
+    }
+    let is_of_token = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
+    let begins_as_token = secret.starts_with(is_of_token);
+    let ends_as_token = secret.ends_with(is_of_token);
+    let mut hidden = String::with_capacity(text.len());
+    let mut rest_start = 0;
+    for (start, found) in text.match_indices(secret) {
+        let (before, after) = (&text[..start], &text[start + found.len()..]);
+        let is_inside =
+            begins_as_token && ends_in_token(before) || ends_as_token && after.starts_with(is_of_token);
+        if !is_inside {
+            hidden.push_str(&text[rest_start..start]);
+            hidden.push_str(STARS);
+            rest_start = start + found.len();
+        }
+    }
+    hidden.push_str(&text[rest_start..]);
+    hidden
+}
+
+/// A message about the value at `path`, without the secrets of `value` that the message quotes.
 pub fn mask_message(path: &[&str], value: &Value, message: &str) -> String {
-    let mut quoted = Vec::new();
-    secrets(path, value, &mask(path, value), &mut quoted);
+    let mut found = Vec::new();
+    secrets(path, value, &mask(path, value), &mut found);
     // The longest first: one secret may begin with another.
-    quoted.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    let hidden = quoted.iter().fold(message.to_owned(), |message, secret| match secret.starts_with('`') {
-        true => message.replace(secret, &format!("`{STARS}`")),
-        false => message.replace(secret, STARS),
+    found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    let hidden = found.iter().fold(message.to_owned(), |message, secret| {
+        // Between quotes a text is whole, however short it is.
+        let unquoted = ["\"", "`"].iter().fold(message, |message, quote| {
+            message.replace(&format!("{quote}{secret}{quote}"), &format!("{quote}{STARS}{quote}"))
+        });
+        hide(&unquoted, secret)
     });
     text(&hidden)
 }
@@ -137,10 +204,18 @@ fn secrets(path: &[&str], value: &Value, shown: &Value, found: &mut Vec<String>)
             let escaped = [Value::from(text.as_str()).to_string(), format!("{text:?}")];
             found.extend(escaped.map(|text| text[1..text.len() - 1].to_owned()));
         }
-        // A number alone may be anything: serde puts these around it.
-        (Value::Number(number), Value::String(_)) => found.push(format!("`{number}`")),
+        (Value::Number(number), Value::String(_)) => found.push(number.to_string()),
         _ => {}
     }
+}
+
+/// Returns true if a text ends in the middle of a token: behind an escape such as `\n` a token begins.
+fn ends_in_token(text: &str) -> bool {
+    let mut letters = text.chars().rev();
+    let Some(last) = letters.next() else { return false };
+    let is_escape =
+        matches!(last, 'n' | 't' | 'r') && letters.take_while(|letter| *letter == '\\').count() % 2 == 1;
+    (last.is_alphanumeric() || matches!(last, '-' | '_')) && !is_escape
 }
 
 fn is_secret(path: &[&str]) -> bool {
@@ -195,7 +270,7 @@ fn argument(word: &str) -> String {
         let (name, value) = word.split_once(separator)?;
         let is_name =
             name.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.'));
-        (is_name && !value.trim().is_empty() && is_secret_name(name)).then_some((name, value))
+        (is_name && !is_placeholder(value) && is_secret_name(name)).then_some((name, value))
     };
     if let Some((name, _)) = named('=') {
         return format!("{name}={STARS}");
@@ -221,7 +296,11 @@ fn urls(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, tail) = rest.split_at(at + 3);
         masked.push_str(before);
-        let is_end = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '`' | '<' | '>');
+        // None of these may be in a URL, and a backslash escapes a quote of JSON.
+        let is_end = |letter: char| {
+            letter.is_whitespace()
+                || matches!(letter, '"' | '\'' | '`' | '<' | '>' | '\\' | '{' | '}' | '|' | '^')
+        };
         let (url, after) = tail.split_at(tail.find(is_end).unwrap_or(tail.len()));
         let authority_len = url.find(['/', '?', '#']).unwrap_or(url.len());
         let (authority, place) = url.split_at(authority_len);
@@ -247,7 +326,7 @@ fn urls(text: &str) -> String {
                 None => (parameter, ""),
             };
             match pair.split_once('=') {
-                Some((name, value)) if !value.is_empty() && is_secret_parameter(name) => {
+                Some((name, value)) if !is_placeholder(value) && is_secret_parameter(name) => {
                     masked.push_str(&format!("{name}={STARS}{end}"));
                 }
                 Some(_) | None => masked.push_str(parameter),

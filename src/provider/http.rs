@@ -17,7 +17,10 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{Delta, Model, Prompt, ProviderError, Wire, anthropic, openai_chat};
-use crate::base::{clock, sse};
+use crate::{
+    base::{clock, sse},
+    config::secrets,
+};
 
 pub(super) mod body;
 pub mod failure;
@@ -232,7 +235,7 @@ async fn read_start(response: &mut Response, limit: Duration) -> Vec<u8> {
 /// Some providers repeat the key that they refuse, and errors end up in logs and transcripts.
 fn without_key(model: &Model, body: Vec<u8>) -> Vec<u8> {
     match model.api_key.as_ref().map(|key| key.0.trim()) {
-        Some(key) if !key.is_empty() => String::from_utf8_lossy(&body).replace(key, "…").into_bytes(),
+        Some(key) if !key.is_empty() => secrets::hide(&String::from_utf8_lossy(&body), key).into_bytes(),
         Some(_) | None => body,
     }
 }

@@ -54,7 +54,7 @@ fn elements_of_joined_lists_have_their_own_sources() {
 #[test]
 fn secrets_are_masked_in_what_is_overridden_too() {
     check(
-        &[json!({"token": "x"}), json!({"token": "y"})],
+        &[json!({"token": "old"}), json!({"token": "new"})],
         "token = \"********\"\n    file1\n    over file0: \"********\"\n",
     );
 }

@@ -351,17 +351,26 @@ fn nobody_listening_is_said_without_the_key() {
 
 #[test]
 fn a_key_that_the_provider_repeats_is_not_shown() {
-    let body = r#"{"error":{"message":"The key key-123 is unknown."}}"#;
-    let answer = format!("HTTP/1.1 400 Bad\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    let (_, end, _) = exchange(&answer, Then::Close, |_| {});
-    assert_eq!(
-        end,
-        Err(ProviderError::Api {
-            message: "Acme (HOST): The key … is unknown. (HTTP 400)".to_owned(),
-            status: Some(400),
-            body: Some(body.replace("key-123", "…")),
-        })
-    );
+    for (key, said, shown) in [
+        ("key-1234", "The key key-1234 is unknown.", "The key ******** is unknown."),
+        ("key-1234", "The key is key-12345, not xkey-1234.", "The key is key-12345, not xkey-1234."),
+        ("ollama", "The model ollama is unknown.", "The model ollama is unknown."),
+        ("e", "The message is an error.", "The message is an error."),
+    ] {
+        let body = serde_json::json!({"error": {"message": said}}).to_string();
+        let answer = format!("HTTP/1.1 400 Bad\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let (_, end, _) = exchange(&answer, Then::Close, |model| {
+            model.api_key = Some(provider::Secret(key.to_owned()));
+        });
+        assert_eq!(
+            end,
+            Err(ProviderError::Api {
+                message: format!("Acme (HOST): {shown} (HTTP 400)"),
+                status: Some(400),
+                body: Some(body.replace(said, shown)),
+            })
+        );
+    }
 }
 
 #[test]
