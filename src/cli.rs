@@ -3,21 +3,30 @@
 use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{
-    Args, Parser, Subcommand,
+    Args, CommandFactory, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use tracing_subscriber::filter::LevelFilter;
 
-use crate::base::{process, text};
+use crate::{
+    base::{process, text},
+    config::Environment,
+};
 
 mod acp;
 mod agent;
 mod ask;
 mod auth;
+mod completions;
 mod config;
 mod debug;
 mod demo;
+mod doctor;
+mod editor;
 mod environment;
+mod log;
 mod logging;
+mod mcp;
 mod models;
 mod output;
 mod permission;
@@ -94,6 +103,18 @@ enum Command {
     Config(config::ConfigArgs),
     /// List and revoke remembered permissions of a project.
     Permission(permission::PermissionArgs),
+    /// Look at everything that a session needs; the exit code is 1 when something is wrong.
+    Doctor(doctor::DoctorArgs),
+    /// List the MCP servers, their tools, and why one failed.
+    Mcp(mcp::McpArgs),
+    /// Print the entry with which an editor starts windlass, or put it into the editor's file.
+    Editor(editor::EditorArgs),
+    /// Print the script that completes the command line in a shell.
+    Completions(completions::CompletionsArgs),
+    /// Print the manual page, or write the pages of all commands.
+    Man(completions::ManArgs),
+    /// Show the log, which every windlass of this user writes.
+    Log(log::LogArgs),
 }
 
 /// Runs the command that the arguments name.
@@ -112,8 +133,19 @@ pub fn run() -> ExitCode {
         }
     };
     let environment = environment::read();
-    logging::start(&cli.global, &environment);
+    let least = match &cli.command {
+        // Their answers are what is wrong.
+        Some(Command::Doctor(_) | Command::Mcp(_)) => LevelFilter::OFF,
+        Some(_) | None => LevelFilter::WARN,
+    };
+    let log = logging::start(&cli.global, &environment, least);
     process::register::open(environment.get(process::tree::MARK));
+    let code = command(cli, environment);
+    log.finish();
+    code
+}
+
+fn command(cli: Cli, environment: Environment) -> ExitCode {
     match cli.command {
         _ if cli.login => auth::login(environment, LoginArgs::default()),
         Some(Command::Acp(args)) if args.login => auth::login(environment, LoginArgs::default()),
@@ -123,6 +155,12 @@ pub fn run() -> ExitCode {
         Some(Command::Debug(args)) => debug::run(environment, args),
         Some(Command::Auth(args)) => auth::run(environment, args),
         Some(Command::Config(args)) => config::run(environment, args),
+        Some(Command::Doctor(args)) => doctor::run(environment, &args),
+        Some(Command::Mcp(args)) => mcp::run(environment, args),
+        Some(Command::Editor(args)) => editor::run(&environment, &args),
+        Some(Command::Completions(args)) => completions::completions(Cli::command(), &args),
+        Some(Command::Man(args)) => completions::man(Cli::command(), &args),
+        Some(Command::Log(args)) => log::run(&environment, cli.global.log_level, &args),
         Some(Command::Permission(args)) => permission::run(&environment, args),
         Some(Command::Run(args)) => run::run(environment, args),
         Some(Command::Models(args)) => models::run(environment, args),
@@ -130,7 +168,7 @@ pub fn run() -> ExitCode {
         // Whoever spawned a bare call with a pipe speaks JSON-RPC.
         None if !std::io::stdin().is_terminal() => acp::run(environment, acp::AcpArgs::default()),
         None => {
-            let mut command = <Cli as clap::CommandFactory>::command();
+            let mut command = Cli::command();
             output::misuse(command.render_help().to_string().trim_end())
         }
     }
@@ -142,7 +180,7 @@ fn with_command(mut error: clap::Error) -> clap::Error {
         return error;
     }
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
-    let command = <Cli as clap::CommandFactory>::command();
+    let command = Cli::command();
     let near = text::nearest(typed, command.get_subcommands().map(clap::Command::get_name));
     if let Some(near) = near {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near.to_owned()]));

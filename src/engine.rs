@@ -40,6 +40,7 @@ mod chosen;
 mod command;
 mod compact;
 mod context;
+mod doctor;
 mod download;
 mod error;
 mod fetch;
@@ -65,6 +66,7 @@ mod replies;
 mod request;
 mod revert;
 mod say;
+mod servers;
 mod session;
 mod shown;
 mod skill_urls;
@@ -82,8 +84,10 @@ mod workspace;
 
 pub use crate::{
     library::Agent,
+    mcp::{Report as ServerReport, Status as ServerStatus},
     provider::{Model, unusable::Unusable},
 };
+pub use doctor::{Finding, Health, Network};
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;

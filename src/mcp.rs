@@ -42,6 +42,31 @@ pub enum Server {
     Remote { url: String, headers: BTreeMap<String, String> },
 }
 
+impl Server {
+    /// The server that an entry of `mcp` describes.
+    pub fn of(config: &McpConfig) -> Self {
+        match config {
+            McpConfig::Local { command, cwd, environment, .. } => Self::Local {
+                command: command.clone(),
+                cwd: cwd.as_ref().map(PathBuf::from),
+                environment: environment.clone(),
+            },
+            McpConfig::Remote { url, headers, .. } => {
+                Self::Remote { url: url.clone(), headers: headers.clone() }
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Local { command, .. } => f.write_str(&command.join(" ")),
+            Self::Remote { url, .. } => f.write_str(url),
+        }
+    }
+}
+
 /// A server to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSpec {
@@ -54,24 +79,12 @@ pub struct ServerSpec {
 impl ServerSpec {
     /// The server that `mcp.<name>` describes; `None` when it is switched off.
     pub fn from_config(name: &str, config: &McpConfig) -> Option<Self> {
-        let (server, enabled, timeout) = match config {
-            McpConfig::Local { command, cwd, environment, enabled, timeout } => {
-                let server = Server::Local {
-                    command: command.clone(),
-                    cwd: cwd.as_ref().map(PathBuf::from),
-                    environment: environment.clone(),
-                };
-                (server, enabled, timeout)
-            }
-            McpConfig::Remote { url, headers, oauth: _, enabled, timeout } => {
-                (Server::Remote { url: url.clone(), headers: headers.clone() }, enabled, timeout)
-            }
-        };
+        let (McpConfig::Local { enabled, timeout, .. } | McpConfig::Remote { enabled, timeout, .. }) = config;
         if *enabled == Some(false) {
             return None;
         }
         let timeout = timeout.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
-        Some(Self { name: name.to_owned(), server, timeout })
+        Some(Self { name: name.to_owned(), server: Server::of(config), timeout })
     }
 }
 
@@ -88,6 +101,17 @@ pub enum Status {
     },
     /// The server wants a login.
     NeedsAuth,
+}
+
+/// A server as a user is told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub name: String,
+    /// Its command line or its URL.
+    pub place: String,
+    pub status: Status,
+    /// Names and descriptions, as the server says them.
+    pub tools: Vec<(String, String)>,
 }
 
 /// A tool of a connected server.
@@ -211,6 +235,22 @@ impl Servers {
         let slots = self.shared.slots();
         let slots = slots.values().map(|leased| &leased.slot);
         slots.map(|slot| (slot.spec.name.clone(), slot.lock().status.clone())).collect()
+    }
+
+    /// How each server is doing and the tools it offers, in the order they were given.
+    pub fn reports(&self) -> Vec<Report> {
+        let slots = self.shared.slots();
+        let report = |slot: &Arc<Slot>| {
+            let state = slot.lock();
+            let tools = state.tools.iter().filter(|_| state.connection.is_some());
+            Report {
+                name: slot.spec.name.clone(),
+                place: slot.spec.server.to_string(),
+                status: state.status.clone(),
+                tools: tools.map(|tool| (tool.name.clone(), tool.description.clone())).collect(),
+            }
+        };
+        slots.values().map(|leased| report(&leased.slot)).collect()
     }
 
     /// The servers as they are now; those that are replaced meanwhile go on for the holder.

@@ -19,6 +19,7 @@ use windlass_protocol::opencode::{
     session::{Session, Todo},
 };
 
+pub mod health;
 pub mod migrations;
 mod worker;
 

@@ -16,7 +16,9 @@ use crate::{
 async fn checked(scratch: &Scratch) -> (Vec<String>, Option<i32>) {
     let (printed, errors, code) = Shell::new(scratch).run(&["config", "check"]).await;
     let work = format!("{}/", scratch.work.canonicalize().unwrap().display());
-    let lines: Vec<String> = printed.lines().map(|line| line.replace(&work, "")).collect();
+    // Below each finding is the line of its file, with the number of the line or a caret.
+    let is_finding = |line: &&str| !line.starts_with(|first: char| first == ' ' || first.is_ascii_digit());
+    let lines: Vec<String> = printed.lines().filter(is_finding).map(|line| line.replace(&work, "")).collect();
     let n_warnings =
         lines.iter().filter(|line| !line.ends_with("(note)") && *line != "Nothing is wrong.").count();
     let counted = match n_warnings {
@@ -139,21 +141,21 @@ async fn what_decodes_and_cannot_work_is_told() {
     scratch.write("opencode.json", text);
     let (lines, code) = checked(&scratch).await;
     let expected = [
+        "opencode.json:2:3: shell: there is no program /no/such/shell, so `bash` and shell commands of templates fail",
+        "opencode.json:8:7: agent.a.variant: mock/m has no variant `hihg`, so it is ignored; there is high",
         "opencode.json:9:7: agent.a.top_p: 1.5 is ignored; expected a number from 0 to 1",
         "opencode.json:10:7: agent.a.temperature: -1 is ignored; expected a number from 0 to 2",
         "opencode.json:11:7: agent.a.color: \"reddish\" is ignored; expected \"#RRGGBB\" or a name of OpenCode's such as \"accent\"",
         "opencode.json:12:7: agent.a.steps: 0 is ignored; expected a whole number from 1 on",
+        "opencode.json:17:5: command.empty: is left out: it has no `template`, which is what it says to the model",
+        "opencode.json:18:31: command.lost.agent: there is no agent `nobody`, so the command cannot be called",
+        "opencode.json:19:30: command.bad.model: mok/m cannot be used, nor the command: there is no provider `mok` (did you mean mock/m?); add it to opencode.json by `\"provider\": {\"mok\": {\"npm\": \"@ai-sdk/openai-compatible\", \"options\": {\"baseURL\": \"https://…/v1\"}, \"models\": {\"m\": {}}}}`",
         "opencode.json:20:32: command.wrong.model: \"mock\" is not a model; write \"provider/model\"",
+        "opencode.json:25:7: skills.paths.0: nowhere is not a directory",
         "opencode.json:27:14: skills.urls.0: skills.example is not a URL; write `https://…`; it is left out",
         "opencode.json:27:32: skills.urls.1: https:// is not a URL with a host; it is left out",
         "opencode.json:30:5: windlass.agents.urls.0: http://user:********@agents.example/list is neither https nor this machine; it is left out",
         "opencode.json:31:5: windlass.agents.urls.1: https:// is not a URL with a host; it is left out",
-        "opencode.json:25:7: skills.paths.0: nowhere is not a directory",
-        "opencode.json:17:5: command.empty: is left out: it has no `template`, which is what it says to the model",
-        "opencode.json:8:7: agent.a.variant: mock/m has no variant `hihg`, so it is ignored; there is high",
-        "opencode.json:19:30: command.bad.model: mok/m cannot be used, nor the command: there is no provider `mok` (did you mean mock/m?); add it to opencode.json by `\"provider\": {\"mok\": {\"npm\": \"@ai-sdk/openai-compatible\", \"options\": {\"baseURL\": \"https://…/v1\"}, \"models\": {\"m\": {}}}}`",
-        "opencode.json:18:31: command.lost.agent: there is no agent `nobody`, so the command cannot be called",
-        "opencode.json:2:3: shell: there is no program /no/such/shell, so `bash` and shell commands of templates fail",
     ];
     assert_eq!(lines, expected);
     assert_eq!(code, Some(1));
@@ -221,12 +223,12 @@ async fn what_is_only_worth_a_word_is_a_note_and_no_mistake() {
         work.display()
     );
     let expected = [
+        "opencode.json:2:20: instructions: gone/*.md names no file here (note)",
+        "opencode.json:3:81: mcp.a.oauth: is understood, but nothing acts on it yet (note)",
+        "opencode.json:5:30: provider.anthropic.id: is understood, but nothing acts on it yet (note)",
         "opencode.json:7:5: experimental.hook: is understood, but nothing acts on it yet (note)",
         "opencode.json:8:5: experimental.chatMaxRetries: is understood, but nothing acts on it yet (note)",
-        "opencode.json:5:30: provider.anthropic.id: is understood, but nothing acts on it yet (note)",
-        "opencode.json:3:81: mcp.a.oauth: is understood, but nothing acts on it yet (note)",
         &replaced.replace(&format!("{}/", work.display()), ""),
-        "opencode.json:2:20: instructions: gone/*.md names no file here (note)",
     ];
     assert_eq!(lines, expected);
     assert_eq!(code, Some(0));
@@ -385,4 +387,47 @@ exec "$1" config --sources"#;
         printed.contains("permission.bash = \"deny\"\n    /etc/opencode/opencode.json:2:17\n"),
         "{printed}"
     );
+}
+
+#[tokio::test]
+async fn programs_tools_and_limits_that_cannot_be_are_told_below_their_lines() {
+    let scratch = Scratch::new();
+    let text = r#"{
+  "tools": {"bassh": false, "write": false, "shop_*": true},
+  "tool_output": {"max_lines": 0, "max_bytes": 1},
+  "mcp": {
+    "shop": {"type": "local", "command": ["no-such-program", "--token", "hunter22hunter22"]},
+    "here": {"type": "local", "command": ["sh"]},
+    "off": {"type": "local", "command": ["no-such-program"], "enabled": false}
+  },
+  "agent": {"a": {"tools": {"raed": true, "shop_price": true, "doom_loop": true, "unheard": false}}}
+}"#;
+    scratch.write("opencode.json", text);
+    let mut shell = Shell::new(&scratch);
+    shell.variables.push(("PATH".to_owned(), "/bin:/usr/bin".to_owned()));
+    let (printed, _, code) = shell.run(&["config", "check"]).await;
+    let printed = printed.replace(&format!("{}/", scratch.work.display()), "");
+    for expected in [
+        "opencode.json:2:13: tools.bassh: has no effect: there is no tool `bassh`; did you mean `bash`?\n",
+        "2 |   \"tools\": {\"bassh\": false, \"write\": false, \"shop_*\": true},\n  |             ^^^^^^^\n",
+        "opencode.json:3:19: tool_output.max_lines: 0 is ignored; expected a whole number from 1 on\n",
+        "mcp.shop.command: there is no program no-such-program, so the server cannot be started; install it or",
+        "\"command\": [\"no-such-program\", \"--token\", \"********\"]",
+        "agent.a.tools.raed: has no effect: there is no tool `raed`; did you mean `read`?\n",
+        "agent.a.tools.unheard: has no effect: there is no tool `unheard`\n",
+    ] {
+        assert!(printed.contains(expected), "{expected} is not in\n{printed}");
+    }
+    assert_eq!(code, Some(1));
+    let numbers = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("opencode.json:")?.split(':').next()?.parse().ok());
+    let numbers: Vec<u32> = numbers.collect();
+    assert!(numbers.is_sorted() && numbers.len() >= 5, "{numbers:?}");
+
+    let (printed, errors, code) = shell.run(&["config", "check", "--format", "json"]).await;
+    assert_eq!((errors.as_str(), code), ("", Some(1)));
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&printed).unwrap();
+    let row = rows.iter().find(|row| row["message"].as_str().unwrap().starts_with("tool_output")).unwrap();
+    assert_eq!((&row["kind"], &row["line"], &row["column"]), (&json!("warning"), &json!(3), &json!(19)));
 }

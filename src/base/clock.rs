@@ -23,3 +23,15 @@ pub fn day(ms: i64) -> String {
         Err(_) => String::new(),
     }
 }
+
+/// The day of a moment where the user is, such as `2026-11-21`.
+pub fn local_day(ms: i64) -> String {
+    local(&iso(ms)).map(|(day, _)| day).unwrap_or_default()
+}
+
+/// The day and the time where the user is, `2026-11-21` and `09:33:38`, of an ISO 8601 time.
+pub fn local(iso: &str) -> Option<(String, String)> {
+    let timestamp: jiff::Timestamp = iso.parse().ok()?;
+    let zoned = timestamp.to_zoned(jiff::tz::TimeZone::system());
+    Some((zoned.strftime("%Y-%m-%d").to_string(), zoned.strftime("%H:%M:%S").to_string()))
+}

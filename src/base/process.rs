@@ -15,7 +15,10 @@ use nix::{
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::{
+    io::AsyncReadExt,
+    process::{ChildStderr, ChildStdin, ChildStdout, Command},
+};
 
 use self::{register::Registration, tree::descendants};
 
@@ -97,6 +100,17 @@ pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
         is_reaped: false,
         registration,
     })
+}
+
+/// Runs a child to its end and returns what it printed, cut to `max_bytes`.
+pub async fn output(spawn: &Spawn<'_>, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut child = self::spawn(spawn)?;
+    let mut printed = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(max_bytes).read_to_end(&mut printed).await?;
+    }
+    child.wait().await?;
+    Ok(printed)
 }
 
 #[cfg(target_os = "linux")]

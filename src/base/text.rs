@@ -37,6 +37,29 @@ pub fn visible_line(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A system error's text without the number behind it, as in `Permission denied (os error 13)`.
+pub fn without_number(text: &str) -> Cow<'_, str> {
+    const START: &str = " (os error ";
+    let mut shown = Cow::Borrowed(text);
+    while let Some((start, len)) = shown.find(START).and_then(|start| {
+        let rest = &shown[start + START.len()..];
+        let n_digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
+        (n_digits > 0 && rest[n_digits..].starts_with(')')).then_some((start, START.len() + n_digits + 1))
+    }) {
+        shown.to_mut().replace_range(start..start + len, "");
+    }
+    shown
+}
+
+/// A number of bytes for people, such as `1.4 MB`.
+pub fn size(bytes: u64) -> String {
+    let units = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+    match units.into_iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
 /// JSON with what [`visible`] shows escaped as JSON does, so that it stays the same value.
 pub fn visible_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
@@ -112,7 +135,7 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option
 
 #[cfg(test)]
 mod tests {
-    use super::{visible, visible_json, visible_line};
+    use super::{size, visible, visible_json, visible_line, without_number};
 
     #[test]
     fn what_is_hidden_is_shown_and_the_rest_stays() {
@@ -129,5 +152,23 @@ mod tests {
         }
         assert_eq!(visible_line("a\nb\u{1b}\tc"), "a\\u{a}b\\u{1b}\tc");
         assert_eq!(visible_json("{\n\"\u{202e}\u{e0041}é\"}"), "{\n\"\\u202e\\udb40\\udc41é\"}");
+    }
+
+    #[test]
+    fn numbers_of_system_errors_are_left_out() {
+        for (text, expected) in [
+            ("Permission denied (os error 13)", "Permission denied"),
+            ("a (os error 2), b (os error 13).", "a, b."),
+            ("no (os error) and (os error x)", "no (os error) and (os error x)"),
+            ("cut (os error 1", "cut (os error 1"),
+        ] {
+            assert_eq!(without_number(text), expected);
+        }
+    }
+
+    #[test]
+    fn sizes_have_one_digit_behind_the_point() {
+        let sizes = [0, 999, 1_000, 1_449_999, 2_000_000_000].map(size);
+        assert_eq!(sizes, ["0 bytes", "999 bytes", "1.0 kB", "1.4 MB", "2.0 GB"]);
     }
 }

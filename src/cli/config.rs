@@ -2,8 +2,8 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Subcommand};
-use serde_json::{Map, Value};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
 
 use super::{output, runtime};
 use crate::{
@@ -11,6 +11,10 @@ use crate::{
     config::{Environment, Warning, paths::Paths, schema, secrets, sources},
     engine::{Engine, Pages, Report},
 };
+
+mod draw;
+
+use draw::Found;
 
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
@@ -33,21 +37,31 @@ pub struct ConfigArgs {
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
     /// Check every file; the exit code is 1 when something in them is ignored or cannot work.
-    Check,
+    Check {
+        /// Show lines for people, each with the line of the file, or a JSON array.
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
     /// Print the JSON schema of the configuration, for editors.
     Schema,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
 }
 
 pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
     if let Some(ConfigCommand::Schema) = args.command {
         return output::say(&format!("{:#}", schema::schema()));
     }
-    let directory = match args.cwd.as_ref().map_or_else(std::env::current_dir, std::path::absolute) {
-        Ok(directory) if directory.is_dir() => directory,
-        Ok(directory) => return output::fail(&format!("There is no directory {}.", directory.display())),
-        Err(error) => return output::fail(&format!("The directory cannot be used: {error}.")),
+    let directory = match output::directory(args.cwd.as_deref()) {
+        Ok(directory) => directory,
+        Err(code) => return code,
     };
     let paths = Paths::new(&environment);
+    let is_coloured = output::is_coloured(&environment);
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
         if args.refresh {
@@ -60,20 +74,22 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
         };
         match args.command {
             None => show(report, args.sources, args.show_secrets),
-            Some(ConfigCommand::Check | ConfigCommand::Schema) => check(&report.warnings, &report.notes),
+            Some(ConfigCommand::Check { format }) => check(&report, format, is_coloured),
+            Some(ConfigCommand::Schema) => output::say(&format!("{:#}", schema::schema())),
         }
     })
 }
 
 fn show(report: Report, with_sources: bool, show_secrets: bool) -> ExitCode {
-    let Report { config, leaves, warnings, .. } = report;
+    let n_warnings = report.warnings.len() + report.servers.len();
+    let Report { config, leaves, .. } = report;
     let said = match (with_sources, show_secrets) {
         (true, show_secrets) => output::say(sources::render(&leaves, !show_secrets).trim_end()),
         (false, true) => output::say(&json(config.raw)),
         (false, false) => output::say(&json(secrets::masked(&config.raw))),
     };
-    if !warnings.is_empty() {
-        output::note(&format!("{} `windlass config check` says what.", count(&warnings)));
+    if n_warnings > 0 {
+        output::note(&format!("{} `windlass config check` says what.", count(n_warnings)));
     }
     said
 }
@@ -82,22 +98,38 @@ fn json(config: Map<String, Value>) -> String {
     visible_json(&format!("{:#}", Value::Object(config)))
 }
 
-fn check(warnings: &[Warning], notes: &[Warning]) -> ExitCode {
-    let mut lines: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-    lines.extend(notes.iter().map(|note| format!("{note} (note)")));
-    if lines.is_empty() {
-        return output::say("Nothing is wrong.");
+fn check(report: &Report, format: Format, is_coloured: bool) -> ExitCode {
+    let warnings: Vec<&Warning> = report.warnings.iter().chain(&report.servers).collect();
+    let of = |is_note: bool| move |warning| Found { warning, is_note };
+    let mut found: Vec<Found> = warnings.iter().copied().map(of(false)).collect();
+    found.extend(report.notes.iter().map(of(true)));
+    draw::sort(&mut found, &report.read);
+    let said = match format {
+        Format::Json => output::say(&format!("{:#}", found.iter().map(row).collect::<Value>())),
+        Format::Text if found.is_empty() => output::say("Nothing is wrong."),
+        Format::Text => output::say(draw::draw(&found, is_coloured).trim_end()),
+    };
+    match warnings.len() {
+        0 => said,
+        _ if format == Format::Json => ExitCode::FAILURE,
+        n_warnings => output::fail(&count(n_warnings)),
     }
-    let said = output::say(&lines.join("\n"));
-    if warnings.is_empty() {
-        return said;
-    }
-    output::fail(&count(warnings))
 }
 
-/// How much is wrong.
-fn count(warnings: &[Warning]) -> String {
-    match warnings.len() {
+fn row(found: &Found<'_>) -> Value {
+    let Found { warning, is_note } = found;
+    json!({
+        "kind": if *is_note { "note" } else { "warning" },
+        "source": secrets::text(&warning.source),
+        "line": warning.line,
+        "column": warning.column,
+        "message": secrets::text(&warning.message),
+    })
+}
+
+/// Says how much is wrong.
+fn count(n_warnings: usize) -> String {
+    match n_warnings {
         1 => "1 thing is wrong.".to_owned(),
         n => format!("{n} things are wrong."),
     }

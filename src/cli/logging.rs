@@ -1,54 +1,206 @@
-//! The log: lines on standard error, never on standard output.
+//! The log: a file that is always written, and lines on standard error; never standard output.
 
-use std::io::{self, Stderr, Write};
+use std::{
+    fmt::{self, Write as _},
+    io::{self, Write as _},
+    panic::PanicHookInfo,
+    path::PathBuf,
+};
 
 use clap::ValueEnum;
-use tracing_subscriber::EnvFilter;
+use tracing::{
+    Event, Level, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::{
+    EnvFilter, Layer,
+    filter::{LevelFilter, Targets},
+    layer::{Context, SubscriberExt},
+    util::SubscriberInitExt,
+};
 
 use super::{Global, LogLevel};
-use crate::config::{Environment, secrets};
+use crate::{
+    base::{clock, log, text},
+    config::{Environment, paths::Paths, secrets},
+};
 
-/// Sets the log up: `WINDLASS_LOG` (a filter), else `--log-level` or `OPENCODE_LOG_LEVEL`, else warnings, or more with
-/// `--print-logs` or `OPENCODE_PRINT_LOGS`.
-pub fn start(global: &Global, environment: &Environment) {
+mod file;
+
+pub use file::{LogFile, current, rotated};
+
+/// Libraries that name every message and every header below a warning, and whole errors in it.
+const TALKATIVE: [&str; 6] = ["rmcp", "hyper", "hyper_util", "h2", "reqwest", "rustls"];
+
+/// Bytes of a line that are kept: what others wrote may be anything.
+const MAX_LINE_BYTES: usize = 8 << 10;
+
+/// Sets the log up and returns its file, which has to be finished before the process ends.
+///
+/// On standard error: `WINDLASS_LOG` (a filter), else `--log-level` or `OPENCODE_LOG_LEVEL`, else what is at `least`
+/// as bad, or more with `--print-logs` or `OPENCODE_PRINT_LOGS`. Into the file: at least what is information.
+pub fn start(global: &Global, environment: &Environment, least: LevelFilter) -> LogFile {
     let named = environment.get("OPENCODE_LOG_LEVEL");
     let named = named.and_then(|name| LogLevel::from_str(name, true).ok());
-    let level = match global.log_level.or(named) {
-        Some(LogLevel::Trace) => "trace",
-        Some(LogLevel::Debug) => "debug",
-        Some(LogLevel::Info) => "info",
-        Some(LogLevel::Warn) => "warn",
-        Some(LogLevel::Error) => "error",
-        None if global.print_logs || environment.is_on("OPENCODE_PRINT_LOGS") => "info",
-        None => "warn",
-    };
-    // What the libraries say below a warning names every message and every header.
-    let fallback = format!("{level},rmcp=warn,hyper=warn,hyper_util=warn,h2=warn,reqwest=warn,rustls=warn");
-    let wanted = environment.get("WINDLASS_LOG").unwrap_or(&fallback);
-    let filter = EnvFilter::try_new(wanted).or_else(|_| EnvFilter::try_new(&fallback));
-    let builder = tracing_subscriber::fmt()
-        .with_writer(|| Masked(io::stderr()))
-        .with_ansi(false)
-        .with_target(false)
-        .with_env_filter(filter.unwrap_or_default());
+    let wanted_level = global.log_level.or(named).map(LogLevel::filter);
+    let prints_more = global.print_logs || environment.is_on("OPENCODE_PRINT_LOGS");
+    let level = wanted_level.unwrap_or(if prints_more { LevelFilter::INFO } else { least });
+    // What they say of a failure is their own debug text, and ours says it in a sentence.
+    let of_libraries = if level >= LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::OFF };
+    let quiet: String = TALKATIVE.iter().map(|library| format!(",{library}={of_libraries}")).collect();
+    let fallback = format!("{level}{quiet}");
+    let filter = environment.get("WINDLASS_LOG").unwrap_or(&fallback);
+    let filter = EnvFilter::try_new(filter).or_else(|_| EnvFilter::try_new(&fallback)).unwrap_or_default();
+
+    let file = LogFile::new(log_directory(environment));
+    let file_level = level.max(LevelFilter::INFO);
+    let kept = Targets::new().with_default(file_level);
+    let kept = kept.with_targets(TALKATIVE.map(|library| (library, of_libraries)));
+    let is_for_programs = prints_more || wanted_level.is_some() || environment.get("WINDLASS_LOG").is_some();
+    let subscriber = tracing_subscriber::registry()
+        .with(Stderr { is_for_programs }.with_filter(filter))
+        .with(file.clone().with_filter(kept));
     // A second start in one process keeps the first log.
-    let _ = builder.try_init();
+    let _ = subscriber.try_init();
+    std::panic::set_hook(Box::new(tell_panic));
+    file
 }
 
-/// Standard error, without what is secret in the lines: addresses are in many of them.
-struct Masked(Stderr);
-
-impl Write for Masked {
-    /// Takes a whole line, as the log writes them.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match std::str::from_utf8(bytes) {
-            Ok(line) => self.0.write_all(secrets::text(line).as_bytes())?,
-            Err(_) => self.0.write_all(bytes)?,
+/// Tells of a panic in the log's voice: a bug that ends a turn, a call or a request, not the process.
+fn tell_panic(panic: &PanicHookInfo<'_>) {
+    let said = panic.payload_as_str().unwrap_or("no reason");
+    match panic.location() {
+        Some(place) => {
+            tracing::error!(
+                "a bug in windlass at {}:{}: {said}; please report it",
+                place.file(),
+                place.line()
+            );
         }
-        Ok(bytes.len())
+        None => tracing::error!("a bug in windlass: {said}; please report it"),
+    }
+}
+
+/// The directory of the log's files.
+pub fn log_directory(environment: &Environment) -> PathBuf {
+    Paths::new(environment).log()
+}
+
+impl LogLevel {
+    /// The same level for a filter.
+    pub fn filter(self) -> LevelFilter {
+        match self {
+            Self::Trace => LevelFilter::TRACE,
+            Self::Debug => LevelFilter::DEBUG,
+            Self::Info => LevelFilter::INFO,
+            Self::Warn => LevelFilter::WARN,
+            Self::Error => LevelFilter::ERROR,
+        }
+    }
+}
+
+/// Writes lines to standard error.
+struct Stderr {
+    /// With time and level as in the file; else as sentences for a person.
+    is_for_programs: bool,
+}
+
+impl<S: Subscriber> Layer<S> for Stderr {
+    fn on_event(&self, event: &Event<'_>, _cx: Context<'_, S>) {
+        if !self.is_for_programs && event.metadata().target() == log::TOLD {
+            return;
+        }
+        let said = Said::of(event);
+        let line = if self.is_for_programs {
+            format!(
+                "{} {:>5} {}\n",
+                clock::iso(clock::now_ms()),
+                event.metadata().level(),
+                said.with_fields()
+            )
+        } else {
+            let kind = match *event.metadata().level() {
+                Level::ERROR => "error: ",
+                Level::WARN => "warning: ",
+                Level::INFO | Level::DEBUG | Level::TRACE => "",
+            };
+            format!("{kind}{}\n", said.sentence())
+        };
+        // Where nobody reads standard error the file has it.
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
+}
+
+impl<S: Subscriber> Layer<S> for LogFile {
+    fn on_event(&self, event: &Event<'_>, _cx: Context<'_, S>) {
+        self.push(line(*event.metadata().level(), &Said::of(event).with_fields()));
+    }
+}
+
+/// A line of the file: time, level, process and text.
+fn line(level: Level, text: &str) -> String {
+    format!("{} {level:<5} {} {text}\n", clock::iso(clock::now_ms()), std::process::id())
+}
+
+/// The texts of an event.
+#[derive(Default)]
+struct Said {
+    message: String,
+    /// The value of the field `error`.
+    error: String,
+    /// The other fields, each as ` name=value`.
+    fields: String,
+}
+
+impl Said {
+    fn of(event: &Event<'_>) -> Self {
+        let mut said = Self::default();
+        event.record(&mut said);
+        said
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+    /// One line that says everything.
+    fn with_fields(&self) -> String {
+        let mut line = format!("{}{}", self.message, self.fields);
+        if !self.error.is_empty() {
+            let _ = write!(line, " error={}", self.error);
+        }
+        shown(&line)
     }
+
+    /// One line for a person, who has no use for the fields.
+    fn sentence(&self) -> String {
+        let sentence = if self.error.is_empty() {
+            shown(&self.message)
+        } else {
+            shown(&format!("{}: {}", self.message, self.error))
+        };
+        text::without_number(&sentence).into_owned()
+    }
+}
+
+impl Visit for Said {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => self.message.push_str(value),
+            "error" => self.error.push_str(value),
+            name if value.is_empty() || value.contains([' ', '"', '=']) => {
+                let _ = write!(self.fields, " {name}={value:?}");
+            }
+            name => {
+                let _ = write!(self.fields, " {name}={value}");
+            }
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Displayed values come this way too, so their text is not quoted once more.
+        self.record_str(field, &format!("{value:?}"));
+    }
+}
+
+/// A line as it may be shown: short, without what is secret and without what would steer a terminal.
+fn shown(line: &str) -> String {
+    let masked = secrets::text(text::head(line, MAX_LINE_BYTES));
+    text::visible_line(&masked).into_owned()
 }

@@ -2,7 +2,8 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -10,16 +11,24 @@ use bytes::BytesMut;
 use tokio::io::{AsyncWriteExt, Stderr, Stdout};
 use windlass_protocol::opencode::message::MessageError;
 
-use crate::base::text;
+use crate::{base::text, config::Environment};
 
 /// Says a whole answer on standard output.
 pub fn say(text: &str) -> ExitCode {
+    match print(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(code) => code,
+    }
+}
+
+/// Says a part of an answer on standard output; an error is the exit code with which to end.
+pub fn print(text: &str) -> Result<(), ExitCode> {
     let mut stdout = io::stdout();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        // Whoever read, such as `head`, has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => fail(&format!("The output was not written: {error}.")),
+        Ok(()) => Ok(()),
+        // The reader, such as `head`, has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ExitCode::SUCCESS),
+        Err(error) => Err(fail(&format!("The output was not written: {error}."))),
     }
 }
 
@@ -38,7 +47,24 @@ pub fn misuse(text: &str) -> ExitCode {
 /// Says something on standard error.
 pub fn note(text: &str) {
     // Where nobody reads standard error the exit code says it.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", text::without_number(text));
+}
+
+/// The directory that a command is about, which is the working directory unless one is given; an error is the exit code
+/// with which to end.
+pub fn directory(given: Option<&Path>) -> Result<PathBuf, ExitCode> {
+    match given.map_or_else(std::env::current_dir, std::path::absolute) {
+        Ok(directory) if directory.is_dir() => Ok(directory),
+        Ok(directory) => Err(fail(&format!("There is no directory {}.", directory.display()))),
+        Err(error) => Err(fail(&format!("The directory cannot be used: {error}."))),
+    }
+}
+
+/// Returns true if standard output is a terminal that shows colours and its user wants them.
+pub fn is_coloured(environment: &Environment) -> bool {
+    io::stdout().is_terminal()
+        && environment.get("NO_COLOR").is_none()
+        && environment.get("TERM") != Some("dumb")
 }
 
 /// One line of a text that models and users wrote, without what would steer a terminal.

@@ -497,6 +497,18 @@ impl Checker<'_> {
             self.address(&[key], windlass, "exa_url");
             self.address(&[key], windlass, "parallel_url");
         }
+        if let (true, Value::Object(limits)) = (key == "tool_output", &mut *value) {
+            limits.retain(|name, limit| {
+                let is_right = !limit.is_number() || limit.as_u64() > Some(0);
+                let is_known = matches!(name.as_str(), "max_lines" | "max_bytes");
+                if is_known && !is_right {
+                    let shown = brief(&[key, name], limit);
+                    let message = format!("{shown} is ignored; expected a whole number from 1 on");
+                    self.warn(&[key, name], message);
+                }
+                is_right || !is_known
+            });
+        }
         self.prune_by(&[key], value, &decodes)
     }
 

@@ -46,6 +46,13 @@ pub fn parse(text: &str, substitutes: &Substitutes<'_>) -> Document {
     read(text, expanded, None)
 }
 
+/// The object that a source says as it is written, without replacing anything; `None` when it is no JSONC.
+pub fn plain(text: &str) -> Option<Value> {
+    let verbatim = Substitutes { variable: &|_| None, file: &|_| Ok(String::new()) };
+    let document = parse(text, &verbatim);
+    (!document.is_broken).then(|| Value::Object(document.value))
+}
+
 /// Parses a text that is the value of `key`, whatever kind of value; nothing in it is replaced.
 pub fn parse_value(text: &str, key: &str) -> Document {
     let verbatim = Substitutes { variable: &|_| None, file: &|_| Ok(String::new()) };

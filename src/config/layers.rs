@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 use super::{
     Config, Environment, Findings, Hook, Warning,
     decode::{Place, resolve},
-    layer::Layer,
+    layer::{Kind, Layer},
     markdown::{self, Broken},
     paths::Paths,
     reader::{STILL_HOLDS, project_directories, read, read_again},
@@ -55,6 +55,12 @@ pub fn explain(
     let (config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hooks);
     let leaves = leaves(&config.raw, &layers);
     (config, leaves)
+}
+
+/// The sources that are read for a directory, the weakest first. Does blocking reads.
+pub fn sources(environment: &Environment, paths: &Paths, directory: &Path) -> Vec<String> {
+    let read = read(environment, paths, directory, &worktree(directory));
+    read.layers.into_iter().filter(|layer| layer.kind != Kind::Default).map(|layer| layer.source).collect()
 }
 
 /// What lies where configuration is looked for and is not read, and what is wrong in it.

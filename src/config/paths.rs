@@ -83,6 +83,11 @@ impl Paths {
         self.opencode_data.join("auth.json")
     }
 
+    /// The directory of the log's files.
+    pub fn log(&self) -> PathBuf {
+        self.data.join("log")
+    }
+
     /// What was used last (model).
     pub fn state(&self) -> PathBuf {
         self.data.join("state.json")

@@ -90,6 +90,8 @@ fn bound(schema: &mut Value) {
         ("/definitions/AgentConfig/properties/temperature", json!({"minimum": 0, "maximum": 2})),
         ("/definitions/AgentConfig/properties/top_p", json!({"minimum": 0, "maximum": 1})),
         ("/definitions/AgentConfig/properties/steps", json!({"minimum": 1})),
+        ("/definitions/ToolOutputSettings/properties/max_lines", json!({"minimum": 1})),
+        ("/definitions/ToolOutputSettings/properties/max_bytes", json!({"minimum": 1})),
         ("/definitions/AgentConfig/properties/color", json!({"pattern": color})),
         ("/definitions/CommandConfig/properties/model", model),
         ("/definitions/SkillsConfig/properties/urls", urls),

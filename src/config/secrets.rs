@@ -282,7 +282,8 @@ fn argument(word: &str) -> String {
     text(word)
 }
 
-fn command_line(line: &str) -> String {
+/// A program and its arguments as one text, or a URL.
+pub fn command_line(line: &str) -> String {
     let words: Vec<Value> = line.split(' ').map(Value::from).collect();
     let masked = mask(&[], &Value::Array(words));
     let words = masked.as_array().into_iter().flatten().filter_map(Value::as_str);

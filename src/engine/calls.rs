@@ -36,7 +36,7 @@ use super::{
     toolbox::{Entry, Route, Toolbox},
 };
 use crate::{
-    base::{clock, ids, lock::lock},
+    base::{clock, ids, lock::lock, log},
     config::{Warning, policy::Policy},
     library, mcp,
     permission::Ask,
@@ -626,6 +626,9 @@ fn end_call(part: &mut Part, result: Result<ToolOutput, ToolError>) {
         ToolState::Pending { .. } | ToolState::Completed { .. } | ToolState::Error { .. } => (now, None),
     };
     let time = ToolTime { start, end: now, compacted: None };
+    let end = if result.is_ok() { "completed" } else { "failed" };
+    let duration = format!("{}ms", now - start);
+    tracing::info!(session = %session_id, tool = %tool.tool, end, duration, "a tool call ended");
     let input = tool.state.input().clone();
     tool.state = match result {
         Ok(output) => {
@@ -656,7 +659,7 @@ fn end_call(part: &mut Part, result: Result<ToolOutput, ToolError>) {
                 metadata.insert("denied".to_owned(), true.into());
             }
             if let ToolError::Internal(reason) = &error {
-                tracing::error!(tool = %tool.tool, %reason, "a tool failed");
+                tracing::error!(target: log::TOLD, tool = %tool.tool, %reason, "a tool failed");
             }
             let metadata = (!metadata.is_empty()).then_some(metadata);
             ToolState::Error { input, error: error.to_string(), metadata, time }

@@ -2,7 +2,7 @@
 
 use windlass_protocol::opencode::id::SessionId;
 
-use crate::{provider::ProviderError, storage::StorageError};
+use crate::{base::log, provider::ProviderError, storage::StorageError};
 
 /// A failure with a sentence for the user.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -45,7 +45,7 @@ impl EngineError {
 
 impl From<StorageError> for EngineError {
     fn from(error: StorageError) -> Self {
-        tracing::error!(%error, "store");
+        tracing::error!(target: log::TOLD, %error, "the store failed");
         Self::new(EngineErrorKind::Store, error.to_string())
     }
 }

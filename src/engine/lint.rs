@@ -2,9 +2,12 @@
 
 use std::{collections::HashSet, path::Path, sync::Arc};
 
+use serde_json::Value;
+use windlass_protocol::opencode::config::McpConfig;
+
 use super::{Engine, EngineError, EngineErrorKind, Inner, Loaded, named, permission_names};
 use crate::{
-    base::text::nearest,
+    base::{program, text::nearest},
     config::{Config, Warning, layers, model::parse_model, sources::Leaf},
     library::{self, Agent},
     lsp,
@@ -16,7 +19,11 @@ use crate::{
 pub struct Report {
     /// Something is ignored or cannot work.
     pub warnings: Vec<Warning>,
+    /// MCP servers whose programs are not there, which starting them tells too.
+    pub servers: Vec<Warning>,
     pub notes: Vec<Warning>,
+    /// The sources that were read, the weakest first.
+    pub read: Vec<String>,
     pub config: Config,
     /// Every value of the configuration with its sources.
     pub leaves: Vec<Leaf>,
@@ -46,6 +53,8 @@ impl Engine {
             let cuts: Vec<Warning> = instructions.cuts.iter().map(|cut| placed(cut, &leaves)).collect();
             let Loaded { config: read, warnings, notes, .. } = loaded.as_ref();
             Report {
+                servers: missing_servers(&config, &leaves),
+                read: layers::sources(environment, paths, &directory),
                 warnings: [warnings.as_slice(), &unread.warnings, &instructions.warnings].concat(),
                 notes: [read.notes.as_slice(), notes, &unread.notes, &missing, &cuts].concat(),
                 config,
@@ -82,6 +91,7 @@ pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
         }
     }
     warnings.extend(missing_shell(config));
+    warnings.extend(switches(config).filter_map(|(place, name)| Some(at(place, no_tool(name, config)?))));
     warnings.extend(lsp::incomplete(config).into_iter().map(|(server, key)| {
         let message =
             format!("has no `{key}`, and windlass knows no server of this name, so it is never started");
@@ -133,6 +143,52 @@ fn misnamed(name: &str, config: &Config) -> Option<String> {
     Some(format!("has no effect: nothing asks for `{name}`; did you mean `{near}`?"))
 }
 
+/// The names in the deprecated `tools`, the general one's and those of agents, each with its place.
+fn switches(config: &Config) -> impl Iterator<Item = (String, &str)> {
+    let general = config.raw.get("tools").and_then(Value::as_object).into_iter().flatten();
+    let general = general.map(|(name, _)| (format!("tools.{name}"), name.as_str()));
+    let own = config.agents.iter().flat_map(|(agent, it)| {
+        let switches = it.tools.iter().flat_map(|switches| &switches.0);
+        switches.map(move |(name, _)| (format!("agent.{agent}.tools.{name}"), name.as_str()))
+    });
+    general.chain(own)
+}
+
+/// What is wrong with the name of a tool that there is not.
+fn no_tool(name: &str, config: &Config) -> Option<String> {
+    let tools = || tool::BUILTIN.iter().map(|tool| tool.name).chain(tool::OTHER_PERMISSIONS);
+    let is_of_server =
+        config.mcp.keys().any(|server| name == server || name.starts_with(&format!("{server}_")));
+    if name.contains(['*', '?']) || is_of_server || tools().any(|tool| tool == name) {
+        return None;
+    }
+    let hint = nearest(name, tools()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    Some(format!("has no effect: there is no tool `{name}`{hint}"))
+}
+
+/// MCP servers that are switched on and whose programs are not there.
+fn missing_servers(config: &Config, leaves: &[Leaf]) -> Vec<Warning> {
+    let missing = |(name, server): (&String, &McpConfig)| {
+        let McpConfig::Local { command, cwd, environment, enabled, .. } = server else { return None };
+        let named = command.first().filter(|_| *enabled != Some(false))?;
+        let search = environment.get("PATH").map(String::as_str).or(config.environment.get("PATH"));
+        let directory = config.directory.join(cwd.as_deref().unwrap_or_default());
+        if program::find(search, &directory, Path::new(named)).is_some() {
+            return None;
+        }
+        let leaf = leaves.iter().find(|leaf| leaf.path == ["mcp", name, "command"]);
+        let saying = leaf.and_then(|leaf| leaf.said_by.first());
+        let (line, column) = saying.and_then(|saying| saying.position).unzip();
+        let source = saying.map_or_else(|| format!("mcp.{name}"), |saying| saying.source.clone());
+        let message = format!(
+            "mcp.{name}.command: there is no program {named}, so the server cannot be started; install it or correct \
+             the command"
+        );
+        Some(Warning { source, line, column, message })
+    };
+    config.mcp.iter().filter_map(missing).collect()
+}
+
 fn missing_model(agent: &Agent, catalog: &Catalog) -> Option<Warning> {
     let reference = agent.model.as_ref()?;
     let reason = catalog.get(reference).err()?;
@@ -157,16 +213,9 @@ fn no_variant<T>(variant: &str, model: &str, variants: &[(String, T)]) -> String
 fn missing_shell(config: &Config) -> Option<Warning> {
     let named = config.shell.as_deref()?;
     let shell = bash::shell(config);
-    let program = Path::new(&shell);
-    let is_there = match program.components().count() {
-        0 | 1 => {
-            let path = config.environment.get("PATH").unwrap_or_default();
-            std::env::split_paths(path).any(|directory| directory.join(program).is_file())
-        }
-        _ => config.directory.join(program).is_file(),
-    };
+    let found = program::find(config.environment.get("PATH"), &config.directory, Path::new(&shell));
     let message = || format!("there is no program {named}, so `bash` and shell commands of templates fail");
-    (!is_there).then(|| at("shell".to_owned(), message()))
+    found.is_none().then(|| at("shell".to_owned(), message()))
 }
 
 /// Entries of `instructions` that name no file: often meant so, because a file of the user's serves many projects.

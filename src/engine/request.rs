@@ -108,5 +108,18 @@ pub enum StopReason {
     Cancelled,
 }
 
+impl StopReason {
+    /// The word for it that ACP uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::MaxTokens => "max_tokens",
+            Self::MaxTurnRequests => "max_turn_requests",
+            Self::Refusal => "refusal",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
 /// Called exactly once with a prompt's outcome, behind the last event of its turn.
 pub type TurnEnd = Box<dyn FnOnce(Result<TurnOutcome, EngineError>) + Send>;

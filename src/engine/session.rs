@@ -13,6 +13,7 @@ use super::{
     state::SessionState,
     turn,
 };
+use crate::base::log;
 
 /// How long a session without work keeps its history in memory.
 const IDLE: Duration = Duration::from_secs(120);
@@ -53,7 +54,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
                     Ok(None) => continue,
                     Ok(Some(result)) => result,
                     Err(_) => {
-                        tracing::error!(session = %cx.id, "a turn panicked");
+                        tracing::error!(target: log::TOLD, session = %cx.id, "a turn panicked");
                         cx.show_status(&state, SessionStatus::Idle).await;
                         let message = "The turn failed by a fault in windlass; the log has the details. \
                                        The session can go on.";

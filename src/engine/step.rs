@@ -1,6 +1,6 @@
 //! One step: one model call, retried until it says something, and the tools it asked for.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass_protocol::opencode::{
     config::ModelCost,
@@ -23,7 +23,7 @@ use super::{
     toolbox::Toolbox,
 };
 use crate::{
-    base::{clock, ids},
+    base::{clock, ids, log},
     provider::{self, Finish, Prompt, ProviderError, Usage, retry},
 };
 
@@ -40,6 +40,17 @@ pub enum Step {
     Interrupted,
 }
 
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ToolsRan => "tool-calls",
+            Self::Finished(finish) => finish.name(),
+            Self::Rejected => "rejected",
+            Self::Interrupted => "cancelled",
+        }
+    }
+}
+
 /// How the model's answer ended.
 enum Received {
     Whole(Answer),
@@ -49,6 +60,20 @@ enum Received {
 
 /// Runs one step. With `is_last` the model gets no tools and is told to sum up.
 pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
+    let began = Instant::now();
+    let ended = go(cx, state, is_last).await;
+    let end = match &ended {
+        Ok(step) => step.name(),
+        Err(_) => "failed",
+    };
+    let model = format!("{}/{}", cx.model.provider_id, cx.model.id);
+    let tokens = state.answer_mut().and_then(|answer| answer.tokens.total);
+    let duration = log::duration(began);
+    tracing::info!(session = %cx.session.id, agent = cx.agent.name, model, end, tokens, duration, "a step ended");
+    ended
+}
+
+async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
     let toolbox = Toolbox::new(cx, state);
     begin(cx, state, None).await?;
     let request = Request::Step { toolbox: &toolbox, is_last };
@@ -192,7 +217,8 @@ async fn receive(
                     return Ok(Received::Failed(error));
                 }
                 let delay = retry::delay(attempt, error.retry_after(), ids::fraction());
-                tracing::info!(%error, attempt, ?delay, "asking the provider again");
+                let pause = format!("{delay:.1?}");
+                tracing::info!(%error, attempt, pause, "asking the provider again");
                 if !wait(cx, state, attempt, &error, delay).await? {
                     return Ok(Received::Interrupted);
                 }

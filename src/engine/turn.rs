@@ -1,5 +1,7 @@
 //! One turn: from a prompt to the answer that ends it, over as many steps as the model's tool calls take.
 
+use std::time::Instant;
+
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
@@ -23,6 +25,7 @@ use super::{
     workspace::Loaded,
 };
 use crate::{
+    base::log,
     library::{Agent, Instructions, commands::Body},
     provider::{Finish, Model, Wire, unusable::Unusable},
     tool::AgentSwitch,
@@ -60,6 +63,7 @@ pub async fn run(
     input: PromptInput,
 ) -> Option<Result<TurnOutcome, EngineError>> {
     let cancel = cx.tickets.begin(ticket)?;
+    let began = Instant::now();
     cx.show_status(state, SessionStatus::Busy).await;
     cx.engine.clean();
     let mut result = drive(cx, state, inbox, title, &cancel, input).await;
@@ -72,6 +76,16 @@ pub async fn run(
             Err(_) => (None, None),
         };
         result = Ok(TurnOutcome { stop: StopReason::Cancelled, tokens, message_id });
+    }
+    let duration = log::duration(began);
+    match &result {
+        Ok(outcome) => {
+            let tokens = outcome.tokens.and_then(|tokens| tokens.total);
+            tracing::info!(session = %cx.id, stop = outcome.stop.name(), tokens, duration, "a turn ended");
+        }
+        Err(error) => {
+            tracing::error!(target: log::TOLD, session = %cx.id, %error, duration, "a turn failed");
+        }
     }
     if let Err(error) = &result {
         let mut journal = Journal::default();

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -11,7 +10,10 @@ use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::settings::{LanguageServer, Programs};
 
 use super::table::{Extra, ROWS, Row};
-use crate::config::{Config, Environment};
+use crate::{
+    base::program,
+    config::{Config, Environment},
+};
 
 /// A server that may be started.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,6 +116,38 @@ pub fn incomplete(config: &Config) -> Vec<(&str, &'static str)> {
             (false, false) => None,
         })
         .collect()
+}
+
+/// A language server that is switched on, and its program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    pub id: String,
+    /// The first word of its command.
+    pub command: String,
+    /// `None` when it is not there.
+    pub path: Option<PathBuf>,
+    /// The configuration names it, so that its absence is worth a word.
+    pub is_configured: bool,
+}
+
+/// The servers that are switched on, with their programs. Reads directories: call it on a blocking thread.
+pub fn programs(config: &Config) -> Vec<Program> {
+    let own = match &config.settings.lsp {
+        Some(Programs::ByName(own)) => Some(own),
+        Some(Programs::All(_)) | None => None,
+    };
+    let of_definition = |definition: Definition| {
+        let command = definition.command.first().cloned().unwrap_or_default();
+        let path = definition.environment.get("PATH").map(String::as_str);
+        let search = path.or_else(|| config.environment.get("PATH"));
+        Program {
+            path: program::find(search, &config.directory, Path::new(&command)),
+            is_configured: own.is_some_and(|own| own.contains_key(&definition.id)),
+            id: definition.id,
+            command,
+        }
+    };
+    definitions(config).into_iter().map(of_definition).collect()
 }
 
 impl Definition {
@@ -228,12 +262,12 @@ fn cargo_workspace(root: PathBuf, worktree: &Path) -> PathBuf {
 }
 
 /// Finds a program without looking into the project, which may not have been meant to be run.
-fn on_path(program: &str, definition: &Definition, environment: &Environment) -> Option<PathBuf> {
+fn on_path(name: &str, definition: &Definition, environment: &Environment) -> Option<PathBuf> {
     let own = definition.environment.get("PATH").map(String::as_str);
-    let directories = own.or_else(|| environment.get("PATH")).unwrap_or_default().split(':').map(Path::new);
-    let mut candidates = directories.filter(|it| it.is_absolute()).map(|it| it.join(program));
-    candidates
-        .find(|it| fs::metadata(it).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0))
+    let directories = own.or_else(|| environment.get("PATH")).unwrap_or_default().split(':');
+    // Not from the project: a repository must not bring the program along.
+    let absolute: Vec<&str> = directories.filter(|it| Path::new(it).is_absolute()).collect();
+    program::find(Some(&absolute.join(":")), Path::new("/"), Path::new(name))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{
     fs,
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use serde::Deserialize;
@@ -34,6 +34,27 @@ pub fn load(paths: &Paths, environment: &Environment) -> (Credentials, Vec<Warni
         }
     }
     (credentials, warnings)
+}
+
+/// Every credential with the file or variable that holds it and its provider, in the order in which they are looked
+/// for. Does blocking reads.
+pub fn places(paths: &Paths, environment: &Environment) -> Vec<(PathBuf, String, AuthEntry)> {
+    const VARIABLE: &str = "OPENCODE_AUTH_CONTENT";
+    let texts: Vec<(PathBuf, String)> = match environment.get(VARIABLE) {
+        Some(text) => vec![(PathBuf::from(VARIABLE), text.to_owned())],
+        None => {
+            let files = [paths.auth(), paths.opencode_auth()].into_iter();
+            files.filter_map(|file| fs::read_to_string(&file).ok().map(|text| (file, text))).collect()
+        }
+    };
+    let mut places = Vec::new();
+    for (place, text) in texts {
+        let mut credentials = Credentials::new();
+        // What is wrong in them is told by `load`.
+        decode("", &text, &mut credentials, &mut Vec::new());
+        places.extend(credentials.into_iter().map(|(provider, entry)| (place.clone(), provider, entry)));
+    }
+    places
 }
 
 /// Keeps a key. A broken file is moved aside first.

@@ -1,5 +1,6 @@
 //! Which models can be asked: built-in rows and configuration, filtered to what has a key (facts: OpenCode §7.2).
 
+pub mod keys;
 mod rows;
 
 use std::{collections::BTreeMap, time::Duration};

@@ -4,7 +4,7 @@ use std::{
     error::Error,
     net::SocketAddr,
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::{Delta, Model, Prompt, ProviderError, Wire, anthropic, openai_chat};
 use crate::{
-    base::{clock, sse},
+    base::{clock, log, sse, text},
     config::secrets,
 };
 
@@ -99,6 +99,7 @@ pub struct Stream {
     chunk_timeout: Duration,
     origin: failure::Origin,
     ended: bool,
+    record: Record,
 }
 
 enum Decoder {
@@ -106,8 +107,63 @@ enum Decoder {
     Anthropic(anthropic::Decoder),
 }
 
+/// Logs a request once it is over, however it ended: as cancelled when it is dropped before.
+struct Record {
+    /// `provider/model`.
+    model: String,
+    began: Instant,
+    /// The time until the response's headers were there.
+    headers: Option<Duration>,
+    n_bytes: usize,
+    end: &'static str,
+}
+
+impl Record {
+    fn begin(model: &Model) -> Self {
+        let model = format!("{}/{}", model.provider_id, model.id);
+        Self { model, began: Instant::now(), headers: None, n_bytes: 0, end: "cancelled" }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let Self { model, began, headers, n_bytes: bytes, end } = self;
+        let headers = headers.map(|duration| format!("{duration:.1?}"));
+        let duration = log::duration(*began);
+        tracing::info!(model, end, headers, bytes, duration, "a provider request ended");
+    }
+}
+
 /// Sends the request and waits for the response headers.
 pub async fn stream(client: &Client, model: &Model, prompt: &Prompt<'_>) -> Result<Stream, ProviderError> {
+    let mut record = Record::begin(model);
+    let opened = open(client, model, prompt).await;
+    match opened {
+        Ok((response, decoder, origin)) => {
+            record.headers = Some(record.began.elapsed());
+            Ok(Stream {
+                response,
+                parser: sse::Parser::default(),
+                decoder,
+                events: Vec::new(),
+                chunk_timeout: model.timeouts.chunk,
+                origin,
+                ended: false,
+                record,
+            })
+        }
+        Err(error) => {
+            record.end = "failed";
+            Err(error)
+        }
+    }
+}
+
+async fn open(
+    client: &Client,
+    model: &Model,
+    prompt: &Prompt<'_>,
+) -> Result<(Response, Decoder, failure::Origin), ProviderError> {
     let origin = failure::Origin::of(model);
     let (url, headers, body, decoder) = match model.wire {
         Wire::OpenAiChat => (
@@ -158,15 +214,7 @@ pub async fn stream(client: &Client, model: &Model, prompt: &Prompt<'_>) -> Resu
         let body = without_key(model, read_start(&mut response, model.timeouts.chunk).await);
         return Err(origin.named(refusal(&response, &body)));
     }
-    Ok(Stream {
-        response,
-        parser: sse::Parser::default(),
-        decoder,
-        events: Vec::new(),
-        chunk_timeout: model.timeouts.chunk,
-        origin,
-        ended: false,
-    })
+    Ok((response, decoder, origin))
 }
 
 /// Asks for a provider's list of models, which costs nothing; returns the status of the answer.
@@ -286,6 +334,7 @@ impl Stream {
                 // Some servers cut the connection right behind the last event.
                 Ok(Err(error)) => {
                     self.ended = true;
+                    self.record.end = "completed";
                     self.decoder.finish(deltas).map_err(|_| transport(error))
                 }
                 Err(_) => Err(ProviderError::Transport {
@@ -294,6 +343,7 @@ impl Stream {
             };
             if let Err(error) = read {
                 self.ended = true;
+                self.record.end = "failed";
                 return Err(self.origin.named(error));
             }
         }
@@ -303,8 +353,10 @@ impl Stream {
     fn decode(&mut self, chunk: Option<Bytes>, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
         let Some(chunk) = chunk else {
             self.ended = true;
+            self.record.end = "completed";
             return self.decoder.finish(deltas);
         };
+        self.record.n_bytes += chunk.len();
         self.events.clear();
         let parsed = self.parser.push(&chunk, &mut self.events);
         for event in &self.events {
@@ -316,6 +368,7 @@ impl Stream {
     /// Reads the end of the body, without which the connection could not be used again.
     async fn drain(&mut self) {
         self.ended = true;
+        self.record.end = "completed";
         let _ = timeout(TAIL_TIMEOUT, async { while let Ok(Some(_)) = self.response.chunk().await {} }).await;
     }
 }
@@ -354,19 +407,12 @@ fn transport(error: reqwest::Error) -> ProviderError {
     ProviderError::Transport { message: format!("{what} ({})", causes(error)) }
 }
 
-/// The error and what lies beneath it, without the URL, which may hold a key.
+/// The innermost reason of an error: what wraps it names layers of libraries, and the URL may hold a key.
 pub fn causes(error: reqwest::Error) -> String {
     let error = error.without_url();
-    let mut res = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        // Wrappers often repeat what they wrap.
-        if !res.ends_with(&text) {
-            res.push_str(": ");
-            res.push_str(&text);
-        }
-        source = cause.source();
+    let mut innermost: &dyn Error = &error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
     }
-    res
+    text::without_number(&innermost.to_string()).into_owned()
 }

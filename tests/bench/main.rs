@@ -10,6 +10,7 @@
 )]
 
 mod agent;
+mod doctor;
 mod model;
 mod scenarios;
 mod search;

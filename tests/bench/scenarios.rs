@@ -51,6 +51,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "edit", is_long: false, run: tools::edit },
     Scenario { name: "reads", is_long: false, run: tools::reads },
     crate::setup::SETUP,
+    crate::doctor::DOCTOR,
     Scenario { name: "search", is_long: true, run: search::search },
 ];
 
@@ -134,21 +135,26 @@ impl Subject {
     }
 
     pub fn start_in(&self, home: &Path, limit: Duration) -> Result<Agent> {
-        let [program, arguments @ ..] = self.command.as_slice() else { return Err("no command".into()) };
-        let mut command = Command::new(program);
+        let mut command = self.program()?;
+        command.args(self.command.iter().skip(1)).env("HOME", home);
+        Agent::start(command, self.root.path().join("stderr"), limit)
+    }
+
+    /// The program on its machine, without arguments.
+    pub fn program(&self) -> Result<Command> {
+        let mut command = Command::new(self.command.first().ok_or("no command")?);
         command
-            .args(arguments)
             .current_dir(&self.work)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", home)
+            .env("HOME", &self.home)
             .env("SHELL", "/bin/bash")
             .env("OPENCODE_CONFIG_CONTENT", self.config.to_string())
             .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
             .env("OPENCODE_DISABLE_AUTOUPDATE", "1")
             .env("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")
             .envs(self.env.iter().map(|(name, value)| (name, value)));
-        Agent::start(command, self.root.path().join("stderr"), limit)
+        Ok(command)
     }
 
     /// An initialized agent with one session that has had its first turn, and so its title.

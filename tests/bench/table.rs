@@ -38,6 +38,7 @@ const BUDGETS: &[(&str, f64)] = &[
     ("200 definitions: first session/new, ms", 40.0),
     ("200 definitions: session/new again, ms", 15.0),
     ("200 definitions: memory added, MB", 3.0),
+    ("doctor, offline, ms", 300.0),
     ("grep, rare word, over rg", 1.2),
     ("grep, rare pattern, over rg", 1.2),
     ("grep, frequent word, over rg", 1.2),

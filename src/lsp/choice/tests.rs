@@ -1,6 +1,6 @@
 //! Which servers and roots files of a project get, by configuration and by what is on PATH.
 
-use std::{fs, path::PathBuf};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use serde_json::json;
 use tempfile::TempDir;

@@ -1,0 +1,60 @@
+//! The file that a program's name leads to, found as the system finds it.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// The file of a program: a name with a slash from `directory` on, any other one in a directory of `search`, which is
+/// what `PATH` holds.
+pub fn find(search: Option<&str>, directory: &Path, program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 || program.is_absolute() {
+        return Some(directory.join(program)).filter(|file| is_program(file));
+    }
+    let directories = std::env::split_paths(search.unwrap_or_default());
+    directories.map(|it| directory.join(it).join(program)).find(|file| is_program(file))
+}
+
+/// Returns true for a file that may be run.
+fn is_program(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Names, paths and files that may not be run.
+
+    use std::{
+        fs,
+        os::unix::fs::PermissionsExt,
+        path::{Path, PathBuf},
+    };
+
+    use super::find;
+
+    #[test]
+    fn a_name_is_looked_up_and_a_path_is_taken_from_the_directory() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path();
+        let write = |name: &str, mode: u32| {
+            let file = directory.join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(&file, "").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            file
+        };
+        let (tool, here) = (write("bin/tool", 0o755), write("own/here", 0o700));
+        write("bin/text", 0o644);
+        let search = format!("/nowhere:{}", directory.join("bin").display());
+        let found = |program: &str| find(Some(&search), directory, Path::new(program));
+        assert_eq!(found("tool"), Some(tool.clone()));
+        assert_eq!(found(tool.to_str().unwrap()), Some(tool));
+        assert_eq!(found("own/here"), Some(here.clone()));
+        assert_eq!(found("./own/here"), Some(directory.join("./own/here")));
+        for absent in ["here", "text", "bin", "bin/", "", "none"] {
+            assert_eq!(found(absent), None::<PathBuf>, "{absent}");
+        }
+        assert_eq!(find(None, directory, Path::new("tool")), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! `windlass completions` and `windlass man`: what shells and `man` know of the command line, made from it.
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Command};
+use clap_complete::Shell;
+
+use super::output;
+
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Write a page for each command into this directory instead of printing the first.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Prints the script that completes the command line in a shell.
+pub fn completions(mut command: Command, args: &CompletionsArgs) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "windlass", &mut script);
+    output::say(String::from_utf8_lossy(&script).trim_end())
+}
+
+/// Prints the manual page of the whole program, or writes the pages of all commands.
+pub fn man(command: Command, args: &ManArgs) -> ExitCode {
+    let Some(directory) = &args.out else {
+        let mut page = Vec::new();
+        return match clap_mangen::Man::new(command).render(&mut page) {
+            Ok(()) => output::say(String::from_utf8_lossy(&page).trim_end()),
+            Err(error) => output::fail(&format!("The page was not made: {error}.")),
+        };
+    };
+    let written = fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(command, directory));
+    match written {
+        Ok(()) => output::say(&format!("The pages are in {}.", directory.display())),
+        Err(error) => output::fail(&format!("{} was not written: {error}.", directory.display())),
+    }
+}

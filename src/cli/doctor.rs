@@ -1,0 +1,112 @@
+//! `windlass doctor`: looks at everything that a session needs, and says what to do where something is wrong.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::{editor, output, runtime};
+use crate::{
+    base::text::visible_line,
+    config::{Environment, paths::Paths, secrets},
+    engine::{Engine, Finding, Health, Network},
+};
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Ask the provider of the model too, which sends it the key and no prompt.
+    #[arg(long)]
+    online: bool,
+    /// Show lines for people, or a JSON object.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// The directory that is looked at; the working directory unless given.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
+    let directory = match output::directory(args.cwd.as_deref()) {
+        Ok(directory) => directory,
+        Err(code) => return code,
+    };
+    let paths = Paths::new(&environment);
+    let is_coloured = output::is_coloured(&environment);
+    let of_editors = editor::findings(&environment);
+    let engine = Engine::new(environment, paths);
+    runtime::block_on(async move {
+        let network = if args.online { Network::IsAsked } else { Network::IsLeft };
+        let mut findings = match engine.check_up(&directory, network).await {
+            Ok(findings) => findings,
+            Err(error) => return output::fail(&format!("{error}.")),
+        };
+        findings.extend(of_editors);
+        let said = match args.format {
+            Format::Text => output::say(&draw(&findings, is_coloured)),
+            Format::Json => output::say(&format!("{:#}", json(&findings))),
+        };
+        let is_wrong = findings.iter().any(|finding| finding.health == Health::Wrong);
+        if is_wrong { ExitCode::FAILURE } else { said }
+    })
+}
+
+/// The findings by topic, each with its remedy below it, and how many are not fine.
+fn draw(findings: &[Finding], is_coloured: bool) -> String {
+    let mut lines = Vec::new();
+    let mut topic = "";
+    for finding in findings {
+        if finding.topic != topic {
+            topic = finding.topic;
+            lines.push(paint(topic, "1", is_coloured));
+        }
+        let colour = match finding.health {
+            Health::Ok => "32",
+            Health::Warning => "33",
+            Health::Wrong => "31",
+        };
+        let word = paint(&format!("{:<7}", finding.health.name()), colour, is_coloured);
+        lines.push(format!("  {word}  {}", shown(&finding.text)));
+        lines.extend(finding.remedy.iter().map(|remedy| format!("           → {}", shown(remedy))));
+    }
+    lines.push(String::new());
+    lines.push(summary(findings));
+    lines.join("\n")
+}
+
+fn summary(findings: &[Finding]) -> String {
+    let count = |health: Health| findings.iter().filter(|finding| finding.health == health).count();
+    match (count(Health::Wrong), count(Health::Warning)) {
+        (0, 0) => "Everything is fine.".to_owned(),
+        (0, 1) => "Nothing is wrong; there is 1 warning.".to_owned(),
+        (0, n_warnings) => format!("Nothing is wrong; there are {n_warnings} warnings."),
+        (1, _) => "1 thing is wrong.".to_owned(),
+        (n_wrong, _) => format!("{n_wrong} things are wrong."),
+    }
+}
+
+fn paint(text: &str, colour: &str, is_coloured: bool) -> String {
+    if is_coloured { format!("\u{1b}[{colour}m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+fn shown(text: &str) -> String {
+    visible_line(&secrets::text(text)).into_owned()
+}
+
+fn json(findings: &[Finding]) -> serde_json::Value {
+    let rows = findings.iter().map(|finding| {
+        json!({
+            "topic": finding.topic,
+            "health": finding.health.name(),
+            "text": secrets::text(&finding.text),
+            "remedy": finding.remedy.as_deref().map(secrets::text),
+        })
+    });
+    let worst = findings.iter().map(|finding| finding.health).max().unwrap_or(Health::Ok);
+    json!({"version": env!("CARGO_PKG_VERSION"), "health": worst.name(), "findings": rows.collect::<Vec<_>>()})
+}

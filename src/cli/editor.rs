@@ -1,0 +1,205 @@
+//! `windlass editor`: prints the entry with which an editor starts this program, or puts it into the editor's file.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, ValueEnum};
+
+use super::output;
+use crate::{base::program, config::Environment, engine::Finding};
+
+mod file;
+mod merge;
+
+use file::Change;
+
+#[derive(Debug, Args)]
+pub struct EditorArgs {
+    editor: Editor,
+    /// Put the entry into the editor's file, of which a copy is kept, instead of printing it.
+    #[arg(long)]
+    write: bool,
+    /// The file to put it into, where it is not the usual one.
+    #[arg(long, value_name = "FILE", requires = "write")]
+    file: Option<PathBuf>,
+}
+
+/// Editors that speak the Agent Client Protocol, some of them by an extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Editor {
+    Zed,
+    Jetbrains,
+    /// With CodeCompanion.
+    Neovim,
+    /// With agent-shell.
+    Emacs,
+    /// With the extension ACP Client.
+    Vscode,
+}
+
+const EDITORS: [Editor; 5] = [Editor::Zed, Editor::Jetbrains, Editor::Neovim, Editor::Emacs, Editor::Vscode];
+
+pub fn run(environment: &Environment, args: &EditorArgs) -> ExitCode {
+    let program = match env::current_exe().map(PathBuf::into_os_string).map(std::ffi::OsString::into_string) {
+        Ok(Ok(program)) => program,
+        Ok(Err(program)) => {
+            let program = program.display();
+            return output::fail(&format!("{program} is no valid text; move windlass to another directory."));
+        }
+        Err(error) => return output::fail(&format!("The place of windlass cannot be found: {error}.")),
+    };
+    let path = args.file.clone().unwrap_or_else(|| args.editor.file(environment));
+    if !args.write {
+        output::note(&args.editor.hint(&path));
+        return output::say(args.editor.entry(&program).trim_end());
+    }
+    match write(args.editor, &path, &program) {
+        Ok(Change::Made { copy: Some(copy) }) => output::say(&format!(
+            "{} has the entry now; a copy of what it was is {}.",
+            path.display(),
+            copy.display()
+        )),
+        Ok(Change::Made { copy: None }) => {
+            output::say(&format!("{} was made with the entry.", path.display()))
+        }
+        Ok(Change::None) => output::say(&format!("{} has the entry already.", path.display())),
+        Err(reason) => output::fail(&format!("{} was not changed: {reason}.", path.display())),
+    }
+}
+
+/// Puts an editor's entry into its file.
+fn write(editor: Editor, path: &Path, program: &str) -> Result<Change, String> {
+    file::change(path, |text| match editor.keys() {
+        Some(keys) => merge::json(text, &keys, program),
+        None => merge::block(text, editor.comment(), &editor.entry(program), editor.plugin()),
+    })
+}
+
+impl Editor {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Zed => "Zed",
+            Self::Jetbrains => "JetBrains",
+            Self::Neovim => "Neovim",
+            Self::Emacs => "Emacs",
+            Self::Vscode => "VS Code",
+        }
+    }
+
+    /// The file that holds the entry, unless the user keeps it elsewhere.
+    fn file(self, environment: &Environment) -> PathBuf {
+        let home = &environment.home;
+        let config = environment.get("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let config = config.unwrap_or_else(|| home.join(".config"));
+        match self {
+            Self::Zed => config.join("zed/settings.json"),
+            Self::Jetbrains => home.join(".jetbrains/acp.json"),
+            Self::Neovim => config.join("nvim/init.lua"),
+            Self::Emacs => {
+                let places = [home.join(".emacs"), home.join(".emacs.el"), config.join("emacs/init.el")];
+                places.into_iter().find(|path| path.exists()).unwrap_or_else(|| home.join(".emacs.d/init.el"))
+            }
+            Self::Vscode if cfg!(target_os = "macos") => {
+                home.join("Library/Application Support/Code/User/settings.json")
+            }
+            Self::Vscode => config.join("Code/User/settings.json"),
+        }
+    }
+
+    /// Where in a JSON file the entry is, and what belongs to it beside the command.
+    fn keys(self) -> Option<merge::Keys> {
+        match self {
+            Self::Zed => Some(merge::Keys { owner: "agent_servers", kind: Some("custom") }),
+            Self::Jetbrains => Some(merge::Keys { owner: "agent_servers", kind: None }),
+            Self::Vscode => Some(merge::Keys { owner: "acp.agents", kind: None }),
+            Self::Neovim | Self::Emacs => None,
+        }
+    }
+
+    /// The beginning of a comment in a file that is a program.
+    fn comment(self) -> &'static str {
+        match self {
+            Self::Emacs => ";;",
+            Self::Zed | Self::Jetbrains | Self::Vscode | Self::Neovim => "--",
+        }
+    }
+
+    /// A call that may be there once only: a second one takes the place of the user's own.
+    fn plugin(self) -> Option<&'static str> {
+        match self {
+            Self::Neovim => Some("codecompanion"),
+            Self::Zed | Self::Jetbrains | Self::Vscode | Self::Emacs => None,
+        }
+    }
+
+    fn entry(self, program: &str) -> String {
+        match self {
+            Self::Neovim => include_str!("editor/neovim.lua").replace("PROGRAM", &quoted(program)),
+            Self::Emacs => include_str!("editor/emacs.el").replace("PROGRAM", &quoted(program)),
+            Self::Zed | Self::Jetbrains | Self::Vscode => {
+                self.keys().map(|keys| merge::whole(&keys, program)).unwrap_or_default()
+            }
+        }
+    }
+
+    fn hint(self, path: &Path) -> String {
+        let then = match self {
+            Self::Zed => "then start a thread with windlass in the agent panel",
+            Self::Jetbrains => "then choose windlass in AI Chat",
+            Self::Neovim => "for the plugin CodeCompanion; then `:CodeCompanionChat`",
+            Self::Emacs => "for the package agent-shell; then `M-x windlass`",
+            Self::Vscode => "for the extension `formulahendry.acp-client`; then choose windlass in its panel",
+        };
+        let name = self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        format!("For {}, {then}. `windlass editor {name} --write` puts it there:", path.display())
+    }
+}
+
+/// A text as Lua and Emacs Lisp write it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// What editors have an entry for windlass, and whether it leads to a program.
+pub fn findings(environment: &Environment) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for editor in EDITORS {
+        let path = editor.file(environment);
+        let Ok(text) = file::read(&path) else { continue };
+        let name = editor.name();
+        let place = path.display();
+        let programs_named = match editor.keys() {
+            Some(keys) => match merge::programs(&text, &keys) {
+                Ok(programs) => programs,
+                Err(reason) => {
+                    let remedy = "correct the file: the editor cannot read it either";
+                    findings.push(Finding::warning("editors", format!("{name}: {place}: {reason}"), remedy));
+                    continue;
+                }
+            },
+            None => merge::programs_in_block(&text),
+        };
+        findings.extend(programs_named.into_iter().map(|program| {
+            if program::find(environment.get("PATH"), Path::new("/"), Path::new(&program)).is_some() {
+                Finding::ok("editors", format!("{name}: {place} starts {program}"))
+            } else {
+                let editor = name.to_lowercase().replace(' ', "");
+                Finding::wrong(
+                    "editors",
+                    format!("{name}: {place} names {program}, which is not there"),
+                    format!("`windlass editor {editor} --write` puts in the right one"),
+                )
+            }
+        }));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok("editors", "none has an entry; `windlass editor zed --write` makes one"));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Somebody else's file, changed in one step, with a copy of what it was beside it.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process,
+};
+
+/// A settings file is smaller.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// What became of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It says so already.
+    None,
+    Made {
+        /// What the file was, if there was one.
+        copy: Option<PathBuf>,
+    },
+}
+
+/// The text of a file; an error when there is none, or when it is not a text.
+pub fn read(path: &Path) -> io::Result<String> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    if metadata.len() > MAX_BYTES {
+        return Err(io::Error::other("it is larger than 4 MB"));
+    }
+    fs::read_to_string(path)
+}
+
+/// Replaces a file's text by what `edit` makes of it: at once, or not at all.
+pub fn change(path: &Path, edit: impl FnOnce(&str) -> Result<String, String>) -> Result<Change, String> {
+    let before = match read(path) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => None,
+        Err(error) => return Err(format!("it cannot be read: {error}")),
+    };
+    let after = edit(before.as_deref().unwrap_or_default())?;
+    if before.as_deref() == Some(after.as_str()) {
+        return Ok(Change::None);
+    }
+    replace(path, before.as_deref(), &after).map_err(|error| format!("it cannot be written: {error}"))
+}
+
+fn replace(path: &Path, before: Option<&str>, after: &str) -> io::Result<Change> {
+    // Settings are often links into a repository of dot files, which stay links.
+    let target = if before.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
+    let directory = target.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(directory)?;
+    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let beside = |end: &str| directory.join(format!("{name}.{end}"));
+    let copy = match before {
+        Some(_) => {
+            let copy = beside("before-windlass");
+            fs::copy(&target, &copy)?;
+            Some(copy)
+        }
+        None => None,
+    };
+    let draft = beside(&format!("{}.new", process::id()));
+    let written = (|| {
+        let mut file = fs::File::create(&draft)?;
+        if before.is_some() {
+            file.set_permissions(fs::metadata(&target)?.permissions())?;
+        }
+        file.write_all(after.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&draft, &target)
+    })();
+    if let Err(error) = written {
+        // The draft is of no use to anybody.
+        let _ = fs::remove_file(&draft);
+        return Err(error);
+    }
+    Ok(Change::Made { copy })
+}

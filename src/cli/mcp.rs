@@ -1,0 +1,111 @@
+//! `windlass mcp`: starts the MCP servers of the configuration and says what became of each.
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+
+use super::{output, runtime};
+use crate::{
+    base::text::visible_line,
+    config::{Environment, paths::Paths, secrets},
+    engine::{Engine, ServerReport, ServerStatus},
+};
+
+#[derive(Debug, Args)]
+pub struct McpArgs {
+    #[command(subcommand)]
+    command: McpCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum McpCommand {
+    /// Start the servers, list them with their tools, and say why one failed; the exit code is 1 then.
+    #[command(alias = "ls")]
+    List {
+        /// Show lines for people, or a JSON array.
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+        /// The directory whose configuration counts; the working directory unless given.
+        #[arg(long, value_name = "DIR")]
+        cwd: Option<PathBuf>,
+        /// Wait at most so many seconds for the servers.
+        #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        timeout: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
+    let McpCommand::List { format, cwd, timeout } = args.command;
+    let directory = match output::directory(cwd.as_deref()) {
+        Ok(directory) => directory,
+        Err(code) => return code,
+    };
+    let paths = Paths::new(&environment);
+    let engine = Engine::new(environment, paths);
+    runtime::block_on(async move {
+        let reports = match engine.mcp_servers(&directory, Duration::from_secs(timeout)).await {
+            Ok(reports) => reports,
+            Err(error) => return output::fail(&format!("{error}.")),
+        };
+        let said = match format {
+            Format::Json => output::say(&format!("{:#}", reports.iter().map(row).collect::<Value>())),
+            Format::Text if reports.is_empty() => {
+                output::note("There are no MCP servers; `mcp` in opencode.json names them.");
+                ExitCode::SUCCESS
+            }
+            Format::Text => output::say(&reports.iter().map(draw).collect::<Vec<_>>().join("\n")),
+        };
+        let is_broken = |report: &ServerReport| match report.status {
+            ServerStatus::Connected | ServerStatus::Disabled => false,
+            ServerStatus::Connecting | ServerStatus::Failed { .. } | ServerStatus::NeedsAuth => true,
+        };
+        if reports.iter().any(is_broken) { ExitCode::FAILURE } else { said }
+    })
+}
+
+/// The word for a status, and why it is so.
+fn status(report: &ServerReport) -> (&'static str, Option<String>) {
+    match &report.status {
+        ServerStatus::Connected => ("connected", None),
+        ServerStatus::Connecting => ("connecting", Some("it did not answer in time".to_owned())),
+        ServerStatus::Disabled => ("disabled", None),
+        ServerStatus::Failed { error } => ("failed", Some(secrets::text(error))),
+        ServerStatus::NeedsAuth => {
+            let remedy = format!("the server wants a login: put a token into `mcp.{}.headers`", report.name);
+            ("needs_auth", Some(remedy))
+        }
+    }
+}
+
+fn draw(report: &ServerReport) -> String {
+    let (word, reason) = status(report);
+    let place = secrets::text(&report.place);
+    let mut lines = vec![visible_line(&format!("{}: {word} ({place})", report.name)).into_owned()];
+    lines.extend(reason.map(|reason| format!("  {}", visible_line(&reason))));
+    lines.extend(report.tools.iter().map(|(name, description)| {
+        let first = description.lines().next().unwrap_or_default();
+        let gap = if first.is_empty() { "" } else { ": " };
+        visible_line(&format!("  {name}{gap}{}", secrets::text(first))).into_owned()
+    }));
+    lines.join("\n")
+}
+
+fn row(report: &ServerReport) -> Value {
+    let (word, reason) = status(report);
+    let tools =
+        report.tools.iter().map(|(name, description)| json!({"name": name, "description": description}));
+    json!({
+        "name": report.name,
+        "status": word,
+        "reason": reason,
+        "place": secrets::text(&report.place),
+        "tools": tools.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,74 @@
+//! The places of providers' keys, in the order in which they are looked for.
+
+use std::path::PathBuf;
+
+use windlass_protocol::opencode::config::AuthEntry;
+
+use super::rows::ROWS;
+use crate::{
+    config::{Config, Environment, paths::Paths},
+    provider::auth,
+};
+
+/// A key that was found; the key itself stays where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub provider: String,
+    /// `key`, `oauth` or `well-known`.
+    pub kind: &'static str,
+    pub place: Place,
+    /// False for a key that another one goes before.
+    pub is_used: bool,
+}
+
+/// Where a key is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// `provider.<id>.options.apiKey`.
+    Configuration,
+    /// A file of credentials, or the variable that takes its place.
+    File(PathBuf),
+    Variable(String),
+}
+
+/// Finds every provider's keys. Does blocking reads.
+pub fn find(config: &Config, environment: &Environment, paths: &Paths) -> Vec<Found> {
+    let stored = auth::places(paths, environment);
+    let mut providers: Vec<&str> = config.providers.keys().map(String::as_str).collect();
+    let others = ROWS.iter().map(|row| row.id).chain(stored.iter().map(|(_, provider, _)| provider.as_str()));
+    for provider in others {
+        if !providers.contains(&provider) {
+            providers.push(provider);
+        }
+    }
+    let mut found: Vec<Found> = Vec::new();
+    for provider in providers {
+        let mut push = |kind: &'static str, place: Place| {
+            let is_used =
+                kind != "key" || !found.iter().any(|it| it.provider == provider && it.kind == "key");
+            found.push(Found { provider: provider.to_owned(), kind, place, is_used });
+        };
+        let configured = config.providers.get(provider);
+        if configured.is_some_and(|it| it.options.api_key.as_ref().is_some_and(|key| !key.is_empty())) {
+            push("key", Place::Configuration);
+        }
+        for (file, _, entry) in stored.iter().filter(|(_, id, _)| id == provider) {
+            let kind = match entry {
+                AuthEntry::Api { .. } => "key",
+                AuthEntry::Oauth { .. } => "oauth",
+                AuthEntry::Wellknown { .. } => "well-known",
+            };
+            push(kind, Place::File(file.clone()));
+        }
+        let named = configured.into_iter().flat_map(|it| it.env.iter().map(String::as_str));
+        let of_row = ROWS.iter().filter(|row| row.id == provider).map(|row| row.env);
+        let mut seen: Vec<&str> = Vec::new();
+        for name in named.chain(of_row) {
+            if environment.get(name).is_some() && !seen.contains(&name) {
+                seen.push(name);
+                push("key", Place::Variable(name.to_owned()));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,89 @@
+//! A look at the store's file: its size, and whether it is whole.
+
+use std::{
+    fs, io,
+    path::Path,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+/// The state of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreHealth {
+    /// Of the file and of its log.
+    pub bytes: u64,
+    pub integrity: Integrity,
+}
+
+/// Whether the store can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Integrity {
+    Whole,
+    /// Reading it through took too long.
+    Unknown,
+    NotWritable,
+    /// With the reason.
+    Damaged(String),
+}
+
+/// Reads the store through, for no longer than `limit`; `None` when there is none yet. Changes nothing, and blocks.
+pub fn check(path: &Path, limit: Duration) -> io::Result<Option<StoreHealth>> {
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(io::Error::new(error.kind(), format!("{} cannot be read: {error}", path.display())));
+        }
+    };
+    let log = fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len());
+    let bytes = metadata.len() + log;
+    let integrity = if metadata.permissions().readonly() || !is_writable(path) {
+        Integrity::NotWritable
+    } else {
+        integrity(path, limit)
+    };
+    Ok(Some(StoreHealth { bytes, integrity }))
+}
+
+fn is_writable(path: &Path) -> bool {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    fs::OpenOptions::new().append(true).open(path).is_ok()
+        && rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+fn integrity(path: &Path, limit: Duration) -> Integrity {
+    let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
+    let connection = match opened {
+        Ok(connection) => connection,
+        Err(error) => return Integrity::Damaged(error.to_string()),
+    };
+    let interrupt = connection.get_interrupt_handle();
+    let (done, is_done) = mpsc::channel::<()>();
+    let checked = thread::scope(|scope| {
+        scope.spawn(move || {
+            if is_done.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                interrupt.interrupt();
+            }
+        });
+        let checked: rusqlite::Result<String> =
+            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
+        drop(done);
+        checked
+    });
+    match checked {
+        Ok(word) if word == "ok" => Integrity::Whole,
+        Ok(problem) => Integrity::Damaged(problem),
+        Err(error) => match error.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Integrity::Unknown
+            }
+            Some(_) | None => Integrity::Damaged(error.to_string()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! `windlass doctor`: every line fine, doubtful or wrong, with its remedy.
+
+use serde_json::{Value, json};
+
+use crate::{
+    cli::Machine,
+    config_layers::Shell,
+    support::{
+        scratch::Scratch,
+        web::{Page, Web},
+    },
+};
+
+/// The findings of a topic, each as its health and text.
+fn topic(report: &Value, topic: &str) -> Vec<(String, String)> {
+    let findings = report["findings"].as_array().unwrap().iter().filter(|it| it["topic"] == topic);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    findings.map(|it| (text(&it["health"]), text(&it["text"]))).collect()
+}
+
+#[tokio::test]
+async fn a_machine_on_which_everything_works_is_fine() {
+    let machine = Machine::new().await;
+    assert_eq!(machine.run(&["session", "list"]).await.code, Some(0));
+    let shown = machine.run(&["doctor"]).await;
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert_eq!(shown.stderr, "");
+    assert!(shown.stdout.contains("OPENCODE_CONFIG_CONTENT"), "{}", shown.stdout);
+    assert!(!shown.stdout.contains('\u{1b}'), "{}", shown.stdout);
+    let shown = machine.run(&["doctor", "--format", "json"]).await;
+    let report: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(topic(&report, "store")[0].0, "ok");
+    assert!(topic(&report, "store")[0].1.contains("windlass.db"), "{report:#}");
+    let model = &topic(&report, "model")[0];
+    assert!(model.0 == "ok" && model.1.contains("`model` in OPENCODE_CONFIG_CONTENT"), "{model:?}");
+    assert!(topic(&report, "programs").iter().any(|(_, text)| text.starts_with("git version")), "{report:#}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_has_a_remedy_and_ends_with_one() {
+    let scratch = Scratch::new();
+    let text = json!({
+        "shell": "/no/such/shell",
+        "model": "acme/large",
+        "provider": {"acme": {
+            "options": {"baseURL": "http://127.0.0.1:9/v1", "apiKey": "hunter22hunter22"}, "models": {"large": {}},
+        }},
+        "mcp": {"ghost": {"type": "local", "command": ["no-such-program"]}},
+        "lsp": {"mine": {"command": ["no-such-server"], "extensions": [".m"]}},
+        "theem": "x",
+    });
+    scratch.write("opencode.json", format!("{text:#}"));
+    let data = scratch.home.join(".local/share/windlass");
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::write(
+        data.join("windlass.db"),
+        "this is no database, whatever its name says, and it is long enough",
+    )
+    .unwrap();
+    std::fs::write(data.join("auth.json"), r#"{"acme": {"type": "api", "key": "hunter22hunter22"}}"#)
+        .unwrap();
+    let mut shell = Shell::new(&scratch);
+    shell.variables.push(("PATH".to_owned(), String::new()));
+    let (printed, errors, code) = shell.run(&["doctor", "--online", "--format", "json"]).await;
+    assert_eq!(code, Some(1), "{errors}");
+    assert_eq!(errors, "");
+    assert!(!printed.contains("hunter22"), "{printed}");
+    let report: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(report["health"], "wrong");
+    for finding in report["findings"].as_array().unwrap() {
+        assert_eq!(finding["remedy"].is_string(), finding["health"] != "ok", "{finding}");
+    }
+    let find = |name: &str, text: &str| {
+        let found = topic(&report, name).into_iter().find(|(_, it)| it.contains(text));
+        found.unwrap_or_else(|| panic!("{name} never says {text}: {report:#}")).0
+    };
+    assert_eq!(find("configuration", "there is no program /no/such/shell"), "wrong");
+    assert_eq!(find("keys", "acme: a key in"), "ok");
+    assert_eq!(find("keys", "auth.json, below another one"), "ok");
+    assert_eq!(find("model", "acme/large answers"), "ok");
+    assert_eq!(find("network", "cannot connect"), "wrong");
+    assert_eq!(find("mcp", "ghost could not be started"), "wrong");
+    assert_eq!(find("language servers", "there is no program no-such-server"), "warning");
+    assert_eq!(find("programs", "git does not answer"), "warning");
+    assert_eq!(find("store", "is damaged"), "wrong");
+    let (printed, _, code) = shell.run(&["doctor"]).await;
+    assert_eq!(code, Some(1));
+    assert!(printed.trim_end().ends_with("things are wrong."), "{printed}");
+    let (_, _, code) = shell.run(&["doctor", "--cwd", "nowhere"]).await;
+    assert_eq!(code, Some(1));
+}
+
+#[tokio::test]
+async fn a_provider_is_asked_only_when_it_may_be() {
+    let web = Web::start().await;
+    let asked = async |online: bool, status: u16| {
+        let scratch = Scratch::new();
+        web.page(&format!("/{status}/models"), Page::status(status));
+        let provider = json!({"options": {"baseURL": web.url(&format!("/{status}")), "apiKey": "hunter22hunter22"}, "models": {"m": {}}});
+        scratch.write("opencode.json", json!({"model": "p/m", "provider": {"p": provider}}).to_string());
+        let arguments: &[&str] = if online {
+            &["doctor", "--online", "--format", "json"]
+        } else {
+            &["doctor", "--format", "json"]
+        };
+        let (printed, _, _) = Shell::new(&scratch).run(arguments).await;
+        topic(&serde_json::from_str(&printed).unwrap(), "network")
+    };
+    assert_eq!(asked(false, 200).await, []);
+    assert_eq!(web.asked().len(), 0);
+    assert_eq!(asked(true, 200).await[0].0, "ok");
+    assert_eq!(asked(true, 404).await[0].0, "ok");
+    assert_eq!(asked(true, 401).await[0].0, "wrong");
+    assert_eq!(asked(true, 503).await[0].0, "wrong");
+}
