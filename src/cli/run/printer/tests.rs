@@ -59,7 +59,8 @@ fn shown(format: Format, shows_thoughts: bool, events: Vec<EventPayload>) -> Vec
     for payload in std::iter::once(answer(Value::Null)).chain(events) {
         printer.event(&Arc::new(Event { id: ids::event(), payload }), &mut output);
     }
-    printer.end(None, &mut output);
+    // Without a screen there is nothing to wait for.
+    futures_util::FutureExt::now_or_never(printer.end(None, &mut output)).unwrap().unwrap();
     output.pending()
 }
 
