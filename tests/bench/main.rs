@@ -16,6 +16,7 @@ mod scenarios;
 mod search;
 mod setup;
 mod table;
+mod terminal;
 mod tools;
 mod usage;
 

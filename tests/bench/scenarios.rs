@@ -52,6 +52,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "reads", is_long: false, run: tools::reads },
     crate::setup::SETUP,
     crate::doctor::DOCTOR,
+    crate::terminal::TERMINAL,
     Scenario { name: "search", is_long: true, run: search::search },
 ];
 

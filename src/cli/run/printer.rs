@@ -91,17 +91,21 @@ impl Printer {
         if self.session_id.is_none() || payload.session_id() != self.session_id.as_ref() {
             return;
         }
+        if let EventPayload::SessionError { error, .. } = payload {
+            let message = error.as_ref().map(output::message_of).unwrap_or_default();
+            self.fail(&message, output);
+        }
+        if let EventPayload::MessageUpdated { info: Message::Assistant(message), .. } = payload {
+            self.answers.insert(message.id.clone());
+            self.message_error = message.error.clone();
+        }
+        if self.screen.is_none() {
+            self.show(payload, output);
+        }
+    }
+
+    fn show(&mut self, payload: &EventPayload, output: &mut Output) {
         match payload {
-            EventPayload::MessageUpdated { info: Message::Assistant(message), .. } => {
-                self.answers.insert(message.id.clone());
-                self.message_error = message.error.clone();
-            }
-            EventPayload::SessionError { error, .. } => {
-                let message = error.as_ref().map(output::message_of).unwrap_or_default();
-                self.fail(&message, output);
-            }
-            // The screen has it.
-            _ if self.screen.is_some() => {}
             EventPayload::PartUpdated { part, .. } if self.answers.contains(&part.message_id) => {
                 match self.format {
                     Format::Default => self.part(part, output),
@@ -127,6 +131,7 @@ impl Printer {
             | EventPayload::SessionDeleted(_)
             | EventPayload::SessionStatus { .. }
             | EventPayload::SessionIdle { .. }
+            | EventPayload::SessionError { .. }
             | EventPayload::SessionCompacted { .. }
             | EventPayload::CommandExecuted { .. }
             | EventPayload::MessageUpdated { .. }

@@ -43,13 +43,12 @@ pub fn ended(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
             }
             _other => one_line(tool, draw),
         },
-        ToolState::Error { input, error, metadata, .. } => {
+        ToolState::Error { error, metadata, .. } => {
             let mut rows = failed_header(tool, draw);
             let printed = metadata.as_ref().and_then(|it| it.get("output")).and_then(Value::as_str);
             if let Some(printed) = printed.filter(|_| tool.tool == "bash") {
                 rows.extend(body(printed, LINES_FAILED, draw));
             }
-            let _ = input;
             rows.extend(failure(error, draw));
             rows
         }
