@@ -14,6 +14,7 @@ pub mod path;
 pub mod process;
 pub mod program;
 pub mod queue;
+pub mod sandbox;
 pub mod sse;
 pub mod stderr;
 pub mod text;

@@ -9,7 +9,7 @@ use clap::{
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::{
-    base::{process, text},
+    base::{process, sandbox, text},
     config::Environment,
 };
 
@@ -123,6 +123,9 @@ pub fn run() -> ExitCode {
     if let Some(daemon) = reap::daemon(std::env::args_os()) {
         return reap::run(&daemon);
     }
+    if let Some(code) = sandbox::launch(std::env::args_os()) {
+        return code;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -140,6 +143,8 @@ pub fn run() -> ExitCode {
     };
     let log = logging::start(&cli.global, &environment, least);
     process::register::open(environment.get(process::tree::MARK));
+    sandbox::open();
+    process::hide();
     let code = command(cli, environment);
     log.finish();
     code

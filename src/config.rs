@@ -36,6 +36,7 @@ pub mod policy;
 pub mod reader;
 pub mod remote;
 pub mod rules;
+pub mod sandbox;
 pub mod schema;
 pub mod secrets;
 pub mod sources;

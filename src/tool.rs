@@ -22,7 +22,10 @@ use windlass_protocol::opencode::{
 
 use crate::{
     base::{clock, hash},
-    config::{Config, Warning, policy::Policy},
+    config::{
+        Config, Warning,
+        policy::{LEAVE_SANDBOX, Policy},
+    },
     library::skills::Skill,
     lsp::Servers,
     mcp::{Held, ResourceList},
@@ -256,7 +259,8 @@ pub fn is_about_resources(tool: &str) -> bool {
 }
 
 /// Permissions that are no built-in tool's name.
-pub const OTHER_PERMISSIONS: [&str; 4] = ["doom_loop", "external_directory", "plan_enter", "plan_exit"];
+pub const OTHER_PERMISSIONS: [&str; 5] =
+    ["doom_loop", "external_directory", "plan_enter", "plan_exit", LEAVE_SANDBOX];
 
 /// The permission that decides whether a tool is shown and may run.
 pub fn permission_name(tool: &str) -> &str {

@@ -59,6 +59,7 @@ mod remembered;
 mod retry;
 mod run_options;
 mod rust_sdk;
+mod sandbox;
 mod session;
 mod skill_urls;
 mod skills;

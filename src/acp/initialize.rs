@@ -22,6 +22,7 @@ use super::{
     error::{engine_error, error, invalid_params},
     outbox::Responder,
 };
+use crate::base::sandbox::{self, Found};
 
 /// The method that needs no terminal: the user sets a key and says so.
 const AGENT_METHOD: &str = "windlass-key";
@@ -34,23 +35,30 @@ pub fn initialize(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOw
     tracing::info!(client = client_name, "initialize");
     let methods = auth_methods(&request.client, &call.connection.options.login_command);
     call.connection.set_client(request.client);
-    // Whatever version is asked for, ours is 1 (facts: ACP §1.1).
-    let response = InitializeResponse::new(ProtocolVersion::V1)
-        .agent_capabilities(capabilities())
-        .auth_methods(methods)
-        .agent_info(Implementation::new("windlass", env!("CARGO_PKG_VERSION")).title("windlass".to_owned()));
-    call.succeed(&response)
+    call.spawn(None, async move {
+        let found = sandbox::level().await;
+        // Whatever version is asked for, ours is 1 (facts: ACP §1.1).
+        let response = InitializeResponse::new(ProtocolVersion::V1)
+            .agent_capabilities(capabilities(found))
+            .auth_methods(methods)
+            .agent_info(
+                Implementation::new("windlass", env!("CARGO_PKG_VERSION")).title("windlass".to_owned()),
+            );
+        Ok(Box::new(move |responder: Responder| responder.succeed(&response)) as Reply)
+    })
 }
 
-fn capabilities() -> AgentCapabilities {
+fn capabilities(found: &Found) -> AgentCapabilities {
     let session = SessionCapabilities::new()
         .list(SessionListCapabilities::new())
         .delete(SessionDeleteCapabilities::new())
         .resume(SessionResumeCapabilities::new())
         .close(SessionCloseCapabilities::new());
     let extensions = [ext::EVENTS, ext::SESSION_ID, ext::PERMISSION_REPLY_META, ext::QUESTION_REPLY_META];
-    let extensions: Map<String, Value> =
+    let mut extensions: Map<String, Value> =
         extensions.into_iter().map(|name| (name.to_owned(), json!(true))).collect();
+    let sandbox = ext::Sandbox { level: found.level.name(), reason: found.reason.as_deref() };
+    extensions.insert(ext::SANDBOX.to_owned(), json!(sandbox));
     AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))

@@ -59,7 +59,7 @@ const MAX_FILES_TITLE: usize = 200;
 const MAX_REMEMBERED: usize = 120;
 
 /// Permissions whose metadata is ours.
-const PERMISSIONS: [&str; 16] = [
+const PERMISSIONS: [&str; 17] = [
     "bash",
     "codesearch",
     "doom_loop",
@@ -70,6 +70,7 @@ const PERMISSIONS: [&str; 16] = [
     "list",
     "lsp",
     "read",
+    "sandbox",
     "skill",
     "task",
     "todoread",
@@ -81,7 +82,7 @@ const PERMISSIONS: [&str; 16] = [
 /// The category of a tool, by its id or permission name (facts: OpenCode §11.6).
 pub fn kind(tool: &str) -> ToolKind {
     match tool {
-        "bash" => ToolKind::Execute,
+        "bash" | "sandbox" => ToolKind::Execute,
         "read" | "read_mcp_resource" => ToolKind::Read,
         "edit" | "write" | "multiedit" | "patch" | "apply_patch" => ToolKind::Edit,
         "grep" | "glob" | "list" | "codesearch" | "list_mcp_resources" | "list_mcp_resource_templates" => {
@@ -461,6 +462,7 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
             format!("replace the todo list by {todos} todo{}", if todos == 1 { "" } else { "s" })
         }
         ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
+        ("sandbox", Some(exact)) => format!("run outside the sandbox: {exact}"),
         ("external_directory", None) => format!("outside the project: {patterns}"),
         ("lsp", _) => {
             lsp_question(&Value::Object(metadata.clone())).unwrap_or_else(|| request.permission.clone())

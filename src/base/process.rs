@@ -12,6 +12,7 @@ use std::{
 
 use nix::{
     errno::Errno,
+    libc,
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
@@ -37,6 +38,8 @@ pub struct Spawn<'a> {
     pub directory: &'a Path,
     /// Variables set on top of the daemon's own environment.
     pub environment: &'a BTreeMap<String, String>,
+    /// Names of variables that the child does not get.
+    pub without: &'a [String],
     /// Whether the child gets a pipe to read from; otherwise its standard input is empty.
     pub stdin: bool,
     /// Whether it may start others. What does not is ended with us by the system, where that can be had, and saves
@@ -77,6 +80,9 @@ pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
+    for name in spawn.without {
+        command.env_remove(name);
+    }
     #[cfg(target_os = "linux")]
     die_with_parent(&mut command);
     // Before it begins, so that nothing it starts goes unseen; forgotten again when it cannot be started.
@@ -113,13 +119,25 @@ pub async fn output(spawn: &Spawn<'_>, max_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(printed)
 }
 
+/// Keeps other processes of the same user from reading this one's memory and variables, which hold keys.
+pub fn hide() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = nix::sys::prctl::set_dumpable(false) {
+        tracing::warn!(%error, "other programs of the same user can read the memory of this process");
+    }
+}
+
 #[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "pre_exec is unsafe; the closure makes two async-signal-safe system calls")]
+#[expect(unsafe_code, reason = "pre_exec is unsafe; the closure makes three async-signal-safe system calls")]
 fn die_with_parent(command: &mut Command) {
     let parent = Pid::this();
-    // SAFETY: prctl and getppid are plain system calls; they neither allocate nor take locks.
+    // SAFETY: close_range, prctl and getppid are plain system calls; they neither allocate nor take locks.
     unsafe {
         command.pre_exec(move || {
+            // Ours are closed on exec; those that whoever started us has left open may not be. A kernel that does not
+            // know the call leaves them as they are.
+            let (first, last) = (3 as libc::c_uint, libc::c_uint::MAX);
+            libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC);
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
             // A parent that had ended by then sends nothing.
             if nix::unistd::getppid() == parent { Ok(()) } else { Err(Errno::ESRCH.into()) }

@@ -12,6 +12,8 @@ use crate::{
     engine::{AgentView, Engine},
 };
 
+mod sandbox;
+
 #[derive(Debug, Args)]
 pub struct DebugArgs {
     #[command(subcommand)]
@@ -32,10 +34,24 @@ enum DebugCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show the sandbox that this machine can hold, and the one that an agent's commands get in this directory.
+    Sandbox {
+        #[arg(default_value = "build")]
+        agent: String,
+        /// As a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 pub fn run(environment: Environment, args: DebugArgs) -> ExitCode {
-    let DebugCommand::Agent { name, model, json } = args.command;
+    match args.command {
+        DebugCommand::Agent { name, model, json } => show_agent(environment, name, model, json),
+        DebugCommand::Sandbox { agent, json } => sandbox::run(environment, agent, json),
+    }
+}
+
+fn show_agent(environment: Environment, name: String, model: Option<String>, json: bool) -> ExitCode {
     runtime::block_on(async move {
         let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);

@@ -53,6 +53,11 @@ impl Paths {
         self.data.join("tool-output")
     }
 
+    /// Plans that are written outside of a project.
+    pub fn plans(&self) -> PathBuf {
+        self.data.join("plans")
+    }
+
     /// What was fetched.
     pub fn cache(&self) -> PathBuf {
         self.data.join("cache")

@@ -9,6 +9,10 @@ use super::rules::{covers, deciding, strictest, wildcard};
 /// Permissions that are each session's own affair: no session above has a say.
 const OWN: [&str; 2] = ["todowrite", "todoread"];
 
+/// Permission to run a command outside its sandbox. Only a rule under this very name allows it: `"*": "allow"` speaks of
+/// what is asked for inside.
+pub const LEAVE_SANDBOX: &str = "sandbox";
+
 /// Rules of the sessions above, each list by itself.
 pub type Above = Vec<Arc<[Rule]>>;
 
@@ -120,7 +124,7 @@ impl Policy {
     pub fn deciding(&self, permission: &str, pattern: &str) -> Option<&Rule> {
         let verdict = self.evaluate(permission, pattern);
         let layer = self.layers.iter().find(|layer| layer.evaluate(permission, pattern) == verdict)?;
-        deciding(permission, pattern, layer.rules.iter())
+        layer.last_match(permission, pattern)
     }
 
     /// The agent's own rules that speak of a permission.
@@ -157,13 +161,20 @@ impl Layer {
         if self.origin == Origin::Above && OWN.contains(&permission) {
             return Action::Allow;
         }
-        let said = deciding(permission, pattern, self.rules.iter()).map(|rule| rule.action);
+        let said = self.last_match(permission, pattern).map(|rule| rule.action);
         match (self.origin, said) {
             (Origin::Agent, None) => Action::Ask,
             (Origin::Floor | Origin::Administrator | Origin::Above, None) => Action::Allow,
             (Origin::Above, Some(Action::Ask)) => Action::Allow,
             (_, Some(action)) => action,
         }
+    }
+
+    fn last_match(&self, permission: &str, pattern: &str) -> Option<&Rule> {
+        let may_decide = |rule: &&Rule| {
+            permission != LEAVE_SANDBOX || rule.permission == LEAVE_SANDBOX || rule.action != Action::Allow
+        };
+        deciding(permission, pattern, self.rules.iter().filter(may_decide))
     }
 
     /// The rules that speak of a permission, the general ones too, in order.

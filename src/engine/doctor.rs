@@ -322,6 +322,7 @@ async fn version(config: &Config, program: &OsStr) -> Option<String> {
         args: &args,
         directory: &config.directory,
         environment: &environment,
+        without: &[],
         stdin: false,
         is_parent: false,
     };

@@ -46,6 +46,7 @@ pub async fn root_commit(worktree: &Path) -> Option<String> {
         directory: worktree,
         environment: &BTreeMap::new(),
         stdin: false,
+        without: &[],
         is_parent: false,
     };
     let mut child = process::spawn(&spawn).ok()?;

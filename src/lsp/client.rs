@@ -154,6 +154,7 @@ impl Client {
             directory,
             environment: &definition.environment,
             stdin: true,
+            without: &[],
             is_parent: true,
         };
         process::spawn(&spawn).map_err(|error| match error.kind() {

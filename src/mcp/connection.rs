@@ -53,6 +53,7 @@ pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>, slot_id: usize) {
                         directory: &directory,
                         environment,
                         stdin: true,
+                        without: &[],
                         is_parent: true,
                     };
                     local(&task, &spawn).await

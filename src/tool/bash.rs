@@ -43,9 +43,11 @@ use crate::{
 
 mod named;
 mod output;
+mod sandbox;
 
 use named::Named;
 use output::Output;
+use sandbox::Sandbox;
 
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 /// The child may end by itself right at its deadline.
@@ -89,32 +91,64 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let workdir = args.workdir.as_deref().filter(|it| !it.is_empty()).unwrap_or(".");
     let workdir = absolute(cx.directory(), home::expand(&cx.config.environment.home, workdir));
     let Needs { asks, targets } = needs(cx.config, &args.command, &workdir).await?;
+    let line = Line { command: args.command, workdir, timeout_ms };
+    let sandbox = sandbox::around(cx, &line, &asks).await?;
     for (ask, is_any) in asks {
+        if sandbox.as_ref().is_some_and(|it| it.answers(cx, &ask, is_any)) {
+            continue;
+        }
         match is_any {
             true => cx.host.ask_any(ask).await?,
             false => cx.host.ask(ask).await?,
         }
     }
     path::all_unmoved(cx.config, targets).await?;
-    if !tokio::fs::metadata(&workdir).await.is_ok_and(|it| it.is_dir()) {
-        return Err(ToolError::Model(format!("workdir is not a directory: {}", workdir.display())));
+    if !tokio::fs::metadata(&line.workdir).await.is_ok_and(|it| it.is_dir()) {
+        let workdir = line.workdir.display();
+        return Err(ToolError::Model(format!("workdir is not a directory: {workdir}")));
     }
+    let ended = execute(cx, &line, sandbox.as_ref()).await?;
+    match sandbox {
+        Some(sandbox) => sandbox.explain(cx, &line, ended).await,
+        None => Ok(ended.tool_output),
+    }
+}
 
+/// A command line that may run.
+struct Line {
+    command: String,
+    workdir: PathBuf,
+    timeout_ms: u64,
+}
+
+/// A command line that has run.
+struct Ended {
+    tool_output: ToolOutput,
+    has_failed: bool,
+}
+
+async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Result<Ended, ToolError> {
     if cx.cancel.is_cancelled() {
         return Err(ToolError::Cancelled { partial: None });
     }
     let shell = shell(cx.config);
-    let child = spawn(&Spawn {
+    let spawned = Spawn {
         program: &shell,
-        args: &["-c".into(), OsString::from(&args.command)],
-        directory: &workdir,
+        args: &["-c".into(), OsString::from(&line.command)],
+        directory: &line.workdir,
         environment: &cx.config.environment.variables,
+        without: sandbox.map_or(&[], |it| &it.without),
         stdin: false,
         is_parent: true,
-    })
-    .map_err(|error| {
+    };
+    let child = match sandbox {
+        Some(sandbox) => sandbox.spawn(&spawned),
+        None => spawn(&spawned),
+    };
+    let child = child.map_err(|error| {
         ToolError::Model(format!("Cannot start the shell {}: {error}", shell.to_string_lossy()))
     })?;
+    let timeout_ms = line.timeout_ms;
     let (ending, output) = supervise(cx, child, timeout_ms).await;
 
     let metadata_output = output.live().to_owned();
@@ -154,7 +188,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         cx.host.progress(None, metadata);
         return Err(ToolError::Cancelled { partial: Some(text) });
     }
-    Ok(ToolOutput { title: args.command, output: text, metadata, attachments: Vec::new() })
+    let tool_output =
+        ToolOutput { title: line.command.clone(), output: text, metadata, attachments: Vec::new() };
+    Ok(Ended { tool_output, has_failed: !status.is_some_and(|it| it.success()) })
 }
 
 /// How a command failed, if it did.

@@ -16,6 +16,8 @@ pub const SESSION_ID: &str = "windlass/sessionId";
 pub const PERMISSION_REPLY_META: &str = "windlass/permissionReply";
 /// Advertised in the agent's `_meta`: [`QUESTION_REPLY`] and [`QUESTION_REJECT`] are understood.
 pub const QUESTION_REPLY_META: &str = "windlass/questionReply";
+/// In the agent's `_meta`: the [`Sandbox`] that commands can run in.
+pub const SANDBOX: &str = "windlass/sandbox";
 /// Notification: one of OpenCode's events.
 pub const EVENT: &str = "_windlass/event";
 /// Request: answers a permission by id, with feedback for the model.
@@ -24,6 +26,16 @@ pub const PERMISSION_REPLY: &str = "_windlass/permission/reply";
 pub const QUESTION_REPLY: &str = "_windlass/question/reply";
 /// Request: dismisses a question of a tool by id.
 pub const QUESTION_REJECT: &str = "_windlass/question/reject";
+
+/// Value of [`SANDBOX`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sandbox<'a> {
+    /// `full`, `landlock` or `none`.
+    pub level: &'a str,
+    /// Why it is not `full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'a str>,
+}
 
 /// Parameters of [`EVENT`].
 #[derive(Debug, Serialize)]

@@ -252,6 +252,57 @@ pub struct WindlassSettings {
     pub exa_url: Option<String>,
     /// Where `websearch` asks instead of Parallel.
     pub parallel_url: Option<String>,
+    /// The boundary around the commands that agents run.
+    pub sandbox: SandboxSettings,
+}
+
+/// `windlass.sandbox`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SandboxSettings {
+    pub mode: Option<SandboxMode>,
+    pub network: Option<SandboxNetwork>,
+    /// Files and directories that may be written in every mode but `read-only`, from the session's directory.
+    pub writable: Option<Vec<String>>,
+    /// Names of variables that commands keep although windlass uses them itself.
+    pub environment: Option<Vec<String>>,
+    /// Whether commands in a full sandbox skip the rules of `bash` that ask.
+    pub ask_less: Option<bool>,
+    /// What is different for an agent, by its name.
+    pub agents: BTreeMap<String, AgentSandbox>,
+}
+
+/// An entry of `windlass.sandbox.agents`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AgentSandbox {
+    pub mode: Option<SandboxMode>,
+    pub network: Option<SandboxNetwork>,
+    pub writable: Option<Vec<String>>,
+    pub environment: Option<Vec<String>>,
+    pub ask_less: Option<bool>,
+}
+
+/// What a command may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum SandboxMode {
+    ReadOnly,
+    WorkspaceWrite,
+    Off,
+}
+
+/// The network a command sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum SandboxNetwork {
+    Allow,
+    Deny,
+    Loopback,
 }
 
 /// `windlass.agents`: agents that nobody configured one by one.

@@ -13,6 +13,7 @@ fn shell(script: &str) -> super::Child {
         directory: Path::new("/"),
         environment: &BTreeMap::new(),
         stdin: false,
+        without: &[],
         is_parent: true,
     })
     .expect("sh starts")

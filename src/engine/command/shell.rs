@@ -259,6 +259,7 @@ async fn run(cx: &TurnCx<'_>, command: &str) -> Ended {
         directory: &config.directory,
         environment: &config.environment.variables,
         stdin: false,
+        without: &[],
         is_parent: true,
     });
     let mut child = match child {

@@ -222,6 +222,7 @@ async fn started(
         directory: Path::new("/"),
         environment,
         stdin: false,
+        without: &[],
         is_parent: true,
     };
     let mut child = process::spawn(&spawn).expect("starts");

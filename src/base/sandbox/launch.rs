@@ -1,0 +1,249 @@
+//! The launcher: draws a boundary around itself and then becomes the command, or waits for it.
+//!
+//! In the full level it stays outside and starts the first process of new namespaces, which starts the command, buries
+//! what loses its parents, and takes everything with it when the command ends. The first process dies with the
+//! launcher, the launcher with the daemon.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the command is the launcher's own child, within its boundary"
+)]
+
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, PipeReader, PipeWriter, Read, Write},
+    os::{
+        fd::AsFd,
+        unix::process::{CommandExt, ExitStatusExt},
+    },
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, ExitStatus},
+};
+
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sched::CloneFlags,
+    sys::{
+        prctl,
+        signal::{SigSet, Signal, kill},
+        wait::{WaitStatus, waitpid},
+    },
+    unistd::{Pid, Uid, chdir, getegid, geteuid, setsid},
+};
+
+use super::{
+    Boundary, FAILED, Level, Network,
+    arguments::{self, Order},
+    mounts, restrict, seccomp, sys,
+};
+
+/// Kept by root, whose files may be anybody's: to own, write, and run as somebody else. Nothing among them is about
+/// the machine.
+const ROOT_CAPABILITIES: u64 = {
+    const CHOWN: u32 = 0;
+    const DAC_OVERRIDE: u32 = 1;
+    const FOWNER: u32 = 3;
+    const FSETID: u32 = 4;
+    const KILL: u32 = 5;
+    const SETGID: u32 = 6;
+    const SETUID: u32 = 7;
+    const NET_BIND_SERVICE: u32 = 10;
+    1 << CHOWN
+        | 1 << DAC_OVERRIDE
+        | 1 << FOWNER
+        | 1 << FSETID
+        | 1 << KILL
+        | 1 << SETGID
+        | 1 << SETUID
+        | 1 << NET_BIND_SERVICE
+};
+
+pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let result = match arguments::decode(arguments) {
+        Some(order) => launch(&order),
+        None => Err(io::Error::other("it was started by somebody else than windlass")),
+    };
+    result.unwrap_or_else(|error| fail(&error))
+}
+
+fn fail(error: &io::Error) -> ExitCode {
+    let text = format!("windlass: the sandbox could not be set up, and the command did not run: {error}\n");
+    let _ = io::stderr().write_all(text.as_bytes());
+    ExitCode::from(FAILED)
+}
+
+fn launch(order: &Order) -> io::Result<ExitCode> {
+    sys::close_others_on_exec()?;
+    prctl::set_name(c"windlass-box")?;
+    if order.boundary.level == Level::Full {
+        return outside(order);
+    }
+    restrict(&order.boundary)?;
+    if order.command.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    chdir(order.directory.as_path())?;
+    Err(command(order).exec())
+}
+
+/// The program as it is to run, once the boundary is there.
+fn command(order: &Order) -> Command {
+    let (program, arguments) =
+        order.command.split_first().map_or((Default::default(), &[][..]), |it| (it.0.clone(), it.1));
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if order.boundary.level == Level::Full && order.boundary.writable.is_empty() {
+        command.env("TMPDIR", mounts::SHARED_MEMORY);
+    }
+    command
+}
+
+/// Landlock and seccomp, which hold for good.
+fn restrict(boundary: &Boundary) -> io::Result<()> {
+    prctl::set_no_new_privs()?;
+    let is_held = restrict::apply(boundary).map_err(io::Error::other)?;
+    if !is_held && boundary.level == Level::Landlock {
+        return Err(io::Error::other("the kernel has no Landlock"));
+    }
+    seccomp::apply(boundary.network).map_err(io::Error::other)
+}
+
+/// Two pipes between the launcher and the first process.
+struct Pipes {
+    go: (PipeReader, PipeWriter),
+    status: (PipeReader, PipeWriter),
+}
+
+/// The launcher's part: starts the first process, and ends as the command did.
+fn outside(order: &Order) -> io::Result<ExitCode> {
+    // What is sent to us the daemon also sends to the command; we end with it, or are killed.
+    SigSet::all().thread_block()?;
+    let sockets = mounts::bound_sockets();
+    let mut pipes = Some(Pipes { go: io::pipe()?, status: io::pipe()? });
+    let mut flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
+    flags |= CloneFlags::CLONE_NEWIPC;
+    if order.boundary.network == Network::Loopback {
+        flags |= CloneFlags::CLONE_NEWNET;
+    }
+    let first = sys::clone(
+        flags,
+        Box::new(|| {
+            // What it takes is its copy; the launcher's own stays.
+            let result = pipes.take().map(|pipes| inside(order, pipes, &sockets));
+            match result.unwrap_or_else(|| Err(io::Error::other("it was started twice"))) {
+                Ok(()) => 0,
+                Err(error) => {
+                    fail(&error);
+                    FAILED.into()
+                }
+            }
+        }),
+    )?;
+    let Some(Pipes { go: (_, mut go), status: (mut status, status_writer) }) = pipes else {
+        return Err(io::Error::other("the pipes are gone"));
+    };
+    drop(status_writer);
+    if let Err(error) = map_users(first) {
+        let _ = kill(first, Signal::SIGKILL);
+        return Err(error);
+    }
+    go.write_all(&[0])?;
+    let mut bytes = [0; 4];
+    let said = status.read_exact(&mut bytes).map(|()| ExitStatus::from_raw(i32::from_le_bytes(bytes)));
+    // Everything in the namespace is gone by the time its first process is.
+    let _ = waitpid(first, None);
+    Ok(match said {
+        Ok(status) => end_as(status),
+        Err(_) => ExitCode::from(FAILED),
+    })
+}
+
+fn end_as(status: ExitStatus) -> ExitCode {
+    if let Some(signal) = status.signal().and_then(|number| Signal::try_from(number).ok()) {
+        // The command has left its core, if any.
+        let _ = prctl::set_dumpable(false);
+        sys::reset_signal(signal);
+        let _ = kill(Pid::this(), signal);
+        let _ = SigSet::from_iter([signal]).thread_unblock();
+        return ExitCode::from(u8::try_from(128 + signal as i32).unwrap_or(u8::MAX));
+    }
+    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED))
+}
+
+/// Names the users of the new namespace: all as they are when we are root, ourselves otherwise.
+fn map_users(first: Pid) -> io::Result<()> {
+    let write = |file: &str, text: &str| fs::write(format!("/proc/{first}/{file}"), text);
+    let (user, group) = (geteuid(), getegid());
+    if user.is_root() {
+        let extents = |file: &str| -> io::Result<String> {
+            let table = fs::read_to_string(format!("/proc/self/{file}"))?;
+            let extents = table.lines().filter_map(|line| {
+                let mut fields = line.split_ascii_whitespace();
+                let (start, _, length) = (fields.next()?, fields.next()?, fields.next()?);
+                Some(format!("{start} {start} {length}\n"))
+            });
+            Ok(extents.collect())
+        };
+        let all = extents("uid_map").and_then(|users| Ok((users, extents("gid_map")?)));
+        if let Ok((users, groups)) = all
+            && write("uid_map", &users).is_ok()
+        {
+            return write("gid_map", &groups);
+        }
+    }
+    write("uid_map", &format!("{user} {user} 1"))?;
+    write("setgroups", "deny")?;
+    write("gid_map", &format!("{group} {group} 1"))
+}
+
+/// The first process's part: ends when the command has.
+fn inside(order: &Order, pipes: Pipes, sockets: &[PathBuf]) -> io::Result<()> {
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    // The launcher's ends are closed here, or its death would go unseen.
+    let Pipes { go: (go, _), status: (_, mut status) } = pipes;
+    let Order { boundary, directory, command: words } = order;
+    wait_for_users(go, &status)?;
+    setsid()?;
+    mounts::apply(boundary, sockets)?;
+    if boundary.network == Network::Loopback {
+        sys::raise_loopback()?;
+    }
+    // By its path, which leads to the new mounts; the old directory is below them.
+    chdir(directory.as_path()).or_else(|_| chdir(Path::new("/")))?;
+    sys::keep_capabilities(if Uid::effective().is_root() { ROOT_CAPABILITIES } else { 0 })?;
+    restrict(boundary)?;
+    // The command inherits what is blocked; the first process of a namespace ignores what it has no handler for.
+    SigSet::all().thread_unblock()?;
+    let done = |status: &mut PipeWriter, code: i32| status.write_all(&code.to_le_bytes());
+    if words.is_empty() {
+        return done(&mut status, 0);
+    }
+    let main = match command(order).spawn() {
+        Ok(child) => Pid::from_raw(child.id().cast_signed()),
+        Err(error) => {
+            let text = format!("windlass: the shell could not be started in the sandbox: {error}\n");
+            let _ = io::stderr().write_all(text.as_bytes());
+            return done(&mut status, i32::from(FAILED) << 8);
+        }
+    };
+    // Also buries those whose parents have ended.
+    loop {
+        match waitpid(None, None) {
+            Ok(WaitStatus::Exited(pid, code)) if pid == main => return done(&mut status, code << 8),
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == main => {
+                return done(&mut status, signal as i32);
+            }
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits until the launcher has named our users. It may have died before it could take us with it.
+fn wait_for_users(mut go: PipeReader, status: &PipeWriter) -> io::Result<()> {
+    go.read_exact(&mut [0])?;
+    let mut launcher = [PollFd::new(status.as_fd(), PollFlags::empty())];
+    poll(&mut launcher, PollTimeout::ZERO)?;
+    let is_gone = launcher[0].revents().is_some_and(|it| it.contains(PollFlags::POLLERR));
+    if is_gone { Err(io::Error::other("the launcher is gone")) } else { Ok(()) }
+}

@@ -1,0 +1,82 @@
+//! `windlass debug sandbox`: shows which sandbox this machine can hold, and the one that an agent's commands get.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use serde_json::{Value, json};
+use windlass_protocol::opencode::settings::SandboxMode;
+
+use super::super::{output, runtime};
+use crate::{
+    base::sandbox::{Found, level},
+    config::{
+        Config, Environment,
+        paths::Paths,
+        sandbox::{draw, secret_variables, wanted},
+    },
+    engine::{Engine, Pages},
+};
+
+pub(super) fn run(environment: Environment, agent: String, json: bool) -> ExitCode {
+    let directory = match std::env::current_dir() {
+        Ok(directory) => directory,
+        Err(error) => return output::fail(&format!("The directory cannot be used: {error}.")),
+    };
+    let paths = Paths::new(&environment);
+    let engine = Engine::new(environment, paths);
+    runtime::block_on(async move {
+        let report = match engine.examine(&directory, Pages::AreLeft).await {
+            Ok(report) => report,
+            Err(error) => return output::fail(&format!("{error}.")),
+        };
+        let view = view(level().await, &report.config, &agent);
+        output::say(&if json { format!("{view:#}") } else { as_text(&view) })
+    })
+}
+
+/// One object; lists of paths are there where the agent has a sandbox.
+fn view(found: &Found, config: &Config, agent: &str) -> Value {
+    let wanted = wanted(&config.settings.windlass.sandbox, agent);
+    let mut view = json!({"level": found.level.name()});
+    if let Some(reason) = &found.reason {
+        view["reason"] = json!(reason);
+    }
+    let is_off = wanted.mode == SandboxMode::Off || (wanted.is_default && !found.level.is_full());
+    view["agent"] = json!(agent);
+    view["mode"] = if is_off { json!("off") } else { json!(wanted.mode) };
+    if is_off {
+        return view;
+    }
+    let drawn = draw(config, &wanted, found.level);
+    view["network"] = json!(wanted.network);
+    let lists = [
+        ("writable", &drawn.boundary.writable),
+        ("protected", &drawn.boundary.protected),
+        ("refused", &drawn.absent),
+        ("hidden", &drawn.boundary.hidden),
+    ];
+    for (key, paths) in lists {
+        view[key] = json!(paths.iter().map(|path: &PathBuf| path.to_string_lossy()).collect::<Vec<_>>());
+    }
+    view["variables_removed"] = json!(secret_variables(config, &wanted.environment));
+    view
+}
+
+fn as_text(view: &Value) -> String {
+    let mut lines = Vec::new();
+    for (key, value) in view.as_object().into_iter().flatten() {
+        let key = key.replace('_', " ");
+        match value {
+            Value::Array(list) if list.is_empty() => lines.push(format!("{key}: none")),
+            Value::Array(list) => {
+                lines.push(format!("{key}:"));
+                let texts = list.iter().filter_map(Value::as_str);
+                lines.extend(texts.map(|text| format!("  {}", output::plain(text))));
+            }
+            other => {
+                let text = other.as_str().map_or_else(|| other.to_string(), output::plain);
+                lines.push(format!("{key}: {text}"));
+            }
+        }
+    }
+    lines.join("\n")
+}

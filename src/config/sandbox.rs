@@ -1,0 +1,184 @@
+//! `windlass.sandbox`: the boundary that an agent's commands run in.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::settings::{AgentSandbox, SandboxMode, SandboxNetwork, SandboxSettings};
+
+use super::Config;
+use crate::base::{
+    home,
+    sandbox::{Boundary, Level, Network},
+};
+
+mod repository;
+
+use repository::Repository;
+
+/// Agents that change nothing, unless the user says otherwise.
+const READING: [&str; 2] = ["plan", "explore"];
+/// Variables with credentials that are not called `…_API_KEY`.
+const SECRET: [&str; 2] = ["OPENCODE_AUTH_CONTENT", "OPENCODE_CONFIG_CONTENT"];
+const SECRET_ENDING: &str = "_API_KEY";
+/// Shorter values may be in a configuration by chance.
+const MIN_SECRET: usize = 8;
+
+/// What the settings say for an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    pub mode: SandboxMode,
+    pub network: SandboxNetwork,
+    pub writable: Vec<String>,
+    /// Variables to keep.
+    pub environment: Vec<String>,
+    pub ask_less: bool,
+    /// Set when the user did not ask for this mode: it is then only for machines that can hold all of it.
+    pub is_default: bool,
+}
+
+/// Looks up the settings of an agent; what is said of it by name is stronger.
+pub fn wanted(settings: &SandboxSettings, agent: &str) -> Wanted {
+    let none = AgentSandbox::default();
+    let own = settings.agents.get(agent).unwrap_or(&none);
+    let reads = READING.contains(&agent) && settings.mode != Some(SandboxMode::Off);
+    let general = if reads { None } else { settings.mode };
+    let fallback = if reads { SandboxMode::ReadOnly } else { SandboxMode::Off };
+    let list = |own: &Option<Vec<String>>, general: &Option<Vec<String>>| {
+        own.as_ref().or(general.as_ref()).cloned().unwrap_or_default()
+    };
+    Wanted {
+        mode: own.mode.or(general).unwrap_or(fallback),
+        network: own.network.or(settings.network).unwrap_or(SandboxNetwork::Allow),
+        writable: list(&own.writable, &settings.writable),
+        environment: list(&own.environment, &settings.environment),
+        ask_less: own.ask_less.or(settings.ask_less).unwrap_or(false),
+        is_default: own.mode.or(general).is_none(),
+    }
+}
+
+/// A boundary, and what it cannot hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drawn {
+    pub boundary: Boundary,
+    /// Paths that would decide something and do not exist. Nothing can be mounted there: whoever runs the command has
+    /// to look for them afterwards.
+    pub absent: Vec<PathBuf>,
+}
+
+/// Draws the boundary. Does blocking reads.
+pub fn draw(config: &Config, wanted: &Wanted, level: Level) -> Drawn {
+    let repository = Repository::around(&config.worktree);
+    let configured =
+        paths(wanted.writable.iter().map(|it| home::join(&config.environment.home, &config.directory, it)));
+    let writable = match wanted.mode {
+        SandboxMode::ReadOnly | SandboxMode::Off => Vec::new(),
+        SandboxMode::WorkspaceWrite => {
+            let temporary = config.environment.get("TMPDIR").map(PathBuf::from);
+            let temporary = temporary.into_iter().chain(["/tmp", "/var/tmp"].map(PathBuf::from));
+            let project = [config.directory.clone(), config.worktree.clone()];
+            let project = project.into_iter().filter(|it| it != Path::new("/"));
+            let git = repository.iter().flat_map(Repository::writable);
+            paths(project.chain(git).chain(temporary)).into_iter().chain(configured.clone()).collect()
+        }
+    };
+    let own = &config.paths;
+    let named = [own.data.clone(), own.opencode_data.clone()];
+    let hidden = paths(named.clone());
+    // What is hidden needs no other protection, and must not be shown by it.
+    let kept = [named.as_slice(), &hidden].concat();
+    let (protected, absent) = protected(config, repository.as_ref(), &writable, &kept);
+    Drawn {
+        boundary: Boundary {
+            level,
+            network: match wanted.network {
+                SandboxNetwork::Allow => Network::Allowed,
+                // Without namespaces there is no loopback of one's own.
+                SandboxNetwork::Loopback if level == Level::Full => Network::Loopback,
+                SandboxNetwork::Deny | SandboxNetwork::Loopback => Network::Denied,
+            },
+            writable,
+            protected,
+            hidden,
+            shown: paths([own.tool_output(), own.plans(), own.cache()]),
+            sockets: configured,
+        },
+        absent,
+    }
+}
+
+/// Those that are there, with their links followed, each once.
+fn paths(named: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let real: BTreeSet<PathBuf> = named.into_iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    real.into_iter().collect()
+}
+
+/// What decides and could be written: first what is there, then what is not.
+fn protected(
+    config: &Config,
+    repository: Option<&Repository>,
+    writable: &[PathBuf],
+    hidden: &[PathBuf],
+) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let deciding = &config.deciding;
+    let (mut there, mut absent) = (BTreeSet::new(), BTreeSet::new());
+    // A directory of configuration may be one to work in; then some of it decides.
+    let holds_work = |directory: &&PathBuf| writable.iter().any(|it| it.starts_with(directory));
+    let directories = deciding.directories.iter().filter(|it| !holds_work(it));
+    let own = deciding.files.iter().chain(&deciding.trees).chain(directories).cloned();
+    for path in own.chain(repository.into_iter().flat_map(Repository::deciding)) {
+        let is_in_reach = |path: &Path| {
+            let is_hidden = hidden.iter().any(|it| path.starts_with(it));
+            !is_hidden && writable.iter().any(|it| path.starts_with(it) && path != it)
+        };
+        match fs::canonicalize(&path) {
+            Ok(real) if is_in_reach(&real) => drop(there.insert(real)),
+            Ok(_) => {}
+            Err(_) if path.symlink_metadata().is_err() && is_in_reach(&path) => drop(absent.insert(path)),
+            Err(_) => {}
+        }
+    }
+    let is_below = |path: &PathBuf, others: &BTreeSet<PathBuf>| {
+        path.ancestors().skip(1).any(|parent| others.contains(parent))
+    };
+    let top = there.iter().filter(|path| !is_below(path, &there)).cloned().collect();
+    let absent = absent.iter().filter(|path| !is_below(path, &there) && !is_below(path, &absent)).cloned();
+    (top, absent.collect())
+}
+
+/// The variables that a command in a sandbox does not get: windlass's own keys.
+pub fn secret_variables(config: &Config, kept: &[String]) -> Vec<String> {
+    let mut values = Vec::new();
+    for key in ["provider", "mcp"] {
+        config.raw.get(key).into_iter().for_each(|value| secrets(value, false, &mut values));
+    }
+    let named: BTreeSet<&String> = config.providers.values().flat_map(|provider| &provider.env).collect();
+    let is_secret = |name: &String, value: &String| {
+        let is_known =
+            SECRET.contains(&name.as_str()) || name.ends_with(SECRET_ENDING) || named.contains(name);
+        let is_used = value.len() >= MIN_SECRET && values.iter().any(|it| it.contains(value.as_str()));
+        is_known || is_used
+    };
+    let variables = config.environment.variables.iter();
+    let secret = variables.filter(|(name, value)| is_secret(name, value) && !kept.contains(name));
+    secret.map(|(name, _)| name.clone()).collect()
+}
+
+/// The texts below keys that hold credentials.
+fn secrets<'a>(value: &'a Value, is_secret: bool, found: &mut Vec<&'a str>) {
+    let each = |object: &'a Map<String, Value>, found: &mut Vec<&'a str>| {
+        for (key, value) in object {
+            let holds = matches!(key.as_str(), "apiKey" | "headers" | "environment" | "oauth");
+            secrets(value, is_secret || holds, found);
+        }
+    };
+    match value {
+        Value::Object(object) => each(object, found),
+        Value::Array(list) => list.iter().for_each(|value| secrets(value, is_secret, found)),
+        Value::String(text) if is_secret => found.push(text),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

@@ -1,0 +1,116 @@
+//! What git obeys in a repository: the files that a command may not write although it may commit.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::base::path::absolute;
+
+/// Directories of submodules that are looked at.
+const MAX_MODULES: usize = 1000;
+
+/// A worktree and where git keeps it.
+pub(super) struct Repository {
+    worktree: PathBuf,
+    /// Its own directory: `.git`, or one below that of the main worktree or of the repository around a submodule.
+    git: PathBuf,
+    /// The directory that all linked worktrees share.
+    common: PathBuf,
+}
+
+impl Repository {
+    /// The repository of a worktree, unless there is none or its `.git` leads where git did not put it: what a file in
+    /// the workspace says must not make other directories writable.
+    pub(super) fn around(worktree: &Path) -> Option<Self> {
+        let worktree = fs::canonicalize(worktree).ok()?;
+        let named = worktree.join(".git");
+        let is_directory = named.symlink_metadata().ok()?.is_dir();
+        let git = if is_directory { named.clone() } else { linked(&named)? };
+        let common = match fs::read_to_string(git.join("commondir")) {
+            Ok(text) if !is_directory => fs::canonicalize(git.join(text.trim_end())).ok()?,
+            Ok(_) | Err(_) => git.clone(),
+        };
+        let is_linked = git.starts_with(common.join("worktrees")) && leads_back(&git, &named);
+        let is_known = is_directory || is_linked || work_of(&git).as_ref() == Some(&worktree);
+        let is_repository = common.join("objects").is_dir() && common.join("refs").is_dir();
+        (is_known && is_repository).then_some(Self { worktree, git, common })
+    }
+
+    /// Directories that git writes when it works in the worktree.
+    pub(super) fn writable(&self) -> Vec<PathBuf> {
+        vec![self.git.clone(), self.common.clone()]
+    }
+
+    /// Files and directories by which git can be made to run something, whether they exist or not.
+    pub(super) fn deciding(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        if !self.worktree.join(".git").is_dir() {
+            found.push(self.worktree.join(".git"));
+        }
+        for directory in [&self.git, &self.common] {
+            add(directory, &mut found);
+        }
+        if let Some(hooks) = setting(&self.common, "hookspath") {
+            found.push(absolute(&self.worktree, &hooks));
+        }
+        for linked in subdirectories(&self.common.join("worktrees")) {
+            found.extend(["gitdir", "commondir", "config.worktree"].map(|name| linked.join(name)));
+            found.extend(fs::read_to_string(linked.join("gitdir")).ok().map(|text| text.trim_end().into()));
+        }
+        let mut ahead = vec![self.common.join("modules")];
+        let mut n_left = MAX_MODULES;
+        while let Some(directory) = ahead.pop() {
+            for module in subdirectories(&directory) {
+                n_left = n_left.saturating_sub(1);
+                if n_left == 0 {
+                    return found;
+                }
+                // A module's name may have slashes.
+                if module.join("HEAD").is_file() {
+                    add(&module, &mut found);
+                    found.extend(work_of(&module).map(|work| work.join(".git")));
+                    ahead.push(module.join("modules"));
+                } else {
+                    ahead.push(module);
+                }
+            }
+        }
+        found
+    }
+}
+
+fn add(git: &Path, found: &mut Vec<PathBuf>) {
+    found.extend(["hooks", "config", "config.worktree", "commondir"].map(|name| git.join(name)));
+}
+
+/// The directory that a `.git` file names.
+fn linked(file: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(file).ok()?;
+    let named = text.strip_prefix("gitdir:")?.trim();
+    fs::canonicalize(file.parent()?.join(named)).ok()
+}
+
+/// Whether a linked worktree's directory says that it is this one's.
+fn leads_back(git: &Path, named: &Path) -> bool {
+    let Ok(text) = fs::read_to_string(git.join("gitdir")) else { return false };
+    fs::canonicalize(git.join(text.trim_end())).is_ok_and(|back| back == *named)
+}
+
+/// The worktree that a submodule's configuration names.
+fn work_of(git: &Path) -> Option<PathBuf> {
+    fs::canonicalize(git.join(setting(git, "worktree")?)).ok()
+}
+
+/// A setting of the section `core`, the last that is there.
+fn setting(git: &Path, name: &str) -> Option<String> {
+    let text = fs::read_to_string(git.join("config")).ok()?;
+    let pairs = text.lines().filter_map(|line| line.trim().split_once('='));
+    let mut values = pairs.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name));
+    values.next_back().map(|(_, value)| value.trim().trim_matches('"').to_owned())
+}
+
+fn subdirectories(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path()).collect()
+}

@@ -1,0 +1,205 @@
+//! A command's sandbox: when it is used, and what is said and asked when it refused something.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use windlass_protocol::opencode::{permission::Action, settings::SandboxMode};
+
+use super::{Ended, Line, described, execute};
+use crate::{
+    base::{
+        process::{Child, Spawn},
+        sandbox::{self, Level, spawn},
+    },
+    config::{
+        policy::LEAVE_SANDBOX,
+        sandbox::{Drawn, Wanted, draw, secret_variables, wanted},
+    },
+    permission::{self, Ask, Verdict},
+    tool::{ToolCx, ToolError, ToolOutput, blocking, path::display},
+};
+
+/// How programs say that a file system, or Landlock, refused a write.
+const READ_ONLY: [&str; 3] = ["Read-only file system", "EROFS", "os error 30"];
+const NOT_PERMITTED: [&str; 3] = ["Permission denied", "EACCES", "os error 13"];
+/// Bytes of the line that says so.
+const MAX_SIGN: usize = 300;
+/// Other names that are tried for what is moved aside.
+const MAX_NAMES: usize = 100;
+
+/// What a command runs in.
+pub(super) struct Sandbox {
+    wanted: Wanted,
+    drawn: Drawn,
+    /// Variables that the command does not get.
+    pub without: Vec<String>,
+    /// The question whether it may run outside.
+    leave: Option<Ask>,
+}
+
+/// Draws the sandbox of a command; none when it runs outside by setting or because the user has allowed that.
+pub(super) async fn around(
+    cx: &ToolCx<'_>,
+    line: &Line,
+    asks: &[(Ask, bool)],
+) -> Result<Option<Sandbox>, ToolError> {
+    let wanted = wanted(&cx.config.settings.windlass.sandbox, cx.agent);
+    if wanted.mode == SandboxMode::Off {
+        return Ok(None);
+    }
+    let found = sandbox::level().await;
+    if wanted.is_default && found.level != Level::Full {
+        return Ok(None);
+    }
+    // What may be anything cannot be allowed for ever.
+    let commands = asks.iter().find(|(ask, is_any)| ask.permission == "bash" && !is_any);
+    let leave = commands.map_or_else(
+        || Ask {
+            permission: LEAVE_SANDBOX.to_owned(),
+            patterns: vec![line.command.clone()],
+            always: Vec::new(),
+            metadata: described(cx.config, &line.command, &line.workdir),
+        },
+        |(ask, _)| Ask { permission: LEAVE_SANDBOX.to_owned(), ..ask.clone() },
+    );
+    if commands.is_some() {
+        let verdict = permission::evaluate_all(&leave, &cx.host.policy(), &cx.host.answers().await);
+        if verdict == Verdict::Allow {
+            return Ok(None);
+        }
+    }
+    if found.level == Level::None {
+        let reason = found.reason.as_deref().unwrap_or("it has none");
+        let mut leave = leave;
+        leave
+            .metadata
+            .insert("reason".to_owned(), format!("this machine cannot hold a sandbox: {reason}").into());
+        return cx.host.ask(leave).await.map(|()| None);
+    }
+    let config = cx.config.clone();
+    let asked = wanted.clone();
+    let (drawn, without) = blocking(move || {
+        let drawn = draw(&config, &asked, found.level);
+        Ok((drawn, secret_variables(&config, &asked.environment)))
+    })
+    .await?;
+    Ok(Some(Sandbox { wanted, drawn, without, leave: Some(leave) }))
+}
+
+impl Sandbox {
+    pub(super) fn spawn(&self, command: &Spawn<'_>) -> io::Result<Child> {
+        spawn(command, &self.drawn.boundary)
+    }
+
+    /// Returns true if a question about commands is one that the sandbox stands in for.
+    pub(super) fn answers(&self, cx: &ToolCx<'_>, ask: &Ask, is_any: bool) -> bool {
+        if !self.wanted.ask_less || self.drawn.boundary.level != Level::Full || ask.permission != "bash" {
+            return false;
+        }
+        let policy = cx.host.policy();
+        let mut about = policy.layers().iter().flat_map(|layer| layer.about("bash"));
+        let is_denied = matches!(permission::evaluate_all(ask, &policy, &[]), Verdict::Deny { .. });
+        // What may be anything may be what is denied.
+        !is_denied && !(is_any && about.any(|rule| rule.action == Action::Deny))
+    }
+
+    /// Says what the sandbox refused, and offers to run the command outside.
+    pub(super) async fn explain(
+        mut self,
+        cx: &ToolCx<'_>,
+        line: &Line,
+        ended: Ended,
+    ) -> Result<ToolOutput, ToolError> {
+        let Ended { mut tool_output, has_failed } = ended;
+        let absent = std::mem::take(&mut self.drawn.absent);
+        let moved = blocking(move || Ok(move_aside(&absent))).await?;
+        if !moved.is_empty() {
+            note(
+                &mut tool_output,
+                &format!(
+                    "The command made files that would decide what windlass or git may do. \
+                 The sandbox does not allow that, so they were moved: {}.",
+                    moved.join(", ")
+                ),
+            );
+        }
+        let Some(sign) = self.sign(&tool_output.output).filter(|_| has_failed).map(str::to_owned) else {
+            return Ok(tool_output);
+        };
+        let allowed = self.in_words();
+        let Some(mut leave) = self.leave.take() else { return Ok(tool_output) };
+        leave.metadata.insert("reason".to_owned(), format!("the sandbox refused it: {sign}").into());
+        match cx.host.ask(leave).await {
+            Ok(()) => {
+                let mut outside = execute(cx, line, None).await?.tool_output;
+                note(
+                    &mut outside,
+                    "The user let this command run again outside the sandbox, which had refused it.",
+                );
+                Ok(outside)
+            }
+            Err(ToolError::Cancelled { partial }) => Err(ToolError::Cancelled { partial }),
+            Err(refusal) => {
+                let said = match refusal {
+                    ToolError::Denied { feedback: Some(feedback) } => format!(" The user said: {feedback}"),
+                    _other => String::new(),
+                };
+                note(
+                    &mut tool_output,
+                    &format!(
+                        "The command ran in a sandbox, which refused something ({sign}). {allowed} \
+                     It was not allowed to run outside; do not try to get around this.{said}"
+                    ),
+                );
+                Ok(tool_output)
+            }
+        }
+    }
+
+    /// The line that says that something was refused.
+    fn sign<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let words = match self.drawn.boundary.level {
+            Level::Full => READ_ONLY.as_slice(),
+            Level::Landlock | Level::None => NOT_PERMITTED.as_slice(),
+        };
+        let line = text.lines().find(|line| words.iter().any(|word| line.contains(word)))?;
+        Some(crate::base::text::head(line.trim(), MAX_SIGN))
+    }
+
+    fn in_words(&self) -> String {
+        let writable: Vec<String> = self.drawn.boundary.writable.iter().map(|path| display(path)).collect();
+        if writable.is_empty() {
+            "It may write no files (but `$TMPDIR`).".to_owned()
+        } else {
+            format!(
+                "It may write below {} only, and no configuration or git hooks there.",
+                writable.join(", ")
+            )
+        }
+    }
+}
+
+fn note(tool_output: &mut ToolOutput, text: &str) {
+    tool_output.output.push_str(&format!("\n\n<sandbox>\n{text}\n</sandbox>"));
+}
+
+/// Takes paths away that were not there before the command ran, so that nothing obeys them.
+fn move_aside(absent: &[PathBuf]) -> Vec<String> {
+    let there = absent.iter().filter(|path| path.symlink_metadata().is_ok());
+    let moved = there.map(|path| match free_name(path) {
+        Some(name) if fs::rename(path, &name).is_ok() => format!("{} to {}", display(path), display(&name)),
+        Some(_) | None => format!("{} (which could not be moved)", display(path)),
+    });
+    moved.collect()
+}
+
+fn free_name(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_string_lossy();
+    let names = (0..MAX_NAMES).map(|idx| match idx {
+        0 => path.with_file_name(format!("{name}.refused")),
+        _more => path.with_file_name(format!("{name}.refused-{idx}")),
+    });
+    names.into_iter().find(|name| name.symlink_metadata().is_err())
+}
