@@ -79,11 +79,8 @@ fn script(machine: &Machine) {
     let llm = &machine.llm;
     llm.reply(Reply::status(429).header("retry-after-ms", "1"));
     llm.reply(Reply::text("I will look first.").and_call("c1", "todowrite", plan("in_progress", "pending")));
-    llm.reply(Reply::call("c2", "read", json!({"filePath": "a.txt"})).and_call(
-        "c3",
-        "grep",
-        json!({"pattern": "t[wh]", "path": "."}),
-    ));
+    llm.reply(Reply::call("c2", "read", json!({"filePath": "a.txt"})));
+    llm.reply(Reply::call("c3", "grep", json!({"pattern": "t[wh]", "path": "."})));
     llm.reply_to("look for tokens", Reply::call("d1", "glob", json!({"pattern": "*.txt"})));
     llm.reply_to("look for tokens", Reply::text("Only in a.txt."));
     llm.reply(Reply::call("c4", "task", task("look for tokens", "explore")));
