@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IsTerminal},
-    path::PathBuf,
+    path::Path,
     process::ExitCode,
 };
 
@@ -110,7 +110,7 @@ async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<Stri
 }
 
 /// Has the provider look at the key; a refused one is an error.
-async fn tried(engine: &Engine, directory: &PathBuf, offer: &Offer, key: &str) -> Result<String, String> {
+async fn tried(engine: &Engine, directory: &Path, offer: &Offer, key: &str) -> Result<String, String> {
     let tried = engine.try_key(directory, &offer.id, key).await.map_err(|error| error.to_string())?;
     match tried {
         Tried::Accepted => Ok(format!("{} accepts it.", offer.name)),

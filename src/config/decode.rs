@@ -130,7 +130,7 @@ fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, Str
             // The check took out what is no model, and its place stayed.
             let position = layer.position(&path);
             let is_wrong = position.is_some();
-            if !is_wrong && !(may_be_lost && layer.is_broken) {
+            if !(is_wrong || may_be_lost && layer.is_broken) {
                 continue;
             }
             let is_about = |it: &&Warning| {

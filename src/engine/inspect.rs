@@ -72,7 +72,7 @@ pub async fn inspect(
         Ok(model) => (model, None),
         Err(unusable) if model.is_some() => return Err(unusable.into()),
         // Nothing is asked, so the rest can be shown all the same.
-        Err(unusable) => (placeholder(&loaded, unusable.model.as_ref()), Some(unusable)),
+        Err(unusable) => (placeholder(&loaded, unusable.model.as_deref()), Some(unusable)),
     };
     // Titles and summaries are asked for with the agent's prompt and nothing else.
     let is_internal = agent.is_internal();

@@ -65,11 +65,12 @@ impl Loaded {
         if let Some(last) = &self.last_used {
             return self.catalog.get(last).map_err(|reason| Unusable {
                 named_by: NamedBy::LastUse,
-                model: Some(last.clone()),
-                reason,
+                model: Some(Box::new(last.clone())),
+                reason: Box::new(reason),
             });
         }
-        let unusable = |reason| Unusable { named_by: NamedBy::Nothing, model: None, reason };
+        let unusable =
+            |reason| Unusable { named_by: NamedBy::Nothing, model: None, reason: Box::new(reason) };
         self.catalog.best().map_err(unusable)
     }
 
@@ -99,8 +100,8 @@ impl Loaded {
     pub(super) fn named(&self, key: &str, reference: Option<&ModelRef>) -> Option<Result<Model, Unusable>> {
         let unusable = |model: Option<&ModelRef>, reason| Unusable {
             named_by: NamedBy::Setting { key: key.to_owned(), place: self.model_places.get(key).cloned() },
-            model: model.cloned(),
-            reason,
+            model: model.cloned().map(Box::new),
+            reason: Box::new(reason),
         };
         if let Some(problem) = self.config.unread_models.get(key) {
             return Some(Err(unusable(None, Reason::Unread(problem.clone()))));

@@ -9,8 +9,8 @@ use windlass_protocol::opencode::message::ModelRef;
 pub struct Unusable {
     pub named_by: NamedBy,
     /// Absent where no model is named, or where the name cannot be read.
-    pub model: Option<ModelRef>,
-    pub reason: Reason,
+    pub model: Option<Box<ModelRef>>,
+    pub reason: Box<Reason>,
 }
 
 /// The place where a model is named.
@@ -72,12 +72,12 @@ pub enum Lack {
 impl Unusable {
     /// A model that the user or client chose.
     pub fn choice(model: &ModelRef, reason: Reason) -> Self {
-        Self { named_by: NamedBy::Choice, model: Some(model.clone()), reason }
+        Self { named_by: NamedBy::Choice, model: Some(Box::new(model.clone())), reason: Box::new(reason) }
     }
 
     /// Returns true if a stored key would make the model usable.
     pub fn is_mended_by_login(&self) -> bool {
-        match &self.reason {
+        match &*self.reason {
             Reason::NothingConfigured | Reason::Provider { lack: Lack::Key(_), .. } => true,
             Reason::UnknownProvider { .. }
             | Reason::Provider { .. }
@@ -88,13 +88,13 @@ impl Unusable {
 
     /// Returns true if there is nothing in the configuration and the environment that could name a model.
     pub fn is_unconfigured(&self) -> bool {
-        self.reason == Reason::NothingConfigured
+        *self.reason == Reason::NothingConfigured
     }
 }
 
 impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = &self.reason;
+        let reason = &*self.reason;
         if let Reason::NothingConfigured = reason {
             return write!(f, "No model is configured: {reason}.");
         }
