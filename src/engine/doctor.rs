@@ -223,7 +223,7 @@ async fn reach(engine: &Engine, model: &Model) -> Finding {
             format!("{place} refuses the key"),
             format!("`windlass auth login --provider {}` stores another one", model.provider_id),
         ),
-        Ok(status @ (300..400 | 500..)) => {
+        Ok(status @ (300..=399 | 500..)) => {
             Finding::wrong("network", format!("{place} answers with HTTP {status}"), REMEDY)
         }
         // Not every server has a list of models.
