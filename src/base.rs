@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod deed;
 pub mod diff;
+pub mod figures;
 pub mod hash;
 pub mod home;
 pub mod ids;
@@ -19,3 +20,4 @@ pub mod sse;
 pub mod stderr;
 pub mod text;
 pub mod watch;
+pub mod words;

@@ -34,6 +34,7 @@ mod reap;
 mod run;
 mod runtime;
 mod session;
+mod stats;
 mod view;
 
 use auth::LoginArgs;
@@ -95,8 +96,10 @@ enum Command {
     Agent(agent::AgentArgs),
     /// Show what something comes to.
     Debug(debug::DebugArgs),
-    /// List and delete sessions.
+    /// List, show, search, export, rename and delete sessions.
     Session(session::SessionArgs),
+    /// Add up what sessions used: by day, model, project and tool.
+    Stats(stats::StatsArgs),
     /// Manage provider keys.
     Auth(auth::AuthArgs),
     /// Show the configuration, where each value is from, and what is wrong with it.
@@ -170,6 +173,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Run(args)) => run::run(environment, args),
         Some(Command::Models(args)) => models::run(environment, args),
         Some(Command::Session(args)) => session::run(environment, args),
+        Some(Command::Stats(args)) => stats::run(environment, args),
         // Whoever spawned a bare call with a pipe speaks JSON-RPC.
         None if !std::io::stdin().is_terminal() => acp::run(environment, acp::AcpArgs::default()),
         None => {

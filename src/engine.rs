@@ -60,6 +60,7 @@ mod pages;
 mod project;
 mod prompt;
 mod questions;
+mod records;
 mod reload;
 mod remote_config;
 mod replies;
@@ -72,6 +73,7 @@ mod shown;
 mod skill_urls;
 mod state;
 mod state_file;
+mod stats;
 mod step;
 mod subtask;
 mod summary;
@@ -92,7 +94,9 @@ pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
 pub use lint::{Pages, Report};
+pub use records::{Found, FoundLine, Record, SearchQuery};
 pub use request::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
+pub use stats::{Counts, Scope, Stats};
 pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
 use chosen::Chosen;
@@ -443,13 +447,17 @@ impl Engine {
         after: Option<(i64, String)>,
         limit: usize,
     ) -> Result<Vec<Session>, EngineError> {
-        Ok(self.0.storage.list(SessionQuery { directory, after, limit }).await?)
+        let mut sessions = self.0.storage.list(SessionQuery { directory, after, limit }).await?;
+        self.entitle(&mut sessions).await?;
+        Ok(sessions)
     }
 
     /// A stored session.
     pub async fn session(&self, id: &SessionId) -> Result<Session, EngineError> {
         let stored = self.0.storage.session(id.clone()).await?;
-        stored.ok_or_else(|| EngineError::session_not_found(id))
+        let mut session = stored.ok_or_else(|| EngineError::session_not_found(id))?;
+        self.entitle(std::slice::from_mut(&mut session)).await?;
+        Ok(session)
     }
 
     /// Gives a prompt to an open session; never waits. `on_end` is called behind the turn's last event.

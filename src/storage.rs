@@ -9,7 +9,7 @@ use std::{
     path::PathBuf,
 };
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use serde_json::Value;
 use windlass_protocol::opencode::{
     id::{MessageId, PartId, SessionId},
@@ -19,6 +19,8 @@ use windlass_protocol::opencode::{
     session::{Session, Todo},
 };
 
+pub mod counts;
+pub mod found;
 pub mod health;
 pub mod migrations;
 mod worker;
@@ -182,6 +184,17 @@ impl Storage {
                     )?
                     .execute([id.as_str()])?;
                 Ok(n_deleted > 0)
+            })
+            .await
+    }
+
+    /// Gives a session a title that holds whatever a process that has it open writes. False when there is no session.
+    pub async fn rename(&self, id: SessionId, title: String) -> Result<bool, StorageError> {
+        self.writer
+            .write(move |connection| {
+                let mut statement =
+                    connection.prepare_cached("UPDATE session SET chosen_title = ?2 WHERE id = ?1")?;
+                Ok(statement.execute([id.as_str(), &title])? > 0)
             })
             .await
     }
@@ -429,17 +442,22 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
 }
 
 fn session(connection: &Connection, id: &SessionId) -> Result<Option<Session>, StorageError> {
-    let mut statement = connection.prepare_cached("SELECT project_id, data FROM session WHERE id = ?1")?;
-    let row = statement
-        .query_row([id.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
-        .optional()?;
-    row.map(|(project_id, data)| decode_session(project_id, &data)).transpose()
+    let mut statement =
+        connection.prepare_cached("SELECT project_id, data, chosen_title FROM session WHERE id = ?1")?;
+    let mut rows = statement.query([id.as_str()])?;
+    rows.next()?.map(decode_session).transpose()
 }
 
-fn decode_session(project_id: String, data: &str) -> Result<Session, StorageError> {
-    let mut session: Session = serde_json::from_str(data)?;
+/// A session of a row that begins with `project_id, data, chosen_title`.
+fn decode_session(row: &Row<'_>) -> Result<Session, StorageError> {
+    let mut session: Session =
+        serde_json::from_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
     // The column is what a project found later updates; the JSON keeps what was known at first.
-    session.project_id = project_id;
+    session.project_id = row.get(0)?;
+    // Kept beside the JSON, which a process that has the session open writes as it knows it.
+    if let Some(title) = row.get(2)? {
+        session.title = title;
+    }
     Ok(session)
 }
 
@@ -528,15 +546,14 @@ fn list(connection: &Connection, query: &SessionQuery) -> Result<Vec<Session>, S
     let (updated, id) = query.after.clone().unwrap_or((i64::MAX, String::new()));
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
     let mut statement = connection.prepare_cached(
-        "SELECT project_id, data FROM session WHERE parent_id IS NULL \
+        "SELECT project_id, data, chosen_title FROM session WHERE parent_id IS NULL \
          AND (?1 IS NULL OR directory = ?1) AND (updated, id) < (?2, ?3) \
          ORDER BY updated DESC, id DESC LIMIT ?4",
     )?;
     let mut rows = statement.query(params![query.directory, updated, id, limit])?;
     let mut sessions = Vec::new();
     while let Some(row) = rows.next()? {
-        let (project_id, data): (String, String) = (row.get(0)?, row.get(1)?);
-        sessions.push(decode_session(project_id, &data)?);
+        sessions.push(decode_session(row)?);
     }
     Ok(sessions)
 }

@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("provider", 2),
     ("pty", 2),
     ("snapshot", 2),
+    ("transcript", 2),
     ("tool", 3),
     ("engine", 4),
     ("acp", 5),
@@ -32,8 +33,8 @@ const FLOORS: &[(&str, u8)] = &[
 ];
 
 /// What front ends may import: `engine`, and of the floors below only these. Paths and the environment enter through
-/// `config`, events through `bus`.
-const FRONT_END_IMPORTS: &[&str] = &["base", "bus", "config", "engine"];
+/// `config`, events through `bus`; `transcript` draws what `engine` has read.
+const FRONT_END_IMPORTS: &[&str] = &["base", "bus", "config", "engine", "transcript"];
 
 /// Imports between modules of one floor that the floors' own order allows: on floor 1 the store and the bus know the
 /// configuration's paths. The thin command line starts the other front ends.

@@ -1,6 +1,8 @@
-//! Wall-clock time as OpenCode writes it: milliseconds since the epoch, and ISO 8601 text.
+//! Wall-clock time as OpenCode writes it, milliseconds since the epoch and ISO 8601 text, and as people read it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 
 /// Milliseconds since the epoch.
 pub fn now_ms() -> i64 {
@@ -10,7 +12,7 @@ pub fn now_ms() -> i64 {
 
 /// `2026-11-21T08:33:38.630Z`.
 pub fn iso(ms: i64) -> String {
-    match jiff::Timestamp::from_millisecond(ms) {
+    match Timestamp::from_millisecond(ms) {
         Ok(timestamp) => format!("{timestamp:.3}"),
         Err(_) => String::new(),
     }
@@ -18,9 +20,79 @@ pub fn iso(ms: i64) -> String {
 
 /// The date of a moment where the user is, such as `Sat Nov 21 2026`.
 pub fn day(ms: i64) -> String {
-    match jiff::Timestamp::from_millisecond(ms) {
-        Ok(timestamp) => timestamp.to_zoned(jiff::tz::TimeZone::system()).strftime("%a %b %d %Y").to_string(),
-        Err(_) => String::new(),
+    Zone::local().format(ms, "%a %b %d %Y")
+}
+
+/// A time for people, where the user is, as short as it can be today: see [`Zone::short`].
+pub fn short(ms: i64) -> String {
+    Zone::local().short(ms, now_ms())
+}
+
+/// Where clocks show the same time.
+#[derive(Debug, Clone)]
+pub struct Zone(TimeZone);
+
+impl Zone {
+    /// The user's.
+    pub fn local() -> Self {
+        Self(TimeZone::system())
+    }
+
+    /// Greenwich's, which is the same on every machine.
+    pub fn utc() -> Self {
+        Self(TimeZone::UTC)
+    }
+
+    /// A moment for people: `today 14:02`, `yesterday 09:15`, `3 Nov 09:15`, and of another year `3 Nov 2025`.
+    pub fn short(&self, ms: i64, now_ms: i64) -> String {
+        let (Some(then), Some(now)) = (self.at(ms), self.at(now_ms)) else { return String::new() };
+        let yesterday = now.date().yesterday().ok();
+        if then.date() == now.date() {
+            then.strftime("today %H:%M").to_string()
+        } else if Some(then.date()) == yesterday {
+            then.strftime("yesterday %H:%M").to_string()
+        } else if then.year() == now.year() {
+            then.strftime("%-d %b %H:%M").to_string()
+        } else {
+            then.strftime("%-d %b %Y").to_string()
+        }
+    }
+
+    /// The same for readers of another day: `3 Nov 2026, 09:15`.
+    pub fn full(&self, ms: i64) -> String {
+        self.format(ms, "%-d %b %Y, %H:%M")
+    }
+
+    /// `09:15`.
+    pub fn time(&self, ms: i64) -> String {
+        self.format(ms, "%H:%M")
+    }
+
+    /// The name of the zone at a moment, such as `CET` or `+03`.
+    pub fn name(&self, ms: i64) -> String {
+        self.format(ms, "%Z")
+    }
+
+    /// `2026-11-03`, by which days are sorted.
+    pub fn date(&self, ms: i64) -> String {
+        self.format(ms, "%Y-%m-%d")
+    }
+
+    /// The first moment of the day that began `n_days` days before the day of `now_ms`.
+    pub fn days_ago(&self, n_days: u32, now_ms: i64) -> i64 {
+        let start = self.at(now_ms).and_then(|now| {
+            let day = now.date().checked_sub(jiff::Span::new().try_days(i64::from(n_days)).ok()?).ok()?;
+            day.to_zoned(self.0.clone()).ok()
+        });
+        start.map_or(i64::MIN, |start| start.timestamp().as_millisecond())
+    }
+
+    fn format(&self, ms: i64, format: &str) -> String {
+        self.at(ms).map(|zoned| zoned.strftime(format).to_string()).unwrap_or_default()
+    }
+
+    fn at(&self, ms: i64) -> Option<Zoned> {
+        Some(Timestamp::from_millisecond(ms).ok()?.to_zoned(self.0.clone()))
     }
 }
 
@@ -35,3 +107,14 @@ pub fn local(iso: &str) -> Option<(String, String)> {
     let zoned = timestamp.to_zoned(jiff::tz::TimeZone::system());
     Some((zoned.strftime("%Y-%m-%d").to_string(), zoned.strftime("%H:%M:%S").to_string()))
 }
+
+/// `Tue 3 Nov` of a date as [`Zone::date`] writes it.
+pub fn weekday(date: &str) -> String {
+    match date.parse::<civil::Date>() {
+        Ok(date) => date.strftime("%a %-d %b").to_string(),
+        Err(_) => date.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

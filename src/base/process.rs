@@ -23,6 +23,7 @@ use tokio::{
 
 use self::{register::Registration, tree::descendants};
 
+pub mod pager;
 pub mod reaper;
 pub mod register;
 pub mod tree;

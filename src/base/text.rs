@@ -13,6 +13,61 @@ pub fn tail(text: &str, max_bytes: usize) -> &str {
     &text[text.ceil_char_boundary(start)..]
 }
 
+/// What a terminal would show of a program's output at the end: without the sequences that steer it, and of a line that
+/// was written over only what was written last.
+pub fn without_escapes(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\u{1b}', '\r', '\u{8}', '\u{9b}']) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut line_start = 0;
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        match character {
+            '\u{1b}' => skip_sequence(&mut rest),
+            '\u{9b}' => skip_parameters(&mut rest),
+            '\r' if !matches!(rest.peek(), None | Some('\n' | '\r')) => shown.truncate(line_start),
+            '\r' => {}
+            '\u{8}' if shown.len() > line_start => drop(shown.pop()),
+            '\u{8}' => {}
+            '\n' => {
+                shown.push('\n');
+                line_start = shown.len();
+            }
+            other => shown.push(other),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Skips what stands behind an escape character.
+fn skip_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match rest.next() {
+        Some('[') => skip_parameters(rest),
+        // Strings, such as titles and links, end with a bell or `ESC \\`.
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            while let Some(character) = rest.next() {
+                match character {
+                    '\u{7}' => break,
+                    '\u{1b}' => {
+                        rest.next_if_eq(&'\\');
+                        break;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Some('(' | ')' | '#' | '%') => drop(rest.next()),
+        Some(_) | None => {}
+    }
+}
+
+/// Skips parameters up to the letter that ends them.
+fn skip_parameters(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    while rest.next_if(|character| matches!(character, '\u{20}'..='\u{3f}')).is_some() {}
+    rest.next_if(|character| matches!(character, '\u{40}'..='\u{7e}'));
+}
+
 /// The text with what cannot be seen, or makes the rest look other than it is, as `\u{202e}`. Lines and tabs stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let is_shown = |character: char| matches!(character, '\n' | '\t') || !is_hidden(character);
@@ -24,6 +79,29 @@ pub fn visible(text: &str) -> Cow<'_, str> {
         match is_shown(character) {
             true => shown.push(character),
             false => shown.extend(character.escape_unicode()),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Like [`visible`], but characters stay that scripts and emoji need and that change nothing else: joiners, marks of
+/// direction, and soft hyphens.
+pub fn readable(text: &str) -> Cow<'_, str> {
+    let is_shown = |character: char| {
+        let is_needed =
+            matches!(character, '\n' | '\t' | '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2060}');
+        is_needed || !is_hidden(character)
+    };
+    if text.chars().all(is_shown) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            // Windows ends lines with it.
+            '\r' => {}
+            _ if is_shown(character) => shown.push(character),
+            _hidden => shown.extend(character.escape_unicode()),
         }
     }
     Cow::Owned(shown)
@@ -135,7 +213,21 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option
 
 #[cfg(test)]
 mod tests {
-    use super::{size, visible, visible_json, visible_line, without_number};
+    use super::{size, visible, visible_json, visible_line, without_escapes, without_number};
+
+    #[test]
+    fn what_steers_a_terminal_is_left_out() {
+        for (text, shown) in [
+            ("plain\n", "plain\n"),
+            ("\u{1b}[1;31mred\u{1b}[0m\r\nnext", "red\nnext"),
+            ("10%\r50%\r100%\ndone", "100%\ndone"),
+            ("\u{1b}]8;;https://x.test\u{1b}\\link\u{1b}]8;;\u{7}!", "link!"),
+            ("ab\u{8}c\u{1b}(B\u{9b}2J", "ac"),
+            ("cut \u{1b}[", "cut "),
+        ] {
+            assert_eq!(without_escapes(text), shown);
+        }
+    }
 
     #[test]
     fn what_is_hidden_is_shown_and_the_rest_stays() {

@@ -87,7 +87,7 @@ fn row(approval: &Approval) -> String {
     let Approval { number, rule, created } = approval;
     // A pattern holds what a model wrote; it must not steer the terminal.
     let pattern: String = rule.pattern.chars().flat_map(printable).collect();
-    format!("{number}\t{action}\t{}\t{pattern}\t{}", rule.permission, clock::iso(*created))
+    format!("{number}\t{action}\t{}\t{pattern}\t{}", rule.permission, clock::short(*created))
 }
 
 fn printable(c: char) -> Vec<char> {

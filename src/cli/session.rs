@@ -1,6 +1,7 @@
-//! `windlass session`: lists and deletes stored sessions.
+//! `windlass session`: lists, shows, searches, exports, renames and deletes stored sessions.
 
 use std::{
+    io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -9,12 +10,16 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
-use super::{output, runtime};
+use super::{output, runtime, view::look::Look};
 use crate::{
     base::clock,
     config::{Environment, paths::Paths, worktree},
-    engine::{Engine, EngineError},
+    engine::{Engine, EngineError, EngineErrorKind},
 };
+
+mod export;
+mod search;
+mod show;
 
 /// Sessions that are read at a time.
 const PAGE: usize = 500;
@@ -41,6 +46,20 @@ enum SessionCommand {
         #[arg(long)]
         all: bool,
     },
+    /// Show what was said in a session, as a run shows it.
+    Show(show::ShowArgs),
+    /// Write a session as Markdown, as a page of HTML, or as OpenCode's JSON.
+    Export(export::ExportArgs),
+    /// Find sessions by what was said in them.
+    Search(search::SearchArgs),
+    /// Give a session another title.
+    Rename {
+        /// Session id, or its beginning or end.
+        id: String,
+        /// The title.
+        #[arg(required = true)]
+        title: Vec<String>,
+    },
     /// Delete a session and everything said in it.
     Delete {
         /// Session id.
@@ -55,43 +74,84 @@ enum Format {
 }
 
 pub fn run(environment: Environment, args: SessionArgs) -> ExitCode {
+    let look = Look::new(&environment, std::io::stdout().is_terminal(), PathBuf::new());
+    let pager = show::Pager::new(&environment);
     let paths = Paths::new(&environment);
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
-        match args.command {
-            SessionCommand::List { max_count, format, all } => {
-                let root = match all {
-                    true => None,
-                    false => match std::env::current_dir() {
-                        Ok(directory) => Some(project(&directory)),
-                        Err(error) => {
-                            return output::fail(&format!("This directory cannot be read: {error}."));
-                        }
-                    },
-                };
-                let found = find(&engine, root.as_deref(), max_count.unwrap_or(usize::MAX)).await;
-                match (found, format) {
-                    (Ok(sessions), Format::Json) => {
-                        output::say(&format!("{:#}", sessions.iter().map(row).collect::<Value>()))
-                    }
-                    (Ok(sessions), Format::Table) if sessions.is_empty() => {
-                        output::note("There are no sessions here.");
-                        ExitCode::SUCCESS
-                    }
-                    (Ok(sessions), Format::Table) => output::say(&table(&sessions)),
-                    (Err(error), Format::Json | Format::Table) => {
-                        output::fail(&format!("The sessions cannot be listed: {error}."))
-                    }
-                }
-            }
-            SessionCommand::Delete { id } => match delete(&engine, &id).await {
-                Ok(()) => output::say(&format!("Session {id} is deleted.")),
-                Err(reason) => output::fail(&format!(
-                    "The session was not deleted: {reason}. `windlass session list --all` shows what there is."
-                )),
-            },
-        }
+        let ended = match args.command {
+            SessionCommand::List { max_count, format, all } => list(&engine, max_count, format, all).await,
+            SessionCommand::Show(args) => show::run(&engine, args, look, pager).await,
+            SessionCommand::Export(args) => export::run(&engine, args).await,
+            SessionCommand::Search(args) => search::run(&engine, args, &look).await,
+            SessionCommand::Rename { id, title } => rename(&engine, &id, &title.join(" ")).await,
+            SessionCommand::Delete { id } => delete(&engine, &id).await,
+        };
+        ended.unwrap_or_else(|reason| output::fail(&reason))
     })
+}
+
+async fn list(
+    engine: &Engine,
+    max_count: Option<usize>,
+    format: Format,
+    all: bool,
+) -> Result<ExitCode, String> {
+    let root = root(all)?;
+    let sessions = find(engine, root.as_deref(), max_count.unwrap_or(usize::MAX)).await;
+    let sessions = sessions.map_err(|error| format!("The sessions cannot be listed: {error}."))?;
+    Ok(match format {
+        Format::Json => output::say(&format!("{:#}", sessions.iter().map(row).collect::<Value>())),
+        Format::Table if sessions.is_empty() => {
+            output::note("There are no sessions here.");
+            ExitCode::SUCCESS
+        }
+        Format::Table => output::say(&table(&sessions, clock::short)),
+    })
+}
+
+async fn rename(engine: &Engine, id: &str, title: &str) -> Result<ExitCode, String> {
+    let renamed = async { engine.rename_session(&engine.find_session(id).await?, title).await };
+    let session = renamed.await.map_err(|error| format!("The session was not renamed: {}", hint(&error)))?;
+    Ok(output::say(&format!("Session {} is called {}.", session.id, output::plain(&session.title))))
+}
+
+async fn delete(engine: &Engine, id: &str) -> Result<ExitCode, String> {
+    let deleted = async {
+        // What is deleted is named in full: a piece of an id may be another session's tomorrow.
+        let id = SessionId::parse(id)
+            .map_err(|error| EngineError::new(EngineErrorKind::InvalidInput, error.to_string()))?;
+        engine.session(&id).await?;
+        engine.delete_session(&id).await?;
+        Ok(id)
+    };
+    let id = deleted.await.map_err(|error| format!("The session was not deleted: {}", hint(&error)))?;
+    Ok(output::say(&format!("Session {id} is deleted.")))
+}
+
+/// A reason with the way out.
+fn hint(error: &EngineError) -> String {
+    match error.kind {
+        EngineErrorKind::InvalidInput | EngineErrorKind::SessionNotFound(_) => {
+            format!("{error}. `windlass session list --all` shows what there is.")
+        }
+        EngineErrorKind::SessionExists
+        | EngineErrorKind::AuthRequired
+        | EngineErrorKind::ModelUnusable
+        | EngineErrorKind::Provider
+        | EngineErrorKind::Store
+        | EngineErrorKind::Internal => format!("{error}."),
+    }
+}
+
+/// The directory whose sessions are meant, or `None` for those of every directory.
+fn root(all: bool) -> Result<Option<PathBuf>, String> {
+    if all {
+        return Ok(None);
+    }
+    let directory = std::env::current_dir();
+    let directory = directory.map_err(|error| format!("This directory cannot be read: {error}."))?;
+    Ok(Some(project(&directory)))
 }
 
 /// The directory whose sessions belong together: the repository around `directory`, or itself.
@@ -118,12 +178,6 @@ async fn find(engine: &Engine, root: Option<&Path>, limit: usize) -> Result<Vec<
     }
 }
 
-async fn delete(engine: &Engine, id: &str) -> Result<(), String> {
-    let id = SessionId::parse(id).map_err(|error| error.to_string())?;
-    engine.session(&id).await.map_err(|error| error.to_string())?;
-    engine.delete_session(&id).await.map_err(|error| error.to_string())
-}
-
 /// A session as OpenCode's `session list --format json` shows it.
 fn row(session: &Session) -> Value {
     json!({
@@ -136,13 +190,13 @@ fn row(session: &Session) -> Value {
     })
 }
 
-fn table(sessions: &[Session]) -> String {
+fn table(sessions: &[Session], time: impl Fn(i64) -> String) -> String {
     let mut rows =
         vec![["SESSION".to_owned(), "UPDATED".to_owned(), "TITLE".to_owned(), "DIRECTORY".to_owned()]];
     rows.extend(sessions.iter().map(|session| {
         let title: String = output::plain(&session.title).chars().take(MAX_TITLE).collect();
         let directory = output::plain(&session.directory);
-        [session.id.to_string(), clock::iso(session.time.updated), title, directory]
+        [session.id.to_string(), time(session.time.updated), title, directory]
     }));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths = [width(0), width(1), width(2)];

@@ -22,7 +22,6 @@ mod ansi;
 pub mod line;
 pub mod look;
 mod markdown;
-pub mod meter;
 pub mod progress;
 pub mod screen;
 mod spacing;

@@ -11,7 +11,7 @@ use super::{
     inbox::{self, Inbox},
     request::Command,
     state::SessionState,
-    turn,
+    title, turn,
 };
 use crate::base::log;
 
@@ -79,6 +79,10 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
         && let Ok(Some(text)) = tokio::time::timeout(TITLE_GRACE, title.finish()).await
     {
         inbox::retitle(&cx, &mut state, text).await;
+    }
+    // A title that was not made in time is not made any more.
+    if let Some(words) = title::fallback(&state.info.title, &state.history) {
+        inbox::retitle(&cx, &mut state, words).await;
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use windlass_protocol::opencode::part::PartKind;
+use windlass_protocol::opencode::{message::Message, part::PartKind};
 
-use super::{context::TurnCx, state::SessionState};
+use super::{context::TurnCx, history::History, revert, state::SessionState};
 use crate::{
     base::{clock, text},
     provider::{self, Model, Prompt, PromptMessage, ProviderError, UserContent, Wire, http},
@@ -14,6 +14,8 @@ const DEFAULT_PREFIX: &str = "New session - ";
 const CHILD_PREFIX: &str = "Child session - ";
 /// Characters; longer ones are cut and end in three dots.
 const MAX_TITLE: usize = 100;
+/// Bytes of what was said that a title is made of.
+const MAX_SAID: usize = 8_000;
 const MAX_OUTPUT_TOKENS: u64 = 1000;
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -52,7 +54,7 @@ impl Request {
             model: model.ok(),
             system: agent.and_then(|agent| agent.prompt.clone()).unwrap_or_default(),
             temperature: agent.and_then(|agent| agent.temperature),
-            said: first_words(state),
+            said: first_words(&state.history),
         }
     }
 
@@ -91,13 +93,33 @@ impl Request {
     }
 }
 
-fn first_words(state: &SessionState) -> String {
-    let parts = state.history.first().into_iter().flat_map(|message| &message.parts);
+/// The title of a session that has none by now, when something was said in it: the first words of that.
+pub fn fallback(title: &str, history: &History) -> Option<String> {
+    if is_default(title) { clean(&first_words(history)) } else { None }
+}
+
+/// A title of what the user said first.
+pub fn of_first(first: &PartKind) -> Option<String> {
+    if let PartKind::Text(text) = first {
+        clean(text::head(&text.text, MAX_SAID))
+    } else if let PartKind::File(file) = first {
+        file.filename.as_deref().and_then(clean)
+    } else {
+        None
+    }
+}
+
+/// What the user said in the first prompt that a model reads, or in a command before any.
+fn first_words(history: &History) -> String {
+    let mut prompts = history.iter().filter(|it| matches!(it.info, Message::User(_)));
+    let first = prompts.clone().find(|it| revert::speaks(&it.parts)).or_else(|| prompts.next());
+    let parts = first.into_iter().flat_map(|message| &message.parts);
     let texts = parts.filter_map(|part| match &part.kind {
         PartKind::Text(text) if text.synthetic != Some(true) => Some(text.text.as_str()),
+        PartKind::File(file) => file.filename.as_deref(),
         _ => None,
     });
-    text::head(&texts.collect::<Vec<_>>().join("\n"), 8_000).to_owned()
+    text::head(&texts.collect::<Vec<_>>().join("\n"), MAX_SAID).to_owned()
 }
 
 /// The first line that says something, without thoughts, cut to size.

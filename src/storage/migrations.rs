@@ -40,6 +40,9 @@ const STEPS: &[&str] = &[
         session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE, path BLOB NOT NULL,
         noted INTEGER NOT NULL, data TEXT NOT NULL, PRIMARY KEY (session_id, path)) WITHOUT ROWID;
 ",
+    "
+    ALTER TABLE session ADD COLUMN chosen_title TEXT;
+",
 ];
 
 /// Brings the schema up to date; several processes may try at once.

@@ -11,6 +11,7 @@
 
 mod agent;
 mod doctor;
+mod export;
 mod model;
 mod scenarios;
 mod search;

@@ -53,6 +53,7 @@ pub const SCENARIOS: &[Scenario] = &[
     crate::setup::SETUP,
     crate::doctor::DOCTOR,
     crate::terminal::TERMINAL,
+    crate::export::EXPORT,
     Scenario { name: "search", is_long: true, run: search::search },
 ];
 

@@ -4,6 +4,7 @@ use serde_json::json;
 use windlass_protocol::opencode::session::Session;
 
 use super::table;
+use crate::base::clock::Zone;
 
 fn session(id: &str, title: &str) -> Session {
     serde_json::from_value(json!({
@@ -17,8 +18,9 @@ fn session(id: &str, title: &str) -> Session {
 fn columns_are_as_wide_as_they_must_be() {
     let sessions = [session("ses_1", "Fix the parser"), session("ses_22", "x\u{1b}[31m\ny")];
     let expected = "\
-SESSION  UPDATED                   TITLE           DIRECTORY
-ses_1    2026-09-21T14:13:20.000Z  Fix the parser  /work
-ses_22   2026-09-21T14:13:20.000Z  x [31m …        /work";
-    assert_eq!(table(&sessions), expected);
+SESSION  UPDATED      TITLE           DIRECTORY
+ses_1    today 14:13  Fix the parser  /work
+ses_22   today 14:13  x [31m …        /work";
+    let time = |ms| Zone::utc().short(ms, 1_790_000_000_000);
+    assert_eq!(table(&sessions, time), expected);
 }

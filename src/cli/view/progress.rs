@@ -19,11 +19,11 @@ use super::{
     line::{BOLD, CYAN, DIM, Line, PLAIN, RED, YELLOW},
     look::Look,
     markdown::Stream,
-    meter, notice,
+    notice,
     spacing::{Kind, Spacing},
     tool,
 };
-use crate::engine::Engine;
+use crate::{base::figures, engine::Engine};
 
 /// What moves.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -218,7 +218,7 @@ impl Progress {
         self.finish(Kind::Closing, rows);
         if now - turn.began >= LONG_RUN_MS {
             self.bell = Some(match self.look.notifies {
-                true => format!("\x1b]9;windlass: done after {}\x1b\\", meter::duration(now - turn.began)),
+                true => format!("\x1b]9;windlass: done after {}\x1b\\", figures::duration(now - turn.began)),
                 false => "\x07".to_owned(),
             });
         }
@@ -448,7 +448,7 @@ impl Progress {
 
     fn retry(&mut self, attempt: u32, message: &str, next: i64, now: i64) {
         let count = format!("{attempt} of {}", Engine::MAX_RETRIES);
-        let delay = meter::clock(next - now + 500);
+        let delay = figures::clock(next - now + 500);
         let reason = message.lines().next().unwrap_or_default().trim_end_matches('.').to_owned();
         let rows = notice(&format!("{reason}; again in {delay}, {count}"), YELLOW, &self.draw(0));
         self.finish(Kind::Notice, rows);
@@ -526,7 +526,7 @@ impl Turn {
         };
         let newest = calls().filter(|call| call.tool != "task").last().or_else(|| calls().last());
         if let Some(retry) = &self.retry {
-            let left = meter::clock(retry.next - now + 999);
+            let left = figures::clock(retry.next - now + 999);
             line.push(&format!("{}; again in {left}, {}", retry.reason, retry.count), YELLOW);
         } else if let Some(call) = newest {
             line.append(Line::new(&tool::brief(call, look), PLAIN).cut(40));
@@ -542,7 +542,7 @@ impl Turn {
             };
             line.push(what, PLAIN);
         }
-        let mut facts = vec![meter::clock(now - self.began)];
+        let mut facts = vec![figures::clock(now - self.began)];
         facts.extend(self.cost());
         line.with(&format!(" · {}", facts.join(" · ")), DIM)
     }
@@ -550,8 +550,8 @@ impl Turn {
     /// Tokens and dollars, as far as there are any.
     fn cost(&self) -> Vec<String> {
         let used = self.used();
-        let tokens = (used.tokens > 0).then(|| format!("{} tokens", meter::short(used.tokens)));
-        let dollars = (used.cost > 0.0).then(|| meter::dollars(used.cost));
+        let tokens = (used.tokens > 0).then(|| format!("{} tokens", figures::short(used.tokens)));
+        let dollars = (used.cost > 0.0).then(|| figures::dollars(used.cost));
         tokens.into_iter().chain(dollars).collect()
     }
 
@@ -559,16 +559,16 @@ impl Turn {
     fn summary(&self, now: i64) -> Vec<Line> {
         let mut facts = vec![Line::new(&self.session_id.to_string(), DIM)];
         if self.n_calls > 0 {
-            facts.push(Line::new(&meter::counted(self.n_calls, "call"), DIM));
+            facts.push(Line::new(&figures::counted(self.n_calls, "call"), DIM));
         }
         facts.extend(self.cost().iter().map(|fact| Line::new(fact, DIM)));
         if !self.files.is_empty() {
             let (added, removed) =
                 self.files.values().fold((0, 0), |sum, lines| (sum.0 + lines.0, sum.1 + lines.1));
-            let files = meter::counted(self.files.len(), "file");
+            let files = figures::counted(self.files.len(), "file");
             facts.push(Line::new(&format!("{files} +{added} −{removed}"), DIM));
         }
-        facts.push(Line::new(&meter::duration(now - self.began), DIM));
+        facts.push(Line::new(&figures::duration(now - self.began), DIM));
         facts
     }
 }
@@ -593,7 +593,7 @@ fn task_end(call: &ToolPart, child: &Child) -> Vec<Line> {
     if child.n_calls == 0 {
         return Vec::new();
     }
-    let facts = format!("{} · {}", meter::counted(child.n_calls, "call"), meter::duration(took));
+    let facts = format!("{} · {}", figures::counted(child.n_calls, "call"), figures::duration(took));
     match error {
         None => vec![Line::new(&format!("  └ {facts}"), DIM)],
         Some(error) => {

@@ -10,8 +10,8 @@ use super::{
     Draw, ansi,
     line::{BOLD, CYAN, DIM, GREEN, Line, PLAIN, RED},
     look::Look,
-    meter,
 };
+use crate::base::figures;
 
 pub mod diff;
 pub mod plan;
@@ -114,12 +114,12 @@ fn command_ended(
         (None, None) => ("ended".to_owned(), true),
     };
     let (mark, end_style) = if has_failed { (Line::new("✗ ", RED), RED) } else { (mark(GREEN), DIM) };
-    let end = Line::new(&end, end_style).with(&format!(" · {}", meter::duration(took)), DIM);
+    let end = Line::new(&end, end_style).with(&format!(" · {}", figures::duration(took)), DIM);
     let mut rows = header(mark, command(input), draw.width);
     if rows.len() > ROWS_COMMAND {
         let n_hidden = rows.len() - (ROWS_COMMAND - 1);
         rows.truncate(ROWS_COMMAND - 1);
-        rows.push(Line::new(&format!("  … {} more", meter::counted(n_hidden, "row")), DIM));
+        rows.push(Line::new(&format!("  … {} more", figures::counted(n_hidden, "row")), DIM));
     }
     let is_beside = rows.len() == 1 && rows.iter().all(|row| row.width() + 2 + end.width() <= draw.width);
     if let Some(row) = rows.last_mut().filter(|_| is_beside) {
@@ -145,7 +145,7 @@ fn body(printed: &str, n_lines: usize, draw: &Draw<'_>) -> Vec<Line> {
     let n_hidden = lines.len().saturating_sub(n_lines);
     let mut rows = Vec::new();
     if n_hidden > 0 {
-        rows.push(Line::new(&format!("… {} above", meter::counted(n_hidden, "line")), DIM).behind(&bar));
+        rows.push(Line::new(&format!("… {} above", figures::counted(n_hidden, "line")), DIM).behind(&bar));
     }
     let width = draw.width.saturating_sub(bar.width()).max(8);
     for text in lines.iter().skip(n_hidden) {
@@ -233,8 +233,8 @@ fn found(tool: &ToolPart) -> Option<String> {
     let ToolState::Completed { metadata, .. } = &tool.state else { return None };
     let count = |key: &str| metadata.get(key).and_then(Value::as_u64).and_then(|count| count.try_into().ok());
     match tool.tool.as_str() {
-        "grep" => count("matches").map(|count| meter::counted(count, "match")),
-        "glob" | "list" => count("count").map(|count| meter::counted(count, "file")),
+        "grep" => count("matches").map(|count| figures::counted(count, "match")),
+        "glob" | "list" => count("count").map(|count| figures::counted(count, "file")),
         "question" => {
             let answers = metadata.get("answers")?.as_array()?.iter();
             let answers = answers.filter_map(Value::as_array).flatten().filter_map(Value::as_str);

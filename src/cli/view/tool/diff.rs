@@ -6,10 +6,10 @@ use super::{
     super::{
         Draw,
         line::{BOLD, DIM, GREEN, Line, PLAIN, RED},
-        meter,
     },
     header, with_path,
 };
+use crate::base::figures;
 
 /// Lines of one diff that are shown.
 const MAX_LINES: usize = 60;
@@ -106,7 +106,7 @@ pub fn hunks(patch: &str, draw: &Draw<'_>) -> Vec<Line> {
         rows.extend(folded.map(|(idx, row)| row.behind(if idx == 0 { &gutter } else { &blank })));
     }
     if n_hidden > 0 {
-        let more = format!("  … {} of the diff more", meter::counted(n_hidden, "line"));
+        let more = format!("  … {} of the diff more", figures::counted(n_hidden, "line"));
         rows.push(Line::new(&more, DIM));
     }
     rows

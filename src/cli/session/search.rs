@@ -1,0 +1,146 @@
+//! `windlass session search`: finds sessions by the words that were said in them.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{Format, row};
+use crate::{
+    base::{clock, figures, text, words::Words},
+    cli::{
+        output,
+        view::{
+            line::{CYAN, Line, PLAIN},
+            look::Look,
+        },
+    },
+    engine::{Engine, Found, SearchQuery},
+};
+
+/// Sessions that are looked through at a time.
+const PAGE: usize = 100;
+/// Lines that are shown of one session.
+const MAX_LINES: usize = 3;
+/// Characters of a line.
+const MAX_WIDTH: usize = 160;
+
+#[derive(Debug, Args)]
+pub struct SearchArgs {
+    /// Words that all have to be in one text, in any case; several in quotes are a phrase.
+    #[arg(required = true)]
+    words: Vec<String>,
+    /// Show at most this many sessions.
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    max_count: usize,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Sessions of every directory.
+    #[arg(long)]
+    all: bool,
+}
+
+pub async fn run(engine: &Engine, args: SearchArgs, look: &Look) -> Result<ExitCode, String> {
+    let words = Words::new(args.words.iter().map(String::as_str));
+    let words = words.ok_or("There is nothing to search for: name a word of what was said.")?;
+    let root = super::root(args.all)?;
+    let found = find(engine, &words, root.map(|root| root.display().to_string()), args.max_count).await?;
+    Ok(match args.format {
+        Format::Json => output::say(&format!("{:#}", found.iter().map(found_row).collect::<Value>())),
+        Format::Table if found.is_empty() => {
+            let place = if args.all { "" } else { " here; --all searches every directory" };
+            output::note(&format!("No session has these words{place}."));
+            ExitCode::FAILURE
+        }
+        Format::Table => {
+            let shown: Vec<String> = found.iter().map(|found| show(found, &words, look)).collect();
+            output::say(&shown.join("\n\n"))
+        }
+    })
+}
+
+async fn find(
+    engine: &Engine,
+    words: &Words,
+    root: Option<String>,
+    max_count: usize,
+) -> Result<Vec<Found>, String> {
+    let mut found = Vec::new();
+    let mut after = None;
+    while found.len() < max_count {
+        let query = SearchQuery {
+            words: words.clone(),
+            root: root.clone(),
+            after,
+            n_sessions: PAGE,
+            n_lines: MAX_LINES,
+        };
+        let page = engine.search_sessions(query).await;
+        let page = page.map_err(|error| format!("The sessions cannot be searched: {error}."))?;
+        found.extend(page.found);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    found.truncate(max_count);
+    Ok(found)
+}
+
+fn found_row(found: &Found) -> Value {
+    let mut row = row(&found.session);
+    let line = |line: &crate::engine::FoundLine| json!({"role": role(line.is_users), "text": line.text});
+    row["matches"] = found.lines.iter().map(line).collect();
+    row["count"] = found.n_texts.into();
+    row
+}
+
+fn role(is_users: bool) -> &'static str {
+    if is_users { "user" } else { "assistant" }
+}
+
+/// A session's line, and below it the lines with the words.
+fn show(found: &Found, words: &Words, look: &Look) -> String {
+    let session = &found.session;
+    let title = mark(&output::plain(&session.title), words, look);
+    let mut shown = format!("{}  {}  {title}", session.id, clock::short(session.time.updated));
+    for line in &found.lines {
+        let sign = if line.is_users { '>' } else { ' ' };
+        let text = around(&output::plain(&line.text), words);
+        shown.push_str(&format!("\n  {sign} {}", mark(&text, words, look)));
+    }
+    let n_more = found.n_texts.saturating_sub(found.lines.len());
+    if n_more > 0 {
+        shown.push_str(&format!("\n    and {}", figures::counted(n_more, "more text")));
+    }
+    shown
+}
+
+/// A line, and of a long one what is around its first word.
+fn around(line: &str, words: &Words) -> String {
+    if line.chars().count() <= MAX_WIDTH {
+        return line.to_owned();
+    }
+    let first = words.spans(line).first().map_or(0, |span| span.start);
+    let start = if first <= MAX_WIDTH / 2 { 0 } else { line.floor_char_boundary(first - MAX_WIDTH / 3) };
+    let shown = text::head(&line[start..], MAX_WIDTH);
+    let before = if start > 0 { "…" } else { "" };
+    let after = if start + shown.len() < line.len() { "…" } else { "" };
+    format!("{before}{}{after}", shown.trim())
+}
+
+/// Makes the words stand out, where there are colours.
+fn mark(line: &str, words: &Words, look: &Look) -> String {
+    let mut marked = Line::default();
+    let mut end = 0;
+    for span in words.spans(line) {
+        marked = marked.with(&line[end..span.start], PLAIN).with(&line[span.clone()], CYAN.bold());
+        end = span.end;
+    }
+    let mut text = String::new();
+    marked.with(&line[end..], PLAIN).encode(look, &mut text);
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! Finds sessions: by a piece of their id, and by what was said in them.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_protocol::opencode::{
+    id::SessionId,
+    part::{Part, PartKind},
+    session::Session,
+};
+
+use super::{Storage, StorageError, decode_session};
+use crate::base::{text, words::Words};
+
+/// Bytes of a line that is shown around the words in it.
+const MAX_LINE: usize = 2000;
+/// Bytes of a text that are looked through.
+const MAX_TEXT: usize = 1024 * 1024;
+
+/// Which sessions to look through: root sessions, most recently changed first.
+#[derive(Debug, Clone)]
+pub struct SearchQuery {
+    pub words: Words,
+    /// Only those that work in this directory or below it.
+    pub root: Option<String>,
+    /// Continue behind this session: time of its last change, and its id.
+    pub after: Option<(i64, String)>,
+    /// Sessions to look through.
+    pub n_sessions: usize,
+    /// Lines to show of one session.
+    pub n_lines: usize,
+}
+
+/// The sessions of a page that hold the words.
+#[derive(Debug, Clone)]
+pub struct SearchPage {
+    pub found: Vec<Found>,
+    /// Where the next page begins; `None` behind the last.
+    pub next: Option<(i64, String)>,
+}
+
+/// A session that holds the words in its title or in something that was said in it.
+#[derive(Debug, Clone)]
+pub struct Found {
+    pub session: Session,
+    /// What was said first of all, for a session without a title.
+    pub first: Option<PartKind>,
+    pub lines: Vec<FoundLine>,
+    /// Texts with all the words, also those that no line is shown of.
+    pub n_texts: usize,
+}
+
+/// The line of a text that has the most words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundLine {
+    pub is_users: bool,
+    pub text: String,
+}
+
+impl Storage {
+    /// The sessions whose ids begin or end with this, two at most.
+    pub async fn ids_like(&self, piece: String) -> Result<Vec<SessionId>, StorageError> {
+        self.reader
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT id FROM session WHERE substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1 \
+                     LIMIT 2",
+                )?;
+                let ids = statement.query_map([piece], |row| row.get::<_, String>(0))?;
+                let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
+                Ok(ids.into_iter().map(SessionId::from_trusted).collect())
+            })
+            .await
+    }
+
+    /// What the user said first in each of these sessions: a text, or a file.
+    pub async fn first_said(
+        &self,
+        ids: Vec<SessionId>,
+    ) -> Result<HashMap<SessionId, PartKind>, StorageError> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        self.reader
+            .read(move |connection| {
+                let mut found = HashMap::new();
+                for id in ids {
+                    if let Some(kind) = first_said(connection, &id)? {
+                        found.insert(id, kind);
+                    }
+                }
+                Ok(found)
+            })
+            .await
+    }
+
+    /// Looks through a page of sessions.
+    pub async fn search(&self, query: SearchQuery) -> Result<SearchPage, StorageError> {
+        self.reader.read(move |connection| search(connection, &query)).await
+    }
+}
+
+fn first_said(connection: &Connection, id: &SessionId) -> Result<Option<PartKind>, StorageError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT part.data FROM part JOIN message ON message.id = part.message_id \
+         WHERE part.session_id = ?1 AND json_extract(part.data, '$.type') IN ('text', 'file') \
+         AND json_extract(part.data, '$.synthetic') IS NULL AND json_extract(message.data, '$.role') = 'user' \
+         ORDER BY part.id LIMIT 1",
+    )?;
+    let data: Option<String> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    let part: Option<Part> = data.map(|data| serde_json::from_str(&data)).transpose()?;
+    Ok(part.map(|part| part.kind))
+}
+
+fn search(connection: &Connection, query: &SearchQuery) -> Result<SearchPage, StorageError> {
+    let (updated, id) = query.after.clone().unwrap_or((i64::MAX, String::new()));
+    let mut statement = connection.prepare_cached(
+        "SELECT project_id, data, chosen_title FROM session WHERE parent_id IS NULL \
+         AND (?1 IS NULL OR directory = ?1 OR substr(directory, 1, length(?1) + 1) = ?1 || '/') \
+         AND (updated, id) < (?2, ?3) ORDER BY updated DESC, id DESC LIMIT ?4",
+    )?;
+    let limit = i64::try_from(query.n_sessions).unwrap_or(i64::MAX);
+    let mut rows = statement.query(params![query.root, updated, id, limit])?;
+    let mut page = SearchPage { found: Vec::new(), next: None };
+    let mut n_sessions = 0;
+    while let Some(row) = rows.next()? {
+        let session = decode_session(row)?;
+        n_sessions += 1;
+        if n_sessions == query.n_sessions {
+            page.next = Some((session.time.updated, session.id.as_str().to_owned()));
+        }
+        let mut found = Found { session, first: None, lines: Vec::new(), n_texts: 0 };
+        search_in(connection, query, &mut found)?;
+        if found.n_texts > 0 || query.words.are_in(&found.session.title) {
+            found.first = first_said(connection, &found.session.id)?;
+            page.found.push(found);
+        }
+    }
+    Ok(page)
+}
+
+/// Looks through what was said in one session.
+fn search_in(connection: &Connection, query: &SearchQuery, found: &mut Found) -> Result<(), StorageError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT part.data, message.data FROM part JOIN message ON message.id = part.message_id \
+         WHERE part.session_id = ?1 ORDER BY part.id",
+    )?;
+    let mut rows = statement.query([found.session.id.as_str()])?;
+    while let Some(row) = rows.next()? {
+        let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        // Outputs of tools make up most of a store: what a part is stands right behind its ids.
+        if !text::head(data, 400).contains(r#""type":"text""#) || !query.words.may_be_in(data) {
+            continue;
+        }
+        let part: Part = serde_json::from_str(data)?;
+        let PartKind::Text(said) = part.kind else { continue };
+        let whole = text::head(&said.text, MAX_TEXT);
+        if said.synthetic == Some(true) || !query.words.are_in(whole) {
+            continue;
+        }
+        found.n_texts += 1;
+        if found.lines.len() < query.n_lines
+            && let Some(line) = query.words.best_line(whole)
+        {
+            let message = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+            let is_users = text::head(message, 40).contains(r#""role":"user""#);
+            found.lines.push(FoundLine { is_users, text: around(line, &query.words).to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// A line, and of a long one what is around its first word.
+fn around<'a>(line: &'a str, words: &Words) -> &'a str {
+    if line.len() <= MAX_LINE {
+        return line;
+    }
+    let first = words.spans(line).first().map(|span| span.start).unwrap_or_default();
+    let start = line.floor_char_boundary(first.saturating_sub(MAX_LINE / 4));
+    text::head(&line[start..], MAX_LINE)
+}

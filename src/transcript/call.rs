@@ -1,0 +1,311 @@
+//! A tool call as it is shown: a line that names it, and what it was given and gave.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::{
+    id::SessionId,
+    part::{Attachment, ToolPart, ToolState},
+    session::Todo,
+};
+
+use crate::base::{text, text::without_escapes};
+
+/// Bytes of an output that are shown from its beginning, and from its end.
+const MAX_HEAD: usize = 10 * 1024;
+const MAX_TAIL: usize = 6 * 1024;
+/// Bytes of a patch that are shown.
+const MAX_PATCH: usize = 64 * 1024;
+/// Bytes of an input that are shown.
+const MAX_INPUT: usize = 8 * 1024;
+/// Bytes of the line that names a call.
+const MAX_TITLE: usize = 300;
+
+/// How far a call has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// It had not ended when it was stored.
+    Open,
+    Done,
+    Failed,
+}
+
+/// A call and what is shown of it.
+pub struct Call<'a> {
+    pub tool: &'a str,
+    pub title: String,
+    pub progress: Progress,
+    /// A command's, when it is not 0.
+    pub exit: Option<i64>,
+    pub ms: Option<i64>,
+    pub blocks: Vec<Block<'a>>,
+    pub attachments: &'a [Attachment],
+}
+
+/// A piece of what a call was given and gave.
+pub enum Block<'a> {
+    Command(Cow<'a, str>),
+    Change(Change<'a>),
+    Input(String),
+    Output(Cut<'a>),
+    Failure(Cut<'a>),
+    Plan(Vec<Todo>),
+    /// What a subagent was told.
+    Task(&'a str),
+    Child(SessionId),
+    Answer {
+        question: &'a str,
+        answer: String,
+    },
+}
+
+/// What happened to a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    pub file: &'a str,
+    /// A unified diff.
+    pub patch: &'a str,
+    pub additions: u64,
+    pub deletions: u64,
+}
+
+/// A text, or its two ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut<'a> {
+    pub head: Cow<'a, str>,
+    /// Lines that were left out, and what follows them.
+    pub tail: Option<(usize, String)>,
+}
+
+impl<'a> Call<'a> {
+    /// Paths below the session's directory are shown as they are there.
+    pub fn new(part: &'a ToolPart, directory: &str) -> Self {
+        let input = part.state.input();
+        let (progress, time, metadata) = match &part.state {
+            ToolState::Pending { .. } => (Progress::Open, None, None),
+            ToolState::Running { metadata, .. } => (Progress::Open, None, metadata.as_ref()),
+            ToolState::Completed { time, metadata, .. } => (Progress::Done, Some(time), Some(metadata)),
+            ToolState::Error { time, metadata, .. } => (Progress::Failed, Some(time), metadata.as_ref()),
+        };
+        let exit = metadata.and_then(|it| it.get("exit")?.as_i64()).filter(|exit| *exit != 0);
+        let attachments = match &part.state {
+            ToolState::Completed { attachments, .. } => attachments.as_deref().unwrap_or_default(),
+            ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Error { .. } => &[],
+        };
+        Self {
+            tool: &part.tool,
+            title: title(part, directory),
+            progress,
+            exit,
+            ms: time.map(|time| (time.end - time.start).max(0)),
+            blocks: blocks(part, input, metadata),
+            attachments,
+        }
+    }
+
+    /// Lines that the call added and removed.
+    pub fn lines(&self) -> Option<(u64, u64)> {
+        let changes = self.blocks.iter().filter_map(|block| match block {
+            Block::Change(change) => Some((change.additions, change.deletions)),
+            _other => None,
+        });
+        changes.reduce(|sum, change| (sum.0 + change.0, sum.1 + change.1))
+    }
+}
+
+/// The call in the words of its input or, once it ended, its own.
+fn title(part: &ToolPart, directory: &str) -> String {
+    let input = part.state.input();
+    let key = match part.tool.as_str() {
+        "bash" => "command",
+        "read" | "edit" | "write" | "multiedit" => "filePath",
+        "grep" | "glob" => "pattern",
+        "list" => "path",
+        "webfetch" => "url",
+        "websearch" | "codesearch" => "query",
+        "task" => "description",
+        "skill" => "name",
+        _other => "",
+    };
+    let own = match &part.state {
+        ToolState::Completed { title, .. } => title.as_str(),
+        ToolState::Running { title, .. } => title.as_deref().unwrap_or_default(),
+        ToolState::Pending { .. } | ToolState::Error { .. } => "",
+    };
+    let asked = input.get("questions").and_then(|it| it.get(0)?.get("question")?.as_str());
+    let given = input.get(key).and_then(Value::as_str).or(asked).unwrap_or_default();
+    // A command is shown as it was run; a path is shorter in the tool's own words.
+    let title = if own.is_empty() || matches!(part.tool.as_str(), "bash" | "question") && !given.is_empty() {
+        given
+    } else {
+        own
+    };
+    let title = if title.is_empty() { first_text(input) } else { title };
+    let below = title.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
+    let title = below.filter(|rest| !rest.is_empty()).unwrap_or(title);
+    let line = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = text::visible_line(&line).into_owned();
+    match text::head(&line, MAX_TITLE) {
+        head if head.len() < line.len() => format!("{head}…"),
+        _whole => line,
+    }
+}
+
+fn first_text(input: &Value) -> &str {
+    let mut fields = input.as_object().into_iter().flat_map(Map::values);
+    fields.find_map(Value::as_str).unwrap_or_default()
+}
+
+fn blocks<'a>(
+    part: &'a ToolPart,
+    input: &'a Value,
+    metadata: Option<&'a Map<String, Value>>,
+) -> Vec<Block<'a>> {
+    let mut blocks = Vec::new();
+    let field = |key: &str| input.get(key).and_then(Value::as_str);
+    let mut shows_output = true;
+    match part.tool.as_str() {
+        "bash" => blocks.extend(field("command").map(|it| Block::Command(text::visible(it)))),
+        "edit" | "write" | "multiedit" | "apply_patch" | "patch" => {
+            blocks.extend(changes(part).into_iter().map(Block::Change));
+            shows_output = blocks.is_empty();
+            // What a refused change would have been is part of the story.
+            if blocks.is_empty() {
+                blocks.push(Block::Input(json(input)));
+            }
+        }
+        "todowrite" | "todoread" => {
+            let todos = input.get("todos").and_then(|todos| serde_json::from_value(todos.clone()).ok());
+            shows_output = todos.is_none();
+            blocks.extend(todos.map(Block::Plan));
+        }
+        "task" => {
+            blocks.extend(field("prompt").map(Block::Task));
+            let child = child(part);
+            shows_output = child.is_none();
+            blocks.extend(child.map(Block::Child));
+        }
+        "question" => {
+            let answers = answers(input, metadata);
+            shows_output = answers.is_empty();
+            blocks.extend(answers);
+        }
+        "read" | "glob" | "grep" | "list" | "webfetch" | "websearch" | "codesearch" | "skill" => {}
+        _other => {
+            let has_more = input.as_object().is_some_and(|fields| !fields.is_empty());
+            blocks.extend(has_more.then(|| Block::Input(json(input))));
+        }
+    }
+    match &part.state {
+        ToolState::Completed { output, .. } if shows_output => {
+            blocks.extend((!output.trim().is_empty()).then(|| Block::Output(cut(output))));
+        }
+        ToolState::Running { metadata: Some(metadata), .. } => {
+            let output = metadata.get("output").and_then(Value::as_str).filter(|it| !it.is_empty());
+            blocks.extend(output.map(|output| Block::Output(cut(output))));
+        }
+        ToolState::Error { error, .. } => blocks.push(Block::Failure(cut(error))),
+        ToolState::Completed { .. } | ToolState::Running { .. } | ToolState::Pending { .. } => {}
+    }
+    blocks
+}
+
+/// What a call did to files.
+pub fn changes(part: &ToolPart) -> Vec<Change<'_>> {
+    let ToolState::Completed { metadata, .. } = &part.state else { return Vec::new() };
+    let several = metadata.get("files").and_then(Value::as_array).into_iter().flatten();
+    let mut changes: Vec<Change<'_>> = several.filter_map(change).collect();
+    if changes.is_empty() {
+        changes.extend(metadata.get("filediff").and_then(change));
+    }
+    if changes.is_empty()
+        && let Some(patch) = metadata.get("diff").and_then(Value::as_str)
+    {
+        let file = part.state.input().get("filePath").and_then(Value::as_str).unwrap_or_default();
+        changes.push(counted(file, patch));
+    }
+    changes
+}
+
+fn change(file: &Value) -> Option<Change<'_>> {
+    let name = ["relativePath", "file", "filePath"].iter().find_map(|key| file.get(key)?.as_str())?;
+    let number = |key: &str| file.get(key).and_then(Value::as_u64);
+    let patch = file.get("patch").and_then(Value::as_str).unwrap_or_default();
+    let change = counted(name, patch);
+    Some(Change {
+        additions: number("additions").unwrap_or(change.additions),
+        deletions: number("deletions").unwrap_or(change.deletions),
+        ..change
+    })
+}
+
+fn counted<'a>(file: &'a str, patch: &'a str) -> Change<'a> {
+    let count = |sign: char| hunks(patch).filter(|line| line.starts_with(sign)).count() as u64;
+    Change { file, patch, additions: count('+'), deletions: count('-') }
+}
+
+/// The lines of a patch from its first hunk on.
+pub fn hunks(patch: &str) -> impl Iterator<Item = &str> {
+    patch.lines().skip_while(|line| !line.starts_with("@@"))
+}
+
+impl<'a> Change<'a> {
+    /// The lines that are shown, and how many are not.
+    pub fn shown(&self) -> (Vec<&'a str>, usize) {
+        let mut n_bytes = 0;
+        let is_shown = |line: &&str| {
+            n_bytes += line.len() + 1;
+            n_bytes <= MAX_PATCH
+        };
+        let shown: Vec<&str> = hunks(self.patch).take_while(is_shown).collect();
+        let n_rest = hunks(self.patch).count() - shown.len();
+        (shown, n_rest)
+    }
+}
+
+/// The session of the subagent that a call started.
+pub fn child(part: &ToolPart) -> Option<SessionId> {
+    let metadata = match &part.state {
+        ToolState::Completed { metadata, .. } => metadata,
+        ToolState::Running { metadata, .. } | ToolState::Error { metadata, .. } => metadata.as_ref()?,
+        ToolState::Pending { .. } => return None,
+    };
+    SessionId::parse(metadata.get("sessionId")?.as_str()?).ok()
+}
+
+fn answers<'a>(input: &'a Value, metadata: Option<&'a Map<String, Value>>) -> Vec<Block<'a>> {
+    let questions = input.get("questions").and_then(Value::as_array).into_iter().flatten();
+    let given = metadata.and_then(|it| it.get("answers")?.as_array());
+    let answers = questions.enumerate().filter_map(|(idx, question)| {
+        let chosen = given.and_then(|given| given.get(idx)?.as_array()).into_iter().flatten();
+        let chosen: Vec<&str> = chosen.filter_map(Value::as_str).collect();
+        Some(Block::Answer { question: question.get("question")?.as_str()?, answer: chosen.join(", ") })
+    });
+    answers.collect()
+}
+
+fn json(input: &Value) -> String {
+    let json = text::visible_json(&format!("{input:#}"));
+    match text::head(&json, MAX_INPUT) {
+        head if head.len() < json.len() => format!("{head}\n…"),
+        _whole => json,
+    }
+}
+
+/// What a terminal would show of an output, without its middle when it is long.
+pub fn cut(output: &str) -> Cut<'_> {
+    let output = match without_escapes(output) {
+        Cow::Borrowed(output) => text::visible(output),
+        Cow::Owned(output) => Cow::Owned(text::visible(&output).into_owned()),
+    };
+    if output.len() <= MAX_HEAD + MAX_TAIL {
+        return Cut { head: output, tail: None };
+    }
+    let head = text::head(&output, MAX_HEAD);
+    let head = head.rfind('\n').map_or(head, |end| &head[..end]);
+    let tail = text::tail(&output, MAX_TAIL);
+    let tail = tail.split_once('\n').map_or(tail, |(_, whole_lines)| whole_lines);
+    let left_out = &output[head.len()..output.len() - tail.len()];
+    let n_left_out = left_out.strip_prefix('\n').unwrap_or(left_out).lines().count();
+    Cut { head: Cow::Owned(head.to_owned()), tail: Some((n_left_out, tail.to_owned())) }
+}

@@ -1,0 +1,225 @@
+//! Turns: a prompt with the answers to it, and what they used.
+
+use std::collections::{BTreeMap, HashMap};
+
+use windlass_protocol::opencode::{
+    id::SessionId,
+    message::{Message, MessageError, MessageWithParts, Tokens},
+    part::{PartKind, TextPart, ToolPart, ToolState},
+};
+
+use super::call;
+use crate::base::{figures, text};
+
+/// Bytes of a prompt's heading.
+const MAX_HEADING: usize = 90;
+
+/// A prompt and the answers to it. The first turn of a cut session may have no prompt.
+pub struct Turn<'a> {
+    pub prompt: Option<&'a MessageWithParts>,
+    /// Answers, and what windlass said in the user's place between them.
+    pub rest: Vec<&'a MessageWithParts>,
+}
+
+/// What turns used, those of subagents with them.
+#[derive(Debug, Clone, Default)]
+pub struct Sums {
+    pub n_calls: usize,
+    pub n_failed: usize,
+    pub tokens: Tokens,
+    pub cost: f64,
+    /// From the prompt to the end of the last answer.
+    pub ms: i64,
+    /// `provider/model`, in the order of their first answers.
+    pub models: Vec<String>,
+    pub agents: Vec<String>,
+    /// Lines added to and removed from each file.
+    pub files: BTreeMap<String, (u64, u64)>,
+}
+
+/// The turns of a session, in order.
+pub fn turns(messages: &[MessageWithParts]) -> Vec<Turn<'_>> {
+    let mut turns: Vec<Turn<'_>> = Vec::new();
+    for message in messages {
+        let is_prompt = matches!(message.info, Message::User(_)) && message.parts.iter().any(is_said);
+        match turns.last_mut() {
+            _ if is_prompt => turns.push(Turn { prompt: Some(message), rest: Vec::new() }),
+            Some(turn) => turn.rest.push(message),
+            None => turns.push(Turn { prompt: None, rest: vec![message] }),
+        }
+    }
+    turns
+}
+
+/// Returns true for what the user said or attached, rather than windlass in the user's place.
+fn is_said(part: &windlass_protocol::opencode::part::Part) -> bool {
+    match &part.kind {
+        PartKind::Text(text) => text.synthetic != Some(true) && !text.text.trim().is_empty(),
+        PartKind::File(_) | PartKind::Subtask { .. } | PartKind::Compaction { .. } => true,
+        PartKind::Reasoning(_)
+        | PartKind::Tool(_)
+        | PartKind::StepStart { .. }
+        | PartKind::StepFinish { .. }
+        | PartKind::Snapshot { .. }
+        | PartKind::Patch { .. }
+        | PartKind::Agent { .. }
+        | PartKind::Retry { .. } => false,
+    }
+}
+
+impl Turn<'_> {
+    /// The first words of the prompt, on one line.
+    pub fn heading(&self) -> String {
+        let parts = self.prompt.map(|prompt| prompt.parts.as_slice()).unwrap_or_default();
+        let words = parts.iter().find_map(|part| match &part.kind {
+            PartKind::Text(TextPart { text, synthetic, .. }) if *synthetic != Some(true) => {
+                let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                (!words.is_empty()).then_some(words)
+            }
+            _other => None,
+        });
+        let other = parts.iter().find_map(|part| {
+            if let PartKind::File(file) = &part.kind {
+                Some(file.filename.clone().unwrap_or_else(|| "An attachment".to_owned()))
+            } else if let PartKind::Subtask { description, .. } = &part.kind {
+                Some(description.clone())
+            } else if let PartKind::Compaction { .. } = &part.kind {
+                Some("Summary of the conversation".to_owned())
+            } else {
+                None
+            }
+        });
+        let heading = words.or(other).unwrap_or_else(|| "Continued".to_owned());
+        match text::head(&heading, MAX_HEADING) {
+            head if head.len() < heading.len() => format!("{}…", head.trim_end()),
+            _whole => heading,
+        }
+    }
+
+    /// When the turn began.
+    pub fn start(&self) -> Option<i64> {
+        self.prompt.into_iter().chain(self.rest.iter().copied()).map(created).next()
+    }
+
+    pub fn sums(&self, children: &HashMap<SessionId, Vec<MessageWithParts>>) -> Sums {
+        let mut sums = Sums::default();
+        for message in self.prompt.into_iter().chain(self.rest.iter().copied()) {
+            sums.add_message(message, children, 0);
+        }
+        let ends = self.rest.iter().filter_map(|message| match &message.info {
+            Message::Assistant(answer) => answer.time.completed,
+            Message::User(_) => None,
+        });
+        if let (Some(start), Some(end)) = (self.start(), ends.max()) {
+            sums.ms = (end - start).max(0);
+        }
+        sums
+    }
+}
+
+fn created(message: &MessageWithParts) -> i64 {
+    match &message.info {
+        Message::User(user) => user.time.created,
+        Message::Assistant(answer) => answer.time.created,
+    }
+}
+
+/// Subagents of subagents that are followed.
+pub const MAX_DEPTH: usize = 8;
+
+impl Sums {
+    pub fn add(&mut self, other: &Sums) {
+        self.n_calls += other.n_calls;
+        self.n_failed += other.n_failed;
+        self.tokens.add(&other.tokens);
+        self.cost += other.cost;
+        self.ms += other.ms;
+        other.models.iter().for_each(|model| add_name(&mut self.models, model));
+        other.agents.iter().for_each(|agent| add_name(&mut self.agents, agent));
+        for (file, (added, removed)) in &other.files {
+            let sum = self.files.entry(file.clone()).or_default();
+            *sum = (sum.0 + added, sum.1 + removed);
+        }
+    }
+
+    fn add_message(
+        &mut self,
+        message: &MessageWithParts,
+        children: &HashMap<SessionId, Vec<MessageWithParts>>,
+        depth: usize,
+    ) {
+        if let Message::Assistant(answer) = &message.info {
+            self.tokens.add(&answer.tokens);
+            self.cost += answer.cost;
+            add_name(&mut self.models, &format!("{}/{}", answer.provider_id, answer.model_id));
+            if depth == 0 {
+                add_name(&mut self.agents, &answer.agent);
+            }
+        }
+        for part in &message.parts {
+            let PartKind::Tool(tool) = &part.kind else { continue };
+            self.add_call(tool);
+            let child = call::child(tool).and_then(|id| children.get(&id)).filter(|_| depth < MAX_DEPTH);
+            for message in child.into_iter().flatten() {
+                self.add_message(message, children, depth + 1);
+            }
+        }
+    }
+
+    fn add_call(&mut self, tool: &ToolPart) {
+        self.n_calls += 1;
+        self.n_failed += usize::from(matches!(tool.state, ToolState::Error { .. }));
+        for change in call::changes(tool) {
+            let sum = self.files.entry(change.file.to_owned()).or_default();
+            *sum = (sum.0 + change.additions, sum.1 + change.deletions);
+        }
+    }
+
+    /// Lines added to and removed from all files.
+    pub fn lines(&self) -> (u64, u64) {
+        self.files.values().fold((0, 0), |sum, (added, removed)| (sum.0 + added, sum.1 + removed))
+    }
+
+    /// `18 calls · 155k tokens · $0.48 · 12 s`, without what is nothing.
+    pub fn line(&self) -> String {
+        let mut parts = Vec::new();
+        if self.n_calls > 0 {
+            parts.push(figures::counted(self.n_calls, "call"));
+        }
+        let n_tokens = self.n_tokens();
+        if n_tokens > 0 {
+            parts.push(format!("{} tokens", figures::short(n_tokens)));
+        }
+        if self.cost > 0.0 {
+            parts.push(figures::dollars(self.cost));
+        }
+        if self.ms > 0 {
+            parts.push(figures::duration(self.ms));
+        }
+        parts.join(" · ")
+    }
+
+    pub fn n_tokens(&self) -> u64 {
+        self.tokens.context() + self.tokens.output + self.tokens.reasoning
+    }
+}
+
+fn add_name(names: &mut Vec<String>, name: &str) {
+    if !name.is_empty() && !names.iter().any(|it| it == name) {
+        names.push(name.to_owned());
+    }
+}
+
+/// The sentence of an error.
+pub fn error_message(error: &MessageError) -> &str {
+    match error {
+        MessageError::ProviderAuthError { message, .. }
+        | MessageError::UnknownError { message }
+        | MessageError::MessageAbortedError { message }
+        | MessageError::StructuredOutputError { message, .. }
+        | MessageError::ContextOverflowError { message, .. }
+        | MessageError::ContentFilterError { message } => message,
+        MessageError::Api(error) => &error.message,
+        MessageError::MessageOutputLengthError {} => "The answer is longer than the model's output limit.",
+    }
+}
