@@ -131,6 +131,7 @@ async fn a_session_at_80_columns() {
     let (screen, text, _) = shown(80, &[]).await;
     insta::assert_snapshot!(text);
     assert_eq!(screen.style_of("zwei"), "green");
+    assert!(screen.styled().contains("‹bold:Plan›"), "{}", screen.styled());
     assert_eq!(screen.style_of("exit 3 ·"), "red");
     assert_eq!(screen.style_of("ok 1"), "green");
     assert_eq!(screen.link_of("the guide"), Some("https://example.com/guide"));
@@ -270,5 +271,20 @@ async fn ctrl_c_ends_the_run_with_130_and_gives_the_terminal_back() {
     let screen = terminal.ends_with(128 + Signal::SIGINT as i32).await;
     assert!(screen.is_cursor_shown && !screen.contains("typed"), "{screen}");
     assert!(screen.contains("Interrupted."), "{screen}");
+    assert_eq!(screen.cursor.1, 0, "{screen}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn sigterm_ends_the_run_with_143_and_gives_the_terminal_back() {
+    let machine = Machine::new().await;
+    let gate = Gate::new();
+    machine.llm.reply(Reply::text("Begun.").and_gate(&gate));
+    let mut terminal =
+        Terminal::builder(&machine.scratch, &machine.config).arguments(&["run", "work"]).start();
+    terminal.shows_text("Begun.").await;
+    terminal.signal(Signal::SIGTERM);
+    let screen = terminal.ends_with(128 + Signal::SIGTERM as i32).await;
+    assert!(screen.is_cursor_shown && screen.contains("ses_"), "{screen}");
     machine.finish().await;
 }

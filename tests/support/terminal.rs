@@ -222,7 +222,7 @@ impl Terminal {
     pub fn builder(scratch: &Arc<Scratch>, config: &Value) -> Builder {
         Builder {
             scratch: scratch.clone(),
-            program: PathBuf::from(binary()),
+            program: binary(),
             arguments: Vec::new(),
             env: vec![("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string())],
             columns: 80,
@@ -321,11 +321,6 @@ impl Terminal {
         let exit = self.ended().await;
         assert_eq!(exit.code(), Some(code), "{exit}\n{}", self.screen());
         self.screen()
-    }
-
-    /// Notes every byte in a file, to look at a screen with other eyes.
-    pub fn save(&self, path: &str) {
-        std::fs::write(PathBuf::from(path), self.raw()).unwrap();
     }
 }
 

@@ -72,10 +72,6 @@ impl Line {
         self.spans.extend(other.spans);
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.spans.iter().all(|span| span.text.trim().is_empty())
-    }
-
     /// Columns it takes.
     pub fn width(&self) -> usize {
         self.spans.iter().map(|span| width(&span.text)).sum()

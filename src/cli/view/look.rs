@@ -79,11 +79,6 @@ impl Look {
         let environment = Environment { variables, home: PathBuf::from("/") };
         Self { links: Some("host".to_owned()), ..Self::new(&environment, true, PathBuf::from("/work")) }
     }
-
-    /// Returns true if no escape sequence may be written.
-    pub fn is_plain(&self) -> bool {
-        self.colors == Colors::None && !self.has_attributes && self.links.is_none()
-    }
 }
 
 /// The name by which a terminal tells files of this machine from those of others.

@@ -524,7 +524,7 @@ impl Turn {
                 Open::Text { .. } | Open::Thought { .. } => None,
             })
         };
-        let newest = calls().filter(|call| call.tool != "task").last().or_else(|| calls().last());
+        let newest = calls().rfind(|call| call.tool != "task").or_else(|| calls().next_back());
         if let Some(retry) = &self.retry {
             let left = figures::clock(retry.next - now + 999);
             line.push(&format!("{}; again in {left}, {}", retry.reason, retry.count), YELLOW);

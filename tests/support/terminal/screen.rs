@@ -27,7 +27,6 @@ pub struct Cell {
 /// A screen at one moment.
 #[derive(Debug, Clone)]
 pub struct Screen {
-    pub columns: usize,
     /// Rows that have scrolled away, the oldest first.
     pub history: Vec<Vec<Cell>>,
     /// Rows in sight.
@@ -46,7 +45,6 @@ impl Screen {
         let (first, last) = (grid.topmost_line().0, grid.bottommost_line().0);
         let point = grid.cursor.point;
         Self {
-            columns: grid.columns(),
             history: (first..0).map(row).collect(),
             rows: (0..=last).map(row).collect(),
             cursor: (usize::try_from(point.line.0).unwrap(), point.column.0),
