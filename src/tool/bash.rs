@@ -41,6 +41,8 @@ use crate::{
     },
 };
 
+#[cfg(test)]
+mod line;
 mod named;
 mod output;
 mod sandbox;
