@@ -14,7 +14,7 @@ fn every_word_has_to_be_there_in_any_case() {
 #[test]
 fn words_that_overlap_are_marked_once() {
     let words = Words::new(["abc", "bcd"]).expect("words");
-    assert_eq!(words.spans("xabcdx"), [1..5]);
+    assert_eq!(words.spans("xabcdx"), vec![1..5; 1]);
 }
 
 #[test]

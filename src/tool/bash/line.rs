@@ -315,7 +315,7 @@ impl Reader {
             "alias" => {
                 for word in words[1..].iter().filter(|it| it.text.contains('=')) {
                     match word.literal.as_deref().and_then(|it| it.split_once('=')) {
-                        Some((_, text)) => self.text(&text.to_owned()),
+                        Some((_, text)) => self.text(text),
                         None => self.line.is_plain = false,
                     }
                 }
@@ -363,9 +363,8 @@ impl Reader {
                 }
                 break;
             };
-            if wrapper.has_assignments && is_assignment(literal) {
-                at += 1;
-            } else if literal == "-" && wrapper.name == "env" {
+            let is_empty_environment = literal == "-" && wrapper.name == "env";
+            if is_empty_environment || (wrapper.has_assignments && is_assignment(literal)) {
                 at += 1;
             } else if literal == "--" && has_options {
                 has_options = false;

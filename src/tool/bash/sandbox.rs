@@ -102,7 +102,7 @@ impl Sandbox {
         let mut about = policy.layers().iter().flat_map(|layer| layer.about("bash"));
         let is_denied = matches!(permission::evaluate_all(ask, &policy, &[]), Verdict::Deny { .. });
         // What may be anything may be what is denied.
-        !is_denied && !(is_any && about.any(|rule| rule.action == Action::Deny))
+        !(is_denied || is_any && about.any(|rule| rule.action == Action::Deny))
     }
 
     /// Says what the sandbox refused, and offers to run the command outside.
