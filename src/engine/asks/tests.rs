@@ -119,7 +119,7 @@ async fn a_rule_that_denies_tells_the_model_which() {
     let expected = "The user has specified a rule which prevents you from using this specific tool call. Here \
                     are some of the relevant rules [{\"permission\":\"bash\",\"pattern\":\"git *\",\
                     \"action\":\"deny\"}]";
-    assert_eq!(scene.bash(0, "git log").await, Err(ToolError::Model(expected.to_owned())));
+    assert_eq!(scene.bash(0, "git log").await, Err(ToolError::Forbidden(expected.to_owned())));
     assert_eq!(scene.events(), []);
 }
 
@@ -173,7 +173,7 @@ async fn always_lifts_no_deny() {
     let scene = Scene::new(&[rule("bash", "git push", Action::Deny)]);
     scene.approvals.remember(vec![rule("bash", "git *", Action::Allow)]);
     let answer = poll!(&mut scene.bash(0, "git push"));
-    assert!(matches!(answer, Poll::Ready(Err(ToolError::Model(_)))), "{answer:?}");
+    assert!(matches!(answer, Poll::Ready(Err(ToolError::Forbidden(_)))), "{answer:?}");
 }
 
 #[tokio::test]

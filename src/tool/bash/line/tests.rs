@@ -145,7 +145,6 @@ fn files_that_a_line_names_are_its_paths() {
 fn hostile_texts_are_read_within_bounds() {
     for line in [
         "(".repeat(20_000),
-        "bash -c ".repeat(200) + "ls",
         "sudo ".repeat(500) + "ls",
         "x".repeat(100_000),
         "$(".repeat(5_000) + "ls" + &")".repeat(5_000),
