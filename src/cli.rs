@@ -17,6 +17,7 @@ mod acp;
 mod agent;
 mod ask;
 mod auth;
+mod chat;
 mod completions;
 mod config;
 mod debug;
@@ -45,7 +46,7 @@ use auth::LoginArgs;
     name = "windlass",
     version,
     about,
-    after_help = "Without a command and with piped standard input windlass behaves as `windlass acp`.",
+    after_help = "Without a command windlass chats in the terminal; with piped standard input it is `windlass acp`.",
     disable_help_subcommand = true,
     disable_version_flag = true
 )]
@@ -58,8 +59,38 @@ struct Cli {
     /// Log in with a provider key (what editors start for the login in a terminal).
     #[arg(long)]
     login: bool,
+    #[command(flatten)]
+    bare: Bare,
     #[command(subcommand)]
     command: Option<Command>,
+}
+
+/// Options of the chat that stand without its name, as OpenCode's users type them.
+#[derive(Debug, Default, PartialEq, Eq, Args)]
+struct Bare {
+    /// Chat: the model that is to answer, as `provider/model`.
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
+    /// Chat: the agent that is to answer.
+    #[arg(long)]
+    agent: Option<String>,
+    /// Chat: go on with the latest session of the directory.
+    #[arg(long = "continue", short = 'c', conflicts_with = "session")]
+    is_continued: bool,
+    /// Chat: go on with this session.
+    #[arg(long, short, value_name = "ID")]
+    session: Option<String>,
+    /// Chat: send this first.
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+}
+
+impl From<Bare> for chat::ChatArgs {
+    fn from(bare: Bare) -> Self {
+        let Bare { model, agent, is_continued, session, prompt } = bare;
+        let talk = run::args::TalkArgs { model, agent, is_continued, session, ..Default::default() };
+        Self { message: Vec::new(), prompt, talk }
+    }
 }
 
 /// Flags of every command.
@@ -90,6 +121,8 @@ enum Command {
     Run(run::args::RunArgs),
     /// Show a tour in the terminal, without a key or a network.
     Demo(demo::DemoArgs),
+    /// Talk in the terminal, prompt after prompt.
+    Chat(chat::ChatArgs),
     /// List the models that can be used here.
     Models(models::ModelsArgs),
     /// List agents and make new ones.
@@ -154,6 +187,11 @@ pub fn run() -> ExitCode {
 }
 
 fn command(cli: Cli, environment: Environment) -> ExitCode {
+    if cli.command.is_some() && cli.bare != Bare::default() {
+        return output::misuse(
+            "Options such as `--model` stand behind the command: `windlass run --model …`.",
+        );
+    }
     match cli.command {
         _ if cli.login => auth::login(environment, LoginArgs::default()),
         Some(Command::Acp(args)) if args.login => auth::login(environment, LoginArgs::default()),
@@ -170,16 +208,17 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Man(args)) => completions::man(Cli::command(), &args),
         Some(Command::Log(args)) => log::run(&environment, cli.global.log_level, &args),
         Some(Command::Permission(args)) => permission::run(&environment, args),
+        Some(Command::Run(args)) if args.interactive => chat::run(environment, args.into()),
         Some(Command::Run(args)) => run::run(environment, args),
+        Some(Command::Chat(args)) => chat::run(environment, args),
         Some(Command::Models(args)) => models::run(environment, args),
         Some(Command::Session(args)) => session::run(environment, args),
         Some(Command::Stats(args)) => stats::run(environment, args),
         // Whoever spawned a bare call with a pipe speaks JSON-RPC.
-        None if !std::io::stdin().is_terminal() => acp::run(environment, acp::AcpArgs::default()),
-        None => {
-            let mut command = Cli::command();
-            output::misuse(command.render_help().to_string().trim_end())
+        None if cli.bare == Bare::default() && !std::io::stdin().is_terminal() => {
+            acp::run(environment, acp::AcpArgs::default())
         }
+        None => chat::run(environment, cli.bare.into()),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     cli::{Ended, ended},
     support::{
         agent::binary,
-        llm::{Llm, Reply},
+        llm::{Llm, Reply, Wire, provider_config},
         scratch::Scratch,
     },
 };
@@ -97,8 +97,30 @@ async fn the_tour_of_the_terminal_leaves_nothing_behind() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.contains("That was the tour"), "{ended:?}");
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
-    assert!(!scratch.home.join(".local/share/windlass").exists());
+    // The log of every command stays, no session does.
+    assert!(!scratch.home.join(".local/share/windlass/windlass.db").exists());
     let ended = run(&scratch, "windlass demo --dir . </dev/null", &[]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(scratch.read("windlass-demo.txt"), "The windlass demo was here.\nThe rope is taut.\n");
+}
+
+#[tokio::test]
+async fn the_commands_from_a_shell_run() {
+    let script = code_behind("## From a shell");
+    let scratch = Scratch::new();
+    let llm = Llm::start().await;
+    let config = provider_config(&llm, Wire::OpenAi).to_string();
+    let n_prompts = script.lines().filter(|line| line.contains("windlass run")).count();
+    assert!(n_prompts >= 3, "{script}");
+    for n_prompt in 1..=n_prompts {
+        llm.reply(Reply::text(&format!("answer {n_prompt}")));
+    }
+    let script = format!("set -e\ngit init -q\n{script}");
+    let ended = run(&scratch, &script, &[("OPENCODE_CONFIG_CONTENT", &config)]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for n_prompt in 1..=n_prompts {
+        assert!(ended.stdout.contains(&format!("answer {n_prompt}\n")), "{ended:?}");
+    }
+    assert!(ended.stdout.contains("ses_") && ended.stdout.contains("mock/mock"), "{ended:?}");
+    assert_eq!(llm.problems(), Vec::<String>::new());
 }

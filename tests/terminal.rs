@@ -288,3 +288,15 @@ async fn sigterm_ends_the_run_with_143_and_gives_the_terminal_back() {
     assert!(screen.is_cursor_shown && screen.contains("ses_"), "{screen}");
     machine.finish().await;
 }
+
+#[tokio::test]
+async fn acp_on_a_terminal_says_what_it_is() {
+    let machine = Machine::new().await;
+    let mut terminal =
+        Terminal::builder(&machine.scratch, &machine.config).size(160, 24).arguments(&["acp"]).start();
+    let screen = terminal.shows_text("An editor starts it").await;
+    assert!(screen.contains("This is windlass for editors") && screen.contains("windlass chat"), "{screen}");
+    terminal.types("\x03");
+    terminal.ended().await;
+    machine.finish().await;
+}

@@ -1,12 +1,12 @@
 //! `windlass acp`: serves one client on standard input and output until it hangs up.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use tokio::io::{Interest, unix::AsyncFd};
 use tokio_util::sync::CancellationToken;
 
-use super::runtime;
+use super::{output, runtime};
 use crate::{
     acp,
     config::{Environment, paths::Paths},
@@ -48,6 +48,13 @@ pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
     {
         tracing::error!(%error, "--cwd {} cannot be used", cwd.display());
         return ExitCode::from(2);
+    }
+    if std::io::stdin().is_terminal() {
+        let program = login_command().swap_remove(0);
+        output::note(&format!(
+            "This is windlass for editors: it waits for the Agent Client Protocol on standard input. An editor starts it \
+             as `{program} acp`; `windlass editor NAME` prints its entry. To talk here, run `windlass chat`. Ctrl-C ends it."
+        ));
     }
     runtime::block_on(async move {
         match serve(environment, args).await {

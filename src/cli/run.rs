@@ -16,12 +16,12 @@ use crate::{
 };
 
 pub mod args;
-mod attach;
-mod failure;
-mod open;
+pub mod attach;
+pub mod failure;
+pub mod open;
 mod printer;
-mod shown;
-mod slash;
+pub mod shown;
+pub mod slash;
 
 use args::RunArgs;
 use failure::Failure;

@@ -93,6 +93,11 @@ impl Paths {
         self.data.join("log")
     }
 
+    /// Lines that were typed in chats.
+    pub fn chat_history(&self) -> PathBuf {
+        self.data.join("chat-history")
+    }
+
     /// What was used last (model).
     pub fn state(&self) -> PathBuf {
         self.data.join("state.json")

@@ -34,6 +34,14 @@ impl Engine {
         self.0.questions.reject(id)
     }
 
+    /// The agent that was chosen for a session: the stored one, unless another was chosen just now.
+    pub async fn session_agent(&self, id: &SessionId) -> Option<String> {
+        match self.chosen_agent(id) {
+            Some(chosen) => Some(chosen),
+            None => self.session(id).await.ok()?.agent,
+        }
+    }
+
     /// Lets a request wait that no tool makes.
     #[cfg(test)]
     pub(crate) fn pretend_asked(&self, request: PermissionRequest) {

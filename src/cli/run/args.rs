@@ -17,6 +17,9 @@ pub struct RunArgs {
     /// Run this slash command; the words are its arguments.
     #[arg(long, value_name = "NAME")]
     pub command: Option<String>,
+    /// Go on in the terminal, prompt after prompt, as `windlass chat` does.
+    #[arg(long, short = 'i', conflicts_with_all = ["command", "format", "file"])]
+    pub interactive: bool,
     /// How to show the answer.
     #[arg(long, value_enum, default_value_t = Format::Default)]
     pub format: Format,
@@ -76,6 +79,7 @@ impl RunArgs {
             message: vec![words.to_owned()],
             rest: Vec::new(),
             command: None,
+            interactive: false,
             format: Format::Default,
             files: FileArgs::default(),
             talk,

@@ -145,7 +145,8 @@ fn directory(args: &TalkArgs) -> Result<PathBuf, Failure> {
     directory.map_err(|(dir, error)| Failure::Failed(format!("{dir} cannot be used: {error}.")))
 }
 
-async fn known(engine: &Engine, id: &str) -> Result<Session, Failure> {
+/// A stored session by its id.
+pub async fn known(engine: &Engine, id: &str) -> Result<Session, Failure> {
     let unknown = || {
         let hint = "`windlass session list --all` shows what there is";
         Failure::Failed(format!("There is no session `{id}`; {hint}."))

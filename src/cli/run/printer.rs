@@ -70,6 +70,8 @@ impl Printer {
     /// Shows this session's events from now on.
     pub fn begin(&mut self, session_id: &SessionId) {
         self.session_id = Some(session_id.clone());
+        self.message_error = None;
+        self.has_failed = false;
         if let Some(screen) = &self.screen {
             screen.begin(session_id);
         }

@@ -19,7 +19,7 @@ use windlass_protocol::opencode::{
 use super::{
     super::{
         ask::{Person, Typed},
-        output::{self, Output},
+        output::{self, Output, Stream},
         runtime::Interrupts,
         view::{
             look::Look,
@@ -96,6 +96,18 @@ impl Shown {
         }
     }
 
+    /// Leaves the terminal to its owner until the next turn.
+    pub async fn rest(&mut self) -> io::Result<()> {
+        self.suspended = self.printer.suspend(&mut self.output).await?;
+        self.output.flush().await
+    }
+
+    /// Says something between turns.
+    pub async fn say(&mut self, text: &str) -> io::Result<()> {
+        self.output.push(Stream::Out, &format!("{}\n", text.trim_end()));
+        self.output.flush().await
+    }
+
     /// Gives a prompt to a session and shows its turn to the end. An interrupt cancels the turn.
     pub async fn turn(
         &mut self,
@@ -103,6 +115,10 @@ impl Shown {
         input: PromptInput,
         interrupts: &mut Interrupts,
     ) -> io::Result<Ended> {
+        // What happened between turns is no part of this one.
+        self.events.take(&mut self.batch);
+        self.batch.clear();
+        self.suspended = None;
         self.printer.begin(id);
         (self.was_refused, self.is_interrupted) = (false, false);
         let (ended, mut end) = oneshot::channel();

@@ -1,0 +1,386 @@
+//! `windlass chat` and `windlass run -i`: prompts one after another in a terminal.
+
+use std::{
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+use windlass_protocol::opencode::{id::SessionId, message::ModelRef};
+
+use super::{
+    output,
+    run::{
+        args::{Format, RunArgs, TalkArgs},
+        attach,
+        failure::Failure,
+        open::{self, Place},
+        shown::Shown,
+        slash::{self, Slash},
+    },
+    runtime::{self, Interrupts},
+    view::{self, look::Look},
+};
+use crate::{
+    config::{Environment, paths::Paths},
+    engine::{Engine, Invocation, NewSession, Opened, PromptInput, PromptPart},
+};
+
+mod editor;
+mod words;
+
+use editor::{Editor, Typed};
+use words::Words;
+
+/// Messages of a session that are shown when it is picked up.
+const N_SHOWN: usize = 6;
+/// Sessions that `/sessions` lists.
+const N_SESSIONS: usize = 20;
+/// Columns where the terminal does not tell.
+const WIDTH: usize = 80;
+
+/// Commands of the chat itself, with what they do.
+const OWN: [(&str, &str); 8] = [
+    ("agent", "NAME: choose who answers; alone, list them"),
+    ("exit", "leave, as Ctrl-D does"),
+    ("help", "this list"),
+    ("mode", "the same as /agent"),
+    ("model", "PROVIDER/MODEL: choose the model; alone, list them"),
+    ("new", "begin a new session"),
+    ("quit", "leave"),
+    ("sessions", "ID: go on with a session; alone, list the latest"),
+];
+
+#[derive(Debug, Default, Args)]
+pub struct ChatArgs {
+    /// Words of the first prompt.
+    pub message: Vec<String>,
+    /// The first prompt.
+    #[arg(long, value_name = "TEXT", conflicts_with = "message")]
+    pub prompt: Option<String>,
+    #[command(flatten)]
+    pub talk: TalkArgs,
+}
+
+impl From<RunArgs> for ChatArgs {
+    fn from(mut args: RunArgs) -> Self {
+        Self { message: args.given().words, prompt: None, talk: args.talk }
+    }
+}
+
+pub fn run(environment: Environment, args: ChatArgs) -> ExitCode {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        let reason =
+            "A chat needs a terminal on standard input and output; `windlass run` takes prompts from pipes.";
+        return output::misuse(reason);
+    }
+    let paths = Paths::new(&environment);
+    let history = paths.chat_history();
+    let look = Look::new(&environment, true, PathBuf::new());
+    runtime::block_on(async move {
+        let mut interrupts = Interrupts::caught();
+        let engine = Engine::new(environment, paths);
+        let talked = async {
+            let mut chat = tokio::select! {
+                chat = Chat::open(&engine, args, look, &history) => chat?,
+                () = interrupts.next() => return Ok(None),
+            };
+            let result = chat.talk(&mut interrupts).await;
+            let id = chat.is_begun.then(|| chat.id.clone());
+            result.map(|()| Some(id))
+        };
+        let ended = tokio::select! {
+            biased;
+            signal = runtime::ended() => Err(signal),
+            talked = talked => Ok(talked),
+        };
+        match ended {
+            Err(signal) => {
+                engine.abort().await;
+                ExitCode::from(128 + signal)
+            }
+            Ok(Err(failure)) => {
+                engine.abort().await;
+                failure.report()
+            }
+            Ok(Ok(None)) => {
+                engine.abort().await;
+                ExitCode::from(128 + 2)
+            }
+            Ok(Ok(Some(id))) => {
+                engine.finish().await;
+                if let Some(id) = id {
+                    output::note(&format!("Go on with: windlass chat -s {id}"));
+                }
+                ExitCode::SUCCESS
+            }
+        }
+    })
+}
+
+/// Returns true if the terminal has gone, of which SIGHUP tells.
+fn is_gone() -> bool {
+    rustix::termios::tcgetattr(io::stdin()).is_err()
+}
+
+/// What is done with a line.
+enum Line<'a> {
+    Leave,
+    Own(&'a str, &'a str),
+    Unknown(&'a str),
+    Prompt,
+}
+
+/// A conversation at the terminal.
+struct Chat {
+    engine: Engine,
+    shown: Shown,
+    editor: Editor,
+    look: Look,
+    place: Place,
+    id: SessionId,
+    /// The model that was chosen here; the session's or agent's when there is none.
+    model: Option<ModelRef>,
+    first: Option<String>,
+    /// Something was said in the session.
+    is_begun: bool,
+}
+
+impl Chat {
+    async fn open(engine: &Engine, args: ChatArgs, look: Look, history: &Path) -> Result<Self, Failure> {
+        let first = args.prompt.unwrap_or_else(|| args.message.join(" "));
+        let place = Place::find(engine, &args.talk).await?;
+        let shown = Shown::new(engine, Format::Default, &args.talk, look.clone());
+        let opened = place.open(engine, &args.talk, &first).await?;
+        let editor = Editor::start(history).map_err(Failure::Output)?;
+        let mut chat = Self {
+            engine: engine.clone(),
+            shown,
+            editor,
+            look: Look { directory: place.workspace.directory().to_owned(), ..look },
+            id: opened.info.id.clone(),
+            model: place.model.clone(),
+            place,
+            first: Some(first).filter(|first| !first.trim().is_empty()),
+            is_begun: false,
+        };
+        if let Some(agent) = args.talk.agent {
+            engine.select(&chat.id, Some(agent), None);
+        }
+        chat.shown.rest().await?;
+        chat.greet(&opened).await?;
+        Ok(chat)
+    }
+
+    /// Shows the last of what was said, or how the chat works.
+    async fn greet(&mut self, opened: &Opened) -> io::Result<()> {
+        self.is_begun = !opened.messages.is_empty();
+        if !self.is_begun {
+            return self.shown.say("/help lists the commands, Ctrl-D leaves.").await;
+        }
+        let from = opened.messages.len().saturating_sub(N_SHOWN);
+        let width = rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| size.ws_col.into());
+        let text = view::transcript(&opened.messages[from..], &opened.children, &self.look, width);
+        if from > 0 {
+            self.shown.say(&format!("… {from} earlier messages")).await?;
+        }
+        self.shown.say(&text).await
+    }
+
+    /// Reads lines and has them answered until the person leaves.
+    async fn talk(&mut self, interrupts: &mut Interrupts) -> Result<(), Failure> {
+        let mut was_interrupted = false;
+        loop {
+            let line = match self.first.take() {
+                Some(first) => first,
+                None => {
+                    let prompt = format!("{} › ", self.agent().await);
+                    match self.editor.read(prompt, Words::new(&self.place.workspace, &OWN)).await {
+                        Typed::Line(line) => line,
+                        Typed::Interrupted if was_interrupted => return Ok(()),
+                        Typed::Interrupted => {
+                            was_interrupted = true;
+                            self.shown.say("Ctrl-C again, or Ctrl-D, leaves.").await?;
+                            continue;
+                        }
+                        Typed::End if is_gone() => return std::future::pending().await,
+                        Typed::End => return Ok(()),
+                        Typed::Failed(_) if is_gone() => return std::future::pending().await,
+                        Typed::Failed(error) => return Err(Failure::Output(error)),
+                    }
+                }
+            };
+            was_interrupted = false;
+            if line.trim().is_empty() {
+                continue;
+            }
+            match self.read(&line) {
+                Line::Leave => return Ok(()),
+                Line::Own(name, rest) => {
+                    let done = self.own(name, rest).await;
+                    self.tell(done).await?;
+                }
+                Line::Unknown(name) => {
+                    let choices = self.place.workspace.loaded().command_choices();
+                    let names = OWN.iter().map(|(name, _)| *name);
+                    let names = choices.iter().map(|choice| choice.name.as_str()).chain(names);
+                    let unknown = slash::unknown(name, names);
+                    let end = if unknown.ends_with('?') { "" } else { "." };
+                    let way_out = "A space before it sends it as words.";
+                    self.shown.say(&format!("{unknown}{end} {way_out}")).await?;
+                }
+                Line::Prompt => {
+                    let parts = self.parts(&line);
+                    let parts = match parts {
+                        Ok(parts) => parts,
+                        Err(failure) => {
+                            self.tell(Err(failure)).await?;
+                            continue;
+                        }
+                    };
+                    self.is_begun = true;
+                    let input = PromptInput {
+                        parts,
+                        model: self.model.clone(),
+                        invocation: Invocation::Slash,
+                        ..PromptInput::default()
+                    };
+                    interrupts.forget();
+                    let ended = self.shown.turn(&self.id, input, interrupts).await?;
+                    was_interrupted = ended.is_interrupted;
+                    self.shown.rest().await?;
+                }
+            }
+        }
+    }
+
+    /// Says why something was not done, and goes on.
+    async fn tell(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+        match result {
+            Ok(()) => Ok(()),
+            Err(Failure::Misuse(reason) | Failure::Failed(reason)) => Ok(self.shown.say(&reason).await?),
+            Err(Failure::Output(error)) => Err(Failure::Output(error)),
+        }
+    }
+
+    fn read<'a>(&self, line: &'a str) -> Line<'a> {
+        let (word, rest) = line.trim_end().split_once(char::is_whitespace).unwrap_or((line.trim_end(), ""));
+        let own = word.strip_prefix('/').filter(|word| OWN.iter().any(|(name, _)| name == word));
+        match own {
+            Some("exit" | "quit") => return Line::Leave,
+            Some(name) => return Line::Own(name, rest.trim()),
+            None => {}
+        }
+        match Slash::read(line, &self.place.workspace.loaded().command_choices()) {
+            // The demo model has commands of its own.
+            Some(Slash::Unknown("demo")) if self.place.answering().is_ok_and(|model| model.is_demo()) => {
+                Line::Prompt
+            }
+            Some(Slash::Unknown(name)) => Line::Unknown(name),
+            Some(Slash::Known(_)) | None => Line::Prompt,
+        }
+    }
+
+    /// The line with the files that it names by `@`, and the subagents.
+    fn parts(&self, line: &str) -> Result<Vec<PromptPart>, Failure> {
+        let directory = self.place.workspace.directory();
+        let mut parts = Vec::new();
+        for word in line.split_whitespace() {
+            let Some(name) = word.strip_prefix('@') else { continue };
+            let bare = name.trim_end_matches([',', '.', ';', ':', '?', '!', ')']);
+            let named =
+                [name, bare].into_iter().find(|name| !name.is_empty() && directory.join(name).exists());
+            if let Some(name) = named {
+                parts.push(attach::attach(&directory.join(name))?);
+            }
+        }
+        self.place.check_files(&parts)?;
+        parts.push(PromptPart::Text { text: line.to_owned(), is_synthetic: false, is_ignored: false });
+        parts.extend(self.place.workspace.loaded().mentions(line));
+        Ok(parts)
+    }
+
+    /// The name of the agent that answers.
+    async fn agent(&self) -> String {
+        let chosen = self.engine.session_agent(&self.id).await;
+        self.place.workspace.loaded().agent_name(chosen.as_deref()).to_owned()
+    }
+
+    /// Carries a command of the chat out.
+    async fn own(&mut self, name: &str, rest: &str) -> Result<(), Failure> {
+        let loaded = self.place.workspace.loaded();
+        let text = match (name, rest) {
+            ("help", _) => {
+                let own = OWN.iter().map(|(name, text)| format!("  /{name}  {text}"));
+                let choices = loaded.command_choices();
+                let others = choices.iter().filter(|choice| OWN.iter().all(|(own, _)| choice.name != *own));
+                let others = others
+                    .map(|choice| format!("  /{}  {}", choice.name, output::plain(&choice.description)));
+                let keys = "Alt-Enter or \\ at the end of a line goes on with the next, Tab completes / and @ words, \
+                            Ctrl-C cancels the turn, Ctrl-D leaves.";
+                let lines: Vec<String> = own.chain(others).chain([keys.to_owned()]).collect();
+                lines.join("\n")
+            }
+            ("model", "") => {
+                let names: Vec<String> = loaded.model_choices().into_iter().map(|choice| choice.id).collect();
+                names.join("\n")
+            }
+            ("model", model) => {
+                let model = open::parse_model(&loaded, model)?;
+                self.engine.select(&self.id, None, Some(model.clone()));
+                let text = format!("{model} answers from now on.");
+                self.place.model = Some(model.clone());
+                self.model = Some(model);
+                text
+            }
+            ("agent" | "mode", "") => {
+                let choices = loaded.agent_choices();
+                let lines = choices.iter().map(|choice| {
+                    format!(
+                        "{}  {}",
+                        choice.id,
+                        output::plain(choice.description.as_deref().unwrap_or_default())
+                    )
+                });
+                lines.collect::<Vec<_>>().join("\n")
+            }
+            ("agent" | "mode", agent) => {
+                open::check_agent(&loaded, agent)?;
+                self.engine.select(&self.id, Some(agent.to_owned()), None);
+                format!("{agent} answers from now on.")
+            }
+            ("new", _) => {
+                let directory = self.place.workspace.directory().to_owned();
+                let new = NewSession { directory, id: None, title: None, servers: Vec::new() };
+                let opened = self.engine.create_session_in(self.place.workspace.clone(), new).await?;
+                self.go_to(&opened).await;
+                format!("A new session, {}.", self.id)
+            }
+            ("sessions", "") => {
+                let directory = self.place.workspace.directory().display().to_string();
+                let sessions = self.engine.list_sessions(Some(directory), None, N_SESSIONS).await?;
+                let lines = sessions.iter().map(|it| format!("{}  {}", it.id, output::plain(&it.title)));
+                lines.collect::<Vec<_>>().join("\n")
+            }
+            ("sessions", id) => {
+                let known = open::known(&self.engine, id).await?;
+                let workspace = self.place.workspace.clone();
+                let opened = self.engine.open_session_in(workspace, &known.id, Vec::new()).await?;
+                self.go_to(&opened).await;
+                return Ok(self.greet(&opened).await?);
+            }
+            (_, _) => String::new(),
+        };
+        Ok(self.shown.say(&text).await?)
+    }
+
+    /// Leaves the session for another one.
+    async fn go_to(&mut self, opened: &Opened) {
+        let left = std::mem::replace(&mut self.id, opened.info.id.clone());
+        if left != self.id {
+            self.engine.close_session(&left).await;
+        }
+        self.is_begun = !opened.messages.is_empty();
+    }
+}

@@ -1,0 +1,134 @@
+//! The line that is being typed: edited, completed and remembered on a thread of its own, which waits for keys.
+
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+};
+
+use rustix::termios::{self, OptionalActions, Termios};
+use rustyline::{
+    Cmd, CompletionType, ConditionalEventHandler, Config, Event, EventContext, EventHandler, KeyCode,
+    KeyEvent, Modifiers, RepeatCount, error::ReadlineError, history::FileHistory,
+};
+use tokio::sync::oneshot;
+
+use super::words::Words;
+
+/// Lines that are remembered.
+const MAX_HISTORY: usize = 1000;
+/// Ends what marks pasted text.
+const NO_PASTE_MARKS: &[u8] = b"\x1b[?2004l";
+
+/// What the person did with the line.
+pub enum Typed {
+    /// Empty where Ctrl-C gave the line up.
+    Line(String),
+    /// Ctrl-C on an empty line.
+    Interrupted,
+    /// Ctrl-D on an empty line.
+    End,
+    Failed(io::Error),
+}
+
+/// See the module's comment.
+pub struct Editor {
+    requests: mpsc::Sender<Request>,
+    /// The terminal as it was found: the thread may wait for keys when the process ends.
+    before: Option<Termios>,
+}
+
+struct Request {
+    prompt: String,
+    words: Words,
+    typed: oneshot::Sender<Typed>,
+}
+
+impl Editor {
+    /// Starts the thread; lines are remembered in this file.
+    pub fn start(history: &Path) -> io::Result<Self> {
+        let before = termios::tcgetattr(io::stdin()).ok();
+        let (requests, receiver) = mpsc::channel::<Request>();
+        let history = history.to_owned();
+        let thread = std::thread::Builder::new().name("editor".to_owned());
+        thread.spawn(move || edit(&receiver, &history))?;
+        Ok(Self { requests, before })
+    }
+
+    /// Ends with the next line. The terminal must be nobody else's until then.
+    pub async fn read(&self, prompt: String, words: Words) -> Typed {
+        let (typed, answer) = oneshot::channel();
+        let gone = || Typed::Failed(io::Error::other("the line editor has ended"));
+        if self.requests.send(Request { prompt, words, typed }).is_err() {
+            return gone();
+        }
+        answer.await.unwrap_or_else(|_| gone())
+    }
+}
+
+impl Drop for Editor {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, before);
+        }
+        let _ = rustix::io::write(io::stdout(), NO_PASTE_MARKS);
+    }
+}
+
+/// The thread's work.
+fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf) {
+    let config = Config::builder()
+        .completion_type(CompletionType::List)
+        .history_ignore_space(true)
+        .max_history_size(MAX_HISTORY);
+    let config = config.map(rustyline::config::Builder::build).unwrap_or_default();
+    let editor = rustyline::Editor::<Words, FileHistory>::with_config(config);
+    let Ok(mut editor) = editor else { return };
+    let is_given_up = Arc::new(AtomicBool::new(false));
+    let newline = KeyEvent(KeyCode::Enter, Modifiers::ALT);
+    editor.bind_sequence(newline, EventHandler::Simple(Cmd::Newline));
+    editor
+        .bind_sequence(KeyEvent::ctrl('c'), EventHandler::Conditional(Box::new(GiveUp(is_given_up.clone()))));
+    if let Some(directory) = history.parent() {
+        // Without it, lines are remembered for this chat alone.
+        let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    }
+    let _ = editor.load_history(history);
+    while let Ok(Request { prompt, words, typed }) = requests.recv() {
+        editor.set_helper(Some(words));
+        let read = match editor.readline(prompt.as_str()) {
+            Ok(line) => {
+                if !line.trim().is_empty()
+                    && editor.add_history_entry(line.as_str()).is_ok_and(|is_new| is_new)
+                {
+                    let _ = editor.append_history(history);
+                }
+                Typed::Line(line.replace("\\\n", "\n"))
+            }
+            Err(ReadlineError::Interrupted) if is_given_up.load(Ordering::Relaxed) => {
+                Typed::Line(String::new())
+            }
+            Err(ReadlineError::Interrupted) => Typed::Interrupted,
+            Err(ReadlineError::Eof) => Typed::End,
+            Err(ReadlineError::Io(error)) => Typed::Failed(error),
+            Err(error) => Typed::Failed(io::Error::other(error)),
+        };
+        // The chat may have ended meanwhile.
+        let _ = typed.send(read);
+    }
+}
+
+/// Notes for Ctrl-C whether it gives up a line or was typed on an empty one.
+struct GiveUp(Arc<AtomicBool>);
+
+impl ConditionalEventHandler for GiveUp {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, cx: &EventContext<'_>) -> Option<Cmd> {
+        self.0.store(!cx.line().is_empty(), Ordering::Relaxed);
+        Some(Cmd::Interrupt)
+    }
+}

@@ -1,0 +1,156 @@
+//! Completion of commands, their arguments, files and subagents while a line is typed.
+
+use std::{path::PathBuf, sync::Arc};
+
+use rustyline::{
+    Context, Helper,
+    completion::{Completer, Pair},
+    highlight::Highlighter,
+    hint::Hinter,
+    validate::{ValidationContext, ValidationResult, Validator},
+};
+
+use crate::engine::Workspace;
+
+/// Names of a directory that are offered at most.
+const MAX_FILES: usize = 200;
+
+/// What can be completed; the default completes nothing.
+#[derive(Debug, Default)]
+pub struct Words {
+    directory: PathBuf,
+    commands: Vec<String>,
+    models: Vec<String>,
+    agents: Vec<String>,
+    subagents: Vec<String>,
+}
+
+impl Words {
+    pub fn new(workspace: &Arc<Workspace>, own: &[(&str, &str)]) -> Self {
+        let loaded = workspace.loaded();
+        let own = own.iter().map(|(name, _)| (*name).to_owned());
+        let mut commands: Vec<String> =
+            loaded.command_choices().into_iter().map(|choice| choice.name).chain(own).collect();
+        commands.sort();
+        commands.dedup();
+        let subagents = loaded.agents.iter().filter(|agent| agent.is_subagent());
+        Self {
+            directory: workspace.directory().to_owned(),
+            commands,
+            models: loaded.model_choices().into_iter().map(|choice| choice.id).collect(),
+            agents: loaded.agent_choices().into_iter().map(|choice| choice.id).collect(),
+            subagents: subagents.map(|agent| agent.name.clone()).collect(),
+        }
+    }
+
+    /// Where the word begins that is being typed, and what it may become.
+    fn candidates(&self, typed: &str) -> (usize, Vec<String>) {
+        if let Some(name) = typed.strip_prefix('/').filter(|name| !name.contains(char::is_whitespace)) {
+            let fits = self.commands.iter().filter(|command| command.starts_with(name));
+            return (0, fits.map(|command| format!("/{command} ")).collect());
+        }
+        let lists = [("/model ", &self.models), ("/agent ", &self.agents), ("/mode ", &self.agents)];
+        for (command, names) in lists {
+            if let Some(begun) = typed.strip_prefix(command) {
+                let fits = names.iter().filter(|name| name.starts_with(begun));
+                return (command.len(), fits.cloned().collect());
+            }
+        }
+        let start = typed
+            .rfind(char::is_whitespace)
+            .map_or(0, |at| at + typed[at..].chars().next().map_or(1, char::len_utf8));
+        let Some(name) = typed[start..].strip_prefix('@') else { return (start, Vec::new()) };
+        let mut fits = self.files(name);
+        let subagents = self.subagents.iter().filter(|agent| agent.starts_with(name));
+        fits.extend(subagents.map(|agent| format!("@{agent} ")));
+        (start, fits)
+    }
+
+    /// Files and directories that a path may become; hidden ones once a dot is typed.
+    fn files(&self, typed: &str) -> Vec<String> {
+        let (parent, begun) = typed.rsplit_once('/').map_or(("", typed), |(parent, name)| (parent, name));
+        let behind = if typed.contains('/') { format!("{parent}/") } else { String::new() };
+        let directory = if behind == "/" { PathBuf::from("/") } else { self.directory.join(parent) };
+        let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+        let names = entries.flatten().filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let is_wanted = name.starts_with(begun) && (begun.starts_with('.') || !name.starts_with('.'));
+            let end = if entry.path().is_dir() { "/" } else { " " };
+            is_wanted.then(|| format!("@{behind}{name}{end}"))
+        });
+        let mut names: Vec<String> = names.take(MAX_FILES).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Completer for Words {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let (start, fits) = self.candidates(line.get(..pos).unwrap_or_default());
+        let pairs = fits.into_iter().map(|fit| Pair { display: fit.trim_end().to_owned(), replacement: fit });
+        Ok((start, pairs.collect()))
+    }
+}
+
+impl Validator for Words {
+    /// A backslash at the end goes on with the next line.
+    fn validate(&self, cx: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let n_backslashes = cx.input().chars().rev().take_while(|char| *char == '\\').count();
+        let is_open = n_backslashes % 2 == 1;
+        Ok(if is_open { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
+}
+
+impl Hinter for Words {
+    type Hint = String;
+}
+
+impl Highlighter for Words {}
+
+impl Helper for Words {}
+
+#[cfg(test)]
+mod tests {
+    //! Typed beginnings and what they become.
+
+    use super::Words;
+
+    fn words() -> Words {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Words {
+            directory: env!("CARGO_MANIFEST_DIR").into(),
+            commands: names(&["init", "model", "mode"]),
+            models: names(&["mock/mock", "mock/other"]),
+            agents: names(&["build", "plan"]),
+            subagents: names(&["srcery"]),
+        }
+    }
+
+    fn check(typed: &str, start: usize, fits: &[&str]) {
+        let (found_start, found) = words().candidates(typed);
+        assert_eq!(
+            (found_start, found),
+            (start, fits.iter().map(|fit| (*fit).to_owned()).collect()),
+            "{typed}"
+        );
+    }
+
+    #[test]
+    fn commands_and_their_arguments_are_completed() {
+        check("/mo", 0, &["/model ", "/mode "]);
+        check("/model mock/o", 7, &["mock/other"]);
+        check("/agent p", 7, &["plan"]);
+        check("see /mo", 4, &[]);
+    }
+
+    #[test]
+    fn files_and_subagents_are_completed() {
+        check("see @src/li", 4, &["@src/lib.rs "]);
+        check("@sr", 0, &["@src/", "@srcery "]);
+        check("ä @Cargo.to", 3, &["@Cargo.toml "]);
+        check("@.gitig", 0, &["@.gitignore "]);
+        check("a@sr", 0, &[]);
+    }
+}

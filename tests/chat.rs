@@ -1,0 +1,203 @@
+//! The chat in a terminal, key by key.
+
+use std::os::unix::fs::PermissionsExt;
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::{
+    cli::{Machine, history},
+    support::{
+        llm::{Gate, Reply},
+        terminal::{Terminal, screen::Screen},
+    },
+};
+
+fn start(machine: &Machine, arguments: &[&str]) -> Terminal {
+    Terminal::builder(&machine.scratch, &machine.config).size(90, 40).arguments(arguments).start()
+}
+
+/// The prompt stands on the last row that is not empty, with this behind it.
+fn is_at_prompt(screen: &Screen, typed: &str) -> bool {
+    let lines = screen.lines();
+    let last = lines.iter().rev().find(|line| !line.trim().is_empty());
+    last.is_some_and(|line| line.contains('›') && line.trim_end().ends_with(typed))
+}
+
+async fn prompt(terminal: &Terminal) {
+    terminal.shows("the prompt", |screen| is_at_prompt(screen, "›")).await;
+}
+
+#[tokio::test]
+async fn prompts_are_answered_one_after_another_in_one_session() {
+    for arguments in [&["chat"][..], &["run", "-i"], &[]] {
+        let machine = Machine::new().await;
+        let mut terminal = start(&machine, arguments);
+        terminal.shows_text("/help lists the commands").await;
+        prompt(&terminal).await;
+        machine.llm.reply(Reply::text("Hello Ada."));
+        terminal.types("I am Ada\r");
+        terminal.shows_text("Hello Ada.").await;
+        prompt(&terminal).await;
+        machine.llm.reply(Reply::text("You are Ada."));
+        terminal.types("who am I\r");
+        terminal.shows_text("You are Ada.").await;
+        assert!(history(&machine.llm.last_request()).contains("I am Ada"));
+        prompt(&terminal).await;
+        terminal.types("\x04");
+        let screen = terminal.ends_with(0).await;
+        assert!(screen.contains("Go on with: windlass chat -s ses_"), "{screen}");
+        assert_eq!(machine.sessions().await.len(), 1);
+        machine.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_picked_up_and_its_last_words_are_shown() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::text("Hello Ada."));
+    machine.run(&["run", "I am Ada"]).await;
+    let mut terminal = start(&machine, &["-c", "--prompt", "who am I"]);
+    machine.llm.reply(Reply::text("You are Ada."));
+    let screen = terminal.shows_text("You are Ada.").await;
+    assert!(screen.contains("I am Ada") && screen.contains("Hello Ada."), "{screen}");
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn several_lines_are_typed_and_pasted() {
+    let machine = Machine::new().await;
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    machine.llm.reply(Reply::text("Read."));
+    terminal.types("one\x1b\rtwo\\\rthree \x1b[200~four\rfive\x1b[201~");
+    terminal.shows("all lines", |screen| screen.contains("five")).await;
+    terminal.types("\r");
+    terminal.shows_text("Read.").await;
+    assert_eq!(machine.llm.last_request().last_user(), "one\ntwo\nthree four\nfive");
+    prompt(&terminal).await;
+    // It is remembered as one entry, in a file of the user's own.
+    terminal.types("\x1b[A");
+    terminal
+        .shows("the entry", |screen| screen.lines().iter().filter(|line| line.trim() == "five").count() == 2)
+        .await;
+    let file = machine.scratch.home.join(".local/share/windlass/chat-history");
+    assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    terminal.types("\x03");
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn ctrl_c_cancels_the_turn_and_twice_leaves() {
+    let machine = Machine::new().await;
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    terminal.types("half a line");
+    terminal.shows("the line", |screen| is_at_prompt(screen, "half a line")).await;
+    terminal.types("\x03");
+    prompt(&terminal).await;
+    let gate = Gate::new();
+    machine.llm.reply(Reply::text("Begun").and_gate(&gate));
+    terminal.types("work\r");
+    terminal.shows_text("Begun").await;
+    terminal.types("\x03");
+    terminal.shows_text("Cancelled.").await;
+    prompt(&terminal).await;
+    gate.abandoned().await;
+    machine.llm.reply(Reply::text("Still here."));
+    terminal.types("again\r");
+    terminal.shows_text("Still here.").await;
+    prompt(&terminal).await;
+    terminal.types("\x03");
+    terminal.shows_text("Ctrl-C again, or Ctrl-D, leaves.").await;
+    prompt(&terminal).await;
+    terminal.types("\x03");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn commands_are_completed_and_mode_and_model_switched() {
+    let machine = Machine::new()
+        .await
+        .with("command", json!({"greet": {"template": "Greet $1", "description": "Greets"}}));
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    terminal.types("/model mock/o\t\r");
+    terminal.shows_text("mock/other answers from now on.").await;
+    prompt(&terminal).await;
+    terminal.types("/mode pl\t\r");
+    terminal.shows("the plan agent", |screen| is_at_prompt(screen, "plan ›")).await;
+    machine.llm.reply(Reply::text("Hello Bo."));
+    terminal.types("/gre\tBo\r");
+    terminal.shows_text("Hello Bo.").await;
+    let request = machine.llm.last_request();
+    assert_eq!(request.body["model"], "other");
+    assert!(history(&request).contains("Greet Bo") && history(&request).contains("Plan mode"));
+    prompt(&terminal).await;
+    terminal.types("/gret Bo\r");
+    terminal.shows_text("There is no command `/gret`; did you mean `/greet`?").await;
+    prompt(&terminal).await;
+    terminal.types("/undo\r");
+    terminal.shows_text("Undone:").await;
+    prompt(&terminal).await;
+    terminal.types("/new\r");
+    terminal.shows_text("A new session, ses_").await;
+    prompt(&terminal).await;
+    terminal.types("/exit\r");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn files_are_completed_and_attached() {
+    let machine = Machine::new().await;
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    machine.llm.reply(Reply::text("Read."));
+    terminal.types("look at @a.t\tplease\r");
+    terminal.shows_text("Read.").await;
+    let said = history(&machine.llm.last_request());
+    assert!(said.contains("look at @a.txt please") && said.contains("three"), "{said}");
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_chat_asks_the_person() {
+    let machine = Machine::new().await.with("permission", json!({"bash": "ask"}));
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    machine.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch one"})));
+    machine.llm.reply(Reply::text("Made."));
+    terminal.types("make it\r");
+    terminal.shows_text("[f] no, and say why").await;
+    terminal.types("y");
+    terminal.shows_text("Made.").await;
+    assert!(machine.scratch.exists("one"));
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_chat_ends_with_its_terminal() {
+    let machine = Machine::new().await;
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    terminal.hang_up().await;
+    assert_eq!(terminal.ended().await.code(), Some(128 + Signal::SIGHUP as i32));
+    let ended = machine.run(&["chat"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("A chat needs a terminal"), "{ended:?}");
+    machine.finish().await;
+}
