@@ -251,7 +251,8 @@ async fn a_named_file_that_is_renamed_over_removed_and_made_again_is_followed() 
         replace(&named, &with_model("mock"));
         assert_eq!(options(&agent, "model").await.1, "mock/mock");
         fs::remove_dir_all(named.parent().unwrap()).unwrap();
-        assert_eq!(options(&agent, "model").await.1, "mock/other");
+        // The file might have named a model, so no other one takes its place.
+        assert_eq!(options(&agent, "model").await.1, "none");
         fs::create_dir(named.parent().unwrap()).unwrap();
     }
     agent.finish().await;
