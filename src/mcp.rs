@@ -15,7 +15,7 @@ use tokio_util::{
 };
 use windlass_protocol::opencode::{config::McpConfig, event::EventPayload, part::FilePart};
 
-use crate::{base::lock::lock, bus::Bus};
+use crate::{base::lock::lock, bus::Bus, config::secrets};
 
 mod client;
 mod connection;
@@ -85,6 +85,16 @@ impl ServerSpec {
         }
         let timeout = timeout.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
         Some(Self { name: name.to_owned(), server: Server::of(config), timeout })
+    }
+
+    /// A line of the server's without the values of its environment, which are often keys.
+    fn masked(&self, line: &str) -> String {
+        match &self.server {
+            Server::Local { environment, .. } => {
+                environment.values().fold(line.to_owned(), |line, value| secrets::hide(&line, value))
+            }
+            Server::Remote { .. } => line.to_owned(),
+        }
     }
 }
 

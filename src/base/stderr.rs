@@ -9,8 +9,13 @@ use super::lock::lock;
 /// Longest log message of a server that is kept.
 pub const MAX_LOG_BYTES: usize = 4096;
 
-/// Logs lines until the end, and keeps the last one that says something.
-pub async fn log_lines(server: &str, stderr: impl AsyncRead + Unpin, last_line: &Mutex<String>) {
+/// Logs lines until the end, each as `mask` leaves it, and keeps the last one that says something.
+pub async fn log_lines(
+    server: &str,
+    stderr: impl AsyncRead + Unpin,
+    mask: impl Fn(&str) -> String,
+    last_line: &Mutex<String>,
+) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
@@ -26,19 +31,20 @@ pub async fn log_lines(server: &str, stderr: impl AsyncRead + Unpin, last_line: 
         };
         reader.consume(n_bytes);
         if is_end_of_line {
-            log_line(server, &line, last_line);
+            log_line(server, &line, &mask, last_line);
             line.clear();
         }
     }
-    log_line(server, &line, last_line);
+    log_line(server, &line, &mask, last_line);
 }
 
-fn log_line(server: &str, line: &[u8], last_line: &Mutex<String>) {
+fn log_line(server: &str, line: &[u8], mask: &impl Fn(&str) -> String, last_line: &Mutex<String>) {
     let text = String::from_utf8_lossy(line);
     let text = text.trim();
     if text.is_empty() {
         return;
     }
+    let text = mask(text);
     tracing::info!(server, "{text}");
-    text.clone_into(&mut lock(last_line));
+    *lock(last_line) = text;
 }

@@ -130,7 +130,7 @@ impl Client {
         let last_line = Arc::new(Mutex::new(String::new()));
         let mut log = AbortOnDropHandle::new(tokio::spawn({
             let (id, last_line) = (id.to_owned(), last_line.clone());
-            async move { stderr::log_lines(&id, errors, &last_line).await }
+            async move { stderr::log_lines(&id, errors, str::to_owned, &last_line).await }
         }));
         let reason = self.session(&mut child, stdout, stdin).await;
         child.end(GRACE).await;

@@ -101,8 +101,8 @@ async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
     };
     let last_line = Arc::new(Mutex::new(String::new()));
     let mut log = AbortOnDropHandle::new(tokio::spawn({
-        let (name, last_line) = (task.spec().name.clone(), last_line.clone());
-        async move { stderr::log_lines(&name, stderr, &last_line).await }
+        let (spec, last_line) = (task.spec().clone(), last_line.clone());
+        async move { stderr::log_lines(&spec.name, stderr, |line| spec.masked(line), &last_line).await }
     }));
     let cancel = CancellationToken::new();
     let end = {

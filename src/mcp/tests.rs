@@ -16,7 +16,7 @@ use windlass_protocol::opencode::{
     event::{Event, EventKind, EventPayload},
 };
 
-use super::{CallError, CallOutput, Server, ServerSpec, Servers, Status, tools};
+use super::{CallError, CallOutput, DEFAULT_TIMEOUT, Server, ServerSpec, Servers, Status, tools};
 use crate::{
     base::queue::Queue,
     bus::{Bus, Filter},
@@ -391,4 +391,12 @@ async fn status_of_http_server(respond: impl Fn(&Value) -> String) -> Status {
         () = serving => unreachable!(),
     };
     statuses(&servers).remove(0)
+}
+
+#[test]
+fn what_a_server_writes_of_its_own_environment_is_not_logged() {
+    let environment = [("API_KEY".to_owned(), "envsecret-4242".to_owned())].into();
+    let server = Server::Local { command: vec!["x".to_owned()], cwd: None, environment };
+    let spec = ServerSpec { name: "x".to_owned(), server, timeout: DEFAULT_TIMEOUT };
+    assert_eq!(spec.masked("token envsecret-4242 rejected"), "token ******** rejected");
 }

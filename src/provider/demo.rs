@@ -367,6 +367,8 @@ fn run(turn: &Turn<'_>, line: &str, answer: &mut Answer<'_>) {
             answer.call("bash", json!({"command": line}));
         }
         Some(result) => match result.output.lines().find(|line| !line.trim().is_empty()) {
+            // The tool's own words.
+            Some("(no output)") => answer.say("The command printed nothing."),
             Some(first) => answer.say(&format!(
                 "The command printed {} lines, beginning with: {}",
                 result.output.lines().count(),

@@ -211,7 +211,7 @@ async fn open(
         }
     };
     if !response.status().is_success() || is_not_a_stream(response.headers()) {
-        let body = without_key(model, read_start(&mut response, model.timeouts.chunk).await);
+        let body = without_secrets(model, read_start(&mut response, model.timeouts.chunk).await);
         return Err(origin.named(refusal(&response, &body)));
     }
     Ok((response, decoder, origin))
@@ -280,12 +280,17 @@ async fn read_start(response: &mut Response, limit: Duration) -> Vec<u8> {
     res
 }
 
-/// Some providers repeat the key that they refuse, and errors end up in logs and transcripts.
-fn without_key(model: &Model, body: Vec<u8>) -> Vec<u8> {
-    match model.api_key.as_ref().map(|key| key.0.trim()) {
-        Some(key) if !key.is_empty() => secrets::hide(&String::from_utf8_lossy(&body), key).into_bytes(),
-        Some(_) | None => body,
+/// Some providers repeat the key or the headers that they refuse, and errors end up in logs and transcripts.
+fn without_secrets(model: &Model, body: Vec<u8>) -> Vec<u8> {
+    let key = model.api_key.iter().map(|key| key.0.trim());
+    // The last word of `Bearer …` is the secret.
+    let headers = model.headers.iter().filter_map(|(_, value)| value.split_whitespace().next_back());
+    let secrets: Vec<&str> = key.chain(headers).filter(|secret| !secret.is_empty()).collect();
+    if secrets.is_empty() {
+        return body;
     }
+    let text = String::from_utf8_lossy(&body).into_owned();
+    secrets.into_iter().fold(text, |text, secret| secrets::hide(&text, secret)).into_bytes()
 }
 
 fn refusal(response: &Response, body: &[u8]) -> ProviderError {

@@ -57,7 +57,10 @@ fn replace(path: &Path, before: Option<&str>, after: &str) -> io::Result<Change>
     let copy = match before {
         Some(_) => {
             let copy = beside("before-windlass");
-            fs::copy(&target, &copy)?;
+            // A later change must not take the place of what the file was before the first.
+            if !copy.exists() {
+                fs::copy(&target, &copy)?;
+            }
             Some(copy)
         }
         None => None,

@@ -58,8 +58,16 @@ pub fn json(text: &str, keys: &Keys, program: &str) -> Result<String, String> {
         set(&entry, "type", &Value::from(kind), json!(kind));
     }
     set(&entry, "command", &Value::from(program), json!(program));
-    set(&entry, "args", &Value::from(vec!["acp"]), json!(["acp"]));
+    if !starts_acp(&entry) {
+        set(&entry, "args", &Value::from(vec!["acp"]), json!(["acp"]));
+    }
     Ok(format!("{mark}{root}"))
+}
+
+/// Returns true if an entry's arguments begin with `acp`; what follows is the user's.
+fn starts_acp(entry: &CstObject) -> bool {
+    let arguments = entry.get("args").and_then(|it| it.value()).and_then(|it: CstNode| it.to_serde_value());
+    arguments.is_some_and(|it| it.get(0) == Some(&Value::from("acp")))
 }
 
 /// Sets a value, and leaves one that is right as it is written.

@@ -29,11 +29,26 @@ fn comments_order_and_other_entries_stay() {
 }
 
 #[test]
+fn the_copy_is_of_the_file_before_the_first_change() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("settings.json");
+    fs::write(&path, "one").unwrap();
+    for text in ["two", "three"] {
+        file::change(&path, |_| Ok(text.to_owned())).unwrap();
+    }
+    let copy = directory.path().join("settings.json.before-windlass");
+    assert_eq!(
+        (fs::read_to_string(&path).unwrap(), fs::read_to_string(copy).unwrap()),
+        ("three".into(), "one".into())
+    );
+}
+
+#[test]
 fn of_an_entry_only_the_command_is_changed() {
     let before = r#"{"agent_servers": {"windlass": {
         "env": {"ANTHROPIC_API_KEY": "k"}, // mine
         "command": "/old/windlass",
-        "args": [ "acp" ]
+        "args": [ "acp", "--trace", "/tmp/x" ]
     }}}"#;
     let after = merge::json(before, &JETBRAINS, "/new/windlass").unwrap();
     assert_eq!(after, before.replace("/old/", "/new/"));

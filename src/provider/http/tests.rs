@@ -374,6 +374,17 @@ fn a_key_that_the_provider_repeats_is_not_shown() {
 }
 
 #[test]
+fn a_header_that_the_provider_repeats_is_not_shown() {
+    let body = r#"{"error": {"message": "Bearer tok-zzzz-1111 is unknown"}}"#;
+    let answer = format!("HTTP/1.1 401 No\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let (_, end, _) = exchange(&answer, Then::Close, |model| {
+        model.headers = vec![("Authorization".to_owned(), "Bearer tok-zzzz-1111".to_owned())];
+    });
+    let shown = format!("{end:?}");
+    assert!(shown.contains("Bearer ********") && !shown.contains("tok-zzzz-1111"), "{shown}");
+}
+
+#[test]
 fn a_key_that_cannot_be_sent_is_not_shown() {
     let mut model = model(Wire::OpenAiChat);
     model.api_key = Some(provider::Secret("sec\nret".to_owned()));
