@@ -11,7 +11,7 @@ use crate::{
 
 /// What a figure of windlass may be at most.
 const BUDGETS: &[(&str, f64)] = &[
-    ("binary, MB", 20.0),
+    ("binary, MB", 32.0),
     ("spawn → initialize, ms", 10.0),
     ("first session/new, ms", 8.0),
     ("memory after 1 session, RSS MB", 14.0),
