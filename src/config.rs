@@ -26,6 +26,7 @@ pub mod jsonc;
 pub mod known_keys;
 pub mod layer;
 pub mod layers;
+pub mod looser;
 pub mod lower;
 pub mod markdown;
 pub mod market;

@@ -36,6 +36,7 @@ pub mod approvals;
 mod asks;
 mod attach;
 mod calls;
+mod change;
 mod chosen;
 mod command;
 mod compact;
@@ -53,6 +54,7 @@ mod inspect;
 mod kept;
 pub mod keys;
 mod lint;
+mod loosening;
 mod mention;
 mod models;
 mod named;
@@ -89,6 +91,7 @@ pub use crate::{
     mcp::{Report as ServerReport, Status as ServerStatus},
     provider::{Model, unusable::Unusable},
 };
+pub use change::PERMISSION as CONFIG_PERMISSION;
 pub use doctor::{Finding, Health, Network};
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
@@ -585,6 +588,7 @@ impl Engine {
     pub async fn close_session(&self, id: &SessionId) -> bool {
         let Some(open) = lock(&self.0.sessions).remove(id) else { return false };
         open.tickets.cancel_all();
+        self.0.asks.withdraw_apart(id);
         let workspace = open.workspace.clone();
         end_session(open).await;
         self.leave(workspace).await;

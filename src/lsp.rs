@@ -26,8 +26,8 @@ mod language;
 mod reply;
 mod table;
 
-use choice::{Choice, Place, Spec, definitions};
-pub use choice::{Program, incomplete, programs};
+use choice::{Choice, Place, Spec};
+pub use choice::{Program, definitions, incomplete, programs};
 use client::{Client, End, LIMITS, Phase};
 
 /// A server that was ready and ended is started so many times, and then left alone until the configuration changes.

@@ -8,11 +8,14 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{
-    agent::{Agent, Answer, Builder},
-    llm::Reply,
-    message::content_text,
-    scratch::Scratch,
+use crate::{
+    reload::{read_again, watching},
+    support::{
+        agent::{Agent, Answer, Builder},
+        llm::Reply,
+        message::content_text,
+        scratch::Scratch,
+    },
 };
 
 const FLAG: &str = "OPENCODE_EXPERIMENTAL_LSP_TOOL";
@@ -36,7 +39,7 @@ async fn started_from_file(mode: &str) -> Agent {
     let scratch = Scratch::new();
     scratch.write("a.toy", "toy one\ntoy two\n");
     configure(&scratch, server(mode, &[".toy"]));
-    Agent::builder().scratch(&scratch).env(FLAG, "1").start().await
+    watching(Agent::builder().scratch(&scratch).env(FLAG, "1")).await
 }
 
 fn configure(scratch: &Scratch, toy: Value) {
@@ -379,6 +382,9 @@ async fn a_server_that_never_gets_ready_is_started_once_until_it_is_configured_o
     }
     assert_eq!(logged(&agent, "started").len(), 1);
     configure(&agent.scratch, server("good", &[".toy"]));
+    let question = agent.permission().await;
+    agent.answer(&question, Answer::AllowOnce);
+    read_again(&agent).await;
     assert!(agent.told(&session, "lsp", ask("goToDefinition")).await.contains("a.toy"));
     agent.finish().await;
 }

@@ -25,6 +25,7 @@ mod config;
 mod config_broken;
 mod config_check;
 mod config_examples;
+mod config_guard;
 mod config_layers;
 mod demo;
 mod disks;

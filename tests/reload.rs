@@ -388,7 +388,7 @@ async fn every_session_of_the_directory_is_told_and_no_other() {
 #[tokio::test]
 async fn mcp_servers_follow_their_configuration() {
     let scratch = Scratch::new();
-    let agent = watching(builder(&scratch)).await;
+    let agent = watching(builder(&scratch).answering(Answer::AllowOnce)).await;
     let session = agent.new_session().await;
     // The second time one server ends and another begins.
     for (shop, n_changes) in [("open", 1), ("closed", 2)] {
@@ -426,7 +426,7 @@ fn with_shop(shop: &str) -> String {
 async fn a_running_turn_keeps_its_mcp_servers() {
     let scratch = Scratch::new();
     scratch.write("opencode.json", with_shop("open"));
-    let agent = watching(builder(&scratch)).await;
+    let agent = watching(builder(&scratch).answering(Answer::AllowOnce)).await;
     let session = agent.new_session().await;
     event(&agent, "mcp.tools.changed").await;
     let gate = Gate::new();
@@ -464,7 +464,7 @@ async fn a_file_that_breaks_says_what_it_said_before() {
     let scratch = Scratch::new();
     let rules = json!({"permission": {"bash": "deny"}}).to_string();
     scratch.write("opencode.json", &rules);
-    let agent = watching(builder(&scratch)).await;
+    let agent = watching(builder(&scratch).answering(Answer::AllowOnce)).await;
     let session = agent.new_session().await;
     let offers_bash = async || {
         agent.llm.reply(Reply::text("ok"));

@@ -14,7 +14,12 @@ use crate::{
         asked_model, builder, options, read_again, replace, told_command, told_commands, watching,
         with_model, write,
     },
-    support::{agent::Agent, llm::Reply, message::tag, scratch::Scratch},
+    support::{
+        agent::{Agent, Answer},
+        llm::Reply,
+        message::tag,
+        scratch::Scratch,
+    },
 };
 
 /// The system prompt of the next turn.
@@ -168,7 +173,7 @@ async fn an_agents_file_that_breaks_leaves_the_agent_as_it_was() {
     let scratch = Scratch::new();
     let file = scratch.work.join(".opencode/agents/poet.md");
     let poet = |prompt: &str| format!("---\nmode: primary\npermission:\n  bash: deny\n---\n{prompt}\n");
-    let agent = watching(builder(&scratch)).await;
+    let agent = watching(builder(&scratch).answering(Answer::AllowOnce)).await;
     let session = agent.new_session().await;
     write(&file, &poet("Speak in rhyme."));
     assert!(options(&agent, "mode").await.0.contains(&"poet".to_owned()));

@@ -59,9 +59,10 @@ const MAX_FILES_TITLE: usize = 200;
 const MAX_REMEMBERED: usize = 120;
 
 /// Permissions whose metadata is ours.
-const PERMISSIONS: [&str; 17] = [
+const PERMISSIONS: [&str; 18] = [
     "bash",
     "codesearch",
+    "config",
     "doom_loop",
     "edit",
     "external_directory",

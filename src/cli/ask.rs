@@ -152,6 +152,12 @@ impl Person {
         None
     }
 
+    /// Takes away what waits without an answer; the text that says so.
+    pub fn put_away(&mut self) -> Option<String> {
+        self.waiting.clear();
+        self.open.take().map(|_| "(not answered)\n".to_owned())
+    }
+
     fn refuse(&self, dialog: &Dialog) {
         match dialog {
             Dialog::Permission(id, _) => self.engine.reply_permission(id, Reply::Reject, None),

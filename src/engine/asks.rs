@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
@@ -32,8 +33,19 @@ struct Pending {
     approvals: Approvals,
     /// No remembered answer settles it.
     is_any: bool,
+    /// It is not about a call: the answer to no other question settles it, and its own settles no other.
+    is_apart: bool,
     cancel: CancellationToken,
     answer: oneshot::Sender<Result<(), ToolError>>,
+}
+
+/// The end of a question that is not about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confirmation {
+    Yes,
+    No,
+    /// Its session was closed before anybody answered.
+    Withdrawn,
 }
 
 /// Who asks.
@@ -95,6 +107,7 @@ impl Asks {
                 policy: asker.policy.clone(),
                 approvals: asker.approvals.clone(),
                 is_any,
+                is_apart: false,
                 cancel: asker.cancel.clone(),
                 answer,
             });
@@ -110,6 +123,56 @@ impl Asks {
         result
     }
 
+    /// Asks what is not about a call: no rule and no remembered answer decides it, and this one is not remembered.
+    pub async fn confirm(
+        &self,
+        session_id: &SessionId,
+        permission: &str,
+        metadata: Map<String, Value>,
+    ) -> Confirmation {
+        let (answer, answered) = oneshot::channel();
+        let request = PermissionRequest {
+            id: ids::permission(),
+            session_id: session_id.clone(),
+            permission: permission.to_owned(),
+            patterns: vec!["*".to_owned()],
+            metadata,
+            always: Vec::new(),
+            approved: Vec::new(),
+            tool: None,
+        };
+        let withdrawal = Withdrawal { asks: self, id: request.id.clone() };
+        let (policy, approvals, cancel) = (Policy::default(), Approvals::default(), CancellationToken::new());
+        {
+            let mut pending = lock(&self.pending);
+            let event = EventPayload::PermissionAsked(request.clone());
+            pending.push(Pending {
+                request,
+                policy,
+                approvals,
+                is_any: true,
+                is_apart: true,
+                cancel,
+                answer,
+            });
+            self.bus.publish(event);
+        }
+        let result = answered.await;
+        drop(withdrawal);
+        match result {
+            Ok(Ok(())) => Confirmation::Yes,
+            Ok(Err(ToolError::Cancelled { .. })) | Err(_) => Confirmation::Withdrawn,
+            Ok(Err(_)) => Confirmation::No,
+        }
+    }
+
+    /// Takes back what a session is asked that is not about a call.
+    pub fn withdraw_apart(&self, session_id: &SessionId) {
+        for pending in self.take(|it| it.is_apart && it.request.session_id == *session_id) {
+            self.settle(pending, Reply::Reject, Err(ToolError::Cancelled { partial: None }));
+        }
+    }
+
     /// Answers a pending request. False when there is none with this id (any more), or when its turn was cancelled.
     ///
     /// What the answer settles besides is settled first: a front end shows the next question when the answered one is
@@ -117,6 +180,7 @@ impl Asks {
     pub fn reply(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) -> bool {
         let Some(pending) = self.take(|pending| pending.is(id)).pop() else { return false };
         match reply {
+            Reply::Once | Reply::Always if pending.is_apart => self.settle(pending, Reply::Once, Ok(())),
             Reply::Once => self.settle(pending, Reply::Once, Ok(())),
             Reply::Always => {
                 remember(&pending, Action::Allow);
@@ -125,12 +189,15 @@ impl Asks {
                 }
                 self.settle(pending, Reply::Always, Ok(()));
             }
+            Reply::Reject | Reply::RejectAlways if pending.is_apart => {
+                self.settle(pending, Reply::Reject, Err(ToolError::Denied { feedback: None }));
+            }
             Reply::Reject | Reply::RejectAlways => {
                 if reply == Reply::RejectAlways {
                     remember(&pending, Action::Deny);
                 }
                 let session_id = &pending.request.session_id;
-                for other in self.take(|other| other.request.session_id == *session_id) {
+                for other in self.take(|other| !other.is_apart && other.request.session_id == *session_id) {
                     self.settle(other, Reply::Reject, Err(ToolError::Denied { feedback: None }));
                 }
                 let feedback = feedback.filter(|text| !text.trim().is_empty());
@@ -152,7 +219,15 @@ impl Asks {
     pub fn pretend(&self, request: PermissionRequest) {
         let (policy, approvals, cancel) = (Policy::default(), Approvals::default(), CancellationToken::new());
         let (answer, _) = oneshot::channel();
-        lock(&self.pending).push(Pending { request, policy, approvals, is_any: false, cancel, answer });
+        lock(&self.pending).push(Pending {
+            request,
+            policy,
+            approvals,
+            is_any: false,
+            is_apart: false,
+            cancel,
+            answer,
+        });
     }
 
     /// Whether this request still waits for an answer.

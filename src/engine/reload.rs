@@ -8,11 +8,10 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
-use windlass_protocol::opencode::event::EventPayload;
 
 use super::{
     Engine, EngineError, Workspace,
-    workspace::{Reading, Reloading, Turn},
+    workspace::{Reloading, Turn},
 };
 use crate::base::{
     lock::lock,
@@ -40,7 +39,7 @@ impl Engine {
 
     /// Ends when what holds in a workspace is what its files said when this began, as far as that does not take too
     /// long.
-    pub(super) async fn catch_up(&self, workspace: &Workspace) {
+    pub(super) async fn catch_up(&self, workspace: &Arc<Workspace>) {
         if !workspace.is_blind() {
             let (turn, is_read) = oneshot::channel();
             let has_task = lock(&workspace.reloading).as_ref().is_some_and(|it| it.turns.send(turn).is_ok());
@@ -57,7 +56,7 @@ impl Engine {
     }
 
     /// Reads a workspace's files now. What is new holds from the next turn on.
-    pub(super) async fn read_again(&self, workspace: &Workspace) -> Result<(), EngineError> {
+    pub(super) async fn read_again(&self, workspace: &Arc<Workspace>) -> Result<(), EngineError> {
         let mut reading = self.read(workspace.directory()).await?;
         let loaded = &mut reading.loaded;
         self.refresh_named(loaded);
@@ -70,22 +69,13 @@ impl Engine {
         self.fetch_and_read_again(true);
         Ok(())
     }
-
-    /// Lets freshly read files hold, and says so when they are different.
-    pub(super) fn exchange(&self, workspace: &Workspace, reading: Reading) {
-        if workspace.replace(reading) {
-            let directory = workspace.directory().display().to_string();
-            tracing::info!(directory, "the configuration has changed");
-            self.bus().publish(EventPayload::ConfigUpdated { directory });
-        }
-    }
 }
 
 /// One reading at a time; whatever happens during one leads to one more.
 async fn run(engine: Engine, workspace: Weak<Workspace>, begun: mpsc::UnboundedReceiver<Turn>) {
     let mut eyes = Eyes::new();
     let mut turns = Turns { begun, waiting: Vec::new() };
-    while let Some((sources, read_at)) = workspace.upgrade().map(|it| (it.loaded().sources(), it.read_at())) {
+    while let Some((sources, read_at)) = workspace.upgrade().map(|it| (it.sources(), it.read_at())) {
         let (back, followed) =
             match tokio::task::spawn_blocking(move || eyes.follow(sources, read_at.wall)).await {
                 Ok(followed) => followed,

@@ -60,10 +60,21 @@ pub(super) type Turn = oneshot::Sender<()>;
 
 struct Current {
     loaded: Arc<Loaded>,
+    /// A newer reading that does not hold: it waits for the user's answer, or was refused.
+    change: Option<Change>,
     /// When the reading began.
     read_at: Moment,
     stamp: Option<Stamp>,
     use_stored_keys: bool,
+}
+
+/// A reading that loosens something.
+struct Change {
+    loaded: Loaded,
+    /// When it was read first.
+    id: Instant,
+    /// Takes the question back when it is dropped.
+    _question: Option<AbortOnDropHandle<()>>,
 }
 
 /// What was read of a directory's files.
@@ -140,7 +151,13 @@ impl Workspace {
             mcp: mcp::Servers::start(loaded.servers(), directory.clone(), bus.clone()),
             lsp: lsp::Servers::default(),
             directory,
-            current: Mutex::new(Current { loaded: Arc::new(loaded), read_at, stamp, use_stored_keys }),
+            current: Mutex::new(Current {
+                loaded: Arc::new(loaded),
+                change: None,
+                read_at,
+                stamp,
+                use_stored_keys,
+            }),
             reloading: Mutex::default(),
             is_blind: AtomicBool::new(false),
             approvals,
@@ -187,17 +204,46 @@ impl Workspace {
             && loaded.last_used == super::state_file::last_used_model(paths)
     }
 
-    /// Puts freshly read files in the place of the old. False when they say the same, or when newer ones are there
-    /// already.
+    /// Puts freshly read files in the place of the old, and of a change that waits. False when they say the same, or
+    /// when newer ones are there already.
     pub(super) fn replace(&self, reading: Reading) -> bool {
-        let Reading { loaded, read_at, stamp, use_stored_keys } = reading;
         let mut current = lock(&self.current);
-        if read_at.order < current.read_at.order {
-            return false;
+        let Some(loaded) = current.note(reading) else { return false };
+        current.change = None;
+        self.put(&mut current, loaded)
+    }
+
+    /// Keeps freshly read files for the user's answer, in the place of others that wait. Returns the id of the change;
+    /// none when the same waits or was refused already, or when newer files are there.
+    pub(super) fn hold(&self, reading: Reading) -> Option<Instant> {
+        let id = reading.read_at.order;
+        let mut current = lock(&self.current);
+        let mut loaded = current.note(reading)?;
+        loaded.last_used.clone_from(&current.loaded.last_used);
+        if current.change.as_ref().is_some_and(|change| change.loaded == loaded) {
+            return None;
         }
-        current.read_at = read_at;
-        current.stamp = stamp;
-        current.use_stored_keys = use_stored_keys;
+        current.change = Some(Change { loaded, id, _question: None });
+        Some(id)
+    }
+
+    /// Keeps the question of a change for as long as the change waits.
+    pub(super) fn set_question(&self, id: Instant, question: AbortOnDropHandle<()>) {
+        if let Some(change) = lock(&self.current).change.as_mut().filter(|it| it.id == id) {
+            change._question = Some(question);
+        }
+    }
+
+    /// Lets a change hold that waits. False when it waits no more.
+    pub(super) fn accept(&self, id: Instant) -> bool {
+        let mut current = lock(&self.current);
+        match current.change.take_if(|change| change.id == id) {
+            Some(change) => self.put(&mut current, change.loaded),
+            None => false,
+        }
+    }
+
+    fn put(&self, current: &mut Current, loaded: Loaded) -> bool {
         let is_new = *current.loaded != loaded;
         if is_new {
             self.mcp.replace(loaded.servers());
@@ -207,6 +253,13 @@ impl Workspace {
         is_new
     }
 
+    /// The files that decide whether a reading is still what they say: those of what holds, and of what waits.
+    pub(super) fn sources(&self) -> Vec<Target> {
+        let current = lock(&self.current);
+        let waiting = current.change.iter().flat_map(|change| change.loaded.sources());
+        current.loaded.sources().into_iter().chain(waiting).collect()
+    }
+
     /// Whether changes of the files are not noticed by themselves.
     pub(super) fn is_blind(&self) -> bool {
         self.is_blind.load(Ordering::Relaxed)
@@ -214,8 +267,23 @@ impl Workspace {
 
     /// Ends the directory's services.
     pub(super) async fn close(&self) {
+        drop(lock(&self.current).change.take());
         drop(lock(&self.reloading).take());
         tokio::join!(self.mcp.close(), self.lsp.close());
+    }
+}
+
+impl Current {
+    /// Notes that the files were read, and returns what they say unless newer ones were read already.
+    fn note(&mut self, reading: Reading) -> Option<Loaded> {
+        let Reading { loaded, read_at, stamp, use_stored_keys } = reading;
+        if read_at.order < self.read_at.order {
+            return None;
+        }
+        self.read_at = read_at;
+        self.stamp = stamp;
+        self.use_stored_keys = use_stored_keys;
+        Some(loaded)
     }
 }
 
@@ -260,7 +328,7 @@ impl Loaded {
     }
 
     /// The MCP servers that are switched on.
-    fn servers(&self) -> Vec<mcp::ServerSpec> {
+    pub(super) fn servers(&self) -> Vec<mcp::ServerSpec> {
         let servers = self.config.mcp.iter();
         servers.filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config)).collect()
     }

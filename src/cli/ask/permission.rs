@@ -79,7 +79,7 @@ fn subject(request: &PermissionRequest) -> Vec<Line> {
     let metadata = &request.metadata;
     let name = &request.permission;
     // Tools of MCP servers choose their metadata themselves: none of it may stand for what is asked.
-    let is_own = matches!(name.as_str(), "external_directory" | "doom_loop")
+    let is_own = matches!(name.as_str(), "external_directory" | "doom_loop" | engine::CONFIG_PERMISSION)
         || engine::permission_names().contains(&name.as_str());
     let field = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|_| is_own);
     let patterns = request.patterns.join(", ");

@@ -110,6 +110,7 @@ impl Place {
         };
         self.workspace.mcp().settled(MCP_LIMIT).await;
         engine.skills_settled().await;
+        engine.watch(&self.workspace);
         Ok(opened)
     }
 }

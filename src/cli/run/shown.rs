@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
@@ -32,7 +33,7 @@ use super::{
 use crate::{
     base::queue::Queue,
     bus::Filter,
-    engine::{Engine, PromptInput, StopReason},
+    engine::{CONFIG_PERMISSION, Engine, PromptInput, StopReason},
 };
 
 /// How long the last words may take after a signal.
@@ -121,6 +122,11 @@ impl Shown {
         self.suspended = None;
         self.printer.begin(id);
         (self.was_refused, self.is_interrupted) = (false, false);
+        // Asked between turns, or not answered in the last one.
+        for request in self.engine.pending_permissions(id) {
+            self.ask(&EventPayload::PermissionAsked(request));
+        }
+        self.show_dialogue().await?;
         let (ended, mut end) = oneshot::channel();
         // The receiver is dropped only when the process ends.
         self.engine.prompt(id, input, Box::new(|outcome| _ = ended.send(outcome)));
@@ -171,6 +177,8 @@ impl Shown {
         };
         // The end is told behind the last event, so the queue holds all of the turn.
         self.note_rest();
+        let left = self.person.as_mut().and_then(Person::put_away);
+        self.unshown.extend(left);
         self.show_dialogue().await?;
         let stop = match outcome {
             Ok(Ok(outcome)) => Some(outcome.stop),
@@ -232,15 +240,7 @@ impl Shown {
     /// Notes the events that were taken from the queue, and asks or answers their questions.
     fn note_batch(&mut self) {
         while let Some(event) = self.batch.pop_front() {
-            match &mut self.person {
-                Some(person) => self.unshown.extend(person.event(&event.payload)),
-                // The engine works for this turn alone, so a question of any session is one of its subagents.
-                None => {
-                    if let EventPayload::PermissionAsked(request) = &event.payload {
-                        self.reply(request);
-                    }
-                }
-            }
+            self.ask(&event.payload);
             if self.policy.is_strict && is_refusal(&event.payload) {
                 self.was_refused = true;
             }
@@ -254,7 +254,32 @@ impl Shown {
         self.note_batch();
     }
 
+    /// Puts what an event asks before the person, or answers it for them.
+    fn ask(&mut self, payload: &EventPayload) {
+        match &mut self.person {
+            Some(person) => self.unshown.extend(person.event(payload)),
+            // The engine works for this turn alone, so a question of any session is one of its subagents.
+            None => {
+                if let EventPayload::PermissionAsked(request) = payload {
+                    self.reply(request);
+                }
+            }
+        }
+    }
+
     fn reply(&mut self, request: &PermissionRequest) {
+        if request.permission == CONFIG_PERMISSION {
+            // Not for `--auto` either: a denial that goes away would be nobody's decision.
+            let changes = request.metadata.get("prompt").and_then(Value::as_str).unwrap_or_default();
+            let line = format!(
+                "The configuration was changed, and nobody can be asked, so the rules from before still hold. \
+                 Start again to use: {}.",
+                output::plain(&changes.replace('\n', "; "))
+            );
+            self.printer.remark(&line, &mut self.output);
+            self.engine.reply_permission(&request.id, Reply::Reject, None);
+            return;
+        }
         if self.policy.is_auto {
             self.engine.reply_permission(&request.id, Reply::Once, None);
             return;
