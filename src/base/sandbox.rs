@@ -8,6 +8,7 @@ use std::{ffi::OsString, io, path::PathBuf};
 use super::process::{self, Child, Spawn};
 
 mod arguments;
+mod early;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
@@ -20,10 +21,16 @@ mod seccomp;
 #[cfg(target_os = "linux")]
 mod sys;
 
-pub use probe::{Found, level, open};
+pub use probe::{Found, begin, level, open};
 
 /// The hidden command by which this program is a launcher.
 pub const COMMAND: &str = "sandbox";
+
+/// This very program, also when its file was replaced.
+const LAUNCHER: &str = "/proc/self/exe";
+
+/// The launcher's argument that asks for the level alone.
+const PROBE: &str = "probe";
 
 /// Exit status of a launcher that could not draw the boundary, and so ran nothing.
 pub const FAILED: u8 = 126;
@@ -82,18 +89,12 @@ pub struct Boundary {
 
 /// Starts a command within a boundary, as [`process::spawn`] does without one.
 pub fn spawn(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {
-    start(spawn, boundary, true)
-}
-
-fn start(spawn: &Spawn<'_>, boundary: &Boundary, has_command: bool) -> io::Result<Child> {
     let mut args: Vec<OsString> = vec![COMMAND.into()];
     args.extend(arguments::encode(boundary, spawn.directory));
-    if has_command {
-        args.push(spawn.program.to_owned());
-        args.extend(spawn.args.iter().cloned());
-    }
+    args.push(spawn.program.to_owned());
+    args.extend(spawn.args.iter().cloned());
     process::spawn(&Spawn {
-        program: "/proc/self/exe".as_ref(),
+        program: LAUNCHER.as_ref(),
         args: &args,
         // What a process namespace holds ends with its launcher, and that with us.
         is_parent: spawn.is_parent && boundary.level != Level::Full,

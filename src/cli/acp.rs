@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{output, runtime};
 use crate::{
     acp,
+    base::sandbox,
     config::{Environment, paths::Paths},
     engine::Engine,
 };
@@ -56,6 +57,7 @@ pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
              as `{program} acp`; `windlass editor NAME` prints its entry. To talk here, run `windlass chat`. Ctrl-C ends it."
         ));
     }
+    sandbox::begin();
     runtime::block_on(async move {
         match serve(environment, args).await {
             Ok(()) => ExitCode::SUCCESS,

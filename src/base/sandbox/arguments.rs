@@ -16,7 +16,7 @@ const END: &str = "--";
 pub(super) struct Order {
     pub boundary: Boundary,
     pub directory: PathBuf,
-    /// The program and its arguments. Without any the boundary is only tried.
+    /// The program and its arguments; empty only in a probe.
     pub command: Vec<OsString>,
 }
 

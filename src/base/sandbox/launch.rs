@@ -32,9 +32,11 @@ use nix::{
 };
 
 use super::{
-    Boundary, FAILED, Level, Network,
+    Boundary, FAILED, Level, Network, PROBE,
     arguments::{self, Order},
-    mounts, restrict, seccomp, sys,
+    mounts,
+    probe::{FOUND_LANDLOCK, FOUND_NONE},
+    restrict, seccomp, sys,
 };
 
 /// Kept by root, whose files may be anybody's: to own, write, and run as somebody else. Nothing among them is about
@@ -58,7 +60,41 @@ const ROOT_CAPABILITIES: u64 = {
         | 1 << NET_BIND_SERVICE
 };
 
+/// Draws a boundary around nothing, the strongest first, and returns the exit status that tells its level. Standard
+/// error says why a level could not be had.
+///
+/// This process can do nothing else afterwards.
+pub(super) fn probe() -> u8 {
+    let empty = |level| Boundary {
+        level,
+        network: Network::Allowed,
+        writable: Vec::new(),
+        protected: Vec::new(),
+        hidden: Vec::new(),
+        shown: Vec::new(),
+        sockets: Vec::new(),
+    };
+    let full = Order { boundary: empty(Level::Full), directory: "/".into(), command: Vec::new() };
+    match outside(&full) {
+        Ok(ExitCode::SUCCESS) => return 0,
+        // The first process has said why.
+        Ok(_) => {}
+        Err(error) => complain(&error),
+    }
+    match restrict(&empty(Level::Landlock)) {
+        Ok(()) => FOUND_LANDLOCK,
+        Err(error) => {
+            complain(&error);
+            FOUND_NONE
+        }
+    }
+}
+
 pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let mut arguments = arguments.peekable();
+    if arguments.next_if(|it| it == PROBE).is_some() {
+        return ExitCode::from(probe());
+    }
     let result = match arguments::decode(arguments) {
         Some(order) => launch(&order),
         None => Err(io::Error::other("it was started by somebody else than windlass")),
@@ -67,9 +103,13 @@ pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn fail(error: &io::Error) -> ExitCode {
+    complain(error);
+    ExitCode::from(FAILED)
+}
+
+fn complain(error: &io::Error) {
     let text = format!("windlass: the sandbox could not be set up, and the command did not run: {error}\n");
     let _ = io::stderr().write_all(text.as_bytes());
-    ExitCode::from(FAILED)
 }
 
 fn launch(order: &Order) -> io::Result<ExitCode> {
@@ -79,9 +119,6 @@ fn launch(order: &Order) -> io::Result<ExitCode> {
         return outside(order);
     }
     restrict(&order.boundary)?;
-    if order.command.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
     chdir(order.directory.as_path())?;
     Err(command(order).exec())
 }

@@ -2,20 +2,31 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
+    io,
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::{io::AsyncReadExt, sync::OnceCell};
 
-use super::{Boundary, Level, Network};
-use crate::base::process::Spawn;
+use super::{COMMAND, LAUNCHER, Level, PROBE, early::Early};
+use crate::base::process::{self, Spawn};
+
+/// Exit status of a probe that found the Landlock level; success is the full one.
+pub(super) const FOUND_LANDLOCK: u8 = 1;
+/// Exit status of a probe that found no level.
+pub(super) const FOUND_NONE: u8 = 2;
 
 /// Characters of a launcher's complaint.
-const MAX_REASON: usize = 500;
+pub(super) const MAX_REASON: u64 = 500;
 
 static FOUND: OnceCell<Found> = OnceCell::const_new();
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
+static EARLY: Mutex<Option<Early>> = Mutex::new(None);
 
 /// The level in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +41,15 @@ pub fn open() {
     IS_OPEN.store(true, Ordering::Relaxed);
 }
 
+/// Begins to look for the level, for a program that is going to be asked for it at once.
+///
+/// Saves the start of a program where this one has a single thread; does nothing otherwise.
+pub fn begin() {
+    if let Ok(early) = Early::begin() {
+        *EARLY.lock().unwrap_or_else(PoisonError::into_inner) = Some(early);
+    }
+}
+
 /// Tries once what this machine can hold, and remembers it.
 pub async fn level() -> &'static Found {
     FOUND.get_or_init(probe).await
@@ -40,47 +60,43 @@ async fn probe() -> Found {
         let reason = Some("sandboxes are held on Linux only".to_owned());
         return Found { level: Level::None, reason };
     }
-    let mut reason = None;
-    for level in [Level::Full, Level::Landlock] {
-        match attempt(level).await {
-            Ok(()) => {
-                tracing::info!(level = level.name(), reason, "commands can be sandboxed");
-                return Found { level, reason };
-            }
-            Err(error) => reason = Some(reason.unwrap_or(error)),
-        }
+    let early = EARLY.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let result = match early {
+        Some(early) => early.end().await,
+        None => launched().await,
+    };
+    let (status, said) = result.unwrap_or_else(|error| (i32::from(FOUND_NONE), error.to_string()));
+    let level = match u8::try_from(status) {
+        Ok(0) => Level::Full,
+        Ok(FOUND_LANDLOCK) => Level::Landlock,
+        Ok(_) | Err(_) => Level::None,
+    };
+    // The strongest level's complaint comes first.
+    let reason = said.lines().next().filter(|_| !level.is_full()).map(str::to_owned);
+    if level == Level::None {
+        tracing::warn!(reason, "commands cannot be sandboxed on this machine");
+    } else {
+        tracing::info!(level = level.name(), reason, "commands can be sandboxed");
     }
-    tracing::warn!(reason, "commands cannot be sandboxed on this machine");
-    Found { level: Level::None, reason }
+    Found { level, reason }
 }
 
-/// Has a launcher draw a boundary and run nothing in it.
-async fn attempt(level: Level) -> Result<(), String> {
-    let boundary = Boundary {
-        level,
-        network: Network::Allowed,
-        writable: Vec::new(),
-        protected: Vec::new(),
-        hidden: Vec::new(),
-        shown: Vec::new(),
-        sockets: Vec::new(),
-    };
+/// Has a launcher find out, and returns its exit status and complaints.
+async fn launched() -> io::Result<(i32, String)> {
+    let args: [OsString; 2] = [COMMAND.into(), PROBE.into()];
     let spawn = Spawn {
-        program: "".as_ref(),
-        args: &[],
+        program: LAUNCHER.as_ref(),
+        args: &args,
         directory: Path::new("/"),
         environment: &BTreeMap::new(),
         without: &[],
         stdin: false,
         is_parent: false,
     };
-    let mut child = super::start(&spawn, &boundary, false).map_err(|error| error.to_string())?;
+    let mut child = process::spawn(&spawn)?;
     let mut said = String::new();
     if let Some(stderr) = child.stderr.take() {
-        let _ = stderr.take(MAX_REASON as u64).read_to_string(&mut said).await;
+        stderr.take(MAX_REASON).read_to_string(&mut said).await?;
     }
-    match child.wait().await {
-        Ok(status) if status.success() => Ok(()),
-        Ok(_) | Err(_) => Err(said.trim().to_owned()),
-    }
+    Ok((child.wait().await?.code().unwrap_or(i32::from(FOUND_NONE)), said))
 }

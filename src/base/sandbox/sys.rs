@@ -1,11 +1,11 @@
 //! The few system calls of the launcher that no safe wrapper offers.
 //!
-//! All of `unsafe` in the sandbox is here. The launcher has one thread, so that what a fork of it inherits is whole.
+//! All of `unsafe` in the sandbox is here.
 #![expect(unsafe_code, reason = "raw system calls; each says why it is sound")]
 
 use std::{
     ffi::CString,
-    io,
+    fs, io,
     os::{
         fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
         unix::ffi::OsStrExt,
@@ -14,6 +14,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     libc::{self, c_long, c_uint, c_ulong},
     sched::{self, CloneFlags},
     sys::signal::{SigHandler, Signal, signal},
@@ -23,11 +24,17 @@ use nix::{
 /// As much as the first process of the namespaces needs; only touched pages count.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Runs `child` in a process of its own, within new namespaces.
+/// Runs `child` in a process of its own, within new namespaces where the flags say so.
+///
+/// Fails with `EBUSY` in a process of several threads.
 pub(super) fn clone(flags: CloneFlags, child: Box<dyn FnMut() -> isize + '_>) -> nix::Result<Pid> {
+    let threads = fs::read_dir("/proc/self/task").map_err(|_| Errno::EBUSY)?.count();
+    if threads != 1 || flags.contains(CloneFlags::CLONE_VM) {
+        return Err(Errno::EBUSY);
+    }
     let mut stack = vec![0; STACK_BYTES];
-    // SAFETY: without CLONE_VM the child works on a copy of our memory, stack included, and the launcher has no other
-    // thread whose locks could be copied in a held state.
+    // SAFETY: without CLONE_VM the child works on a copy of our memory, stack included, and no other thread of ours
+    // holds a lock that would be copied in a held state.
     unsafe { sched::clone(child, &mut stack, flags, Some(libc::SIGCHLD)) }
 }
 
