@@ -15,6 +15,7 @@ pub mod path;
 pub mod process;
 pub mod program;
 pub mod queue;
+pub mod rpc_peer;
 pub mod sandbox;
 pub mod sse;
 pub mod stderr;

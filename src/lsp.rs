@@ -21,7 +21,6 @@ mod choice;
 mod client;
 mod connection;
 mod documents;
-mod framing;
 mod language;
 mod reply;
 mod table;

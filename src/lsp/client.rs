@@ -22,12 +22,13 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{
     Operation, Question,
     choice::Spec,
-    connection::{CallError, Connection, METHOD_NOT_FOUND, Work},
+    connection::{Connection, Work, is_passing},
     documents::{self, Documents},
 };
 use crate::base::{
     lock::lock,
     process::{self, Child, Spawn},
+    rpc_peer::{CallError, METHOD_NOT_FOUND},
     stderr,
 };
 
@@ -365,7 +366,7 @@ impl Client {
                 Ok(Value::Array(items)) => return Ok(items.into_iter().filter(|it| !it.is_null()).collect()),
                 Ok(item) => return Ok(vec![item]),
                 Err(CallError::Refused { code: METHOD_NOT_FOUND, .. }) => return Ok(Vec::new()),
-                Err(error) if error.is_passing() && left > RETRY => tokio::time::sleep(RETRY).await,
+                Err(error) if is_passing(&error) && left > RETRY => tokio::time::sleep(RETRY).await,
                 Err(CallError::Silent { method, .. }) => {
                     return Err(CallError::Silent { method, limit: self.limits.request });
                 }

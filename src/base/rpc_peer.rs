@@ -1,0 +1,281 @@
+//! One end of JSON-RPC over a pair of pipes: our requests by their ids, the other's handed to whoever serves it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::{Notify, oneshot},
+};
+
+use self::framing::{Decoder, Framing, FramingError};
+use super::{lock::lock, queue::Queue, stderr::MAX_LOG_BYTES, text};
+
+pub mod framing;
+
+/// Bytes of answers that wait to be read by the other before no more of its own requests are taken.
+const HIGH_WATER: usize = 4 << 20;
+const READ_BYTES: usize = 64 << 10;
+
+/// JSON-RPC's own number.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+
+/// Why a request brought nothing. The sentence goes on after the other's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    #[error("refused: {message} ({code})")]
+    Refused { code: i64, message: String },
+    #[error("did not answer {method} within {limit:?}")]
+    Silent { method: &'static str, limit: Duration },
+    /// The connection is over, for this reason.
+    #[error("{0}")]
+    Ended(String),
+}
+
+pub type Outcome = Result<Value, CallError>;
+
+/// What the other says of its own accord.
+#[derive(Debug)]
+pub enum Incoming {
+    /// To be answered once with [`Peer::answer`].
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    Notification {
+        method: String,
+        params: Value,
+    },
+}
+
+/// Why a connection is over that the other has not closed.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(transparent)]
+    Framing(#[from] FramingError),
+    /// Who waits for it would wait for ever.
+    #[error("did not read what it was asked")]
+    Deaf,
+}
+
+#[derive(Default)]
+struct Pending {
+    last_id: i64,
+    waiting: HashMap<i64, oneshot::Sender<Outcome>>,
+    /// Why nothing more will be answered.
+    end: Option<String>,
+}
+
+/// Our end of the conversation; [`Peer::serve`] carries it.
+pub struct Peer {
+    framing: Framing,
+    /// The notification that tells the other that nobody waits for an answer; its `id` is the request's.
+    cancel: &'static str,
+    outgoing: Queue<Vec<u8>>,
+    /// Bytes that were ever to be sent, and those that were.
+    n_queued: AtomicU64,
+    n_written: AtomicU64,
+    /// A request ended unanswered that the other had not even read.
+    deaf: Notify,
+    pending: Mutex<Pending>,
+}
+
+impl Peer {
+    pub fn new(framing: Framing, cancel: &'static str) -> Self {
+        Self {
+            framing,
+            cancel,
+            outgoing: Queue::new(HIGH_WATER),
+            n_queued: AtomicU64::default(),
+            n_written: AtomicU64::default(),
+            deaf: Notify::new(),
+            pending: Mutex::default(),
+        }
+    }
+
+    /// Says something that is not answered.
+    pub fn notify(&self, method: &str, params: Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }), Weight::Ours);
+    }
+
+    /// Asks, and waits for the answer. The other is told when nobody waits any more.
+    pub async fn request(&self, method: &'static str, params: Value, limit: Duration) -> Outcome {
+        let (sender, answer) = oneshot::channel();
+        let id = {
+            let mut pending = lock(&self.pending);
+            if let Some(reason) = &pending.end {
+                return Err(CallError::Ended(reason.clone()));
+            }
+            pending.last_id += 1;
+            let id = pending.last_id;
+            pending.waiting.insert(id, sender);
+            id
+        };
+        let _abandon_on_drop = Abandon { peer: self, id };
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        let end = self.send(&request, Weight::Ours);
+        match tokio::time::timeout(limit, answer).await {
+            Ok(Ok(outcome)) => outcome,
+            // The sender is only dropped with an answer sent, or by `end`, which sends one.
+            Ok(Err(_)) => Err(CallError::Ended("ended".to_owned())),
+            Err(_) => {
+                if self.n_written.load(Ordering::Relaxed) < end {
+                    self.deaf.notify_one();
+                }
+                Err(CallError::Silent { method, limit })
+            }
+        }
+    }
+
+    /// Answers a request of the other's: a result, or the number and the words of an error.
+    pub fn answer(&self, id: &Value, result: Result<Value, (i64, String)>) {
+        let answer = match result {
+            Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+            Err((code, message)) => {
+                json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
+            }
+        };
+        self.send(&answer, Weight::Reply);
+    }
+
+    /// Reads and writes until the other closes a pipe, has written what cannot be read, or reads nothing. What it says
+    /// of its own accord goes to `on_incoming`, in its order.
+    pub async fn serve(
+        &self,
+        reader: impl AsyncRead + Unpin,
+        writer: impl AsyncWrite + Unpin,
+        on_incoming: impl FnMut(Incoming),
+    ) -> Result<(), ServeError> {
+        tokio::select! {
+            end = self.read(reader, on_incoming) => Ok(end?),
+            _ = self.write(writer) => Ok(()),
+            () = self.deaf.notified() => Err(ServeError::Deaf),
+        }
+    }
+
+    /// Lets every request that waits, and every later one, fail for this reason.
+    pub fn end(&self, reason: &str) {
+        self.outgoing.close();
+        let waiting = {
+            let mut pending = lock(&self.pending);
+            pending.end.get_or_insert_with(|| reason.to_owned());
+            std::mem::take(&mut pending.waiting)
+        };
+        for sender in waiting.into_values() {
+            // Nobody may wait any more.
+            let _ = sender.send(Err(CallError::Ended(reason.to_owned())));
+        }
+    }
+
+    /// Queues a message, and returns how many bytes have to be written until it is sent.
+    fn send(&self, message: &Value, weight: Weight) -> u64 {
+        let bytes = self.framing.encode(message);
+        let n_bytes = bytes.len();
+        let weight = match weight {
+            Weight::Reply => n_bytes,
+            Weight::Ours => 0,
+        };
+        let end = self.n_queued.fetch_add(n_bytes as u64, Ordering::Relaxed) + n_bytes as u64;
+        self.outgoing.push(bytes, weight);
+        end
+    }
+
+    async fn write(&self, mut writer: impl AsyncWrite + Unpin) -> io::Result<()> {
+        let mut batch = VecDeque::new();
+        while self.outgoing.next_batch(&mut batch).await {
+            for bytes in batch.drain(..) {
+                writer.write_all(&bytes).await?;
+                self.n_written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            }
+            writer.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn read(
+        &self,
+        mut reader: impl AsyncRead + Unpin,
+        mut on_incoming: impl FnMut(Incoming),
+    ) -> Result<(), FramingError> {
+        let mut decoder = Decoder::new(self.framing);
+        let mut chunk = vec![0; READ_BYTES];
+        loop {
+            // One that asks and does not read what it is answered is not listened to.
+            self.outgoing.room().await;
+            match reader.read(&mut chunk).await {
+                Ok(0) | Err(_) => return Ok(()),
+                Ok(n_bytes) => decoder.push(&chunk[..n_bytes]),
+            }
+            while let Some(message) = decoder.next()? {
+                if let Some(incoming) = self.receive(message) {
+                    on_incoming(incoming);
+                }
+            }
+        }
+    }
+
+    /// Hands an answer to who waits for it, and returns anything else.
+    fn receive(&self, mut message: Value) -> Option<Incoming> {
+        let params = message.get_mut("params").map(Value::take).unwrap_or_default();
+        match (message.get("method").and_then(Value::as_str), message.get("id")) {
+            (Some(method), Some(id)) => {
+                Some(Incoming::Request { id: id.clone(), method: method.to_owned(), params })
+            }
+            (Some(method), None) => Some(Incoming::Notification { method: method.to_owned(), params }),
+            (None, _) => {
+                let id = message.get("id").and_then(Value::as_i64);
+                let sender = id.and_then(|id| lock(&self.pending).waiting.remove(&id))?;
+                let outcome = match message.get("error") {
+                    Some(error) => Err(refusal(error)),
+                    None => Ok(message.get_mut("result").map(Value::take).unwrap_or_default()),
+                };
+                // Nobody may wait any more.
+                let _ = sender.send(outcome);
+                None
+            }
+        }
+    }
+}
+
+/// What holds up the reading of what the other says.
+///
+/// Only what its own requests bring about does: what we say may wait because the other writes first, and must be read.
+enum Weight {
+    Reply,
+    Ours,
+}
+
+fn refusal(error: &Value) -> CallError {
+    let message = error.get("message").and_then(Value::as_str).unwrap_or("no reason given");
+    CallError::Refused {
+        code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
+        message: text::head(message, MAX_LOG_BYTES).to_owned(),
+    }
+}
+
+/// Tells the other, when it is dropped, that nobody waits for the answer, unless that has come.
+struct Abandon<'a> {
+    peer: &'a Peer,
+    id: i64,
+}
+
+impl Drop for Abandon<'_> {
+    fn drop(&mut self) {
+        let was_waiting = lock(&self.peer.pending).waiting.remove(&self.id).is_some();
+        if was_waiting {
+            self.peer.notify(self.peer.cancel, json!({ "id": self.id }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
