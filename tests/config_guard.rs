@@ -5,12 +5,14 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::{
+    cli::Machine,
     reload::{builder, options, read_again, watching, with_model, write},
     support::{
         agent::{Agent, Answer, asks::Ask},
-        llm::Reply,
+        llm::{Gate, Reply},
         message::content_text,
         scratch::Scratch,
+        terminal::Terminal,
     },
 };
 
@@ -70,7 +72,6 @@ async fn after_a_no_the_old_rules_hold_until_the_files_change_again() {
     scratch.write("opencode.json", rule("allow"));
     let ask = agent.permission().await;
     agent.answer(&ask, Answer::RejectOnce);
-    agent.wait_stderr("was refused").await;
     for id in ["call_1", "call_2"] {
         assert_eq!(runs(&agent, &session, id, "touch made").await, "failed");
     }
@@ -131,7 +132,6 @@ async fn a_server_is_started_after_the_question() {
     assert_eq!(shown(&ask), "MCP server shop: sh -c touch started; cat");
     assert!(!scratch.exists("started"));
     agent.answer(&ask, Answer::RejectOnce);
-    agent.wait_stderr("was refused").await;
     assert!(!scratch.exists("started"));
     agent.finish().await;
 }
@@ -152,9 +152,10 @@ async fn files_of_agents_and_commands_are_asked_about_as_well() {
     write(&scratch.work.join(".opencode/command/look.md"), "Look at !`git status`.");
     let ask = agent.permission().await;
     assert_eq!(shown(&ask), "shell lines of the command /look: git status");
-    // Its sessions would go on with an agent that may do more.
-    fs::remove_dir_all(scratch.work.join(".opencode")).unwrap();
+    fs::remove_dir_all(scratch.work.join(".opencode/command")).unwrap();
     agent.withdrawn(&ask).await;
+    // Its sessions would go on with an agent that may do more.
+    fs::remove_dir_all(scratch.work.join(".opencode/agents")).unwrap();
     let ask = agent.permission().await;
     assert_eq!(shown(&ask), "rule `bash` for `*`: deny → ask (agent build for poet)");
     agent.answer(&ask, Answer::AllowOnce);
@@ -196,7 +197,6 @@ async fn no_rule_and_no_other_answer_settles_the_question() {
     scratch.write("opencode.json", rules("allow"));
     let question = agent.permission().await;
     agent.answer(&question, Answer::RejectOnce);
-    agent.wait_stderr("was refused").await;
     scratch.write("opencode.json", json!({"permission": "allow"}).to_string());
     let question = agent.permission().await;
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch one"})));
@@ -209,4 +209,77 @@ async fn no_rule_and_no_other_answer_settles_the_question() {
     prompt.turn().await;
     assert!(!scratch.exists("one"));
     agent.finish().await;
+}
+
+/// A machine whose model loosens the rules by a script, and then goes on once the gate is open.
+async fn loosening(gate: &Gate) -> Machine {
+    let machine = Machine::new().await;
+    machine.scratch.write("opencode.json", rule("deny"));
+    machine.scratch.write("loose", rule("allow"));
+    machine.scratch.write("loosen.sh", "cp loose opencode.json");
+    machine.llm.reply(Reply::call("call_1", "bash", json!({"command": "sh loosen.sh"})));
+    machine.llm.reply(Reply::text("Working.").and_gate(gate).and_text(" Done."));
+    machine
+}
+
+fn terminal(machine: &Machine, arguments: &[&str]) -> Terminal {
+    Terminal::builder(&machine.scratch, &machine.config).size(120, 40).arguments(arguments).start()
+}
+
+#[tokio::test]
+async fn the_person_at_the_terminal_is_asked() {
+    let gate = Gate::new();
+    let machine = loosening(&gate).await;
+    let mut terminal = terminal(&machine, &["run", "go"]);
+    let screen = terminal.shows_text("[y] once  [n] no").await;
+    assert!(screen.contains("? config: let the changed configuration hold"), "{screen}");
+    assert!(screen.contains("rule `bash` for `touch *`: deny → allow"), "{screen}");
+    terminal.types("y");
+    terminal.shows_text("[f] no, and say why once").await;
+    gate.open();
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_a_notice_says_what_waits() {
+    for option in ["--no-ask", "--auto"] {
+        let gate = Gate::new();
+        let machine = loosening(&gate).await;
+        let mut terminal = terminal(&machine, &["run", option, "go"]);
+        terminal.shows_text("The configuration was changed, and nobody can be asked").await;
+        gate.open();
+        let screen = terminal.ends_with(0).await;
+        assert!(screen.contains("Start again to use: rule") && !screen.contains("? config"), "{screen}");
+        machine.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_chat_asks_again_with_the_next_prompt_until_it_is_answered() {
+    let machine = Machine::new().await;
+    machine.scratch.write("opencode.json", rule("deny"));
+    let mut terminal = terminal(&machine, &["chat"]);
+    terminal.shows_text("/help lists the commands").await;
+    machine.scratch.write("opencode.json", rule("allow"));
+    for (n_asked, key) in [(1, None), (2, Some("y"))] {
+        let gate = Gate::new();
+        machine.llm.reply(Reply::text("Working.").and_gate(&gate).and_text(" Done."));
+        terminal.types("go\r");
+        let is_asked = |screen: &str| {
+            screen.matches("? config: let the").count() == n_asked
+                && screen.matches("[n] no").count() == n_asked
+        };
+        terminal.shows("the question", |screen| is_asked(&screen.lines().join("\n"))).await;
+        key.inspect(|key| terminal.types(key));
+        gate.open();
+        let told = if key.is_some() { "[f] no, and say why once" } else { "(not answered)" };
+        terminal.shows_text(told).await;
+        terminal
+            .shows("the answer", |screen| screen.lines().join("\n").matches("Done.").count() == n_asked)
+            .await;
+    }
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
 }

@@ -48,7 +48,7 @@ impl Engine {
         let Some(id) = workspace.hold(reading) else { return };
         let lines = lines(loosenings);
         let directory = workspace.directory().display();
-        tracing::warn!(
+        tracing::info!(
             "the changed configuration of {directory} waits for the user's answer: {}",
             lines.replace('\n', "; ")
         );
@@ -88,7 +88,7 @@ async fn ask(engine: Engine, workspace: Arc<Workspace>, id: Instant, mut session
             }
             Confirmation::No => {
                 let directory = workspace.directory().display();
-                tracing::warn!(
+                tracing::info!(
                     "the changed configuration of {directory} was refused; what held before holds until the \
                      files change again"
                 );

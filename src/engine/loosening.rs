@@ -12,9 +12,11 @@ use windlass_protocol::opencode::{
 
 use super::workspace::Loaded;
 use crate::{
+    base::text::visible_line,
     config::{
         looser::{Loosened, looser},
         sandbox::{Wanted, wanted},
+        secrets,
     },
     library::{
         self, Agent,
@@ -53,12 +55,19 @@ impl fmt::Display for Loosening {
                 let n_more = agents.len().saturating_sub(MAX_NAMES);
                 let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
                 let named = agents.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
-                write!(formatter, "rule {rule} (agent {named}{more})")
+                let text = format!("rule {rule} (agent {named}{more})");
+                formatter.write_str(&visible_line(&text))
             }
-            Self::Program { what, runs } => write!(formatter, "{what}: {runs}"),
-            Self::Sandbox { agent, change } => write!(formatter, "sandbox of agent {agent}: {change}"),
+            Self::Program { what, runs } => {
+                let runs = secrets::command_line(runs);
+                write!(formatter, "{}: {}", visible_line(what), visible_line(&runs))
+            }
+            Self::Sandbox { agent, change } => {
+                formatter.write_str(&visible_line(&format!("sandbox of agent {agent}: {change}")))
+            }
             Self::Address { provider, url } => {
-                write!(formatter, "provider {provider}: its key would be sent to {url}")
+                let text = format!("provider {provider}: its key would be sent to {}", secrets::text(url));
+                formatter.write_str(&visible_line(&text))
             }
         }
     }

@@ -110,3 +110,12 @@ fn a_key_in_use_goes_nowhere_else() {
     check(&old, &provider("p", "secret-2", "a.example"), &[]);
     check(&old, &provider("q", "secret-2", "b.example"), &[]);
 }
+
+#[test]
+fn a_question_shows_no_secret_and_hides_no_character() {
+    check(
+        "{}",
+        r#"{"mcp": {"m": {"type": "local", "command": ["serve", "--token", "abcdefgh12345678", "a\nb\u202ec"]}}}"#,
+        &["MCP server m: serve --token *** a\\u{a}b\\u{202e}c"],
+    );
+}
