@@ -116,6 +116,6 @@ fn a_question_shows_no_secret_and_hides_no_character() {
     check(
         "{}",
         r#"{"mcp": {"m": {"type": "local", "command": ["serve", "--token", "abcdefgh12345678", "a\nb\u202ec"]}}}"#,
-        &["MCP server m: serve --token *** a\\u{a}b\\u{202e}c"],
+        &["MCP server m: serve --token ******** a\\u{a}b\\u{202e}c"],
     );
 }
