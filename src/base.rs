@@ -12,6 +12,7 @@ pub mod log;
 pub mod memory;
 pub mod mime;
 pub mod path;
+pub mod pinned;
 pub mod process;
 pub mod program;
 pub mod queue;

@@ -282,7 +282,7 @@ fn open(
             return Err(unverified(&format!("{path} and {other} are the same file; name it in one way")));
         }
     }
-    let before = gate.load(&target.path)?;
+    let before = gate.load(target)?;
     let (target, now) = (target.clone(), before.clone());
     states.push(State { target, now, before, moved_from: None, is_touched: false, inode });
     Ok(states.len() - 1)

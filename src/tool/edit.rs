@@ -1,7 +1,5 @@
 //! Replaces text in a file.
 
-use std::path::Path;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,7 +9,8 @@ use super::{
     arguments::arguments,
     edit_match,
     file::{self, BOM, Change, LineEnds, ReadGate},
-    object, path,
+    object,
+    path::{self, Target},
 };
 
 pub(super) const IDENTICAL: &str = "No changes to apply: oldString and newString are identical.";
@@ -39,20 +38,20 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         return Err(ToolError::Model(IDENTICAL.to_owned()));
     }
     let file_path = args.file_path.clone();
-    change(cx, &file_path, move |path, gate| plan(path, gate, &args)).await
+    change(cx, &file_path, move |target, gate| plan(target, gate, &args)).await
 }
 
 /// Changes one file as `plan` says, which is given what is known of it.
 pub(super) async fn change(
     cx: &ToolCx<'_>,
     file_path: &str,
-    plan: impl FnOnce(&Path, &ReadGate) -> Result<Change, ToolError> + Send + 'static,
+    plan: impl FnOnce(&Target, &ReadGate) -> Result<Change, ToolError> + Send + 'static,
 ) -> Result<ToolOutput, ToolError> {
     let target = path::resolve(cx, file_path).await?;
     path::ask_outside(cx, &target).await?;
     let _turn = file::turn(cx, &target).await;
-    let (path, gate) = (target.path.clone(), ReadGate::new(cx, &target));
-    let change = file::plan(&target, move || plan(&path, &gate)).await?;
+    let (planned, gate) = (target.clone(), ReadGate::new(cx, &target));
+    let change = file::plan(&target, move || plan(&planned, &gate)).await?;
     let applied = change.apply(cx, &target).await?;
     let diff = object(json!({ "diff": applied.patch }));
     Ok(ToolOutput {
@@ -63,8 +62,9 @@ pub(super) async fn change(
     })
 }
 
-fn plan(path: &Path, gate: &ReadGate, args: &Args) -> Result<Change, ToolError> {
-    let before = gate.load(path)?;
+fn plan(target: &Target, gate: &ReadGate, args: &Args) -> Result<Change, ToolError> {
+    let path = target.path.as_path();
+    let before = gate.load(target)?;
     let Some(bytes) = before else {
         return match args.old_string.is_empty() {
             true => Ok(Change::new(path, None, args.new_string.clone())),

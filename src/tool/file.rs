@@ -21,6 +21,8 @@ use crate::{
     base::{
         clock,
         diff::{self, Unified},
+        path::real,
+        pinned,
     },
     config::Config,
     permission::{Ask, obeyed},
@@ -110,16 +112,16 @@ pub(crate) async fn plan<T: Send + 'static>(
     .await
 }
 
-/// The file's bytes; none when it does not exist. Blocks.
-pub(crate) fn load(path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
-    match size(path)? {
-        Some(_) => fs::read(path).map(Some).map_err(|error| unreadable(path, &error)),
-        None => Ok(None),
-    }
+/// Returns the bytes of the file that was judged; none when it does not exist. Blocks.
+fn load(path: &Path, real: &Path) -> Result<Option<Vec<u8>>, ToolError> {
+    let Some(n_bytes) = size(path)? else { return Ok(None) };
+    let mut bytes = Vec::with_capacity(usize::try_from(n_bytes).unwrap_or_default());
+    let read = pinned::open_file(real).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
+    read.map(|_| Some(bytes)).map_err(|error| unreadable(path, &error))
 }
 
 /// Whether the file holds these bytes, or is not there when there are none. Blocks.
-fn holds(path: &Path, expected: Option<&[u8]>) -> Result<bool, ToolError> {
+fn holds(path: &Path, real: &Path, expected: Option<&[u8]>) -> Result<bool, ToolError> {
     let (size, expected) = match (size(path)?, expected) {
         (Some(size), Some(expected)) => (size, expected),
         (size, expected) => return Ok(size.is_none() && expected.is_none()),
@@ -127,12 +129,12 @@ fn holds(path: &Path, expected: Option<&[u8]>) -> Result<bool, ToolError> {
     if size != expected.len() as u64 {
         return Ok(false);
     }
-    same_bytes(path, expected).map_err(|error| unreadable(path, &error))
+    same_bytes(real, expected).map_err(|error| unreadable(path, &error))
 }
 
 /// Compares without a second copy of a large file in memory.
-fn same_bytes(path: &Path, mut expected: &[u8]) -> io::Result<bool> {
-    let mut file = fs::File::open(path)?;
+fn same_bytes(real: &Path, mut expected: &[u8]) -> io::Result<bool> {
+    let mut file = pinned::open_file(real)?;
     let mut buffer = vec![0; COMPARED_BYTES];
     loop {
         match file.read(&mut buffer) {
@@ -249,10 +251,10 @@ impl ReadGate {
     }
 
     /// The bytes of a file that may be changed; none when it does not exist. Blocks.
-    pub(crate) fn load(&self, path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
-        let before = load(path)?;
+    pub(crate) fn load(&self, target: &Target) -> Result<Option<Vec<u8>>, ToolError> {
+        let before = load(&target.path, &target.real)?;
         if let Some(content) = &before {
-            self.check(path, content)?;
+            self.check(&target.path, content)?;
         }
         Ok(before)
     }
@@ -279,7 +281,8 @@ pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolErr
     let (swaps, stamps) = blocking(move || {
         let _guards = guards;
         for swap in &swaps {
-            if !holds(&swap.path, swap.before.as_deref())? {
+            // What is to be deleted may be a link.
+            if !holds(&swap.path, &real(&swap.real), swap.before.as_deref())? {
                 return Err(ToolError::Model(format!(
                     "File {} was modified while permission was being asked. Read it again and retry.",
                     swap.path.display()

@@ -11,6 +11,7 @@ use super::{
     arguments::arguments,
     edit::{self, EMPTY_OLD, IDENTICAL},
     file::{self, Change, ReadGate},
+    path::Target,
 };
 
 /// What to replace, in order.
@@ -42,11 +43,12 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if args.edits.is_empty() {
         return Err(ToolError::Model("No changes to apply: edits is empty.".to_owned()));
     }
-    edit::change(cx, &args.file_path, move |path, gate| plan(path, gate, &args.edits)).await
+    edit::change(cx, &args.file_path, move |target, gate| plan(target, gate, &args.edits)).await
 }
 
-fn plan(path: &Path, gate: &ReadGate, edits: &[Edit]) -> Result<Change, ToolError> {
-    let before = gate.load(path)?;
+fn plan(target: &Target, gate: &ReadGate, edits: &[Edit]) -> Result<Change, ToolError> {
+    let path = target.path.as_path();
+    let before = gate.load(target)?;
     let mut text = match &before {
         Some(bytes) => Some(file::text(path, bytes)?.to_owned()),
         None => None,

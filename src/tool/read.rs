@@ -24,6 +24,7 @@ use super::{
     walk::StopOnDrop,
 };
 use crate::{
+    base::pinned,
     config::policy::Policy,
     library::{
         Instructions,
@@ -104,7 +105,12 @@ fn with_content(stamp: FileStamp, real: &Path) -> FileStamp {
     if stamp.n_bytes > FileStamp::MAX_HASHED as u64 {
         return stamp;
     }
-    let Ok(content) = fs::read(real) else { return stamp };
+    let mut content = Vec::new();
+    let read =
+        pinned::open_file(real).and_then(|file| file.take(stamp.n_bytes + 1).read_to_end(&mut content));
+    if read.is_err() {
+        return stamp;
+    }
     let is_same = fs::metadata(real).is_ok_and(|now| FileStamp::of(&now).is_same(&stamp));
     if is_same { stamp.with_content(&content) } else { stamp }
 }
@@ -175,7 +181,7 @@ fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOut
         // Opening a pipe or a device could wait for ever.
         return Err(ToolError::Model(format!("Cannot read {}: it is not a regular file.", path.display())));
     } else {
-        let mut file = File::open(real).map_err(failed)?;
+        let mut file = pinned::open_file(real).map_err(failed)?;
         let mut sample = Vec::with_capacity(SAMPLE_BYTES);
         file.by_ref().take(SAMPLE_BYTES as u64).read_to_end(&mut sample).map_err(failed)?;
         match media_type(&sample) {

@@ -1,7 +1,5 @@
 //! Writes a whole file.
 
-use std::path::Path;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,7 +9,7 @@ use super::{
     arguments::arguments,
     file::{self, BOM, Change, ReadGate},
     object,
-    path::{self, display},
+    path::{self, Target, display},
 };
 
 /// What to write.
@@ -30,8 +28,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let target = path::resolve(cx, &args.file_path).await?;
     path::ask_outside(cx, &target).await?;
     let _turn = file::turn(cx, &target).await;
-    let (path, gate) = (target.path.clone(), ReadGate::new(cx, &target));
-    let change = file::plan(&target, move || plan(&path, &gate, args.content)).await?;
+    let (planned, gate) = (target.clone(), ReadGate::new(cx, &target));
+    let change = file::plan(&target, move || plan(&planned, &gate, args.content)).await?;
     let applied = change.apply(cx, &target).await?;
     let own = object(json!({ "filepath": display(&target.path), "exists": applied.existed }));
     Ok(ToolOutput {
@@ -42,8 +40,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })
 }
 
-fn plan(path: &Path, gate: &ReadGate, content: String) -> Result<Change, ToolError> {
-    let before = gate.load(path)?;
+fn plan(target: &Target, gate: &ReadGate, content: String) -> Result<Change, ToolError> {
+    let before = gate.load(target)?;
     let had_bom = before.as_deref().is_some_and(|bytes| bytes.starts_with(BOM.as_bytes()));
     let content = match before.as_deref().and_then(file::line_ends) {
         Some(line_ends) => line_ends.of(content),
@@ -53,7 +51,7 @@ fn plan(path: &Path, gate: &ReadGate, content: String) -> Result<Change, ToolErr
         true => format!("{BOM}{content}"),
         false => content,
     };
-    Ok(Change::new(path, before, after))
+    Ok(Change::new(&target.path, before, after))
 }
 
 #[cfg(test)]

@@ -7,14 +7,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::libc;
+
 use super::keep::keep;
-use crate::{base::ids, tool::FileStamp};
+use crate::{
+    base::{
+        ids,
+        pinned::{self, Directory},
+    },
+    tool::FileStamp,
+};
+
+const MOVED: &str = "it leads elsewhere than when permission was asked for it; try again";
 
 /// A file's old and new state; none where there is no file.
 pub(crate) struct Swap {
     /// As it was named.
     pub path: PathBuf,
-    /// What is written: links followed.
+    /// The file that was judged, with links followed. No link that is put there later is followed.
     pub real: PathBuf,
     pub before: Option<Vec<u8>>,
     pub after: Option<Vec<u8>>,
@@ -32,27 +42,54 @@ pub(crate) struct Failure {
 ///
 /// Answers the stamps that the files have now.
 pub(crate) fn swap_all(swaps: &[Swap]) -> Result<Vec<Option<FileStamp>>, Failure> {
-    let mut directories = Directories(Vec::new());
-    let mut staged = Vec::new();
+    let failed = |swap: &Swap, error| {
+        let error = if pinned::is_moved(&error) { io::Error::other(MOVED) } else { error };
+        Failure { path: swap.path.clone(), error }
+    };
+    let mut made = MadeDirectories(Vec::new());
+    let mut places = Vec::new();
     for swap in swaps {
-        staged
-            .push(stage(swap, &mut directories).map_err(|error| Failure { path: swap.path.clone(), error })?);
+        places.push(Place::new(swap, &mut made).map_err(|error| failed(swap, error))?);
+    }
+    let mut staged = Vec::new();
+    for place in &places {
+        staged.push(stage(place).map_err(|error| failed(place.swap, error))?);
     }
     let mut undo = Undo(Vec::new());
-    for (idx, (swap, staged)) in swaps.iter().zip(staged).enumerate() {
+    for (idx, (place, staged)) in places.iter().zip(staged).enumerate() {
         // Nothing can fail after the last one, so it needs no way back.
         let is_last = idx + 1 == swaps.len();
-        let way_back =
-            commit(swap, staged, is_last).map_err(|error| Failure { path: swap.path.clone(), error })?;
-        undo.0.extend(way_back);
+        undo.0.extend(commit(place, staged, is_last).map_err(|error| failed(place.swap, error))?);
     }
     undo.0.clear();
-    directories.0.clear();
-    let stamp = |swap: &Swap| {
-        let content = swap.after.as_deref()?;
-        Some(FileStamp::of(&fs::metadata(&swap.real).ok()?).with_content(content))
+    made.0.clear();
+    let stamp = |place: &Place<'_>| {
+        let content = place.swap.after.as_deref()?;
+        Some(FileStamp::of(&fs::symlink_metadata(&place.path).ok()?).with_content(content))
     };
-    Ok(swaps.iter().map(stamp).collect())
+    Ok(places.iter().map(stamp).collect())
+}
+
+/// A file in the directory that was judged.
+struct Place<'a> {
+    swap: &'a Swap,
+    /// Leads through `_directory`.
+    path: PathBuf,
+    _directory: Directory,
+}
+
+impl<'a> Place<'a> {
+    fn new(swap: &'a Swap, made: &mut MadeDirectories) -> io::Result<Self> {
+        let (Some(parent), Some(name)) = (swap.real.parent(), swap.real.file_name()) else {
+            return Err(ErrorKind::IsADirectory.into());
+        };
+        let directory = if swap.after.is_some() {
+            Directory::make(parent, &mut made.0)?
+        } else {
+            Directory::open(parent)?
+        };
+        Ok(Self { swap, path: directory.entry(name), _directory: directory })
+    }
 }
 
 /// New content that waits to be put in place.
@@ -64,20 +101,18 @@ enum Staged {
     Remove,
 }
 
-fn stage(swap: &Swap, directories: &mut Directories) -> io::Result<Staged> {
+fn stage(place: &Place<'_>) -> io::Result<Staged> {
+    let swap = place.swap;
     let Some(content) = &swap.after else { return Ok(Staged::Remove) };
-    let path = swap.real.as_path();
-    let parent = path.parent().unwrap_or(Path::new("/"));
-    let old = match fs::metadata(path) {
+    let path = place.path.as_path();
+    let old = match fs::symlink_metadata(path) {
+        Ok(old) if old.is_symlink() => return Err(io::Error::other(MOVED)),
         Ok(old) => Some(old),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            directories.make(parent)?;
-            None
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
     // Tells now, and without harm, whether the file may be written.
-    let in_place = || fs::OpenOptions::new().write(true).open(path).map(|_| Staged::InPlace);
+    let in_place = || open_to_write(path).map(|_| Staged::InPlace);
     if let Some(old) = &old {
         // Renaming over these would take a link apart or get past the file's own protection.
         let is_protected = old.permissions().readonly();
@@ -123,9 +158,13 @@ fn prove_room(path: &Path, content: &[u8]) -> io::Result<()> {
     }
 }
 
+fn open_to_write(path: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
 /// Writes over a file; what it takes no new room for cannot fail for want of room.
 fn overwrite(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).open(path)?;
+    let mut file = open_to_write(path)?;
     let permissions = file.metadata()?.permissions();
     file.write_all(content)?;
     file.set_len(content.len() as u64)?;
@@ -136,8 +175,8 @@ fn overwrite(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn commit(swap: &Swap, staged: Staged, is_last: bool) -> io::Result<Option<WayBack>> {
-    let real = swap.real.as_path();
+fn commit(place: &Place<'_>, staged: Staged, is_last: bool) -> io::Result<Option<WayBack>> {
+    let (swap, real) = (place.swap, place.path.as_path());
     match staged {
         Staged::InPlace => {
             let written = overwrite(real, swap.after.as_deref().unwrap_or_default());
@@ -220,20 +259,13 @@ impl Drop for Undo {
     }
 }
 
-/// Directories that were made; they are removed unless the list is emptied.
-struct Directories(Vec<PathBuf>);
+/// Directories that were made, each with the one above it; they are removed unless the list is emptied.
+struct MadeDirectories(Vec<(Directory, PathBuf)>);
 
-impl Directories {
-    fn make(&mut self, path: &Path) -> io::Result<()> {
-        let missing: Vec<&Path> = path.ancestors().take_while(|it| !it.exists()).collect();
-        self.0.extend(missing.into_iter().rev().map(Path::to_owned));
-        fs::create_dir_all(path)
-    }
-}
-
-impl Drop for Directories {
+impl Drop for MadeDirectories {
     fn drop(&mut self) {
-        while let Some(path) = self.0.pop() {
+        while let Some((_above, path)) = self.0.pop() {
+            // Somebody may have put something into it.
             let _ = fs::remove_dir(path);
         }
     }

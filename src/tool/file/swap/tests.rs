@@ -4,6 +4,8 @@ use std::{
     fs, io,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
 };
 
 use super::{Swap, swap_all};
@@ -149,4 +151,35 @@ fn what_fails_in_the_middle_leaves_everything_as_it_was() {
     assert_eq!(fs::metadata(&updated).expect("there").ino(), inode);
     assert!(!project.path("x").exists());
     assert_eq!(fs::read_dir(project.path(".")).expect("read").count(), 5);
+}
+
+#[test]
+fn a_directory_swapped_for_a_link_never_leads_a_write_outside() {
+    let project = Project::new();
+    let root = crate::base::path::real(&project.path("."));
+    let outside = root.join("outside");
+    fs::create_dir(&outside).expect("made");
+    let (inside, aside, link) = (root.join("inside"), root.join("aside"), root.join("link"));
+    fs::create_dir(&inside).expect("made");
+    std::os::unix::fs::symlink(&outside, &link).expect("linked");
+    let is_over = AtomicBool::new(false);
+    let n_written = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                // One of both stands there at a time, or for a moment neither.
+                let _ = fs::rename(&inside, &aside).and_then(|()| fs::rename(&link, &inside));
+                let _ = fs::rename(&inside, &link).and_then(|()| fs::rename(&aside, &inside));
+            }
+        });
+        let tries = (0..500).filter(|idx| {
+            let created = swap(&inside.join(format!("f{idx}")), Some("new"));
+            let deep = swap(&inside.join(format!("d{idx}/f")), Some("new"));
+            swap_all(&[created]).is_ok() | swap_all(&[deep]).is_ok()
+        });
+        let n_written = tries.count();
+        is_over.store(true, Ordering::Relaxed);
+        n_written
+    });
+    assert!(n_written > 0, "nothing was tried at the right moment");
+    assert_eq!(fs::read_dir(&outside).expect("read").count(), 0, "something landed outside");
 }
