@@ -66,7 +66,7 @@ async fn the_ci_job_fails_visibly_without_its_secret_and_works_with_it() {
 
 #[tokio::test]
 async fn the_tour_by_hand_does_what_the_readme_shows() {
-    let tour = code_behind("The same by hand:");
+    let tour = code_behind("With the demo model, and so without a key:");
     let scratch = Scratch::new();
     let ended = run(&scratch, &tour, &[]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
