@@ -101,6 +101,14 @@ async fn a_provider_that_nothing_knows_is_refused_with_the_entry_that_adds_it() 
     }
     assert_eq!(stored(&machine.scratch).1, None);
     // Provider and key may both be piped.
+    for key in ["a b c", "clé-0123456789"] {
+        let arguments = ["auth", "login", "--provider", "openai", "--no-verify"];
+        let ended = machine.pipe(&arguments, format!("{key}\n")).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+        let told = "The key was not stored: a key has no white space and no letters beyond ASCII; copy the key alone.\n";
+        assert_eq!(ended.stderr, told);
+        assert_eq!(stored(&machine.scratch).1, None);
+    }
     let ended = machine.pipe(&["auth", "login", "--no-verify"], format!("anthropic\n{KEY}\n")).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(stored(&machine.scratch).1, Some(json!({"anthropic": {"type": "api", "key": KEY}})));
@@ -119,7 +127,8 @@ async fn on_a_terminal_a_provider_is_chosen_by_number_and_the_key_is_not_shown()
     terminal.shows_text("  1. openai (OpenAI; 8 models, such as openai/gpt-5.2)").await;
     terminal.shows_text("  2. anthropic (Anthropic; 4 models").await;
     terminal.shows_text("Provider (number or id):").await;
-    terminal.types("1\r");
+    // Enter alone is asked about again.
+    terminal.types("\r1\r");
     terminal.shows_text("A key for OpenAI gives 8 models").await;
     terminal.shows_text("Key (not shown):").await;
     terminal.types(&format!("{KEY}\r"));

@@ -49,6 +49,14 @@ async fn the_manual_has_a_page_for_each_command() {
     for name in ["windlass.1", "windlass-run.1", "windlass-doctor.1", "windlass-mcp-list.1"] {
         assert!(scratch.read(&format!("pages/man1/{name}")).starts_with(".ie"), "{name}");
     }
+    let page = include_str!("../docs/commands.md");
+    for entry in std::fs::read_dir(scratch.path("pages/man1")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let words: Vec<&str> = name.trim_end_matches(".1").split('-').skip(1).collect();
+        let command = if words.len() == 1 { format!("windlass {}", words[0]) } else { words.join(" ") };
+        let is_named = ["`", " "].iter().any(|end| page.contains(&format!("{command}{end}")));
+        assert!(words.is_empty() || is_named, "docs/commands.md does not name `{command}`");
+    }
     let (_, errors, code) = shell.run(&["man", "--out", "a.txt"]).await;
     assert_eq!(code, Some(1), "{errors}");
 }

@@ -394,7 +394,7 @@ async fn programs_tools_and_limits_that_cannot_be_are_told_below_their_lines() {
     let scratch = Scratch::new();
     let text = r#"{
   "tools": {"bassh": false, "write": false, "shop_*": true},
-  "tool_output": {"max_lines": 0, "max_bytes": 1},
+  "tool_output": {"max_lines": 0, "max_bytes": 20000000},
   "mcp": {
     "shop": {"type": "local", "command": ["no-such-program", "--token", "hunter22hunter22"]},
     "here": {"type": "local", "command": ["sh"]},
@@ -410,7 +410,8 @@ async fn programs_tools_and_limits_that_cannot_be_are_told_below_their_lines() {
     for expected in [
         "opencode.json:2:13: tools.bassh: has no effect: there is no tool `bassh`; did you mean `bash`?\n",
         "2 |   \"tools\": {\"bassh\": false, \"write\": false, \"shop_*\": true},\n  |             ^^^^^^^\n",
-        "opencode.json:3:19: tool_output.max_lines: 0 is ignored; expected a whole number from 1 on\n",
+        "opencode.json:3:19: tool_output.max_lines: 0 is ignored; expected a whole number from 1 to 1000000\n",
+        "tool_output.max_bytes: 20000000 is ignored; expected a whole number from 1 to 10000000\n",
         "mcp.shop.command: there is no program no-such-program, so the server cannot be started; install it or",
         "\"command\": [\"no-such-program\", \"--token\", \"********\"]",
         "agent.a.tools.raed: has no effect: there is no tool `raed`; did you mean `read`?\n",

@@ -50,8 +50,11 @@ async fn turns_steps_calls_and_requests_have_a_line_each_with_its_duration() {
     }
     let shown = machine.run(&["log", "-n", "1"]).await;
     assert_eq!(shown.stdout.lines().count(), 1);
+    let shown = machine.run(&["log", "-n", "0"]).await;
+    assert_eq!((shown.code, shown.stdout, shown.stderr), (Some(0), String::new(), String::new()));
     let shown = machine.run(&["log", "--level", "WARN"]).await;
     assert_eq!(shown.stdout, "");
+    assert!(shown.stderr.starts_with("No line of the log in "), "{shown:?}");
     assert_eq!(shown.code, Some(0));
 }
 

@@ -107,6 +107,8 @@ async fn a_session_is_exported_as_opencode_does_it() {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{ended:?}");
         assert!(machine.scratch.read(name).starts_with(start), "{name}");
     }
+    let printed = machine.run(&["session", "export", &id, "-o", "-", "--format", "html"]).await;
+    assert!(printed.stdout.starts_with("<!doctype html>") && !machine.scratch.exists("-"), "{printed:?}");
     machine.finish().await;
 }
 
@@ -151,7 +153,7 @@ async fn an_export_that_cannot_be_is_said_in_one_sentence() {
         ),
         (
             vec!["session", "rename", "ses_a1", " "],
-            "The session was not renamed: a title needs at least one letter.",
+            "The session was not renamed: the title is empty; give at least one word.",
         ),
     ] {
         let ended = machine.run(&arguments).await;
@@ -201,9 +203,11 @@ async fn words_are_found_in_what_was_said() {
     assert_eq!(rows[0]["matches"][0]["role"], "assistant");
     assert!(machine.run(&["session", "search", "GRÜSSE", "grüße"]).await.code == Some(1));
     assert!(machine.run(&["session", "search", "grüße"]).await.stdout.contains("ses_b3"));
-    let none = machine.run(&["session", "search", "nowhere"]).await;
     let expected = "No session has these words here; --all searches every directory.\n";
-    assert_eq!((none.code, none.stdout.as_str(), none.stderr.as_str()), (Some(1), "", expected));
+    for (more, printed) in [(&[][..], ""), (&["--format", "json"], "[]\n")] {
+        let none = machine.run(&[&["session", "search", "nowhere"], more].concat()).await;
+        assert_eq!((none.code, none.stdout.as_str(), none.stderr.as_str()), (Some(1), printed, expected));
+    }
     assert_eq!(machine.run(&["session", "search", " "]).await.code, Some(1));
     machine.finish().await;
 }
@@ -224,6 +228,15 @@ async fn a_new_title_holds_whatever_the_session_goes_on_with() {
     gate.open();
     assert_eq!(child.wait_with_output().await.unwrap().status.code(), Some(0));
     assert_eq!(only_session(&machine).await["title"], "My title");
+    let long = "word ".repeat(50);
+    for (title, reason) in [
+        ("", "the title is empty; give at least one word"),
+        (long.as_str(), "the title is longer than 200 characters; give a shorter one"),
+    ] {
+        let refused = machine.run(&["session", "rename", &id, title]).await;
+        let told = format!("The session was not renamed: {reason}.\n");
+        assert_eq!((refused.code, refused.stderr), (Some(1), told));
+    }
     machine.finish().await;
 }
 

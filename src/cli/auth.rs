@@ -95,6 +95,10 @@ async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<Stri
         note(&format!("A key for {} gives {}.", offer.name, gives(offer)));
     }
     let key = typed::line("Key (not shown): ", Echo::Hidden).await.map_err(|error| error.to_string())?;
+    // Nothing else can be sent in a header.
+    if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("a key has no white space and no letters beyond ASCII; copy the key alone".to_owned());
+    }
     let checked = match args.no_verify {
         true => "Not checked, as you wished.".to_owned(),
         false => tried(&engine, &directory, offer, &key).await?,

@@ -59,8 +59,13 @@ pub fn run(environment: &Environment, log_level: Option<LogLevel>, args: &LogArg
     };
     let mut entries = found.iter().filter_map(|line| Entry::of(line, least)).collect::<Vec<_>>();
     entries.drain(..entries.len().saturating_sub(args.lines));
-    if entries.is_empty() && !args.follow {
-        output::note(&format!("Nothing is in the log yet, which is kept in {}.", directory.display()));
+    if entries.is_empty() && !args.follow && args.lines > 0 {
+        let place = directory.display();
+        output::note(&if found.is_empty() {
+            format!("Nothing is in the log yet, which is kept in {place}.")
+        } else {
+            format!("No line of the log in {place} is of this level or above.")
+        });
         return ExitCode::SUCCESS;
     }
     if let Err(code) = show(&entries, args.format) {

@@ -67,13 +67,14 @@ pub fn is_coloured(environment: &Environment) -> bool {
         && environment.get("TERM") != Some("dumb")
 }
 
-/// One line of a text that models and users wrote, without what would steer a terminal.
+/// One line of a text that models and users wrote, without what would steer a terminal. Joiners stay, which emoji and
+/// scripts are made with.
 pub fn plain(text: &str) -> String {
     let mut lines = text.trim().lines();
     let first = lines.next().unwrap_or_default();
     let shown = first.chars().map(|char| if char.is_control() { ' ' } else { char }).collect::<String>();
     let more = lines.next().map(|_| " …").unwrap_or_default();
-    text::visible(&shown).into_owned() + more
+    text::readable(&shown).into_owned() + more
 }
 
 /// Why an answer failed, in a sentence.

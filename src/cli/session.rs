@@ -8,6 +8,7 @@ use std::{
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use super::{output, runtime, view::look::Look};
@@ -111,8 +112,9 @@ async fn list(
 }
 
 async fn rename(engine: &Engine, id: &str, title: &str) -> Result<ExitCode, String> {
-    let renamed = async { engine.rename_session(&engine.find_session(id).await?, title).await };
-    let session = renamed.await.map_err(|error| format!("The session was not renamed: {}", hint(&error)))?;
+    let refused = |reason: String| format!("The session was not renamed: {reason}");
+    let id = engine.find_session(id).await.map_err(|error| refused(hint(&error)))?;
+    let session = engine.rename_session(&id, title).await.map_err(|error| refused(format!("{error}.")))?;
     Ok(output::say(&format!("Session {} is called {}.", session.id, output::plain(&session.title))))
 }
 
@@ -198,10 +200,12 @@ fn table(sessions: &[Session], time: impl Fn(i64) -> String) -> String {
         let directory = output::plain(&session.directory);
         [session.id.to_string(), time(session.time.updated), title, directory]
     }));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or_default();
     let widths = [width(0), width(1), width(2)];
     let line = |[id, updated, title, directory]: &[String; 4]| {
-        format!("{id:<0$}  {updated:<1$}  {title:<2$}  {directory}", widths[0], widths[1], widths[2])
+        // The width of a text is not the number of its characters.
+        let blanks = " ".repeat(widths[2] - title.width());
+        format!("{id:<0$}  {updated:<1$}  {title}{blanks}  {directory}", widths[0], widths[1])
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -64,6 +64,9 @@ const AGENT_VALUES: [AgentValue; 5] = [
     ("variant", "the name of a variant", |value| value.as_str().is_none_or(|name| !name.trim().is_empty())),
 ];
 
+/// The most that `tool_output` may let through: what is longer fills the context of any model.
+const TOOL_OUTPUT_LIMITS: [(&str, u64); 2] = [("max_lines", 1_000_000), ("max_bytes", 10_000_000)];
+
 /// Checks a layer whose deprecated forms are gone already.
 pub fn check(layer: &mut Layer, findings: &mut Findings) {
     let mut value = std::mem::take(&mut layer.value);
@@ -499,14 +502,17 @@ impl Checker<'_> {
         }
         if let (true, Value::Object(limits)) = (key == "tool_output", &mut *value) {
             limits.retain(|name, limit| {
-                let is_right = !limit.is_number() || limit.as_u64() > Some(0);
-                let is_known = matches!(name.as_str(), "max_lines" | "max_bytes");
-                if is_known && !is_right {
+                let Some((_, most)) = TOOL_OUTPUT_LIMITS.iter().find(|(known, _)| known == name) else {
+                    return true;
+                };
+                let is_right =
+                    !limit.is_number() || limit.as_u64().is_some_and(|limit| (1..=*most).contains(&limit));
+                if !is_right {
                     let shown = brief(&[key, name], limit);
-                    let message = format!("{shown} is ignored; expected a whole number from 1 on");
+                    let message = format!("{shown} is ignored; expected a whole number from 1 to {most}");
                     self.warn(&[key, name], message);
                 }
-                is_right || !is_known
+                is_right
             });
         }
         self.prune_by(&[key], value, &decodes)

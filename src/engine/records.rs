@@ -14,6 +14,9 @@ use crate::{base::lock::lock, storage::found::SearchPage};
 
 pub use crate::storage::found::{Found, FoundLine, SearchQuery};
 
+/// Characters of a title that a user chooses.
+const MAX_TITLE: usize = 200;
+
 /// Everything that is stored of a session, as it is: nothing is opened, and what a killed daemon left open stays so.
 #[derive(Debug, Clone)]
 pub struct Record {
@@ -74,8 +77,12 @@ impl Engine {
     /// Gives a session the title its user wants; it is kept whatever process has the session open.
     pub async fn rename_session(&self, id: &SessionId, title: &str) -> Result<Session, EngineError> {
         let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+        let refused = |reason: String| Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
         if title.is_empty() {
-            return Err(EngineError::new(EngineErrorKind::InvalidInput, "a title needs at least one letter"));
+            return refused("the title is empty; give at least one word".to_owned());
+        }
+        if title.chars().count() > MAX_TITLE {
+            return refused(format!("the title is longer than {MAX_TITLE} characters; give a shorter one"));
         }
         if !self.0.storage.rename(id.clone(), title.clone()).await? {
             return Err(EngineError::session_not_found(id));

@@ -15,24 +15,32 @@ pub enum Echo {
     Hidden,
 }
 
-/// Asks on standard error where somebody types, and takes one line without the blanks around it.
+/// Asks on standard error where somebody types, and takes one line without the blanks around it. An empty line is
+/// asked for again there.
 ///
 /// Dropping the future gives the terminal back as it was; the line is then lost.
 pub async fn line(question: &str, echo: Echo) -> io::Result<String> {
+    let is_typed = io::stdin().is_terminal();
     let mut hidden = None;
-    if io::stdin().is_terminal() {
-        if echo == Echo::Hidden {
-            hidden = Some(Hidden::new()?);
-        }
-        let mut stderr = io::stderr();
-        stderr.write_all(question.as_bytes())?;
-        stderr.flush()?;
+    if is_typed && echo == Echo::Hidden {
+        hidden = Some(Hidden::new()?);
     }
-    let read = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line).map(|_| line)
-    });
-    let line = read.await.map_err(io::Error::other)??;
+    let line = loop {
+        if is_typed {
+            let mut stderr = io::stderr();
+            stderr.write_all(question.as_bytes())?;
+            stderr.flush()?;
+        }
+        let read = tokio::task::spawn_blocking(|| {
+            let mut line = String::new();
+            io::stdin().lock().read_line(&mut line).map(|_| line)
+        });
+        let line = read.await.map_err(io::Error::other)??;
+        let is_ended = !line.ends_with('\n');
+        if is_ended || !is_typed || !line.trim().is_empty() {
+            break line;
+        }
+    };
     drop(hidden);
     match line.trim() {
         "" => Err(io::Error::other(format!(

@@ -24,7 +24,7 @@ pub struct ExportArgs {
     /// Markdown unless the name of the file says otherwise.
     #[arg(long, short = 'f', value_enum)]
     format: Option<Format>,
-    /// Write to this file instead of standard output.
+    /// Write to this file instead of standard output, which `-` means too.
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -42,7 +42,7 @@ pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> 
     let record = read.await.map_err(|error| format!("The session was not exported: {}", hint(&error)))?;
     let format = args.format.or_else(|| format_of(args.output.as_deref()?)).unwrap_or(Format::Md);
     let text = draw(record, format);
-    match args.output {
+    match args.output.filter(|path| path != Path::new("-")) {
         None => Ok(output::say(text.trim_end())),
         Some(path) => {
             write(&path, &text).map_err(|error| {

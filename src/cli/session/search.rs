@@ -11,7 +11,7 @@ use crate::{
     cli::{
         output,
         view::{
-            line::{CYAN, Line, PLAIN},
+            line::{self, CYAN},
             look::Look,
         },
     },
@@ -45,18 +45,20 @@ pub async fn run(engine: &Engine, args: SearchArgs, look: &Look) -> Result<ExitC
     let words = words.ok_or("There is nothing to search for: name a word of what was said.")?;
     let root = super::root(args.all)?;
     let found = find(engine, &words, root.map(|root| root.display().to_string()), args.max_count).await?;
-    Ok(match args.format {
-        Format::Json => output::say(&format!("{:#}", found.iter().map(found_row).collect::<Value>())),
-        Format::Table if found.is_empty() => {
-            let place = if args.all { "" } else { " here; --all searches every directory" };
-            output::note(&format!("No session has these words{place}."));
-            ExitCode::FAILURE
-        }
-        Format::Table => {
-            let shown: Vec<String> = found.iter().map(|found| show(found, &words, look)).collect();
-            output::say(&shown.join("\n\n"))
-        }
-    })
+    if args.format == Format::Json
+        && let Err(code) = output::print(&format!("{:#}", found.iter().map(found_row).collect::<Value>()))
+    {
+        return Ok(code);
+    }
+    if found.is_empty() {
+        let place = if args.all { "" } else { " here; --all searches every directory" };
+        return Ok(output::fail(&format!("No session has these words{place}.")));
+    }
+    if args.format == Format::Table {
+        let shown: Vec<String> = found.iter().map(|found| show(found, &words, look)).collect();
+        return Ok(output::say(&shown.join("\n\n")));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn find(
@@ -131,15 +133,14 @@ fn around(line: &str, words: &Words) -> String {
 
 /// Makes the words stand out, where there are colours.
 fn mark(line: &str, words: &Words, look: &Look) -> String {
-    let mut marked = Line::default();
+    let mut marked = String::new();
     let mut end = 0;
     for span in words.spans(line) {
-        marked = marked.with(&line[end..span.start], PLAIN).with(&line[span.clone()], CYAN.bold());
+        marked.push_str(&line[end..span.start]);
+        marked.push_str(&line::painted(&line[span.clone()], CYAN.bold(), look));
         end = span.end;
     }
-    let mut text = String::new();
-    marked.with(&line[end..], PLAIN).encode(look, &mut text);
-    text
+    marked + &line[end..]
 }
 
 #[cfg(test)]

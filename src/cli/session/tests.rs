@@ -24,3 +24,14 @@ ses_22   today 14:13  x [31m …        /work";
     let time = |ms| Zone::utc().short(ms, 1_790_000_000_000);
     assert_eq!(table(&sessions, time), expected);
 }
+
+#[test]
+fn joined_characters_stay_joined_and_columns_straight() {
+    let sessions =
+        [session("ses_1", "a 👨\u{200d}👩\u{200d}👧 b"), session("ses_2", "می\u{200c}خواهم \u{202e}x")];
+    let shown = table(&sessions, |_| "now".to_owned());
+    for piece in ["  a 👨\u{200d}👩\u{200d}👧 b           /work", "  می\u{200c}خواهم \\u{202e}x  /work"]
+    {
+        assert!(shown.contains(piece), "{piece}: {shown}");
+    }
+}

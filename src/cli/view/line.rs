@@ -256,6 +256,12 @@ fn allowed(style: Style, look: &Look) -> Style {
         .effects(effects)
 }
 
+/// A text without control characters in a style, as far as the terminal has it.
+pub fn painted(text: &str, style: Style, look: &Look) -> String {
+    let style = allowed(style, look);
+    format!("{}{text}{}", style.render(), style.render_reset())
+}
+
 /// Columns of a text without control characters.
 pub fn width(text: &str) -> usize {
     if text.is_ascii() {
@@ -287,6 +293,8 @@ fn clean(text: &str, column: usize) -> String {
                 column += n_blanks;
             }
             '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\r' => {}
+            // Takes no room, and Persian words fall apart without it.
+            '\u{200c}' => shown.push(char),
             '\n' => {
                 shown.push(' ');
                 column += 1;
