@@ -1,5 +1,6 @@
 //! Small, general pieces that know nothing of sessions.
 
+pub mod cause;
 pub mod clock;
 pub mod deed;
 pub mod diff;

@@ -43,6 +43,7 @@ pub mod secrets;
 pub mod sources;
 pub mod text_file;
 mod warning;
+mod wording;
 pub mod worktree;
 
 pub use environment::Environment;

@@ -17,6 +17,7 @@ use windlass_protocol::opencode::{config::McpConfig, event::EventPayload, part::
 
 use crate::{base::lock::lock, bus::Bus, config::secrets};
 
+mod cause;
 mod client;
 mod connection;
 mod output;

@@ -23,6 +23,7 @@ pub mod counts;
 pub mod found;
 pub mod health;
 pub mod migrations;
+mod open;
 mod worker;
 
 use worker::Worker;
@@ -33,16 +34,18 @@ pub const UNKNOWN_PROJECT: &str = "global";
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
+    #[error("the store {path} cannot be opened: {reason}; {remedy}, or set WINDLASS_HOME elsewhere")]
+    Open { path: String, reason: String, remedy: &'static str },
+    #[error("the store is damaged; move windlass.db out of the data directory")]
+    Damaged(#[source] rusqlite::Error),
+    #[error("the disk with the store is full; free some space and repeat")]
+    Full(#[source] rusqlite::Error),
+    #[error("another process holds the store locked; end it and repeat")]
+    Locked(#[source] rusqlite::Error),
     #[error(
-        "the store {path} cannot be opened: {reason}; mend or move that file, or set WINDLASS_HOME elsewhere"
+        "the store cannot be written; make windlass.db and its directory writable, or set WINDLASS_HOME elsewhere"
     )]
-    Open { path: String, reason: String },
-    #[error("the store is damaged ({0}); move windlass.db out of the data directory")]
-    Damaged(rusqlite::Error),
-    #[error("the disk with the store is full ({0}); free some space and repeat")]
-    Full(rusqlite::Error),
-    #[error("another process holds the store locked ({0}); end it and repeat")]
-    Locked(rusqlite::Error),
+    NotWritable(#[source] rusqlite::Error),
     #[error("the store failed: {0}")]
     Sqlite(rusqlite::Error),
     #[error("the store holds something that cannot be read: {0}")]
@@ -60,6 +63,7 @@ impl From<rusqlite::Error> for StorageError {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StorageError::Damaged(error),
             Some(ErrorCode::DiskFull) => StorageError::Full(error),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageError::Locked(error),
+            Some(ErrorCode::ReadOnly) => StorageError::NotWritable(error),
             Some(_) | None => StorageError::Sqlite(error),
         }
     }
@@ -143,7 +147,10 @@ pub struct Storage {
 impl Storage {
     /// The store in this file.
     pub fn new(path: PathBuf) -> Self {
-        Self { writer: Worker::new("store-writer", path.clone()), reader: Worker::new("store-reader", path) }
+        Self {
+            writer: Worker::new("store-writer", path.clone(), open::to_write),
+            reader: Worker::new("store-reader", path, open::to_read),
+        }
     }
 
     /// Applies the changes in order, all or none.

@@ -12,7 +12,9 @@ use crate::support::{
 async fn a_broken_file_is_named_to_the_line_and_the_agent_serves() {
     let scratch = Scratch::new();
     scratch.write("opencode.json", "{\n  \"model\": \"mock/mock\",\n  \"permission\": {oops}\n}\n");
-    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    // Named here, because the file might have named it too.
+    let small = json!({"small_model": "mock/mock"});
+    let agent = Agent::builder().scratch(&scratch).config(small).spawn().await.initialized().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("still serving"));
     assert!(agent.prompt(&session, "go").await.text().contains("still serving"));
@@ -188,7 +190,8 @@ async fn own_state_lives_where_the_variable_says() {
 async fn what_is_ignored_is_told_once_to_a_user_whose_client_knows_no_notices() {
     let scratch = Scratch::new();
     scratch.write("opencode.json", "{\n  \"permission\": {oops}\n}\n");
-    let agent = Agent::builder().scratch(&scratch).spawn().await.initialized().await;
+    let small = json!({"small_model": "mock/mock"});
+    let agent = Agent::builder().scratch(&scratch).config(small).spawn().await.initialized().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("one"));
     agent.llm.reply(Reply::text("two"));

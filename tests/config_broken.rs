@@ -63,7 +63,11 @@ async fn whatever_is_broken_the_daemon_serves_and_tells() {
     for notices in [true, false] {
         let scratch = broken();
         let missing = scratch.root().join("missing.json");
-        let builder = Agent::builder().scratch(&scratch).env("OPENCODE_CONFIG", missing.to_str().unwrap());
+        let small = json!({"small_model": "mock/mock"});
+        let builder = Agent::builder()
+            .scratch(&scratch)
+            .config(small)
+            .env("OPENCODE_CONFIG", missing.to_str().unwrap());
         let agent = builder.spawn().await;
         let capabilities = if notices { json!({"session": {"notices": {}}}) } else { json!({}) };
         agent.initialize_with(capabilities).await;

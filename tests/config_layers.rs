@@ -295,7 +295,7 @@ async fn the_check_names_every_place_and_fails_only_for_what_is_ignored() {
         format!("{work}/opencode.json:2:3: modle: is not a known key and is ignored; did you mean `model`?")
     );
     assert!(
-        lines[1].starts_with(&format!("{work}/opencode.json:3:3: share: unknown variant `loud`")),
+        lines[1].starts_with(&format!("{work}/opencode.json:3:3: share: `loud` cannot be used; expected")),
         "{printed}"
     );
     assert!(

@@ -33,6 +33,9 @@ async fn a_machine_on_which_everything_works_is_fine() {
     assert!(topic(&report, "store")[0].1.contains("windlass.db"), "{report:#}");
     let model = &topic(&report, "model")[0];
     assert!(model.0 == "ok" && model.1.contains("`model` in OPENCODE_CONFIG_CONTENT"), "{model:?}");
+    let sandbox = &topic(&report, "sandbox")[0];
+    assert!(sandbox.0 == "ok" && sandbox.1.starts_with("level "), "{sandbox:?}");
+    assert!(sandbox.1.ends_with("; commands of build run without one"), "{sandbox:?}");
     assert!(topic(&report, "programs").iter().any(|(_, text)| text.starts_with("git version")), "{report:#}");
 }
 
@@ -88,6 +91,33 @@ async fn what_is_wrong_has_a_remedy_and_ends_with_one() {
     assert!(printed.trim_end().ends_with("things are wrong."), "{printed}");
     let (_, _, code) = shell.run(&["doctor", "--cwd", "nowhere"]).await;
     assert_eq!(code, Some(1));
+}
+
+#[tokio::test]
+async fn files_are_told_in_order_and_a_broken_one_is_never_fine() {
+    let machine = Machine::new().await;
+    let global = machine.scratch.home.join(".config/opencode/opencode.json");
+    std::fs::create_dir_all(global.parent().unwrap()).unwrap();
+    std::fs::write(&global, "{\n  \"theem\": 1,\n  \"modle\": 2\n}").unwrap();
+    machine.scratch.write("opencode.json", "{ \"model\": ");
+    let shown = machine.run(&["doctor", "--format", "json"]).await;
+    let report: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let told = topic(&report, "configuration");
+    let expected = [
+        ("wrong", format!("{}:2:3: theem", global.display())),
+        ("wrong", format!("{}:3:3: modle", global.display())),
+        ("wrong", format!("{}:1:12: is not valid JSON", machine.scratch.path("opencode.json"))),
+        ("ok", "OPENCODE_CONFIG_CONTENT".to_owned()),
+    ];
+    assert_eq!(told.len(), expected.len(), "{told:?}");
+    for ((health, text), (expected, start)) in told.iter().zip(&expected) {
+        assert!(health == expected && text.starts_with(start.as_str()), "{start}: {told:?}");
+    }
+    let checked = machine.run(&["config", "check"]).await;
+    let places: Vec<&str> =
+        checked.stdout.lines().filter(|line| line.starts_with('/') && !line.ends_with("(note)")).collect();
+    let is_there = |(line, (_, start)): (&&str, &(&str, String))| line.starts_with(start.as_str());
+    assert!(places.len() == 3 && places.iter().zip(&expected).all(is_there), "{places:?}");
 }
 
 #[tokio::test]

@@ -183,7 +183,7 @@ async fn what_a_server_lists_and_may_not_is_told() {
         "the agent `broken` cannot be fetched: broken.md:3:1: is not valid YAML",
         "windlass.agents.urls.1: http://agents.example/ is neither https nor this machine; it is left out",
         "windlass.agents.urls.2: ftp://x/ is not a URL; write `https://…`; it is left out",
-        "agent.wrong.temperature: invalid type: string \"hot\"",
+        "agent.wrong.temperature: \"hot\" cannot be used",
     ] {
         agent.wait_stderr(told).await;
     }

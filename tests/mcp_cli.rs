@@ -39,6 +39,27 @@ async fn each_server_is_listed_with_its_tools_or_the_reason() {
 }
 
 #[tokio::test]
+async fn servers_that_cannot_be_read_are_not_none() {
+    for (text, told) in [
+        ("{\n  \"mcp\": {\"a\"", "opencode.json:2:14: is not valid JSON"),
+        ("{\n  \"mcp\": {\"a\": {\"type\": \"locl\"}}\n}", "mcp.a.type: \"locl\" is no kind of server"),
+        ("{\n  \"mcp\": {\"a\": {\"type\": \"local\"}}\n}", "mcp.a: has no `command`"),
+    ] {
+        let machine = Machine::new().await;
+        machine.scratch.write("opencode.json", text);
+        let listed = machine.run(&["mcp", "list"]).await;
+        assert_eq!((listed.code, listed.stdout.as_str()), (Some(1), ""), "{listed:?}");
+        assert!(listed.stderr.contains(told) && listed.stderr.lines().count() == 1, "{listed:?}");
+        let listed = machine.run(&["mcp", "list", "--format", "json"]).await;
+        assert_eq!((listed.code, listed.stdout.as_str()), (Some(1), "[]\n"), "{listed:?}");
+    }
+    // What is wrong elsewhere is not told here.
+    let machine = Machine::new().await;
+    machine.scratch.write("opencode.json", "{\"theem\": 1}");
+    assert_eq!(machine.run(&["mcp", "list"]).await.code, Some(0));
+}
+
+#[tokio::test]
 async fn without_servers_a_sentence_says_where_they_are_named() {
     let machine = Machine::new().await;
     let listed = machine.run(&["mcp", "list"]).await;

@@ -378,3 +378,66 @@ async fn the_default_is_marked_where_models_are_described() {
     assert!(ended.stderr.contains("there is no key for anthropic"), "{ended:?}");
     machine.finish().await;
 }
+
+#[tokio::test]
+async fn a_subagent_whose_model_cannot_be_had_is_refused_and_nobody_answers_for_it() {
+    let agents = json!({"explore": {"model": "anthropic/claude-haiku-4-5"}});
+    let machine = Machine::new().await.with("agent", agents);
+    let task = json!({"description": "Look", "prompt": "look", "subagent_type": "explore"});
+    machine.llm.reply(Reply::call("call_1", "task", task));
+    machine.llm.reply(Reply::text("done"));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "done\n"), "{ended:?}");
+    // The prompt, and the answer that reads the refusal.
+    assert_eq!(machine.llm.requests().len(), 2);
+    let read = machine.llm.last_request().body.to_string();
+    assert!(read.contains("Subagent failed: `agent.explore.model` in "), "{read}");
+    assert!(read.contains("there is no key for anthropic"), "{read}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_summary_is_never_written_by_another_model_than_the_one_that_was_named() {
+    let config = json!({"agent": {"compaction": {"model": "anthropic/claude-haiku-4-5"}}});
+    let agent = Agent::builder().config(config).start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("said"));
+    agent.prompt(&session, "go").await;
+    let n_requests = agent.llm.requests().len();
+    let error = agent.send_prompt(&session, "/compact").answer().await.unwrap_err();
+    assert!(error.message.contains("`agent.compaction.model` in "), "{error:?}");
+    assert_eq!((error.code, agent.llm.requests().len()), (-32000, n_requests), "{error:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn over_acp_a_session_opens_below_a_broken_file_and_its_prompt_is_refused() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", "{\n  \"small_model\": \"mock/other\",");
+    // The model is named more strongly, the one for titles is not.
+    let agent = Agent::builder().scratch(&scratch).start().await;
+    let session = agent.new_session().await;
+    let error = agent.send_prompt(&session, "go").answer().await.unwrap_err();
+    assert!(error.message.contains("The model that `small_model` names is not known: "), "{error:?}");
+    assert!(error.message.contains("opencode.json:1:1: "), "{error:?}");
+    assert!(agent.llm.requests().is_empty() && agent.llm.title_requests().is_empty());
+    let choice = json!({"sessionId": session, "configId": "model", "value": "mock/mock"});
+    agent.request("session/set_config_option", choice).await.unwrap();
+    agent.llm.reply(Reply::text("chosen"));
+    assert_eq!(agent.prompt(&session, "go").await.text(), "chosen");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_cannot_be_read_lets_no_other_answer_in_its_place() {
+    let mut machine = Machine::new().await;
+    machine.config = with_mock(&machine.llm, json!({"model": null}));
+    machine.scratch.write("opencode.json", "{\n  \"provider\": {\"mine\": \"http://127.0.0.1:1\"}\n}");
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.stderr.contains("opencode.json:2:16: provider.mine: "), "{}", ended.stderr);
+    assert!(machine.llm.requests().is_empty());
+    machine.llm.reply(Reply::text("ok"));
+    assert_eq!(machine.run(&["run", "-m", "mock/mock", "go"]).await.code, Some(0));
+    machine.finish().await;
+}

@@ -261,7 +261,7 @@ async fn an_agent_comes_and_goes_as_a_mode() {
 #[tokio::test]
 async fn a_broken_file_is_told_once_and_its_mending_too() {
     let scratch = Scratch::new();
-    let agent = watching(builder(&scratch)).await;
+    let agent = watching(builder(&scratch).config(json!({"small_model": "mock/mock"}))).await;
     let session = agent.new_session().await;
     scratch.write("opencode.json", "{\n  \"permission\": {oops}\n}\n");
     let notice = agent.wait_update("notice").await;
@@ -319,7 +319,8 @@ async fn what_is_mended_is_told_with_what_is_left() {
 #[tokio::test]
 async fn a_client_without_notices_is_told_of_a_broken_file_with_the_next_turn() {
     let scratch = Scratch::new();
-    let agent = builder(&scratch).spawn().await.initialized().await;
+    let agent =
+        builder(&scratch).config(json!({"small_model": "mock/mock"})).spawn().await.initialized().await;
     let session = agent.new_session().await;
     scratch.write("opencode.json", "{\n  \"permission\": {oops}\n}\n");
     agent.wait_stderr("opencode.json:2:").await;

@@ -123,7 +123,7 @@ fn row(found: &Found<'_>) -> Value {
         "source": secrets::text(&warning.source),
         "line": warning.line,
         "column": warning.column,
-        "message": secrets::text(&warning.message),
+        "message": warning.shown_message(),
     })
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{editor, output, runtime};
 use crate::{
-    base::text::visible_line,
+    base::text::{visible_line, without_number},
     config::{Environment, paths::Paths, secrets},
     engine::{Engine, Finding, Health, Network},
 };
@@ -95,7 +95,12 @@ fn paint(text: &str, colour: &str, is_coloured: bool) -> String {
 }
 
 fn shown(text: &str) -> String {
-    visible_line(&secrets::text(text)).into_owned()
+    visible_line(&masked(text)).into_owned()
+}
+
+/// A text without what is secret, and without numbers of system errors.
+fn masked(text: &str) -> String {
+    without_number(&secrets::text(text)).into_owned()
 }
 
 fn json(findings: &[Finding]) -> serde_json::Value {
@@ -103,8 +108,8 @@ fn json(findings: &[Finding]) -> serde_json::Value {
         json!({
             "topic": finding.topic,
             "health": finding.health.name(),
-            "text": secrets::text(&finding.text),
-            "remedy": finding.remedy.as_deref().map(secrets::text),
+            "text": masked(&finding.text),
+            "remedy": finding.remedy.as_deref().map(masked),
         })
     });
     let worst = findings.iter().map(|finding| finding.health).max().unwrap_or(Health::Ok);

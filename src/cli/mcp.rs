@@ -50,12 +50,16 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
     let paths = Paths::new(&environment);
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
-        let reports = match engine.mcp_servers(&directory, Duration::from_secs(timeout)).await {
-            Ok(reports) => reports,
+        let (reports, hidden) = match engine.mcp_servers(&directory, Duration::from_secs(timeout)).await {
+            Ok(found) => found,
             Err(error) => return output::fail(&format!("{error}.")),
         };
+        for warning in &hidden {
+            output::note(&warning.to_string());
+        }
         let said = match format {
             Format::Json => output::say(&format!("{:#}", reports.iter().map(row).collect::<Value>())),
+            Format::Text if reports.is_empty() && !hidden.is_empty() => ExitCode::FAILURE,
             Format::Text if reports.is_empty() => {
                 output::note("There are no MCP servers; `mcp` in opencode.json names them.");
                 ExitCode::SUCCESS
@@ -66,7 +70,8 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
             ServerStatus::Connected | ServerStatus::Disabled => false,
             ServerStatus::Connecting | ServerStatus::Failed { .. } | ServerStatus::NeedsAuth => true,
         };
-        if reports.iter().any(is_broken) { ExitCode::FAILURE } else { said }
+        let is_wrong = !hidden.is_empty() || reports.iter().any(is_broken);
+        if is_wrong { ExitCode::FAILURE } else { said }
     })
 }
 

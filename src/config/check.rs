@@ -19,8 +19,9 @@ use super::{
     schema::COLORS,
     secrets,
     warning::Findings,
+    wording::{cut, plain},
 };
-use crate::base::text::{distance, head};
+use crate::base::text::distance;
 
 /// Any name, in a path.
 const ANY: &str = "*";
@@ -201,7 +202,7 @@ impl Checker<'_> {
         let mut removed = Vec::new();
         for path in paths.iter().rev() {
             let keys: Vec<&str> = path.iter().map(String::as_str).collect();
-            self.warn(&keys, "invalid type: list, expected an object".to_owned());
+            self.warn(&keys, "a list cannot be used; expected an object".to_owned());
             let Some((last, above)) = path.split_last() else { continue };
             let place = layer::pointer(above.iter().map(String::as_str).collect::<Vec<_>>().as_slice());
             let mut whole = Value::Object(std::mem::take(value));
@@ -493,7 +494,7 @@ impl Checker<'_> {
             Settings::deserialize(&settings).map(drop).map_err(|err| err.to_string())
         };
         if value.is_array() && decodes(&Value::Object(Map::new())).is_ok() {
-            self.warn(&[key], "invalid type: list, expected an object".to_owned());
+            self.warn(&[key], "a list cannot be used; expected an object".to_owned());
             return false;
         }
         if let (true, Value::Object(windlass)) = (key == "windlass", &mut *value) {
@@ -525,7 +526,7 @@ impl Checker<'_> {
         };
         // Serde takes a list for a struct's fields in order.
         if value.is_array() && decodes(&Value::Object(Map::new())).is_ok() {
-            self.warn(path, "invalid type: list, expected an object".to_owned());
+            self.warn(path, "a list cannot be used; expected an object".to_owned());
             return false;
         }
         self.prune_by(path, value, &decodes)
@@ -647,45 +648,6 @@ fn is_near(key: &str, near: Option<&str>) -> bool {
     near.is_some_and(|near| distance(key, near) <= if near.len() > 5 { 2 } else { 1 })
 }
 
-/// Serde's message in the words of someone who writes JSON.
-pub fn plain(message: &str) -> String {
-    let words = [
-        ("expected struct ", "expected an object: "),
-        ("expected a map", "expected an object"),
-        ("expected a sequence", "expected a list"),
-        ("invalid type: sequence", "invalid type: list"),
-        ("invalid type: map", "invalid type: object"),
-        ("expected usize", "expected a whole number"),
-        ("expected u64", "expected a whole number"),
-        ("expected u32", "expected a whole number"),
-        ("expected u16", "expected a whole number below 65536"),
-        ("expected f64", "expected a number"),
-        (
-            "data did not match any variant of untagged enum Programs",
-            "expected true, false or an object of programs",
-        ),
-        ("data did not match any variant of untagged enum AutoUpdate", "expected true, false or \"notify\""),
-        ("data did not match any variant of untagged enum McpOauth", "expected false or an object"),
-        (
-            "data did not match any variant of untagged enum PluginSpec",
-            "expected \"package@version\" or [\"package\", {options}]",
-        ),
-        ("missing field `type`", "has no `type`; write \"local\" or \"remote\""),
-    ];
-    // Serde quotes the value, however long it is.
-    let text = words.iter().fold(cut(message, 200), |text, (from, to)| text.replace(from, to));
-    // The name of a type of ours tells nobody anything.
-    match text.split_once("expected an object: ") {
-        Some((before, _)) => format!("{before}expected an object"),
-        None => text,
-    }
-}
-
 fn brief(path: &[&str], value: &Value) -> String {
     cut(&secrets::mask(path, value).to_string(), 60)
-}
-
-fn cut(text: &str, max_bytes: usize) -> String {
-    let kept = head(text, max_bytes);
-    if kept.len() < text.len() { format!("{kept}…") } else { text.to_owned() }
 }

@@ -17,7 +17,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     ADMINISTRATOR, Config, Hook, Instruction, Managed, RULE_KEYS, ToolOutputLimits, Warning,
-    check::{check, plain},
+    check::check,
     deciding::Deciding,
     known_keys::AGENT_KEYS,
     layer::{Kind, Layer},
@@ -28,6 +28,7 @@ use super::{
     reader::Sources,
     rules::{read_rules, rules_of},
     secrets,
+    wording::plain,
 };
 
 /// Where the configuration is for.
@@ -119,7 +120,7 @@ fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, Str
     }
     let mut unread = BTreeMap::new();
     for path in keys {
-        let may_be_lost = path == ["model"];
+        let may_be_lost = matches!(path.as_slice(), ["model" | "small_model"]);
         for layer in layers.iter().rev() {
             let (first, rest) = (layer.value.get(path[0]), &path[1..]);
             match first.and_then(|value| rest.iter().try_fold(value, |value, key| value.get(*key))) {
@@ -129,6 +130,7 @@ fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, Str
             }
             // The check took out what is no model, and its place stayed.
             let position = layer.position(&path);
+            let position = position.or_else(|| lost_provider(layer, warnings).filter(|_| path == ["model"]));
             let is_wrong = position.is_some();
             if !(is_wrong || may_be_lost && layer.is_broken) {
                 continue;
@@ -147,6 +149,22 @@ fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, Str
         }
     }
     unread
+}
+
+/// The place of what was wrong in a provider that the check took out whole: its best model may have been meant.
+fn lost_provider(layer: &Layer, warnings: &[Warning]) -> Option<(usize, usize)> {
+    let providers = layer.value.get("provider");
+    let is_lost = |place: &str| {
+        let name = place.strip_prefix("/provider/").and_then(|rest| rest.split('/').next());
+        let name = name.map(|name| name.replace("~1", "/").replace("~0", "~"));
+        name.is_some_and(|name| providers.and_then(|it| it.get(&name)).is_none())
+    };
+    // What is taken out without a word, such as `null`, was not meant.
+    let is_told = |at: (usize, usize)| {
+        warnings.iter().any(|it| it.source == layer.source && it.line.zip(it.column) == Some(at))
+    };
+    let lost = layer.places.iter().filter(|(place, at)| is_lost(place) && is_told(**at));
+    lost.map(|(_, at)| *at).min()
 }
 
 /// Settings one by one: what does not go together with the rest must not take the rest with it.

@@ -57,6 +57,27 @@ pub fn explain(
     (config, leaves)
 }
 
+/// Why there may be MCP servers that the configuration does not show: sources that cannot be read, and what is wrong
+/// in an entry. Does blocking reads.
+pub fn hidden_servers(
+    environment: &Environment,
+    paths: &Paths,
+    directory: &Path,
+    hooks: &[Hook],
+) -> Vec<Warning> {
+    let worktree = worktree(directory);
+    let sources = read(environment, paths, directory, &worktree);
+    let (config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hooks);
+    let is_about = |warning: &Warning| {
+        layers.iter().filter(|layer| layer.source == warning.source).any(|layer| {
+            let position = warning.line.zip(warning.column);
+            let of_servers = layer.places.iter().filter(|(place, _)| place.starts_with("/mcp"));
+            layer.is_broken || of_servers.into_iter().any(|(_, at)| Some(*at) == position)
+        })
+    };
+    config.warnings.into_iter().filter(is_about).collect()
+}
+
 /// The sources that are read for a directory, the weakest first. Does blocking reads.
 pub fn sources(environment: &Environment, paths: &Paths, directory: &Path) -> Vec<String> {
     let read = read(environment, paths, directory, &worktree(directory));

@@ -90,8 +90,11 @@ fn bound(schema: &mut Value) {
         ("/definitions/AgentConfig/properties/temperature", json!({"minimum": 0, "maximum": 2})),
         ("/definitions/AgentConfig/properties/top_p", json!({"minimum": 0, "maximum": 1})),
         ("/definitions/AgentConfig/properties/steps", json!({"minimum": 1})),
-        ("/definitions/ToolOutputSettings/properties/max_lines", json!({"minimum": 1})),
-        ("/definitions/ToolOutputSettings/properties/max_bytes", json!({"minimum": 1})),
+        ("/definitions/ToolOutputSettings/properties/max_lines", json!({"minimum": 1, "maximum": 1_000_000})),
+        (
+            "/definitions/ToolOutputSettings/properties/max_bytes",
+            json!({"minimum": 1, "maximum": 10_000_000}),
+        ),
         ("/definitions/AgentConfig/properties/color", json!({"pattern": color})),
         ("/definitions/CommandConfig/properties/model", model),
         ("/definitions/SkillsConfig/properties/urls", urls),
@@ -151,7 +154,7 @@ fn limit_integers(schema: &mut Value) {
             Some("uint64" | "uint") => u64::MAX,
             Some(_) | None => return,
         };
-        schema.insert("maximum".to_owned(), Value::from(most));
+        schema.entry("maximum").or_insert(Value::from(most));
     });
 }
 

@@ -2,8 +2,13 @@
 
 use serde_json::{Map, Value};
 
+use crate::base::text::distance;
+
 /// Shorter texts are not looked for in what others wrote: they are words too often.
 const MIN_LEN: usize = 8;
+
+/// Shorter names of secrets are too near to other words.
+const MIN_MISSPELT: usize = 5;
 
 /// Values that users write where a key is demanded and none is needed.
 const PLACEHOLDERS: [&str; 16] = [
@@ -72,11 +77,33 @@ const KEY_SHAPES: [(&str, usize); 12] = [
     ("eyJ", 40),
 ];
 
-/// A whole configuration as it may be shown.
+/// A whole configuration as it may be shown: without its secrets, also where they are said a second time.
 pub fn masked(raw: &Map<String, Value>) -> Map<String, Value> {
-    match mask(&[], &Value::Object(raw.clone())) {
+    let whole = Value::Object(raw.clone());
+    match without(mask(&[], &whole), &known(&[], &whole)) {
         Value::Object(object) => object,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+    }
+}
+
+/// The secrets of a value, the longest first: one secret may begin with another.
+pub fn known(path: &[&str], value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    secrets(path, value, &mask(path, value), &mut found);
+    found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    found
+}
+
+/// A value in whose texts the secrets are hidden wherever they are.
+pub fn without(value: Value, secrets: &[String]) -> Value {
+    match value {
+        Value::String(text) => Value::from(secrets.iter().fold(text, |text, secret| hide(&text, secret))),
+        Value::Array(list) => list.into_iter().map(|value| without(value, secrets)).collect(),
+        Value::Object(object) => {
+            let entries = object.into_iter().map(|(key, value)| (key, without(value, secrets)));
+            Value::Object(entries.collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
     }
 }
 
@@ -165,16 +192,18 @@ pub fn hide(text: &str, secret: &str) -> String {
 
 /// A message about the value at `path`, without the secrets of `value` that the message quotes.
 pub fn mask_message(path: &[&str], value: &Value, message: &str) -> String {
-    let mut found = Vec::new();
-    secrets(path, value, &mask(path, value), &mut found);
-    // The longest first: one secret may begin with another.
-    found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    let hidden = found.iter().fold(message.to_owned(), |message, secret| {
+    // As JSON and as Rust write it.
+    let escaped = |secret: &String| {
+        [Value::from(secret.as_str()).to_string(), format!("{secret:?}")]
+            .map(|text| text[1..text.len() - 1].to_owned())
+    };
+    let found = known(path, value);
+    let hidden = found.iter().flat_map(escaped).fold(message.to_owned(), |message, secret| {
         // Between quotes a text is whole, however short it is.
         let unquoted = ["\"", "`"].iter().fold(message, |message, quote| {
             message.replace(&format!("{quote}{secret}{quote}"), &format!("{quote}{STARS}{quote}"))
         });
-        hide(&unquoted, secret)
+        hide(&unquoted, &secret)
     });
     text(&hidden)
 }
@@ -200,9 +229,7 @@ fn secrets(path: &[&str], value: &Value, shown: &Value, found: &mut Vec<String>)
             value.iter().zip(shown).for_each(|(value, shown)| secrets(path, value, shown, found));
         }
         (Value::String(text), shown) if shown.as_str() != Some(text) => {
-            // As JSON and as Rust write it.
-            let escaped = [Value::from(text.as_str()).to_string(), format!("{text:?}")];
-            found.extend(escaped.map(|text| text[1..text.len() - 1].to_owned()));
+            found.push(text.clone());
         }
         (Value::Number(number), Value::String(_)) => found.push(number.to_string()),
         _ => {}
@@ -225,7 +252,10 @@ fn is_secret(path: &[&str]) -> bool {
 
 /// Whether the values of what stands there are secrets.
 fn is_secret_object(path: &[&str]) -> bool {
-    path.last().is_some_and(|key| SECRET_OBJECTS.contains(&key.to_lowercase().as_str()))
+    path.last().is_some_and(|key| {
+        let key = key.to_lowercase();
+        SECRET_OBJECTS.iter().any(|name| *name == key || is_near(&key, name))
+    })
 }
 
 /// Whether a number under this key is an amount, such as `max_tokens`.
@@ -235,11 +265,34 @@ fn counts(key: &str) -> bool {
 
 fn is_secret_name(name: &str) -> bool {
     let words = words(name);
+    is_secret_word(&words) || words.iter().chain([&words.concat()]).any(|word| is_misspelt(word))
+}
+
+/// Returns true if the words of a name are those of a secret as they are.
+fn is_secret_word(words: &[String]) -> bool {
     let is_kind_of_key =
         |pair: &[String]| KEY_KINDS.contains(&pair[0].as_str()) && matches!(pair[1].as_str(), "key" | "keys");
     words.iter().any(|word| SECRET_WORDS.contains(&word.as_str()))
         || words.windows(2).any(is_kind_of_key)
         || words.iter().any(|word| word == "tokens") && words.len() == 1
+}
+
+/// Returns true for a word that is probably a misspelt secret one.
+fn is_misspelt(word: &str) -> bool {
+    let of_kinds = KEY_KINDS.iter().map(|kind| format!("{kind}key"));
+    let mut names = SECRET_WORDS.iter().map(|name| (*name).to_owned()).chain(of_kinds);
+    // Amounts are counted in them.
+    word != "tokens" && names.any(|name| is_near(word, &name))
+}
+
+/// Returns true if a long enough word is a name but for one letter, or for the order of its letters.
+fn is_near(word: &str, name: &str) -> bool {
+    let sorted = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    word.len().min(name.len()) >= MIN_MISSPELT && (distance(word, name) <= 1 || sorted(word) == sorted(name))
 }
 
 /// The words of a key in lower case: `clientSecret` and `CLIENT_SECRET` have two.

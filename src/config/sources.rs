@@ -61,8 +61,16 @@ pub fn leaves(raw: &Map<String, Value>, layers: &[Layer]) -> Vec<Leaf> {
 /// One line for each value, below it who set it and what that overrode.
 pub fn render(leaves: &[Leaf], is_masked: bool) -> String {
     let mut text = String::new();
+    let values = leaves.iter().flat_map(|leaf| {
+        let said = leaf.said_by.iter().map(|saying| &saying.value);
+        std::iter::once(&leaf.value).chain(said).map(|value| (&leaf.path, value))
+    });
+    let found: Vec<String> = match is_masked {
+        true => values.flat_map(|(path, value)| secrets::known(&keys(path), value)).collect(),
+        false => Vec::new(),
+    };
     let masked = |path: &[String], value: &Value| match is_masked {
-        true => secrets::mask(&path.iter().map(String::as_str).collect::<Vec<_>>(), value),
+        true => secrets::without(secrets::mask(&keys(path), value), &found),
         false => value.clone(),
     };
     for leaf in leaves {
@@ -79,6 +87,10 @@ pub fn render(leaves: &[Leaf], is_masked: bool) -> String {
         }
     }
     text
+}
+
+fn keys(path: &[String]) -> Vec<&str> {
+    path.iter().map(String::as_str).collect()
 }
 
 /// Gives warnings about keys of the merged configuration, such as `agent.build.model`, the place where the strongest

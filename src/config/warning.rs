@@ -25,7 +25,14 @@ impl std::fmt::Display for Warning {
         if let Some(column) = self.column {
             write!(f, ":{column}")?;
         }
-        write!(f, ": {}", text::visible_line(&secrets::text(&self.message)))
+        write!(f, ": {}", text::visible_line(&self.shown_message()))
+    }
+}
+
+impl Warning {
+    /// The message as it may be shown: without what is secret, and without numbers of system errors.
+    pub fn shown_message(&self) -> String {
+        text::without_number(&secrets::text(&self.message)).into_owned()
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::time::timeout;
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::{message::ModelRef, settings::SandboxMode};
 
 use super::{
     Engine, EngineError, EngineErrorKind, Inner, Loaded, Pages, ServerReport, ServerStatus, servers,
@@ -15,9 +15,11 @@ use super::{
 use crate::{
     base::{
         process::{self, Spawn},
-        program, text,
+        program,
+        sandbox::{self, Found, Level},
+        text,
     },
-    config::{Config, Warning, layers, sources::Leaf},
+    config::{Config, Warning, layers, sandbox::wanted, sources::Leaf},
     lsp,
     provider::{Model, Wire, catalog::keys, http, unusable::Unusable},
     storage::health::{self, Integrity},
@@ -92,13 +94,14 @@ impl Engine {
         let workspace = self.workspace(directory).await?;
         let loaded = workspace.loaded();
         let answering = loaded.answering(loaded.default_agent(), None);
-        let (servers, programs, store, reachable) = tokio::join!(
+        let (servers, programs, store, found, reachable) = tokio::join!(
             async {
                 workspace.mcp().settled(MCP_LIMIT).await;
                 mcp_servers(&servers::reports(&workspace))
             },
             programs(&loaded.config),
             store(self.0.paths.database()),
+            sandbox::level(),
             async {
                 match (network, &answering) {
                     (Network::IsAsked, Ok(model)) => Some(reach(self, model).await),
@@ -122,26 +125,33 @@ impl Engine {
         findings.extend(of_languages);
         findings.extend(programs);
         findings.push(store);
+        findings.push(boundary(found, &loaded));
         workspace.close().await;
         Ok(findings)
     }
 }
 
+/// The sources in the order in which they were read, each fine or with what is wrong in it, in the order of its lines.
 fn configuration(read: &[String], warnings: &[Warning]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = read
-        .iter()
-        .map(|source| Finding::ok("configuration", text::visible_line(source).into_owned()))
-        .collect();
+    let mut warnings: Vec<&Warning> = warnings.iter().collect();
+    let rank = |warning: &Warning| read.iter().position(|source| *source == warning.source);
+    warnings.sort_by_key(|warning| (rank(warning).is_none(), rank(warning), warning.line, warning.column));
+    let wrong = |warning: &&Warning| {
+        let remedy = "correct it there; `windlass config check` shows the line";
+        Finding::wrong("configuration", warning.to_string(), remedy)
+    };
+    let mut findings = Vec::new();
+    for source in read {
+        let count = findings.len();
+        findings.extend(warnings.iter().filter(|it| it.source == *source).map(wrong));
+        if findings.len() == count {
+            findings.push(Finding::ok("configuration", text::visible_line(source).into_owned()));
+        }
+    }
+    findings.extend(warnings.iter().filter(|it| rank(it).is_none()).map(wrong));
     if findings.is_empty() {
         findings.push(Finding::ok("configuration", "there is none; the defaults hold"));
     }
-    findings.extend(warnings.iter().map(|warning| {
-        Finding::wrong(
-            "configuration",
-            warning.to_string(),
-            "correct it there; `windlass config check` shows the line",
-        )
-    }));
     findings
 }
 
@@ -329,6 +339,27 @@ async fn version(config: &Config, program: &OsStr) -> Option<String> {
     let output = timeout(VERSION_LIMIT, process::output(&spawn, 4096)).await.ok()?.ok()?;
     let line = String::from_utf8_lossy(&output).lines().next()?.trim().to_owned();
     (!line.is_empty()).then_some(line)
+}
+
+/// The sandbox that this machine can hold, and the one that the default agent's commands get.
+fn boundary(found: &Found, loaded: &Loaded) -> Finding {
+    let agent = &loaded.default_agent().name;
+    let wanted = wanted(&loaded.config.settings.windlass.sandbox, agent);
+    let reason = found.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let level = format!("level {}{reason}", found.level.name());
+    let is_off = wanted.mode == SandboxMode::Off || wanted.is_default && !found.level.is_full();
+    if is_off {
+        return Finding::ok("sandbox", format!("{level}; commands of {agent} run without one"));
+    }
+    let mode = wanted.mode.name();
+    if found.level == Level::None {
+        return Finding::warning(
+            "sandbox",
+            format!("{level}; commands of {agent} ask to run outside, because {mode} cannot be held"),
+            "allow namespaces or Landlock on this machine, or set `windlass.sandbox.mode` to \"off\"",
+        );
+    }
+    Finding::ok("sandbox", format!("{level}; commands of {agent} run in {mode}"))
 }
 
 async fn store(path: PathBuf) -> Finding {

@@ -2,21 +2,31 @@
 
 use std::{path::Path, time::Duration};
 
-use super::{Engine, EngineError, ServerReport, ServerStatus, Workspace};
-use crate::{config::secrets, mcp};
+use super::{Engine, EngineError, EngineErrorKind, Inner, ServerReport, ServerStatus, Workspace};
+use crate::{
+    config::{Warning, layers, secrets},
+    mcp,
+};
 
 impl Engine {
-    /// Starts the MCP servers of a directory's configuration, waits for them, and ends them again.
+    /// Starts the MCP servers of a directory's configuration, waits for them, and ends them again; with what in the
+    /// configuration may hide others.
     pub async fn mcp_servers(
         &self,
         directory: &Path,
         limit: Duration,
-    ) -> Result<Vec<ServerReport>, EngineError> {
+    ) -> Result<(Vec<ServerReport>, Vec<Warning>), EngineError> {
         let workspace = self.workspace(directory).await?;
         workspace.mcp().settled(limit).await;
         let found = reports(&workspace);
         workspace.close().await;
-        Ok(found)
+        let (engine, directory) = (self.clone(), directory.to_owned());
+        let hidden = tokio::task::spawn_blocking(move || {
+            let Inner { environment, paths, hooks, .. } = engine.0.as_ref();
+            layers::hidden_servers(environment, paths, &directory, hooks)
+        });
+        let hidden = hidden.await;
+        Ok((found, hidden.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?))
     }
 }
 

@@ -24,7 +24,7 @@ use rmcp::{
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{CallError, CallOutput, McpTool, output, remote};
+use super::{CallError, CallOutput, McpTool, cause, output};
 use crate::base::{lock::lock, stderr::MAX_LOG_BYTES, text};
 
 /// Answers the server.
@@ -161,31 +161,8 @@ pub(super) fn failed(server: &str, what: &str, error: &ServiceError) -> CallErro
             format!("MCP server {server} closed the connection before {what} was done")
         }
         // The enum is open.
-        error => format!("MCP server {server} could not run {what}: {}", describe(error)),
+        error => format!("MCP server {server} could not run {what}: {}", cause::of_request(error)),
     })
-}
-
-/// What went wrong with a request.
-pub(super) fn describe(error: &ServiceError) -> String {
-    match error {
-        ServiceError::TransportSend(error) => remote::describe(error),
-        error => chain(error),
-    }
-}
-
-/// An error with all its causes.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut acc = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let error_text = error.to_string();
-        if !acc.contains(&error_text) {
-            acc.push_str(": ");
-            acc.push_str(&error_text);
-        }
-        cause = error.source();
-    }
-    acc
 }
 
 /// A request on its way. Dropping it before the answer is here tells the server to give up.

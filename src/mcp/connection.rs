@@ -19,11 +19,12 @@ use tokio::{sync::Notify, time::timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    Server, ServerSpec, Shared, Slot, Status,
-    client::{Client, Connection, chain, describe},
+    Server, ServerSpec, Shared, Slot, Status, cause,
+    client::{Client, Connection},
     remote, tools,
 };
 use crate::base::{
+    self,
     lock::lock,
     process::{self, Child, Spawn},
     stderr,
@@ -154,7 +155,7 @@ fn not_started(task: &Task<'_>, spawn: &Spawn<'_>, error: &io::Error) -> Status 
         io::ErrorKind::NotFound => {
             task.failed(&format!("could not be started: install {program} or correct the command"))
         }
-        _ => task.failed(&format!("could not be started with {program}: {error}")),
+        _ => task.failed(&format!("could not be started with {program}: {}", base::cause::innermost(error))),
     }
 }
 
@@ -185,15 +186,10 @@ impl SessionEnd {
     pub(super) fn describe(&self, spec: &ServerSpec) -> String {
         match self {
             SessionEnd::NotConnected(error) => {
-                let cause = match &**error {
-                    ClientInitializeError::TransportError { error, .. } => remote::describe(error),
-                    // The enum is open.
-                    error => chain(error),
-                };
-                format!("did not complete the handshake: {cause}")
+                format!("cannot be used: {}", cause::of_handshake(error))
             }
             SessionEnd::Silent(what) => format!("did not answer {what} within {:?}", spec.timeout),
-            SessionEnd::NotListed(error) => format!("did not list its tools: {}", describe(error)),
+            SessionEnd::NotListed(error) => format!("did not list its tools: {}", cause::of_request(error)),
             SessionEnd::Closed => "closed the connection".to_owned(),
         }
     }
@@ -231,7 +227,7 @@ async fn refresh_tools(task: &Task<'_>, connection: &Connection, tools_changed: 
         match timeout(spec.timeout, list).await {
             Ok(Ok(tools)) => task.shared.offer(task.slot, connection.clone(), tools),
             Ok(Err(error)) => {
-                let error = describe(&error);
+                let error = cause::of_request(&error);
                 tracing::warn!(server = spec.name, error, "tools were not listed again");
             }
             Err(_) => tracing::warn!(server = spec.name, "tools were not listed again in time"),

@@ -9,7 +9,7 @@ use reqwest::{
 use rmcp::{
     ServiceError,
     transport::{
-        DynamicTransportError, StreamableHttpClientTransport,
+        StreamableHttpClientTransport,
         streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
     },
 };
@@ -18,10 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared, Status,
-    client::chain,
     connection::{GRACE, SessionEnd, Task, session},
 };
-use crate::base::{stderr::MAX_LOG_BYTES, text};
+use crate::base::cause;
 
 /// The transport sets these itself and refuses to be told otherwise.
 const OWN_HEADERS: [&str; 4] = ["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
@@ -40,7 +39,9 @@ pub(super) async fn run(task: &Task<'_>, url: &str, headers: &BTreeMap<String, S
     };
     let client = match http_client(task.shared).await {
         Ok(client) => client,
-        Err(error) => return task.failed(&format!("at {shown} cannot be reached: {error}")),
+        Err(error) => {
+            return task.failed(&format!("at {shown} cannot be reached: {}", cause::innermost(&error)));
+        }
     };
     let custom_headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom_headers);
@@ -136,17 +137,4 @@ async fn is_refused(client: &Client, url: Url, headers: HeaderMap) -> bool {
         .timeout(PROBE_TIMEOUT)
         .body(r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#);
     request.send().await.is_ok_and(|response| response.status() == StatusCode::UNAUTHORIZED)
-}
-
-/// What went wrong on the way to a server, without its URL: that may carry a key.
-pub(super) fn describe(error: &DynamicTransportError) -> String {
-    let cause = match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-        Some(StreamableHttpError::Client(error)) => {
-            let cause = std::error::Error::source(error).map(chain);
-            cause.unwrap_or_else(|| "the request failed".to_owned())
-        }
-        Some(error) => chain(error),
-        None => chain(&*error.error),
-    };
-    text::head(&cause, MAX_LOG_BYTES).to_owned()
 }

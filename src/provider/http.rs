@@ -1,7 +1,6 @@
 //! The one HTTP driver of all network wires: request out, server-sent events in, failures classified.
 
 use std::{
-    error::Error,
     net::SocketAddr,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -18,7 +17,7 @@ use tokio::time::timeout;
 
 use super::{Delta, Model, Prompt, ProviderError, Wire, anthropic, openai_chat};
 use crate::{
-    base::{clock, log, sse, text},
+    base::{cause, clock, log, sse},
     config::secrets,
 };
 
@@ -412,12 +411,7 @@ fn transport(error: reqwest::Error) -> ProviderError {
     ProviderError::Transport { message: format!("{what} ({})", causes(error)) }
 }
 
-/// The innermost reason of an error: what wraps it names layers of libraries, and the URL may hold a key.
+/// The cause of a failed request, without the URL, which may hold a key.
 pub fn causes(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut innermost: &dyn Error = &error;
-    while let Some(cause) = innermost.source() {
-        innermost = cause;
-    }
-    text::without_number(&innermost.to_string()).into_owned()
+    cause::innermost(&error.without_url())
 }

@@ -10,6 +10,8 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::base::cause;
+
 /// The state of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreHealth {
@@ -35,7 +37,8 @@ pub fn check(path: &Path, limit: Duration) -> io::Result<Option<StoreHealth>> {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            return Err(io::Error::new(error.kind(), format!("{} cannot be read: {error}", path.display())));
+            let reason = format!("{} cannot be read: {}", path.display(), cause::innermost(&error));
+            return Err(io::Error::new(error.kind(), reason));
         }
     };
     let log = fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len());
@@ -48,7 +51,8 @@ pub fn check(path: &Path, limit: Duration) -> io::Result<Option<StoreHealth>> {
     Ok(Some(StoreHealth { bytes, integrity }))
 }
 
-fn is_writable(path: &Path) -> bool {
+/// Returns true if a store can be written, for which its directory must be too.
+pub fn is_writable(path: &Path) -> bool {
     let directory = path.parent().unwrap_or(Path::new("/"));
     fs::OpenOptions::new().append(true).open(path).is_ok()
         && rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
@@ -58,7 +62,7 @@ fn integrity(path: &Path, limit: Duration) -> Integrity {
     let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
     let connection = match opened {
         Ok(connection) => connection,
-        Err(error) => return Integrity::Damaged(error.to_string()),
+        Err(error) => return Integrity::Damaged(damage(&error)),
     };
     let interrupt = connection.get_interrupt_handle();
     let (done, is_done) = mpsc::channel::<()>();
@@ -80,8 +84,16 @@ fn integrity(path: &Path, limit: Duration) -> Integrity {
             Some(ErrorCode::OperationInterrupted | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 Integrity::Unknown
             }
-            Some(_) | None => Integrity::Damaged(error.to_string()),
+            Some(_) | None => Integrity::Damaged(damage(&error)),
         },
+    }
+}
+
+fn damage(error: &rusqlite::Error) -> String {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => "it is no database".to_owned(),
+        Some(ErrorCode::DatabaseCorrupt) => "its pages do not fit together".to_owned(),
+        Some(_) | None => cause::innermost(error),
     }
 }
 

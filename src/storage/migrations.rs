@@ -45,6 +45,9 @@ const STEPS: &[&str] = &[
 ",
 ];
 
+/// The version that all steps lead to.
+pub const NEWEST: usize = STEPS.len();
+
 /// Brings the schema up to date; several processes may try at once.
 pub fn run(connection: &mut Connection) -> Result<(), StorageError> {
     if version(connection)? >= STEPS.len() {
@@ -62,7 +65,8 @@ pub fn run(connection: &mut Connection) -> Result<(), StorageError> {
     Ok(())
 }
 
-fn version(connection: &Connection) -> Result<usize, StorageError> {
+/// The version of a store's schema.
+pub fn version(connection: &Connection) -> rusqlite::Result<usize> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(usize::try_from(version).unwrap_or(0))
 }

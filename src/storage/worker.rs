@@ -6,13 +6,12 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{StorageError, migrations};
+use super::{StorageError, open};
 use crate::base::lock::lock;
 
 /// Jobs that may wait before senders do.
@@ -25,10 +24,14 @@ const MAX_GROUP: usize = 64;
 pub struct Worker {
     name: &'static str,
     path: PathBuf,
+    open: Open,
     jobs: Arc<Mutex<Option<mpsc::Sender<Job>>>>,
     /// The file turned out to be damaged: it is opened afresh, for it may have been moved out of the way.
     is_damaged: Arc<AtomicBool>,
 }
+
+/// Opens the file for one kind of work.
+pub type Open = fn(&Path) -> Result<Connection, StorageError>;
 
 enum Job {
     Read(ReadJob),
@@ -44,8 +47,8 @@ type WriteJob = Box<dyn FnOnce(Result<&Connection, StorageError>) -> Answer + Se
 type Answer = Box<dyn FnOnce(Result<(), StorageError>) + Send>;
 
 impl Worker {
-    pub fn new(name: &'static str, path: PathBuf) -> Self {
-        Self { name, path, jobs: Arc::default(), is_damaged: Arc::default() }
+    pub fn new(name: &'static str, path: PathBuf, open: Open) -> Self {
+        Self { name, path, open, jobs: Arc::default(), is_damaged: Arc::default() }
     }
 
     /// Runs a job that only reads.
@@ -95,18 +98,18 @@ impl Worker {
             return Ok(jobs.clone());
         }
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let (path, is_damaged) = (self.path.clone(), self.is_damaged.clone());
+        let (path, open, is_damaged) = (self.path.clone(), self.open, self.is_damaged.clone());
         std::thread::Builder::new()
             .name(self.name.to_owned())
             .stack_size(512 * 1024)
-            .spawn(move || run(&path, &is_damaged, receiver))
-            .map_err(|error| open_error(&self.path, &error))?;
+            .spawn(move || run(&path, open, &is_damaged, receiver))
+            .map_err(|error| open::failed(&self.path, &error))?;
         *jobs = Some(sender.clone());
         Ok(sender)
     }
 }
 
-fn run(path: &Path, is_damaged: &AtomicBool, mut jobs: mpsc::Receiver<Job>) {
+fn run(path: &Path, open: Open, is_damaged: &AtomicBool, mut jobs: mpsc::Receiver<Job>) {
     let mut connection = None;
     while let Some(job) = jobs.blocking_recv() {
         if is_damaged.swap(false, Ordering::Relaxed) {
@@ -167,40 +170,4 @@ fn in_savepoint<T>(
     }
     connection.prepare_cached("RELEASE job")?.execute([])?;
     result
-}
-
-fn open(path: &Path) -> Result<Connection, StorageError> {
-    if let Some(parent) = path.parent() {
-        make_private(parent, path).map_err(|error| open_error(path, &error))?;
-    }
-    let mut connection = Connection::open(path).map_err(|error| open_error(path, &error))?;
-    set_up(&mut connection).map_err(|error| match error {
-        StorageError::Sqlite(error) | StorageError::Damaged(error) => open_error(path, &error),
-        other => other,
-    })?;
-    Ok(connection)
-}
-
-/// Conversations and file contents are the user's own: nobody else may read the directory or the file.
-fn make_private(directory: &Path, file: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(file)?;
-    Ok(())
-}
-
-fn set_up(connection: &mut Connection) -> Result<(), StorageError> {
-    connection.busy_timeout(Duration::from_secs(5))?;
-    connection.set_prepared_statement_cache_capacity(32);
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
-    connection.pragma_update(None, "foreign_keys", "ON")?;
-    connection.pragma_update(None, "cache_size", -2000)?;
-    connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
-    migrations::run(connection)
-}
-
-fn open_error(path: &Path, error: &dyn std::fmt::Display) -> StorageError {
-    StorageError::Open { path: path.display().to_string(), reason: error.to_string() }
 }

@@ -295,6 +295,17 @@ pub enum SandboxMode {
     Off,
 }
 
+impl SandboxMode {
+    /// The word for it in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::WorkspaceWrite => "workspace-write",
+            Self::Off => "off",
+        }
+    }
+}
+
 /// The network a command sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

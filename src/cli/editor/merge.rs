@@ -46,14 +46,17 @@ pub fn json(text: &str, keys: &Keys, program: &str) -> Result<String, String> {
         None => root.object_value_or_set(),
         Some(value) => value.as_object().ok_or("it is no JSON object")?,
     };
+    once(&object, keys.owner)?;
     let agents = match object.object_value_or_create(keys.owner) {
         Some(agents) => agents,
         None => return Err(format!("`{}` is no JSON object there", keys.owner)),
     };
+    once(&agents, NAME)?;
     let entry = match agents.object_value_or_create(NAME) {
         Some(entry) => entry,
         None => return Err(format!("`{}.{NAME}` is no JSON object there", keys.owner)),
     };
+    ["type", "command", "args"].iter().try_for_each(|key| once(&entry, key))?;
     if let Some(kind) = keys.kind {
         set(&entry, "type", &Value::from(kind), json!(kind));
     }
@@ -62,6 +65,15 @@ pub fn json(text: &str, keys: &Keys, program: &str) -> Result<String, String> {
         set(&entry, "args", &Value::from(vec!["acp"]), json!(["acp"]));
     }
     Ok(format!("{mark}{root}"))
+}
+
+/// Refuses a key that is there more than once: an editor takes the last, and the others look as if they counted.
+fn once(object: &CstObject, key: &str) -> Result<(), String> {
+    let names = object.properties().into_iter().filter_map(|it| it.name()?.decoded_value().ok());
+    match names.filter(|name| name == key).count() {
+        0 | 1 => Ok(()),
+        _ => Err(format!("`{key}` is there more than once, and only the last counts; keep one of them")),
+    }
 }
 
 /// Returns true if an entry's arguments begin with `acp`; what follows is the user's.

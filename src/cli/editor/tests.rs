@@ -73,6 +73,15 @@ fn what_cannot_be_merged_is_refused_with_its_place() {
         ("{\"a\": 1", "line 1, column 1 is no JSON"),
         ("[1]", "it is no JSON object"),
         ("5", "it is no JSON object"),
+        (
+            "{\"agent_servers\": {}, \"agent_servers\": {}}",
+            "`agent_servers` is there more than once, and only",
+        ),
+        ("{\"agent_servers\": {\"windlass\": {}, \"windlass\": {}}}", "`windlass` is there more than once"),
+        (
+            "{\"agent_servers\": {\"windlass\": {\"command\": \"a\", \"command\": \"b\"}}}",
+            "`command` is there more",
+        ),
         ("{\"agent_servers\": []}", "`agent_servers` is no JSON object there"),
         ("{\"agent_servers\": {\"windlass\": \"x\"}}", "`agent_servers.windlass` is no JSON object there"),
     ] {

@@ -14,6 +14,10 @@ use std::{
     time::Duration,
 };
 
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+};
 use tracing::Level;
 
 use crate::base::text;
@@ -110,6 +114,7 @@ fn write_all(directory: &Path, receiver: &Receiver<Job>, n_lost: &AtomicU64) {
         }
         if let Err(error) = output.append(batch.as_bytes())
             && !has_failed
+            && !is_store_locked(directory)
         {
             has_failed = true;
             // Once: the next lines are tried again, and the work goes on in any case.
@@ -120,6 +125,16 @@ fn write_all(directory: &Path, receiver: &Receiver<Job>, n_lost: &AtomicU64) {
                 text::without_number(&error.to_string())
             );
         }
+    }
+}
+
+/// Returns true if the store beside the log cannot be written either, which a command tells where it matters to it.
+fn is_store_locked(directory: &Path) -> bool {
+    let Some(data) = directory.parent() else { return false };
+    match access(data.join("windlass.db"), Access::WRITE_OK) {
+        Ok(()) => false,
+        Err(Errno::NOENT) => access(data, Access::WRITE_OK).is_err(),
+        Err(_) => true,
     }
 }
 

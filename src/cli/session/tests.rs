@@ -1,6 +1,7 @@
 //! What a list of sessions looks like.
 
 use serde_json::json;
+use unicode_width::UnicodeWidthStr;
 use windlass_protocol::opencode::session::Session;
 
 use super::table;
@@ -30,8 +31,10 @@ fn joined_characters_stay_joined_and_columns_straight() {
     let sessions =
         [session("ses_1", "a 👨\u{200d}👩\u{200d}👧 b"), session("ses_2", "می\u{200c}خواهم \u{202e}x")];
     let shown = table(&sessions, |_| "now".to_owned());
-    for piece in ["  a 👨\u{200d}👩\u{200d}👧 b           /work", "  می\u{200c}خواهم \\u{202e}x  /work"]
-    {
-        assert!(shown.contains(piece), "{piece}: {shown}");
+    for title in ["a 👨\u{200d}👩\u{200d}👧 b", "می\u{200c}خواهم \\u{202e}x"] {
+        assert!(shown.contains(title), "{title}: {shown}");
     }
+    let widths: Vec<usize> =
+        shown.lines().skip(1).map(|line| line.trim_end_matches("/work").width()).collect();
+    assert_eq!(widths[0], widths[1], "{shown}");
 }

@@ -43,12 +43,12 @@ fn a_wrong_field_of_a_server_is_named_and_the_rest_holds() {
     assert_eq!(
         warnings(&config),
         [
-            "2:24: mcp.a.command: invalid type: string \"npx foo\", expected a list; the server is left out",
-            "3:42: mcp.b.timeout: invalid type: string \"5\", expected a whole number",
+            "2:24: mcp.a.command: \"npx foo\" cannot be used; expected a list; the server is left out",
+            "3:42: mcp.b.timeout: \"5\" cannot be used; expected a whole number",
             "4:1: mcp.c: has no `url`; the server is left out",
             "5:7: mcp.d.type: \"lokal\" is no kind of server; write \"local\" or \"remote\"; the server is left out",
-            "6:7: mcp.e.enabled: invalid type: string \"no\", expected a boolean",
-            "7:65: mcp.f.headers.A: invalid type: integer `********`, expected a string; all of `headers` is ignored",
+            "6:7: mcp.e.enabled: \"no\" cannot be used; expected true or false",
+            "7:65: mcp.f.headers.A: ******** cannot be used; expected a string; all of `headers` is ignored",
             "6:1: mcp.e: MCP server `e` is left out: has no `type`; write \"local\" or \"remote\"",
         ]
     );
@@ -294,10 +294,10 @@ fn a_wrong_value_of_an_inherited_server_is_dropped_alone_and_not_shown() {
     }});
     let (expected, _) = resolved(&[("opencode.json", global.clone())], &[]);
     for (server, key, wrong, told) in [
-        ("r", "headers", json!("Bearer SSSECRET"), "invalid type: string \"********\", expected an object"),
-        ("l", "environment", json!("SSSECRET"), "invalid type: string \"********\", expected an object"),
-        ("l", "command", json!("x --token SSSECRET"), "invalid type: string \"********\", expected a list"),
-        ("r", "oauth", json!("SSSECRET"), "expected false or an object"),
+        ("r", "headers", json!("Bearer SSSECRET"), "\"********\" cannot be used; expected an object"),
+        ("l", "environment", json!("SSSECRET"), "\"********\" cannot be used; expected an object"),
+        ("l", "command", json!("x --token SSSECRET"), "\"********\" cannot be used; expected a list"),
+        ("r", "oauth", json!("SSSECRET"), "cannot be used; expected false or an object"),
     ] {
         let said = json!({"mcp": {server: {key: wrong}}});
         let (config, _) = resolved(&[("opencode.json", global.clone()), ("opencode.jsonc", said)], &[]);

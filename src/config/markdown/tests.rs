@@ -94,7 +94,7 @@ fn files_that_cannot_be_used_are_named_and_the_others_count() {
             "<root>/agent/again: is a link back to a directory that was read; it is left out",
             "<root>/agent/binary.md:1:1: cannot be read: it is not text in UTF-8; the file is left out",
             "<root>/agent/color.md:2:1: agent.color.color: is empty; put a value that begins with `#` in quotes",
-            "<root>/agent/dangling.md: cannot be read: No such file or directory (os error 2); the file is left out",
+            "<root>/agent/dangling.md: cannot be read: No such file or directory; the file is left out",
             "<root>/agent/huge.md: cannot be read: it is larger than 1 MiB; the file is left out",
             "<root>/agnets: is not read; did you mean `agents`?",
         ]

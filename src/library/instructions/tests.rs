@@ -149,7 +149,7 @@ fn what_is_no_text_is_left_out_and_named() {
         [
             "image.md: is left out of the instructions: it is not a text",
             "folder.md: is left out of the instructions: it is not a regular file",
-            "loop.md: is left out of the instructions: Too many levels of symbolic links (os error 40)",
+            "loop.md: is left out of the instructions: Too many levels of symbolic links",
             "http://h/a: is left out of the instructions: the server answered 404",
             "http://h/b: is left out of the instructions: it was not fetched",
         ]

@@ -312,8 +312,8 @@ fn a_place_that_is_no_directory_is_told() {
     assert_eq!(
         warnings,
         [
-            format!("project/.agents/skills: {cannot}: No such file or directory (os error 2)"),
-            format!("project/.opencode/skills: {cannot}: Not a directory (os error 20)"),
+            format!("project/.agents/skills: {cannot}: No such file or directory"),
+            format!("project/.opencode/skills: {cannot}: Not a directory"),
         ]
     );
 }

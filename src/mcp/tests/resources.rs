@@ -22,7 +22,7 @@ async fn a_list_of_resources_ends_here_when_it_does_not_there() {
 #[tokio::test]
 async fn an_answer_that_is_no_list_or_resource_is_an_error() {
     let failed = |method: &str| {
-        CallError::Failed(format!("MCP server s could not run {method}: Unexpected response type"))
+        CallError::Failed(format!("MCP server s could not run {method}: its answer is none to the request"))
     };
     let templates = list("many", ResourceList::Templates).await;
     assert_eq!(templates, Err(failed("resources/templates/list")));

@@ -1,0 +1,113 @@
+//! Opens the store's file: to write it, or to read one that cannot be written.
+
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, ErrorKind},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::Path,
+    time::Duration,
+};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::{StorageError, health, migrations};
+use crate::base::cause;
+
+/// Remedies.
+const MOVE: &str = "mend or move that file";
+const UNLOCK: &str = "make it and its directory writable";
+
+/// Opens the store, which is made where there is none.
+pub fn to_write(path: &Path) -> Result<Connection, StorageError> {
+    if let Some(parent) = path.parent() {
+        make_private(parent, path).map_err(|error| failed(path, &error))?;
+    }
+    let mut connection = Connection::open(path).map_err(|error| refused(path, error))?;
+    match set_up(&mut connection) {
+        Ok(()) => Ok(connection),
+        Err(
+            StorageError::Sqlite(error) | StorageError::Damaged(error) | StorageError::NotWritable(error),
+        ) => Err(refused(path, error)),
+        Err(other) => Err(other),
+    }
+}
+
+/// Opens the store to read it, also one that is not to be written.
+pub fn to_read(path: &Path) -> Result<Connection, StorageError> {
+    match to_write(path) {
+        Err(StorageError::Open { .. }) if path.is_file() && !health::is_writable(path) => read_only(path),
+        opened => opened,
+    }
+}
+
+fn read_only(path: &Path) -> Result<Connection, StorageError> {
+    let open = |parameter: &str| {
+        let mut uri = b"file:".to_vec();
+        for byte in path.as_os_str().as_bytes() {
+            match byte {
+                b'?' | b'#' | b'%' => uri.extend(format!("%{byte:02x}").bytes()),
+                byte => uri.push(*byte),
+            }
+        }
+        uri.extend(parameter.bytes());
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let connection = Connection::open_with_flags(OsString::from_vec(uri), flags)?;
+        connection.set_prepared_statement_cache_capacity(32);
+        migrations::version(&connection).map(|version| (connection, version))
+    };
+    let log = fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len());
+    let opened = match open("?mode=ro") {
+        // Its log has an index that would have to be written; without a log the file is all there is.
+        Err(_) if log == 0 => open("?immutable=1"),
+        opened => opened,
+    };
+    let (connection, version) = opened.map_err(|error| refused(path, error))?;
+    if version < migrations::NEWEST {
+        let reason = "an older windlass wrote it, and it has to be written to bring it up to date";
+        return Err(not_opened(path, reason, UNLOCK));
+    }
+    Ok(connection)
+}
+
+/// Conversations and file contents are the user's own: nobody else may read the directory or the file.
+fn make_private(directory: &Path, file: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    fs::OpenOptions::new().create(true).append(true).mode(0o600).open(file)?;
+    Ok(())
+}
+
+fn set_up(connection: &mut Connection) -> Result<(), StorageError> {
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.set_prepared_statement_cache_capacity(32);
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "foreign_keys", "ON")?;
+    connection.pragma_update(None, "cache_size", -2000)?;
+    connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+    migrations::run(connection)
+}
+
+/// The failure to open a file, for a reason of SQLite's.
+fn refused(path: &Path, error: rusqlite::Error) -> StorageError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt) => not_opened(path, "it is damaged", MOVE),
+        Some(ErrorCode::NotADatabase) => not_opened(path, "it is no database", MOVE),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            not_opened(path, "it or its directory cannot be written", UNLOCK)
+        }
+        Some(_) | None => not_opened(path, &cause::innermost(&error), MOVE),
+    }
+}
+
+/// The failure to open a file, for a reason of the system's.
+pub fn failed(path: &Path, error: &io::Error) -> StorageError {
+    let is_locked = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
+    not_opened(path, &cause::innermost(error), if is_locked { UNLOCK } else { MOVE })
+}
+
+fn not_opened(path: &Path, reason: &str, remedy: &'static str) -> StorageError {
+    StorageError::Open { path: path.display().to_string(), reason: reason.to_owned(), remedy }
+}
