@@ -215,7 +215,7 @@ impl Peer {
                 Ok(0) | Err(_) => return Ok(()),
                 Ok(n_bytes) => decoder.push(&chunk[..n_bytes]),
             }
-            while let Some(message) = decoder.next()? {
+            while let Some(message) = decoder.next_message()? {
                 if let Some(incoming) = self.receive(message) {
                     on_incoming(incoming);
                 }

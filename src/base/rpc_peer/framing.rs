@@ -65,7 +65,7 @@ impl Decoder {
     }
 
     /// Returns the next whole message. After an error there is nothing more to be had.
-    pub fn next(&mut self) -> Result<Option<Value>, FramingError> {
+    pub fn next_message(&mut self) -> Result<Option<Value>, FramingError> {
         match self.framing {
             Framing::ContentLength => self.next_body(),
             Framing::Lines => self.next_line(),
@@ -160,7 +160,7 @@ mod tests {
         let mut messages = Vec::new();
         for chunk in chunks {
             decoder.push(chunk);
-            while let Some(message) = decoder.next()? {
+            while let Some(message) = decoder.next_message()? {
                 messages.push(message);
             }
         }

@@ -20,7 +20,7 @@ impl Other {
     async fn read(&mut self) -> Value {
         let mut chunk = [0; 4096];
         loop {
-            if let Some(message) = self.decoder.next().unwrap() {
+            if let Some(message) = self.decoder.next_message().unwrap() {
                 return message;
             }
             let n_bytes = self.pipe.read(&mut chunk).await.unwrap();
