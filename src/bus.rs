@@ -1,4 +1,4 @@
-//! Fan-out of the engine's events to whoever listens, per kind or all of them, in one order.
+//! Fan-out of the engine's events to their subscribers, by kind or all of them, in one order.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -7,19 +7,19 @@ use windlass_protocol::opencode::event::{Event, EventKind, EventPayload};
 
 use crate::base::{ids, lock::lock, queue::Queue};
 
-/// How many events a listener may be behind.
+/// Maximum number of events that a listener may be behind.
 const LISTENER_HIGH_WATER: usize = 1024;
 
-/// Somebody who wants events. A floor-5 front end implements this over its own outbox, so that events and
-/// answers stand in one queue.
+/// A receiver of events. A floor-5 front end implements this over its own outbox, so that events and answers
+/// share one queue.
 pub trait Subscriber: Send + Sync {
-    /// Takes an event; never waits, nor asks anything of who publishes: it may hold a lock.
+    /// Takes an event. Must neither wait nor call back into the publisher, which may hold a lock.
     fn deliver(&self, event: &Arc<Event>);
-    /// Ends when the subscriber can take more. A lossy subscriber returns at once.
+    /// Waits until the subscriber can take more. A lossy subscriber returns at once.
     fn room(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Which events a subscriber gets.
+/// The events that a subscriber gets.
 #[derive(Debug, Clone)]
 pub enum Filter {
     All,
@@ -40,7 +40,7 @@ impl Bus {
         self.lock().push((filter, Arc::downgrade(subscriber)));
     }
 
-    /// A plain queue of the wanted events, for programs and tests that just read them.
+    /// Subscribes a plain queue to the wanted events, for programs and tests that just read them.
     pub fn listen(&self, filter: Filter) -> Arc<Queue<Arc<Event>>> {
         let queue = Arc::new(Queue::new(LISTENER_HIGH_WATER));
         let subscriber: Arc<dyn Subscriber> = queue.clone();
@@ -64,7 +64,7 @@ impl Bus {
         }
     }
 
-    /// Ends when every subscriber can take more: producers of streams wait here, cancellation does not.
+    /// Waits until every subscriber can take more. Producers of streams call this, cancellation does not.
     pub async fn room(&self) {
         for (_, subscriber) in self.live() {
             subscriber.room().await;

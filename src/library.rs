@@ -1,4 +1,4 @@
-//! What a workspace offers by files and configuration: agents, commands, skills and instruction files.
+//! The contents of a workspace's files and configuration: agents, commands, skills and instruction files.
 
 use std::{
     collections::HashMap,
@@ -20,54 +20,54 @@ mod instructions;
 pub mod nested;
 pub mod skills;
 
-/// Put before the user's message while the agent is `plan`.
+/// The text in front of the user's message while the agent is `plan`.
 pub const PLAN_REMINDER: &str = include_str!("library/prompts/plan_reminder.txt");
 
-/// Put behind [`PLAN_REMINDER`] where the plan can be handed over; `{plan}` is the plan's file.
+/// The text behind [`PLAN_REMINDER`] where the plan can be handed over; `{plan}` is the plan's file.
 pub const PLAN_FILE_REMINDER: &str = include_str!("library/prompts/plan_file.txt");
 
-/// Put before the first message after leaving `plan`.
+/// The text in front of the first message after leaving `plan`.
 pub const BUILD_REMINDER: &str = include_str!("library/prompts/build_reminder.txt");
 
-/// Who answers: a prompt, a model and what is allowed.
+/// An agent: a prompt, a model and permissions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
     pub name: String,
-    /// What people are shown instead of the name.
+    /// The name that people are shown instead.
     pub title: Option<String>,
     pub description: Option<String>,
     pub mode: AgentMode,
-    /// Built in.
+    /// True for a built-in agent.
     pub native: bool,
-    /// Not shown to people.
+    /// True if people are not shown the agent.
     pub hidden: bool,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
     pub color: Option<String>,
     pub model: Option<ModelRef>,
     pub variant: Option<String>,
-    /// Replaces the provider's prompt.
+    /// The prompt that replaces the provider's.
     pub prompt: Option<Arc<str>>,
     /// Extra fields of the request body.
     pub options: Map<String, Value>,
-    /// Model calls in one turn.
+    /// Maximum number of model calls in one turn.
     pub steps: Option<u32>,
-    /// The rules that decide about its calls.
+    /// The rules for its tool calls.
     pub policy: Policy,
 }
 
 impl Agent {
-    /// Whether a user may choose it to answer: no subagent, not hidden.
+    /// Returns true if a user may choose it to answer: no subagent, not hidden.
     pub fn is_primary(&self) -> bool {
         !self.hidden && self.mode != AgentMode::Subagent
     }
 
-    /// Whether it may be given work, by the model and by `@name`: hidden ones are only not shown to people.
+    /// Returns true if the model or `@name` may give it work. Hidden subagents are only not shown to people.
     pub fn is_subagent(&self) -> bool {
         self.mode != AgentMode::Primary && !self.is_internal()
     }
 
-    /// Whether it is one that windlass uses itself, whatever the configuration makes of it.
+    /// Returns true for the agents that windlass uses itself, whatever the configuration changes about them.
     pub fn is_internal(&self) -> bool {
         self.native && matches!(self.name.as_str(), "title" | "summary" | "compaction")
     }
@@ -76,13 +76,14 @@ impl Agent {
 /// An instruction file or page for the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstructionBlock {
-    /// Absolute path or URL.
+    /// The absolute path or URL.
     pub source: String,
-    /// With a first line that names the source.
+    /// The text, with a first line that names the source.
     pub text: String,
 }
 
-/// Where a session's plan is written: in the project, or beside our own data where there is none (facts: OpenCode §3.3).
+/// Returns the path of a session's plan: in the project, or in our data directory if there is no project
+/// (facts: OpenCode §3.3).
 pub fn plan_file(config: &Config, session: &Session) -> PathBuf {
     let directory = match config.worktree == Path::new("/") {
         true => config.paths.data.join("plans"),
@@ -91,44 +92,44 @@ pub fn plan_file(config: &Config, session: &Session) -> PathBuf {
     directory.join(format!("{}-{}.md", session.time.created, session.slug))
 }
 
-/// The built-in agents and those of the configuration: the default agent first, then by name. They may read what lies
-/// beside `skills`.
+/// Returns the built-in agents and those of the configuration: the default agent first, then by name. They may
+/// read the files of `skills`.
 pub fn agents(config: &Config, skills: &[skills::Skill]) -> (Vec<Agent>, Vec<Warning>) {
     agents::agents(config, skills)
 }
 
-/// What is known of the pages behind URLs: their texts, or why there is none.
+/// The known contents of the pages behind URLs: the text of each, or why it has none.
 pub type Pages = HashMap<String, Result<String, String>>;
 
-/// What the user's instructions come to.
+/// The instructions for the system prompt, and the problems found on the way.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Instructions {
     pub blocks: Vec<InstructionBlock>,
-    /// What was left out because it cannot be used, for the user to see.
+    /// Sources that were left out because they cannot be used, for the user to see.
     pub warnings: Vec<Warning>,
-    /// What was cut or left out because there is so much of it, for the user to see; nobody's mistake.
+    /// Sources that were cut or left out because of their size, for the user to see. These are not mistakes.
     pub cuts: Vec<Warning>,
 }
 
 impl Instructions {
-    /// Everything of which something does not reach a model.
+    /// Returns the warnings about all sources that do not reach the model in full.
     pub fn told(&self) -> Vec<Warning> {
         [self.warnings.as_slice(), &self.cuts].concat()
     }
 }
 
-/// The instructions for the system prompt: the global file, the project's (outermost first), then what
-/// `instructions` names, in its order. Does blocking reads.
+/// Reads the instructions for the system prompt: the global file, the project's (outermost first), then the
+/// entries of `instructions`, in their order. Does blocking reads.
 pub fn instructions(config: &Config, pages: &Pages) -> Instructions {
     instructions::read(config, pages)
 }
 
-/// The entries of `instructions` that name no file, pages aside. Does blocking reads.
+/// Returns the entries of `instructions` that match no file, apart from pages. Does blocking reads.
 pub fn missing_instructions(config: &Config) -> Vec<String> {
     instructions::missing(config)
 }
 
-/// What there is to tell of the instruction files, pages apart. Does blocking reads.
+/// Reads the instruction files for their warnings, without pages. Does blocking reads.
 pub fn instruction_files(config: &Config) -> Instructions {
     let mut read = instructions::read(config, &Pages::new());
     let is_file = |warning: &Warning| !instructions::is_url(&warning.source);
@@ -137,7 +138,8 @@ pub fn instruction_files(config: &Config) -> Instructions {
     read
 }
 
-/// Where agents, commands and skills are read from, beside the configuration's own files.
+/// Returns the files and directories that agents, commands and skills are read from, without the
+/// configuration's own files.
 pub fn sources(config: &Config) -> Vec<Target> {
     const NAMES: [&str; 6] = ["agent", "agents", "command", "commands", "mode", "modes"];
     let below = |directory: &PathBuf| NAMES.map(|name| definitions(directory.join(name)));
@@ -146,12 +148,12 @@ pub fn sources(config: &Config) -> Vec<Target> {
     config.directories.iter().flat_map(below).chain(skills).collect()
 }
 
-/// A directory of agents, modes or commands.
+/// Makes the target for a directory of agents, modes or commands.
 pub fn definitions(root: PathBuf) -> Target {
     Target::Tree { root, depth: markdown::MAX_DEPTH }
 }
 
-/// The URLs among `instructions`, whose pages [`instructions`] wants.
+/// Returns the URLs among `instructions`, whose pages [`instructions`] needs.
 pub fn instruction_urls(config: &Config) -> Vec<String> {
     let patterns = config.instructions.iter().map(|instruction| &instruction.pattern);
     patterns.filter(|pattern| instructions::is_url(pattern)).cloned().collect()

@@ -1,4 +1,4 @@
-//! Language servers: one for each root and kind of file, started when they are asked, ended with their workspace.
+//! Language servers: one for each root and kind of file, started on demand, ended with their workspace.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,14 +29,15 @@ use choice::{Choice, Place, Spec};
 pub use choice::{Program, definitions, incomplete, programs};
 use client::{Client, End, LIMITS, Phase};
 
-/// A server that was ready and ended is started so many times, and then left alone until the configuration changes.
+/// Number of starts of a server that ends after it was ready; after that it stays ended until the configuration
+/// changes.
 const MAX_STARTS: u32 = 3;
-/// What is said of a server that is not started again.
+/// The note about a server that will not be started again.
 const LEFT_ALONE: &str = "\nIt is not started again until the configuration changes.";
-/// Servers of one directory; the one that was asked longest ago makes room for another.
+/// Maximum number of servers of one directory; another one replaces the least recently used.
 const MAX_SERVERS: usize = 16;
 
-/// What can be asked of a language server.
+/// A request to a language server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Operation {
@@ -52,7 +53,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// What models call it.
+    /// Returns the name that models use.
     pub fn name(self) -> &'static str {
         match self {
             Self::GoToDefinition => "goToDefinition",
@@ -72,23 +73,23 @@ impl Operation {
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     pub operation: Operation,
-    /// With every link followed.
+    /// The path with every link followed.
     pub path: &'a Path,
-    /// From 0.
+    /// The line, from 0.
     pub line: u64,
-    /// From 0, in UTF-16 code units.
+    /// The character, from 0, in UTF-16 code units.
     pub character: u64,
-    /// For [`Operation::WorkspaceSymbol`].
+    /// The search text of [`Operation::WorkspaceSymbol`].
     pub query: &'a str,
 }
 
-/// Why a question has no answer.
+/// The reason for a question without an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// There is no server for the file; with the way out.
+    /// No server takes the file; with advice.
     #[error("No LSP server available for this file type.\n{0}")]
     NoServer(String),
-    /// What each server that was asked did instead.
+    /// The failures of all servers that were asked.
     #[error("{0}")]
     Failed(String),
 }
@@ -103,15 +104,15 @@ pub struct Servers {
     _stop_on_drop: DropGuard,
 }
 
-/// By root and id.
+/// The servers by root and id.
 type Clients = BTreeMap<(PathBuf, String), Leased>;
 
-/// A server that ends when nobody has it any more. Its own task has the client only.
+/// A running server; it stops when the last handle is dropped. Its task holds the client, not a handle.
 #[derive(Clone)]
 struct Leased {
     client: Arc<Client>,
     n_starts: u32,
-    /// When it was asked last, by a count.
+    /// The time of the last question, as a count.
     used: u64,
     _stop: Arc<DropGuard>,
 }
@@ -124,7 +125,7 @@ impl Leased {
         }
     }
 
-    /// It would end as it did.
+    /// Returns true if the server must not be started again, because it would end as before.
     fn is_left_alone(&self) -> bool {
         match self.client.phase() {
             Phase::Starting | Phase::Ready | Phase::Ended { how: End::NotStarted, .. } => false,
@@ -143,9 +144,9 @@ impl Default for Servers {
 }
 
 impl Servers {
-    /// Asks the servers that the file is for, and starts those that are not running.
+    /// Asks the servers for the file's kind, and starts those that are not running.
     ///
-    /// Must be called within the runtime; may be dropped, which tells the servers.
+    /// Must be called within the runtime. May be dropped, which cancels the requests at the servers.
     pub async fn ask(&self, config: &Config, question: &Question<'_>) -> Result<Vec<Value>, AskError> {
         let definitions = definitions(config);
         if definitions.is_empty() {
@@ -176,7 +177,7 @@ impl Servers {
             }
         }
         if question.operation == Operation::WorkspaceSymbol {
-            // As OpenCode does it: of every server that runs, whatever its files are.
+            // As in OpenCode, every running server is asked, whatever its kind of files.
             let others = self.others(&leased);
             let others = others.iter().map(|other| other.client.ask(question));
             results.extend(join_all(others).await.into_iter().flatten().flatten());
@@ -187,14 +188,14 @@ impl Servers {
         }
     }
 
-    /// Ends the servers that are configured otherwise now; what has failed may be tried again.
+    /// Ends the servers whose configuration has changed; failed servers may be started again.
     pub fn replace(&self, config: &Config) {
         let definitions = definitions(config);
         lock(&self.clients)
             .retain(|_, leased| leased.is_running() && definitions.contains(&leased.client.spec.definition));
     }
 
-    /// Tells the servers that a file on the disk is another, by its name with every link followed.
+    /// Tells the servers that a file on the disk has changed. The path must have every link followed.
     pub fn changed(&self, path: &Path) {
         for leased in lock(&self.clients).values().filter(|it| it.client.spec.definition.takes(path)) {
             leased.client.changed(path);
@@ -207,7 +208,7 @@ impl Servers {
         self.tasks.wait().await;
     }
 
-    /// The server for a specification: the one that runs, or a new one.
+    /// Returns a handle to the server of a specification: the running one, or a new one.
     fn lease(&self, spec: Spec) -> Leased {
         let key = (spec.root.clone(), spec.definition.id.clone());
         let mut clients = lock(&self.clients);
@@ -218,7 +219,7 @@ impl Servers {
                 leased.used = n_uses;
                 return leased.clone();
             }
-            // What was not there to be started has not ended.
+            // A server that could not be started has not ended.
             Some(Leased { client, n_starts, .. })
                 if matches!(client.phase(), Phase::Ended { how: End::NotStarted, .. }) =>
             {
@@ -231,7 +232,7 @@ impl Servers {
             && !clients.contains_key(&key)
             && let Some(oldest) = clients.iter().min_by_key(|(_, it)| it.used).map(|(key, _)| key.clone())
         {
-            // It goes on until what is asked now is answered.
+            // It runs on until the pending questions are answered.
             clients.remove(&oldest);
         }
         let stop = self.stop.child_token();
@@ -254,7 +255,7 @@ impl Servers {
     }
 }
 
-/// The URLs that an answer names, wherever it does.
+/// Collects the URLs at any depth of an answer.
 pub fn urls<'a>(answer: &'a Value, found: &mut BTreeSet<&'a str>) {
     match answer {
         Value::Object(fields) => {
@@ -282,7 +283,7 @@ async fn ask(client: &Arc<Client>, question: &Question<'_>) -> Result<Vec<Value>
     client.ask(question).await.map_err(|error| error.to_string())
 }
 
-/// How a file gets a server: by a program, or by the configuration.
+/// Explains how to get a server for a file: by installing a program, or by the configuration.
 fn hint(missing: &[(&str, &str)]) -> String {
     let programs: Vec<String> =
         missing.iter().map(|(program, id)| format!("{program} (server `{id}`)")).collect();

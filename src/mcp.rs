@@ -1,4 +1,5 @@
-//! MCP servers of the configuration and of the client: started in the background, their tools and resources offered by name.
+//! MCP servers of the configuration and of the client: started in the background, their tools and resources
+//! offered by name.
 
 use std::{
     collections::BTreeMap,
@@ -25,17 +26,17 @@ mod remote;
 mod resources;
 mod tools;
 
-/// How long connecting, listing and calling may each take unless the configuration says otherwise.
+/// Default time limit for each of connecting, listing and calling.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How to reach a server.
+/// The way to reach a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Server {
-    /// A child process that speaks MCP on its pipes.
+    /// A child process with MCP on its pipes.
     Local {
         /// Program and arguments.
         command: Vec<String>,
-        /// Relative ones start from the directory of the [`Servers`], which is also the default.
+        /// The working directory; relative paths, and the default, start from the directory of the [`Servers`].
         cwd: Option<PathBuf>,
         environment: BTreeMap<String, String>,
     },
@@ -44,7 +45,7 @@ pub enum Server {
 }
 
 impl Server {
-    /// The server that an entry of `mcp` describes.
+    /// Reads an entry of `mcp`.
     pub fn of(config: &McpConfig) -> Self {
         match config {
             McpConfig::Local { command, cwd, environment, .. } => Self::Local {
@@ -73,12 +74,12 @@ impl std::fmt::Display for Server {
 pub struct ServerSpec {
     pub name: String,
     pub server: Server,
-    /// For connecting, for each page of a list, and for a call since its last sign of progress.
+    /// Time limit for connecting, for each page of a list, and for a call since its last sign of progress.
     pub timeout: Duration,
 }
 
 impl ServerSpec {
-    /// The server that `mcp.<name>` describes; `None` when it is switched off.
+    /// Reads `mcp.<name>`; `None` if the server is switched off.
     pub fn from_config(name: &str, config: &McpConfig) -> Option<Self> {
         let (McpConfig::Local { enabled, timeout, .. } | McpConfig::Remote { enabled, timeout, .. }) = config;
         if *enabled == Some(false) {
@@ -88,7 +89,7 @@ impl ServerSpec {
         Some(Self { name: name.to_owned(), server: Server::of(config), timeout })
     }
 
-    /// A line of the server's without the values of its environment, which are often keys.
+    /// Replaces the values of the server's environment, which are often keys, in a line of its output.
     fn masked(&self, line: &str) -> String {
         match &self.server {
             Server::Local { environment, .. } => {
@@ -99,39 +100,39 @@ impl ServerSpec {
     }
 }
 
-/// How a server is doing.
+/// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
     Connecting,
     Connected,
-    /// Switched off: its [`Servers`] were closed.
+    /// The server's [`Servers`] were closed.
     Disabled,
     Failed {
-        /// A sentence for the user.
+        /// The reason, as a sentence for the user.
         error: String,
     },
     /// The server wants a login.
     NeedsAuth,
 }
 
-/// A server as a user is told of it.
+/// A server as shown to users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub name: String,
-    /// Its command line or its URL.
+    /// The command line or the URL.
     pub place: String,
     pub status: Status,
-    /// Names and descriptions, as the server says them.
+    /// Names and descriptions of the tools, as the server gives them.
     pub tools: Vec<(String, String)>,
 }
 
 /// A tool of a connected server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpTool {
-    /// What the model calls it: server and tool name with foreign characters replaced.
+    /// The name that the model uses: server and tool name with unusual characters replaced.
     pub key: String,
     pub server: String,
-    /// What the server calls it.
+    /// The name that the server uses.
     pub name: String,
     pub description: String,
     /// JSON schema of an object without further properties.
@@ -139,7 +140,7 @@ pub struct McpTool {
     slot_id: usize,
 }
 
-/// What a call brought.
+/// The result of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallOutput {
     pub text: String,
@@ -147,28 +148,28 @@ pub struct CallOutput {
     pub attachments: Vec<FilePart>,
 }
 
-/// Which list of a server's resources.
+/// A kind of list of a server's resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceList {
     Resources,
-    /// Addresses with places to fill in.
+    /// Addresses with placeholders.
     Templates,
 }
 
-/// What was read of a resource.
+/// The content of a resource.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ResourceContent {
     pub text: String,
     /// Files as `data:` URLs.
     pub attachments: Vec<FilePart>,
-    /// Of how many pieces the resource is.
+    /// The number of pieces of the resource.
     pub n_items: usize,
 }
 
-/// Why a call brought nothing.
+/// The reason for a call without a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// For the model to read.
+    /// A failure, as text for the model.
     #[error("{0}")]
     Failed(String),
     #[error("the MCP server did not answer within {0:?}")]
@@ -210,8 +211,9 @@ impl Servers {
         servers
     }
 
-    /// Ends the servers that are not among `specs`, as soon as nobody holds them, and begins to connect to those
-    /// that are new; one whose specification is different is both. The others go on undisturbed. Returns at once.
+    /// Begins to connect to the new servers among `specs`, and drops those that are not among them; a server
+    /// with a changed specification is both. Dropped servers end with the last lease, all others go on
+    /// undisturbed. Returns at once.
     ///
     /// Must be called within the runtime.
     pub fn replace(&self, mut specs: Vec<ServerSpec>) {
@@ -234,21 +236,21 @@ impl Servers {
             slots.insert(slot_id, Arc::new(lease));
             self.tasks.spawn(connection::run(self.shared.clone(), slot, slot_id));
         }
-        // What nobody holds ends here.
+        // Ends the removed servers that no lease keeps.
         let before = std::mem::replace(&mut *self.shared.lock_slots(), Arc::new(slots));
         drop(before);
         self.shared.rebuild_table();
         self.shared.changes.send_replace(());
     }
 
-    /// How each server is doing, in the order they were given.
+    /// Returns the state of each server, in the given order.
     pub fn statuses(&self) -> Vec<(String, Status)> {
         let slots = self.shared.slots();
         let slots = slots.values().map(|leased| &leased.slot);
         slots.map(|slot| (slot.spec.name.clone(), slot.lock().status.clone())).collect()
     }
 
-    /// How each server is doing and the tools it offers, in the order they were given.
+    /// Returns the state and the tools of each server, in the given order.
     pub fn reports(&self) -> Vec<Report> {
         let slots = self.shared.slots();
         let report = |slot: &Arc<Slot>| {
@@ -264,7 +266,7 @@ impl Servers {
         slots.values().map(|leased| report(&leased.slot)).collect()
     }
 
-    /// The servers as they are now; those that are replaced meanwhile go on for the holder.
+    /// Leases the current servers: those that are replaced meanwhile go on until the lease is dropped.
     pub fn hold(&self) -> Held {
         Held { shared: self.shared.clone(), slots: self.shared.slots() }
     }
@@ -276,7 +278,7 @@ impl Servers {
             let slots = self.shared.slots();
             slots.values().all(|leased| leased.slot.lock().status != Status::Connecting)
         };
-        // Both ways of not getting there, time and a closed channel, mean that waiting is over.
+        // Both a timeout and a closed channel mean that the wait is over.
         let _ = tokio::time::timeout(limit, changes.wait_for(is_settled)).await;
     }
 
@@ -287,7 +289,7 @@ impl Servers {
     }
 }
 
-/// The servers of one moment. They end at the earliest when this is dropped, unless their [`Servers`] are closed.
+/// The servers of one moment. They end no earlier than this is dropped, unless their [`Servers`] are closed.
 #[derive(Clone)]
 pub struct Held {
     shared: Arc<Shared>,
@@ -295,14 +297,14 @@ pub struct Held {
 }
 
 impl Held {
-    /// The tools of the connected servers, sorted by key.
+    /// Returns the tools of the connected servers, sorted by key.
     pub fn tools(&self) -> Vec<Arc<McpTool>> {
         self.table().values().cloned().collect()
     }
 
     /// Calls a tool by its key and waits for the result.
     ///
-    /// The server is told when the call is cancelled, times out or is dropped.
+    /// Tells the server if the call is cancelled, times out or is dropped.
     pub async fn call(
         &self,
         key: &str,
@@ -320,21 +322,22 @@ impl Held {
         connection.call(&tool, arguments, leased.slot.spec.timeout, cancel).await
     }
 
-    /// The connected servers that offer resources.
+    /// Returns the names of the connected servers that offer resources.
     pub fn with_resources(&self) -> Vec<String> {
         let slots = self.slots.values().map(|leased| &leased.slot);
         slots.filter(|slot| has_resources(slot)).map(|slot| slot.spec.name.clone()).collect()
     }
 
-    /// How the server of that name is doing.
+    /// Returns the state of the server of that name.
     pub fn status(&self, server: &str) -> Option<Status> {
         let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
         slots.find(|slot| slot.spec.name == server).map(|slot| slot.lock().status.clone())
     }
 
-    /// What a server offers, as JSON objects in its order, and whether there is more than is taken.
+    /// Returns the resources or templates of a server, as JSON objects in its order, and true if there are more
+    /// than the limit.
     ///
-    /// Cancelled and timed out like [`Held::call`], for each page.
+    /// Cancelled and timed out like [`ServersLease::call`], for each page.
     pub async fn resources(
         &self,
         server: &str,
@@ -345,7 +348,7 @@ impl Held {
         resources::list(&connection, server, list, timeout, cancel).await
     }
 
-    /// Reads a resource. Cancelled and timed out like [`Held::call`].
+    /// Reads a resource. Cancelled and timed out like [`ServersLease::call`].
     pub async fn read_resource(
         &self,
         server: &str,
@@ -371,22 +374,22 @@ impl Held {
     }
 }
 
-/// What the tasks of the servers and their owner both see.
+/// State that the servers' tasks share with their owner.
 struct Shared {
     slots: Mutex<Arc<Slots>>,
     directory: PathBuf,
     bus: Bus,
-    /// The tools of connected servers by key.
+    /// The tools of connected servers, by key.
     table: Mutex<Arc<Table>>,
-    /// Ticks after every change of a status.
+    /// Notified after every change of a status.
     changes: watch::Sender<()>,
     http: OnceCell<reqwest::Client>,
 }
 
-/// By an id, in the order they were given.
+/// The servers by an id, in the given order.
 type Slots = BTreeMap<usize, Arc<Leased>>;
 
-/// A server that ends when nobody has it any more. Its own task has the slot only.
+/// A running server; it stops when the last handle is dropped. Its task holds the slot, not a handle.
 #[derive(Debug)]
 struct Leased {
     slot: Arc<Slot>,
@@ -399,14 +402,14 @@ type Table = BTreeMap<String, Arc<McpTool>>;
 struct Slot {
     spec: ServerSpec,
     state: Mutex<State>,
-    /// Ends this server.
+    /// Stops this server.
     stop: CancellationToken,
 }
 
 #[derive(Debug)]
 struct State {
     status: Status,
-    /// Kept after a failure, so that a late call can be told what became of its tool.
+    /// Kept after a failure, so that a late call can report the reason.
     tools: Vec<Arc<McpTool>>,
     connection: Option<client::Connection>,
 }
@@ -428,7 +431,7 @@ impl Shared {
         &self.directory
     }
 
-    /// Notes that a server is ready, or that its tools are different now.
+    /// Records that a server is ready, or that its tools have changed.
     fn offer(&self, slot: &Slot, connection: client::Connection, tools: Vec<McpTool>) {
         {
             let mut state = slot.lock();
@@ -441,7 +444,7 @@ impl Shared {
         self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
     }
 
-    /// Notes that a server is gone.
+    /// Records that a server has ended.
     fn end(&self, slot: &Slot, status: Status) {
         let was_connected = {
             let mut state = slot.lock();
@@ -488,7 +491,7 @@ fn has_resources(slot: &Slot) -> bool {
     slot.lock().connection.as_ref().is_some_and(client::Connection::has_resources)
 }
 
-/// The tools of connected servers; of two with the same key the later one, and `on_hidden` is told both.
+/// Collects the tools of connected servers. The later one of two with the same key wins; `on_hidden` gets both.
 fn table(slots: &Slots, on_hidden: impl Fn(&McpTool, &McpTool)) -> Table {
     let mut table = Table::new();
     for leased in slots.values() {
@@ -503,7 +506,7 @@ fn table(slots: &Slots, on_hidden: impl Fn(&McpTool, &McpTool)) -> Table {
     table
 }
 
-/// Why `key` cannot be called.
+/// Returns the reason that `key` cannot be called.
 fn missing(slots: &Slots, key: &str) -> CallError {
     for leased in slots.values().rev() {
         let slot = &leased.slot;

@@ -1,4 +1,4 @@
-//! Language models: what is asked (`Prompt`), what comes back (`Delta`) and the wires in between.
+//! Language models: the request (`Prompt`), the answer (`Delta`) and the wires in between.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -22,7 +22,7 @@ pub mod unusable;
 pub enum Wire {
     OpenAiChat,
     Anthropic,
-    /// Built in: no network, no key.
+    /// The built-in demo: no network, no key.
     Demo,
 }
 
@@ -31,13 +31,13 @@ pub enum Wire {
 pub struct Model {
     pub provider_id: String,
     pub provider_name: String,
-    /// The id under which the configuration knows the model.
+    /// The id of the model in the configuration.
     pub id: String,
-    /// The id that is sent.
+    /// The id that is sent to the provider.
     pub api_id: String,
     pub name: String,
     pub wire: Wire,
-    /// Without a trailing slash; the wire appends its path.
+    /// The base URL without a trailing slash; the wire appends its path.
     pub base_url: String,
     pub api_key: Option<Secret>,
     /// Extra request headers.
@@ -50,13 +50,13 @@ pub struct Model {
     pub takes_temperature: bool,
     /// Extra fields of the request body.
     pub options: Map<String, Value>,
-    /// Sets of extra fields that can be chosen by name, over the model's and the agent's options.
+    /// Named sets of extra fields, applied over the model's and the agent's options.
     pub variants: Vec<(String, Map<String, Value>)>,
     pub timeouts: Timeouts,
 }
 
 impl Model {
-    /// The extra fields of a variant; `None` when the model has none of that name.
+    /// Returns the extra fields of a variant; `None` if the model has none of that name.
     pub fn variant(&self, name: &str) -> Option<&Map<String, Value>> {
         self.variants.iter().find(|(variant, _)| variant == name).map(|(_, options)| options)
     }
@@ -66,13 +66,13 @@ impl Model {
         self.wire == Wire::Demo
     }
 
-    /// The model by name.
+    /// Returns the reference to the model.
     pub fn reference(&self) -> ModelRef {
         ModelRef { provider_id: self.provider_id.clone(), model_id: self.id.clone(), variant: None }
     }
 }
 
-/// A key that does not show in logs.
+/// A key that is hidden in logs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -82,14 +82,14 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How long a provider may be silent.
+/// Maximum durations of a provider's silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// Until the response headers.
     pub headers: Duration,
     /// Between two pieces of the stream.
     pub chunk: Duration,
-    /// The whole request.
+    /// For the whole request.
     pub total: Option<Duration>,
 }
 
@@ -111,7 +111,7 @@ pub struct Prompt<'a> {
     pub max_output_tokens: Option<u64>,
     /// Fields of the agent's `options`, added to the body over the model's own.
     pub options: Map<String, Value>,
-    /// Stable per session, for providers that route by cache.
+    /// An id that is stable per session, for providers that route by cache.
     pub cache_key: Option<&'a str>,
 }
 
@@ -120,18 +120,18 @@ pub struct Prompt<'a> {
 pub enum PromptMessage<'a> {
     User(Vec<UserContent<'a>>),
     Assistant(Vec<AssistantContent<'a>>),
-    /// Results of the tool calls of the assistant message before, in the same order.
+    /// Results of the tool calls in the preceding assistant message, in the same order.
     ToolResults(Vec<ToolResult<'a>>),
-    /// Messages as [`encoded`] made them.
+    /// Messages encoded by [`encoded`].
     Encoded(&'a [Encoded]),
 }
 
-/// A piece of a wire's conversation that is sent again as it is.
+/// A piece of a wire's conversation that is sent again unchanged.
 #[derive(Debug, Clone)]
 pub struct Encoded {
-    /// Whether the model said it, rather than the user.
+    /// True if the model said it, rather than the user.
     is_models: bool,
-    /// What the wire keeps apart: a message, or a block of one.
+    /// The wire's own unit: a message, or a block of one.
     json: Box<RawValue>,
 }
 
@@ -141,7 +141,7 @@ impl PartialEq for Encoded {
     }
 }
 
-/// What a user message holds.
+/// A part of a user message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum UserContent<'a> {
     Text(Cow<'a, str>),
@@ -157,7 +157,7 @@ pub struct Media<'a> {
     pub base64: &'a str,
 }
 
-/// What an assistant message holds.
+/// A part of an assistant message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AssistantContent<'a> {
     Text(Cow<'a, str>),
@@ -173,7 +173,7 @@ pub enum AssistantContent<'a> {
     },
 }
 
-/// What a tool answered.
+/// The answer of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolResult<'a> {
     pub call_id: &'a str,
@@ -209,7 +209,7 @@ pub enum Delta {
         block: u32,
         text: String,
     },
-    /// Needed to send the thought back.
+    /// A signature that is needed to send the thought back.
     ReasoningSignature {
         block: u32,
         signature: String,
@@ -224,7 +224,7 @@ pub enum Delta {
         block: u32,
         json: String,
     },
-    /// The text, thought or tool call is complete.
+    /// The end of a text, thought or tool call.
     BlockEnd {
         block: u32,
     },
@@ -244,7 +244,7 @@ pub struct Usage {
     pub cache_write: u64,
 }
 
-/// Why the model stopped.
+/// The reason that the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     Stop,
@@ -255,7 +255,7 @@ pub enum Finish {
 }
 
 impl Finish {
-    /// OpenCode's word for it.
+    /// Returns OpenCode's word for it.
     pub fn name(self) -> &'static str {
         match self {
             Finish::Stop => "stop",
@@ -267,7 +267,7 @@ impl Finish {
     }
 }
 
-/// What can go wrong between us and a provider.
+/// A failure of a request to a provider.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ProviderError {
     #[error("{message}")]
@@ -289,7 +289,7 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
-    /// Whether the same request may succeed later.
+    /// Returns true if the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
             ProviderError::RateLimited { .. }
@@ -299,7 +299,7 @@ impl ProviderError {
         }
     }
 
-    /// How long the provider asked us to wait.
+    /// Returns the delay that the provider asked for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             ProviderError::RateLimited { after, .. } | ProviderError::Overloaded { after, .. } => *after,
@@ -318,7 +318,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Appends the deltas of one network read to `deltas`. False when the answer is complete.
+    /// Appends the deltas of one network read to `deltas`. Returns false when the answer is complete.
     pub async fn next(&mut self, deltas: &mut Vec<Delta>) -> Result<bool, ProviderError> {
         match self {
             Stream::Http(stream) => stream.next(deltas).await,
@@ -327,7 +327,7 @@ impl Stream {
     }
 }
 
-/// Asks a model. Dropping the future or the stream ends the request.
+/// Sends a prompt to a model. Dropping the future or the stream ends the request.
 pub async fn stream(
     client: &http::Client,
     model: &Model,
@@ -341,9 +341,9 @@ pub async fn stream(
     }
 }
 
-/// What messages come to on the model's wire; `None` on one that sends none.
+/// Encodes messages for the model's wire; `None` for a wire that sends none.
 ///
-/// In a prompt it stands for them, as long as neither they nor the model nor the options change.
+/// In a prompt, the result replaces the messages as long as neither they nor the model nor the options change.
 pub fn encoded(
     model: &Model,
     options: &Map<String, Value>,
@@ -356,10 +356,10 @@ pub fn encoded(
     }
 }
 
-/// What is kept of an answer that is asked for as a whole.
+/// Maximum bytes of an answer that is requested as a whole.
 const MAX_TEXT: usize = 1 << 20;
 
-/// Asks a model and waits for all of its answer's text.
+/// Sends a prompt to a model and waits for the whole text of its answer.
 pub async fn text(
     client: &http::Client,
     model: &Model,

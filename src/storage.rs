@@ -1,6 +1,6 @@
 //! The store: one SQLite file, one thread that writes it, one that reads it.
 //!
-//! A write is answered when it has reached the operating system: what was shown after it survives `kill -9`.
+//! A write is answered when it has reached the operating system: output shown after it survives `kill -9`.
 
 use std::{
     collections::HashMap,
@@ -28,10 +28,10 @@ mod worker;
 
 use worker::Worker;
 
-/// Stands for a repository's project id until git has told it.
+/// The project id of a repository until git has reported it.
 pub const UNKNOWN_PROJECT: &str = "global";
 
-/// Why the store could not do what it was asked.
+/// A failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     #[error("the store {path} cannot be opened: {reason}; {remedy}, or set WINDLASS_HOME elsewhere")]
@@ -50,7 +50,7 @@ pub enum StorageError {
     Sqlite(rusqlite::Error),
     #[error("the store holds something that cannot be read: {0}")]
     Json(#[from] serde_json::Error),
-    /// The transaction that the change was part of failed as a whole.
+    /// The whole transaction of the change failed.
     #[error("{reason}")]
     Commit { reason: String },
     #[error("the store's thread has ended")]
@@ -78,9 +78,10 @@ pub enum Write {
     Message(Message),
     /// Removes a message and its parts.
     RemoveMessage(MessageId),
-    /// Inserts or replaces a part's row; what was appended to it before is part of it now.
+    /// Inserts or replaces a part's row, including the text that was appended to it before.
     Part(Part),
-    /// Adds text to a text or reasoning part or to what a running command printed; the row is not rewritten.
+    /// Appends text to a text or reasoning part or to the output of a running command, without rewriting the
+    /// row.
     Append {
         session_id: SessionId,
         part_id: PartId,
@@ -90,7 +91,7 @@ pub enum Write {
         session_id: SessionId,
         todos: Vec<Todo>,
     },
-    /// Inserts or replaces what a session knows of a file.
+    /// Inserts or replaces a session's knowledge of a file.
     NotedFile {
         session_id: SessionId,
         file: NotedFile,
@@ -100,7 +101,7 @@ pub enum Write {
         session_id: SessionId,
         since: i64,
     },
-    /// Lets one session know the files that another one knew before that moment.
+    /// Copies the files that one session knew before that moment to another session.
     CopyNotedFiles {
         from: SessionId,
         to: SessionId,
@@ -112,9 +113,9 @@ pub enum Write {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NotedFile {
     pub path: PathBuf,
-    /// When it learnt of it, in milliseconds since the epoch.
+    /// The time when it learnt of the file, in milliseconds since the epoch.
     pub noted: i64,
-    /// What tells one state of the file from another, as who compares them wrote it.
+    /// A value that changes with the file, written by the code that compares it.
     pub stamp: Value,
 }
 
@@ -127,12 +128,12 @@ pub struct StoredSession {
     pub noted_files: Vec<NotedFile>,
 }
 
-/// Which sessions to list: root sessions, most recently changed first.
+/// The page of sessions to list: root sessions, most recently changed first.
 #[derive(Debug, Clone, Default)]
 pub struct SessionQuery {
-    /// Only those that work in this directory.
+    /// Restricts the list to sessions of this directory.
     pub directory: Option<String>,
-    /// Continue behind this session: time of its last change, and its id.
+    /// Continues behind this session: time of its last change, and its id.
     pub after: Option<(i64, String)>,
     pub limit: usize,
 }
@@ -145,7 +146,7 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// The store in this file.
+    /// Makes the store of this file.
     pub fn new(path: PathBuf) -> Self {
         Self {
             writer: Worker::new("store-writer", path.clone(), open::to_write),
@@ -163,7 +164,7 @@ impl Storage {
             .await
     }
 
-    /// Stores a new session; false when its id is taken.
+    /// Stores a new session; returns false if its id is taken.
     pub async fn create_session(&self, session: Session) -> Result<bool, StorageError> {
         self.writer
             .write(move |connection| {
@@ -180,7 +181,7 @@ impl Storage {
             .await
     }
 
-    /// Deletes a session, its subagents' sessions and everything in them. False when there was none.
+    /// Deletes a session, its subagents' sessions and all their contents. Returns false if there was none.
     pub async fn delete_session(&self, id: SessionId) -> Result<bool, StorageError> {
         self.writer
             .write(move |connection| {
@@ -195,7 +196,8 @@ impl Storage {
             .await
     }
 
-    /// Gives a session a title that holds whatever a process that has it open writes. False when there is no session.
+    /// Gives a session a title, which overrides titles of any process that has it open. Returns false if there
+    /// is no such session.
     pub async fn rename(&self, id: SessionId, title: String) -> Result<bool, StorageError> {
         self.writer
             .write(move |connection| {
@@ -206,12 +208,12 @@ impl Storage {
             .await
     }
 
-    /// A session's row.
+    /// Reads a session's row.
     pub async fn session(&self, id: SessionId) -> Result<Option<Session>, StorageError> {
         self.reader.read(move |connection| session(connection, &id)).await
     }
 
-    /// A session with its messages, parts, todos and the files it knows.
+    /// Reads a session with its messages, parts, todos and known files.
     pub async fn load(&self, id: SessionId) -> Result<Option<StoredSession>, StorageError> {
         self.reader
             .read(move |connection| {
@@ -226,7 +228,7 @@ impl Storage {
             .await
     }
 
-    /// The messages of a session's subagents, and of theirs.
+    /// Reads the messages of all subagents' sessions below a session.
     pub async fn descendants(
         &self,
         id: SessionId,
@@ -245,12 +247,12 @@ impl Storage {
             .await
     }
 
-    /// A page of root sessions.
+    /// Reads a page of root sessions.
     pub async fn list(&self, query: SessionQuery) -> Result<Vec<Session>, StorageError> {
         self.reader.read(move |connection| list(connection, &query)).await
     }
 
-    /// The project id stored for a worktree.
+    /// Reads the project id stored for a worktree.
     pub async fn project_of(&self, worktree: String) -> Result<Option<String>, StorageError> {
         self.reader
             .read(move |connection| {
@@ -281,23 +283,23 @@ impl Storage {
     }
 }
 
-/// An answer of the user that is remembered for a project.
+/// A remembered answer of the user in a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredAnswer {
-    /// Directory of the worktree, or of the session where there is none.
+    /// The directory of the worktree, or of the session if there is none.
     pub project: String,
     pub rule: Rule,
-    /// Milliseconds since the epoch.
+    /// The time in milliseconds since the epoch.
     pub created: i64,
 }
 
 impl Storage {
-    /// The remembered answers of a project or of all, oldest first.
+    /// Reads the remembered answers of a project or of all, oldest first.
     pub async fn answers(&self, project: Option<String>) -> Result<Vec<StoredAnswer>, StorageError> {
         self.reader.read(move |connection| answers(connection, project.as_deref())).await
     }
 
-    /// Remembers answers; the newest about a pattern takes the place of an older one.
+    /// Stores answers; a newer answer about a pattern replaces an older one.
     pub async fn add_answers(
         &self,
         project: String,
@@ -319,7 +321,7 @@ impl Storage {
             .await
     }
 
-    /// Forgets an answer. False when there was none.
+    /// Removes an answer. Returns false if there was none.
     pub async fn remove_answer(
         &self,
         project: String,
@@ -347,7 +349,7 @@ fn answers(connection: &Connection, project: Option<&str>) -> Result<Vec<StoredA
     let mut answers = Vec::new();
     while let Some(row) = rows.next()? {
         let action: String = row.get(3)?;
-        // What a newer version wrote and this one cannot read allows nothing.
+        // A row of a newer version that this one cannot read must not allow anything.
         let action = serde_json::from_str(&action).unwrap_or(Action::Ask);
         let rule = Rule { permission: row.get(1)?, pattern: row.get(2)?, action };
         answers.push(StoredAnswer { project: row.get(0)?, rule, created: row.get(4)? });
@@ -455,13 +457,13 @@ fn session(connection: &Connection, id: &SessionId) -> Result<Option<Session>, S
     rows.next()?.map(decode_session).transpose()
 }
 
-/// A session of a row that begins with `project_id, data, chosen_title`.
+/// Decodes a session from a row that begins with `project_id, data, chosen_title`.
 fn decode_session(row: &Row<'_>) -> Result<Session, StorageError> {
     let mut session: Session =
         serde_json::from_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
-    // The column is what a project found later updates; the JSON keeps what was known at first.
+    // The column is updated when the project is found; the JSON keeps the first value.
     session.project_id = row.get(0)?;
-    // Kept beside the JSON, which a process that has the session open writes as it knows it.
+    // Separate from the JSON, which any process that has the session open overwrites.
     if let Some(title) = row.get(2)? {
         session.title = title;
     }
@@ -492,7 +494,7 @@ fn messages(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWithPa
     Ok(messages)
 }
 
-/// Text that was shown but whose part was never finished, because the daemon was killed.
+/// Adds text that was shown but whose part was never finished, because the daemon was killed.
 fn append_unfinished_text(
     connection: &Connection,
     id: &SessionId,
@@ -516,7 +518,7 @@ fn append_unfinished_text(
     Ok(())
 }
 
-/// What a command printed after its row was written.
+/// Adds the output that a command printed after its row was written.
 fn append_output(state: &mut ToolState, text: &str) {
     let ToolState::Running { metadata: Some(metadata), .. } = state else { return };
     if let Some(Value::String(output)) = metadata.get_mut("output") {

@@ -1,4 +1,4 @@
-//! The tools: one table of rows, each a name, a text for the model, a schema and a function.
+//! The tools: one table of rows, each with a name, a text for the model, a schema and a function.
 
 use std::{
     collections::BTreeMap,
@@ -70,7 +70,7 @@ pub mod write;
 
 use arguments::schema_of;
 
-/// Every tool of our own, in the order OpenCode registers them.
+/// The built-in tools, in the order OpenCode registers them.
 pub static BUILTIN: &[Tool] = &[
     Tool {
         name: "invalid",
@@ -230,19 +230,21 @@ pub static BUILTIN: &[Tool] = &[
     },
 ];
 
-/// The built-in tool of that name.
+/// Returns the built-in tool of that name.
 pub fn find(name: &str) -> Option<&'static Tool> {
     BUILTIN.iter().find(|tool| tool.name == name)
 }
 
-/// The schema of a built-in tool's arguments, made once: every step and every call needs it.
+/// Returns the schema of a built-in tool's arguments. It is made once, because every step and every call needs
+/// it.
 pub fn schema(name: &str) -> &'static Value {
     static SCHEMAS: LazyLock<BTreeMap<&'static str, Value>> =
         LazyLock::new(|| BUILTIN.iter().map(|tool| (tool.name, (tool.schema)())).collect());
     SCHEMAS.get(name).unwrap_or(&Value::Null)
 }
 
-/// Whether a model is given a tool: some have learnt to write patches, the others to replace text (facts: OpenCode §5.5).
+/// Returns true if a model is offered a tool: some have learnt to write patches, the others to replace text
+/// (facts: OpenCode §5.5).
 pub fn is_offered(tool: &str, model_id: &str) -> bool {
     let writes_patches =
         model_id.contains("gpt-") && !model_id.contains("oss") && !model_id.contains("gpt-4");
@@ -253,16 +255,16 @@ pub fn is_offered(tool: &str, model_id: &str) -> bool {
     }
 }
 
-/// Whether a tool is there only while some MCP server offers resources.
+/// Returns true for tools that are offered only while an MCP server has resources.
 pub fn is_about_resources(tool: &str) -> bool {
     matches!(tool, "list_mcp_resources" | "list_mcp_resource_templates" | "read_mcp_resource")
 }
 
-/// Permissions that are no built-in tool's name.
+/// Permissions whose name is not that of a built-in tool.
 pub const OTHER_PERMISSIONS: [&str; 5] =
     ["doom_loop", "external_directory", "plan_enter", "plan_exit", LEAVE_SANDBOX];
 
-/// The permission that decides whether a tool is shown and may run.
+/// Returns the permission that decides if a tool is shown and may run.
 pub fn permission_name(tool: &str) -> &str {
     match tool {
         "edit" | "write" | "apply_patch" | "patch" | "multiedit" => "edit",
@@ -271,7 +273,7 @@ pub fn permission_name(tool: &str) -> &str {
     }
 }
 
-/// Runs a tool and cuts what it hands to the model to the configured size.
+/// Runs a tool and cuts its output for the model to the configured size.
 pub async fn execute(tool: &Tool, cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let tool_output = (tool.run)(cx, input).await?;
     truncate::apply(cx, tool_output).await
@@ -280,74 +282,76 @@ pub async fn execute(tool: &Tool, cx: &ToolCx<'_>, input: Value) -> Result<ToolO
 /// A built-in tool.
 pub struct Tool {
     pub name: &'static str,
-    /// What the model reads.
+    /// The tool's description for the model.
     pub text: &'static str,
     /// JSON schema of the arguments.
     pub schema: fn() -> Value,
     pub run: for<'a> fn(&'a ToolCx<'a>, Value) -> BoxFuture<'a, Result<ToolOutput, ToolError>>,
 }
 
-/// What a running tool knows.
+/// The environment of a running tool.
 pub struct ToolCx<'a> {
     pub session_id: &'a SessionId,
     pub message_id: &'a MessageId,
     pub call_id: &'a str,
     pub agent: &'a str,
     pub config: &'a Config,
-    /// What the `skill` tool can load.
+    /// The skills that the `skill` tool can load.
     pub skills: &'a [Skill],
-    /// MCP servers: the configuration's, then the client's.
+    /// The MCP servers: the configuration's, then the client's.
     pub servers: &'a [Held],
     /// The language servers of the session's directory.
     pub lsp: &'a Servers,
-    /// Cancelled with the turn.
+    /// A token that is cancelled with the turn.
     pub cancel: &'a CancellationToken,
     pub host: &'a dyn Host,
 }
 
 impl ToolCx<'_> {
-    /// The directory relative paths start from.
+    /// Returns the directory that relative paths start from.
     pub fn directory(&self) -> &Path {
         &self.config.directory
     }
 }
 
-/// What a tool may ask of the engine above it.
+/// The services of the engine that a tool may use.
 pub trait Host: Send + Sync {
-    /// Ends when every pattern is allowed; fails with the error the tool must return.
+    /// Waits until every pattern is allowed; fails with the error that the tool must return.
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
-    /// Like [`Host::ask`] for what may turn out to be anything: also asks when the rules allow the patterns but would
-    /// ask about or deny something else.
+    /// Like [`Host::ask`], for calls whose effect the patterns do not show: also asks if the rules allow the
+    /// patterns but would ask about or deny anything else.
     fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
-    /// The policy that decides about the call.
+    /// Returns the policy that decides about the call.
     fn policy(&self) -> Policy;
-    /// The user's remembered answers as they are now: one that was revoked a moment ago, anywhere, is gone.
+    /// Returns the user's remembered answers as of now: one that was revoked a moment ago, in any process, is
+    /// gone.
     fn answers(&self) -> BoxFuture<'_, Vec<Rule>>;
-    /// Shows how far the call has come: replaces its metadata, and its title when one is given.
+    /// Shows the progress of the call: replaces its metadata, and its title if one is given.
     fn progress(&self, title: Option<String>, metadata: Map<String, Value>);
     /// Replaces the session's todo list.
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;
-    /// Runs a subagent and ends with its answer.
+    /// Runs a subagent and returns its answer.
     fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
-    /// Asks the user; one list of answers for each question.
+    /// Asks the user; returns one list of answers for each question.
     fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>>;
-    /// Where the session's plan is written.
+    /// Returns the path of the session's plan.
     fn plan_file(&self) -> PathBuf;
     /// Lets another agent answer from the next step on.
     fn switch_agent(&self, switch: AgentSwitch);
-    /// Runs another tool as a call of its own, and ends when that has ended; what it said is not handed on.
+    /// Runs another tool as a call of its own, and waits until it has ended. Its output is not handed on.
     fn call(&self, call: NestedCall) -> BoxFuture<'_, Result<(), ToolError>>;
-    /// The session's todo list.
+    /// Returns the session's todo list.
     fn todos(&self) -> Vec<Todo>;
-    /// How a file was when the session last read or wrote it; `path` has its links followed.
+    /// Returns the file's stamp from the session's last read or write; `path` must have its links followed.
     fn noted(&self, path: &Path) -> Option<FileStamp>;
-    /// Remembers how a file is now that the model knows it.
+    /// Remembers a file's stamp at the time the model learnt its content.
     fn note(&self, path: &Path, stamp: FileStamp);
-    /// Whether an instruction file is new to the model. Who is told so must show it: nobody else will.
+    /// Returns true if an instruction file is new to the model. The caller must then show it, because no later
+    /// call gets true.
     fn claim_instructions(&self, path: &Path) -> bool;
-    /// Tells the user what of the instructions does not reach the model, each thing once in a session.
+    /// Warns the user about instructions that do not reach the model, once per session for each.
     fn warn(&self, warnings: Vec<Warning>);
-    /// Tells everyone that a file was changed: as it was named, and where that led.
+    /// Reports a change of a file to all subscribers: the path as it was named, and the path it led to.
     fn edited(&self, path: &Path, real: &Path);
 }
 
@@ -357,20 +361,20 @@ pub struct Subtask {
     /// A few words for the user.
     pub description: String,
     pub prompt: String,
-    /// Which agent works on it.
+    /// The name of the agent that works on it.
     pub agent: String,
-    /// The session of an earlier task to go on with.
+    /// The session of an earlier task to continue.
     pub task_id: Option<String>,
 }
 
-/// What the user answered: of each question the chosen labels and what they wrote.
+/// The user's answers: for each question the chosen labels and any text of their own.
 pub type Answers = Vec<Vec<String>>;
 
-/// Another agent takes over.
+/// A request to continue with another agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSwitch {
     pub agent: String,
-    /// What that agent reads as the user's words.
+    /// The text that this agent reads as the user's.
     pub message: String,
 }
 
@@ -379,27 +383,28 @@ pub struct AgentSwitch {
 pub struct NestedCall {
     pub tool: String,
     pub input: Value,
-    /// It is only shown, as failed for this reason.
+    /// The reason to show the call as failed instead of running it.
     pub refusal: Option<String>,
 }
 
-/// What tells one state of a file from another. Sessions are stored with it.
+/// Identity, size and times of a file, which tell one of its states from another. Sessions are stored with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
-    /// Nanoseconds since the epoch.
+    /// The time of the last change of the content, in nanoseconds since the epoch.
     pub modified_ns: i128,
-    /// The same of the last change to anything about the file, which no program can set back.
+    /// The time of the last change of content or attributes, which no program can set back.
     pub changed_ns: i128,
-    /// Which file it is, whatever its name.
+    /// The identity of the file, independent of its name.
     pub device: u64,
     pub inode: u64,
     pub n_bytes: u64,
-    /// A hash of everything in it, when it was small enough to be looked at.
+    /// A hash of the content, if the file was small enough to be read.
     ///
-    /// Not stored: the hash is of one process. What a session knew before a restart is told apart by all the rest.
+    /// Not stored, because the hash is valid in one process only. After a restart, states are compared by the
+    /// other fields.
     #[serde(skip)]
     pub content: Option<u64>,
-    /// When the session learnt it, in milliseconds since the epoch.
+    /// The time when the session learnt it, in milliseconds since the epoch.
     pub noted_ms: i64,
 }
 
@@ -417,16 +422,17 @@ impl FileStamp {
         }
     }
 
-    /// The same with what the file holds, unless that is too long to be worth it.
+    /// Adds a hash of the content, unless that is too long to be worth it.
     pub fn with_content(self, content: &[u8]) -> Self {
         let hash = (content.len() <= Self::MAX_HASHED).then(|| hash::content(content));
         Self { content: hash, ..self }
     }
 
-    /// Bytes up to which content is compared, rather than times.
+    /// Maximum number of bytes for which contents are compared rather than times.
     pub const MAX_HASHED: usize = 4 << 20;
 
-    /// Whether both are of one state of the file: what it holds counts, and its times where that is not known.
+    /// Returns true if both stamps are of the same state of the file. Contents decide, or times if a content is
+    /// unknown.
     pub fn is_same(&self, other: &Self) -> bool {
         if self.content.is_some() && other.content.is_some() {
             return self.content == other.content;
@@ -437,41 +443,41 @@ impl FileStamp {
     }
 }
 
-/// What a tool answers.
+/// The answer of a tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolOutput {
-    /// One line for the user.
+    /// One line of text for the user.
     pub title: String,
-    /// What the model reads.
+    /// The text for the model.
     pub output: String,
     pub metadata: Map<String, Value>,
     pub attachments: Vec<FilePart>,
 }
 
-/// Why a tool did not answer.
+/// The reason for a tool without an answer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ToolError {
-    /// The model reads this and goes on.
+    /// A failure that the model reads before it goes on.
     #[error("{0}")]
     Model(String),
-    /// A rule denies it; the model reads this and goes on.
+    /// A denial by a rule, which the model reads before it goes on.
     #[error("{0}")]
     Forbidden(String),
-    /// The user refused; the turn stops unless there is feedback for the model.
+    /// A refusal by the user; the turn stops unless there is feedback for the model.
     #[error("{}", refusal(feedback.as_deref()))]
     Denied { feedback: Option<String> },
-    /// The user did not want to answer a question; the turn stops.
+    /// A question that the user did not want to answer; the turn stops.
     #[error("The user dismissed this question")]
     Dismissed,
-    /// The turn was cancelled; with what the tool had to say until then.
+    /// A cancelled turn, with the tool's output until then.
     #[error("{}", partial.as_deref().unwrap_or("Tool execution aborted"))]
     Cancelled { partial: Option<String> },
-    /// Our own fault; shown to the model, logged.
+    /// A fault of windlass; shown to the model, logged.
     #[error("{0}")]
     Internal(String),
 }
 
-/// What the model reads of a refusal (facts: OpenCode §4.2).
+/// Returns the text of a refusal for the model (facts: OpenCode §4.2).
 fn refusal(feedback: Option<&str>) -> String {
     match feedback {
         None => "The user rejected permission to use this specific tool call.".to_owned(),
@@ -481,7 +487,7 @@ fn refusal(feedback: Option<&str>) -> String {
     }
 }
 
-/// Runs blocking work on a thread where it holds up nobody.
+/// Runs blocking work on a thread for it.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
@@ -491,7 +497,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// The fields of an object literal.
+/// Returns the fields of an object literal.
 pub(crate) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(object) => object,

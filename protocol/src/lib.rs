@@ -1,4 +1,4 @@
-//! Wire types of windlass and nothing else: JSON-RPC, the Agent Client Protocol and OpenCode's shapes.
+//! Wire types of windlass: JSON-RPC, the Agent Client Protocol and OpenCode's shapes.
 //!
 //! No I/O, no runtime, no logic beyond encoding and decoding.
 

@@ -1,4 +1,4 @@
-//! The JSON-RPC 2.0 envelope: one line in, its kind, its id as sent and its parameters still raw.
+//! The JSON-RPC 2.0 envelope: parses a line into its kind, its id as sent and its raw parameters.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub mod code {
     pub const METHOD_NOT_FOUND: i32 = -32601;
     /// Parameters of the wrong shape, or an unsupported value.
     pub const INVALID_PARAMS: i32 = -32602;
-    /// Anything that is our own fault, or a provider's.
+    /// Any fault of windlass or of a provider.
     pub const INTERNAL_ERROR: i32 = -32603;
     /// The request was cancelled.
     pub const REQUEST_CANCELLED: i32 = -32800;
@@ -25,7 +25,7 @@ pub mod code {
     pub const RESOURCE_NOT_FOUND: i32 = -32002;
 }
 
-/// A request id, echoed exactly as it came.
+/// A request id, returned exactly as it came.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Id {
     Null,
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// An error object as the peer sent it or as we answer.
+/// An error object of the peer or of ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ErrorBody {
     pub code: i32,
@@ -86,15 +86,15 @@ pub struct ErrorBody {
 /// A line that is a message.
 #[derive(Debug)]
 pub enum Incoming<'a> {
-    /// A request: must be answered exactly once.
+    /// A request, which must be answered exactly once.
     Call { id: Id, method: Cow<'a, str>, params: Option<&'a RawValue> },
-    /// A notification: never answered.
+    /// A notification, which is never answered.
     Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
     /// The peer's answer to one of our requests.
     Response { id: Id, result: Result<Option<&'a RawValue>, ErrorBody> },
 }
 
-/// A line that is no message; it is answered with `id: null`.
+/// A line that is not a message; it is answered with `id: null`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("the line is not valid UTF-8")]
@@ -106,7 +106,7 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    /// The JSON-RPC error code for this kind of line.
+    /// Returns the JSON-RPC error code for this kind of line.
     pub fn code(&self) -> i32 {
         match self {
             Malformed::NotUtf8 | Malformed::NotJson { .. } => code::PARSE_ERROR,
@@ -131,12 +131,12 @@ struct Envelope<'a> {
     error: Option<ErrorBody>,
 }
 
-/// Tells `"id": null` (present) from no id at all.
+/// Distinguishes `"id": null` (present) from a missing id.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Reads one line, without its line feed. `None` for a blank line, which is skipped.
+/// Parses one line, without its line feed. Returns `None` for a blank line, which is skipped.
 pub fn parse(line: &[u8]) -> Option<Result<Incoming<'_>, Malformed>> {
     let line = line.trim_ascii();
     if line.is_empty() {
@@ -198,7 +198,7 @@ pub struct Failure<'a> {
     error: &'a ErrorBody,
 }
 
-/// Our own request or notification.
+/// A request or notification of ours.
 #[derive(Debug, Serialize)]
 pub struct Outgoing<'a, T: Serialize> {
     jsonrpc: &'static str,
@@ -208,22 +208,22 @@ pub struct Outgoing<'a, T: Serialize> {
     params: T,
 }
 
-/// The envelope of a successful answer.
+/// Makes the envelope of a successful answer.
 pub fn success<T: Serialize>(id: &Id, result: T) -> Success<'_, T> {
     Success { jsonrpc: "2.0", id, result }
 }
 
-/// The envelope of a failed answer.
+/// Makes the envelope of a failed answer.
 pub fn failure<'a>(id: &'a Id, error: &'a ErrorBody) -> Failure<'a> {
     Failure { jsonrpc: "2.0", id, error }
 }
 
-/// The envelope of a request of ours.
+/// Makes the envelope of a request of ours.
 pub fn request<'a, T: Serialize>(id: &'a Id, method: &'a str, params: T) -> Outgoing<'a, T> {
     Outgoing { jsonrpc: "2.0", id: Some(id), method, params }
 }
 
-/// The envelope of a notification of ours.
+/// Makes the envelope of a notification of ours.
 pub fn notification<T: Serialize>(method: &str, params: T) -> Outgoing<'_, T> {
     Outgoing { jsonrpc: "2.0", id: None, method, params }
 }

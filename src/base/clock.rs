@@ -4,13 +4,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 
-/// Milliseconds since the epoch.
+/// Returns the milliseconds since the epoch.
 pub fn now_ms() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// `2026-11-21T08:33:38.630Z`.
+/// Formats a time as ISO 8601, such as `2026-11-21T08:33:38.630Z`.
 pub fn iso(ms: i64) -> String {
     match Timestamp::from_millisecond(ms) {
         Ok(timestamp) => format!("{timestamp:.3}"),
@@ -18,32 +18,33 @@ pub fn iso(ms: i64) -> String {
     }
 }
 
-/// The date of a moment where the user is, such as `Sat Nov 21 2026`.
+/// Formats a time as a date in the user's time zone, such as `Sat Nov 21 2026`.
 pub fn day(ms: i64) -> String {
     Zone::local().format(ms, "%a %b %d %Y")
 }
 
-/// A time for people, where the user is, as short as it can be today: see [`Zone::short`].
+/// Formats a time for people in the user's time zone, as short as possible; see [`Zone::short`].
 pub fn short(ms: i64) -> String {
     Zone::local().short(ms, now_ms())
 }
 
-/// Where clocks show the same time.
+/// A time zone.
 #[derive(Debug, Clone)]
 pub struct Zone(TimeZone);
 
 impl Zone {
-    /// The user's.
+    /// Returns the user's time zone.
     pub fn local() -> Self {
         Self(TimeZone::system())
     }
 
-    /// Greenwich's, which is the same on every machine.
+    /// Returns UTC, which is the same on every machine.
     pub fn utc() -> Self {
         Self(TimeZone::UTC)
     }
 
-    /// A moment for people: `today 14:02`, `yesterday 09:15`, `3 Nov 09:15`, and of another year `3 Nov 2025`.
+    /// Formats a time for people: `today 14:02`, `yesterday 09:15`, `3 Nov 09:15`, or `3 Nov 2025` in another
+    /// year.
     pub fn short(&self, ms: i64, now_ms: i64) -> String {
         let (Some(then), Some(now)) = (self.at(ms), self.at(now_ms)) else { return String::new() };
         let yesterday = now.date().yesterday().ok();
@@ -58,27 +59,27 @@ impl Zone {
         }
     }
 
-    /// The same for readers of another day: `3 Nov 2026, 09:15`.
+    /// Formats a time with its full date, for a text that is read on another day: `3 Nov 2026, 09:15`.
     pub fn full(&self, ms: i64) -> String {
         self.format(ms, "%-d %b %Y, %H:%M")
     }
 
-    /// `09:15`.
+    /// Formats the time of day, such as `09:15`.
     pub fn time(&self, ms: i64) -> String {
         self.format(ms, "%H:%M")
     }
 
-    /// The name of the zone at a moment, such as `CET` or `+03`.
+    /// Returns the name of the zone at a time, such as `CET` or `+03`.
     pub fn name(&self, ms: i64) -> String {
         self.format(ms, "%Z")
     }
 
-    /// `2026-11-03`, by which days are sorted.
+    /// Formats the date so that it sorts by day, such as `2026-11-03`.
     pub fn date(&self, ms: i64) -> String {
         self.format(ms, "%Y-%m-%d")
     }
 
-    /// The first moment of the day that began `n_days` days before the day of `now_ms`.
+    /// Returns the first moment of the day that is `n_days` days before the day of `now_ms`.
     pub fn days_ago(&self, n_days: u32, now_ms: i64) -> i64 {
         let start = self.at(now_ms).and_then(|now| {
             let day = now.date().checked_sub(jiff::Span::new().try_days(i64::from(n_days)).ok()?).ok()?;
@@ -96,19 +97,19 @@ impl Zone {
     }
 }
 
-/// The day of a moment where the user is, such as `2026-11-21`.
+/// Formats a time as a date in the user's time zone, such as `2026-11-21`.
 pub fn local_day(ms: i64) -> String {
     local(&iso(ms)).map(|(day, _)| day).unwrap_or_default()
 }
 
-/// The day and the time where the user is, `2026-11-21` and `09:33:38`, of an ISO 8601 time.
+/// Converts an ISO 8601 time to the date and time of day in the user's time zone: `2026-11-21` and `09:33:38`.
 pub fn local(iso: &str) -> Option<(String, String)> {
     let timestamp: jiff::Timestamp = iso.parse().ok()?;
     let zoned = timestamp.to_zoned(jiff::tz::TimeZone::system());
     Some((zoned.strftime("%Y-%m-%d").to_string(), zoned.strftime("%H:%M:%S").to_string()))
 }
 
-/// `Tue 3 Nov` of a date as [`Zone::date`] writes it.
+/// Formats a date that [`Zone::date`] wrote with its day of the week: `Tue 3 Nov`.
 pub fn weekday(date: &str) -> String {
     match date.parse::<civil::Date>() {
         Ok(date) => date.strftime("%a %-d %b").to_string(),

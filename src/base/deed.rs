@@ -1,6 +1,6 @@
-//! What happens to files, and how the user is told of it.
+//! Kinds of changes to files, and their summary for the user.
 
-/// What happens to a file in the end.
+/// The overall change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
     Add,
@@ -9,15 +9,15 @@ pub enum Deed {
     Move,
 }
 
-/// What becomes of several files, as the user is told: files that are only changed are named, one that is moved by both
-/// its names, and as soon as one is added or deleted it is said of each what happens to it.
+/// Summarises file changes for a title: plain names if all are edits or moves (`a, b`), otherwise a verb for
+/// each (`add a, update b`).
 pub fn told<'a>(deeds: impl Iterator<Item = (Deed, &'a str)> + Clone) -> String {
     let is_plain = deeds.clone().all(|(deed, _)| matches!(deed, Deed::Update | Deed::Move));
     let told = deeds.map(|(deed, name)| match deed {
         Deed::Add => format!("add {name}"),
         Deed::Delete => format!("delete {name}"),
         Deed::Update if !is_plain => format!("update {name}"),
-        // An arrow says it.
+        // The name of a moved file contains an arrow.
         Deed::Update | Deed::Move => name.to_owned(),
     });
     told.collect::<Vec<_>>().join(", ")

@@ -6,16 +6,16 @@ use similar::{DiffOp, DiffTag, TextDiff};
 
 /// Unchanged lines around a change, as OpenCode's diffs have them.
 const CONTEXT_LINES: usize = 4;
-/// Past this the diff gets coarser instead of slower.
+/// Time after which the diff gets coarser instead of slower.
 const EFFORT: Duration = Duration::from_millis(500);
 
-/// Bytes that are compared at once.
+/// Number of bytes that are compared at once.
 const BLOCK: usize = 256;
 
 /// A patch and its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unified {
-    /// Begins with `Index: <path>`; without hunks when nothing changed.
+    /// The patch text. It begins with `Index: <path>` and has no hunks when nothing changed.
     pub patch: String,
     pub additions: usize,
     pub deletions: usize,
@@ -23,7 +23,7 @@ pub struct Unified {
 
 /// Compares two texts line by line.
 pub fn unified(path: &str, before: &str, after: &str) -> Unified {
-    // Most of a large file is the same on both sides, and comparing it line by line takes long.
+    // Most of a large file is the same on both sides, and comparing all of it line by line takes long.
     let (start, old_end, new_end) = changed_part(before, after);
     let first_line = before[..start].bytes().filter(|byte| *byte == b'\n').count();
     let old_lines: Vec<&str> = before[start..old_end].split_inclusive('\n').collect();
@@ -40,7 +40,7 @@ pub fn unified(path: &str, before: &str, after: &str) -> Unified {
     unified
 }
 
-/// Where the texts begin to differ, and where each of them ends to, with the lines around that a diff shows.
+/// Returns the start of the difference and its end in each text, including the context lines of a diff.
 fn changed_part(before: &str, after: &str) -> (usize, usize, usize) {
     let (before, after) = (before.as_bytes(), after.as_bytes());
     let n_same = n_same_first(before, after);
@@ -56,7 +56,7 @@ fn changed_part(before: &str, after: &str) -> (usize, usize, usize) {
     (start, before.len() - n_cut, after.len() - n_cut)
 }
 
-/// How many bytes at the beginning are the same. Blocks are compared first: byte by byte takes milliseconds.
+/// Counts the equal bytes at the beginning. Compares blocks first, because byte by byte takes milliseconds.
 fn n_same_first(old: &[u8], new: &[u8]) -> usize {
     let blocks = old.chunks_exact(BLOCK).zip(new.chunks_exact(BLOCK));
     let n_blocks = blocks.take_while(|(old, new)| old == new).count() * BLOCK;
@@ -64,7 +64,7 @@ fn n_same_first(old: &[u8], new: &[u8]) -> usize {
     n_blocks + rest.take_while(|(old, new)| old == new).count()
 }
 
-/// The same at the end.
+/// Counts the equal bytes at the end.
 fn n_same_last(old: &[u8], new: &[u8]) -> usize {
     let blocks = old.rchunks_exact(BLOCK).zip(new.rchunks_exact(BLOCK));
     let n_blocks = blocks.take_while(|(old, new)| old == new).count() * BLOCK;
@@ -83,7 +83,7 @@ fn push_hunk(
     let (old_start, old_end) = (first.old_range().start, last.old_range().end);
     let (new_start, new_end) = (first.new_range().start, last.new_range().end);
     let (n_old, n_new) = (old_end - old_start, new_end - new_start);
-    // An empty side is named by the line before it.
+    // The header of a hunk names the line before an empty side.
     let old_first = first_line + old_start + usize::from(n_old > 0);
     let new_first = first_line + new_start + usize::from(n_new > 0);
     // Writing to a string cannot fail.

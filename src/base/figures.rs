@@ -1,6 +1,6 @@
-//! Counts, sums of money and times as people read them.
+//! Formatting of counts, sums of money and durations for people.
 
-/// `1 call`, `18 calls`.
+/// Formats a count with its noun: `1 call`, `18 calls`.
 pub fn counted(count: usize, noun: &str) -> String {
     let ending = match (count, noun.ends_with("ch")) {
         (1, _) => "",
@@ -10,7 +10,7 @@ pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
-/// `940`, `15.2k`, `155k`, `1.3M`.
+/// Shortens a count: `940`, `15.2k`, `155k`, `1.3M`.
 pub fn short(count: u64) -> String {
     match count {
         0..1_000 => count.to_string(),
@@ -28,7 +28,7 @@ fn tenths(count: u64, unit: u64, name: &str) -> String {
     }
 }
 
-/// `$0.48`, and of less than a cent as much as there is to see.
+/// Formats a sum in dollars: `$0.48`. Sums below one cent keep their significant digits.
 pub fn dollars(amount: f64) -> String {
     match amount {
         amount if amount <= 0.0 => "$0".to_owned(),
@@ -38,7 +38,7 @@ pub fn dollars(amount: f64) -> String {
     }
 }
 
-/// `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`.
+/// Formats a duration: `0.4 s`, `12 s`, `3 min 5 s`, `2 h 10 min`.
 pub fn duration(milliseconds: i64) -> String {
     let milliseconds = milliseconds.max(0);
     let seconds = (milliseconds + 500) / 1_000;
@@ -50,7 +50,7 @@ pub fn duration(milliseconds: i64) -> String {
     }
 }
 
-/// The same without fractions, for a clock that runs.
+/// Formats a duration without fractions, for a clock that runs.
 pub fn clock(milliseconds: i64) -> String {
     match milliseconds {
         ..10_000 => format!("{} s", milliseconds.max(0) / 1_000),

@@ -1,18 +1,20 @@
-//! Hashes: one that is the same in every version and on every machine, for names, and one of this process, for content.
+//! Two hashes: one stable across versions and machines, for names, and one of this process, for contents.
 
 use std::{
     hash::{BuildHasher, RandomState},
     sync::LazyLock,
 };
 
-/// FNV-1a, 64 bits. Whoever needs more than a name has to compare what was hashed.
+/// Returns the FNV-1a hash, 64 bits. Collisions can be provoked, so compare the hashed bytes where that
+/// matters.
 pub fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// A hash that holds for as long as this process lives. Nobody outside can make two contents share it.
+/// Hashes a content with a key of this process, so that no outsider can construct two contents with the same
+/// hash.
 pub fn content(bytes: &[u8]) -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     KEYS.hash_one(bytes)

@@ -1,8 +1,8 @@
-//! What a leading `~` stands for.
+//! Expansion of a leading `~`.
 
 use std::path::{Path, PathBuf};
 
-/// A leading `~` is the user's home, as in a shell; another user's stays as it is.
+/// Replaces a leading `~` by the user's home, as a shell does; `~other` stays unchanged.
 pub fn expand(home: &Path, text: &str) -> String {
     match text.strip_prefix('~') {
         Some("") => home.to_string_lossy().into_owned(),
@@ -13,7 +13,7 @@ pub fn expand(home: &Path, text: &str) -> String {
     }
 }
 
-/// Where a name leads that may begin with `~/`; any other is relative to `base`.
+/// Resolves a name that may begin with `~/`; any other relative name starts from `base`.
 pub fn join(home: &Path, base: &Path, name: &str) -> PathBuf {
     match name.strip_prefix("~/") {
         Some(rest) => home.join(rest),

@@ -10,42 +10,42 @@ const RANDOM_CHARS: usize = 14;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const LOW_48_BITS: u64 = (1 << 48) - 1;
 
-/// A new session id; newer ones sort first.
+/// Makes a session id; newer ones sort first.
 pub fn session() -> SessionId {
     SessionId::from_trusted(make(SessionId::PREFIX, !next_stamp()))
 }
 
-/// A new message id; newer ones sort last.
+/// Makes a message id; newer ones sort last.
 pub fn message() -> MessageId {
     MessageId::from_trusted(make(MessageId::PREFIX, next_stamp()))
 }
 
-/// A new part id; newer ones sort last.
+/// Makes a part id; newer ones sort last.
 pub fn part() -> PartId {
     PartId::from_trusted(make(PartId::PREFIX, next_stamp()))
 }
 
-/// A new permission request id.
+/// Makes a permission request id.
 pub fn permission() -> PermissionId {
     PermissionId::from_trusted(make(PermissionId::PREFIX, next_stamp()))
 }
 
-/// A new question id.
+/// Makes a question id.
 pub fn question() -> QuestionId {
     QuestionId::from_trusted(make(QuestionId::PREFIX, next_stamp()))
 }
 
-/// A new event id.
+/// Makes an event id.
 pub fn event() -> EventId {
     EventId::from_trusted(make(EventId::PREFIX, next_stamp()))
 }
 
-/// A new id for a saved tool output (`tool_…`).
+/// Makes an id for a saved tool output (`tool_…`).
 pub fn tool_output() -> String {
     make("tool", next_stamp())
 }
 
-/// `length` random base62 characters.
+/// Returns `length` random base62 characters.
 pub fn random(length: usize) -> String {
     let mut bytes = vec![0u8; length];
     // Without randomness the time and counter still keep ids apart within this process.
@@ -53,7 +53,7 @@ pub fn random(length: usize) -> String {
     bytes.iter().map(|byte| char::from(BASE62[usize::from(*byte) % BASE62.len()])).collect()
 }
 
-/// A random number from 0 to 1.
+/// Returns a random number from 0 to 1.
 pub fn fraction() -> f64 {
     let mut bytes = [0u8; 4];
     // Without randomness every wait is the shortest.
@@ -61,7 +61,7 @@ pub fn fraction() -> f64 {
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
 
-/// `ms * 4096 + counter`, strictly increasing within the process even when the clock steps back.
+/// Returns `ms * 4096 + counter`, strictly increasing within the process even if the clock steps back.
 fn next_stamp() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let now = u64::try_from(clock::now_ms()).unwrap_or(0).wrapping_mul(4096);

@@ -1,11 +1,12 @@
-//! Words that all events of the log share.
+//! Names and formats shared by all log events.
 
 use std::time::Instant;
 
-/// The target of events that a person hears of in another way: they go into the file and not to standard error.
+/// The target of events that the user is shown in another way: they go into the log file, not to standard
+/// error.
 pub const TOLD: &str = "told";
 
-/// The time since `began`, such as `1.2s`.
+/// Formats the time since `began`, such as `1.2s`.
 pub fn duration(began: Instant) -> String {
     format!("{:.1?}", began.elapsed())
 }

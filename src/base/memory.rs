@@ -1,9 +1,9 @@
-//! Gives memory that is not used any more back to the system.
+//! Returns unused memory to the system.
 
-/// Gives back what a large piece of work has freed.
+/// Returns the memory that a large piece of work has freed to the system.
 ///
-/// The allocator keeps freed memory for later, in an arena per thread: what reading some hundred files needs for a
-/// moment would be the daemon's for as long as it lives.
+/// The allocator keeps freed memory for later use, in an arena per thread. Without this call, the daemon would
+/// keep for its lifetime the memory that reading some hundred files needs for a moment.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "a foreign function; it takes no pointer and may be called at any time")]
 pub fn give_back() {
@@ -11,6 +11,6 @@ pub fn give_back() {
     unsafe { nix::libc::malloc_trim(0) };
 }
 
-/// Other allocators give back by themselves.
+/// Does nothing: other allocators return memory by themselves.
 #[cfg(not(target_env = "gnu"))]
 pub fn give_back() {}

@@ -1,6 +1,6 @@
-//! What kind of file a path names, as far as models take files of that kind.
+//! MIME types of the files that models accept, by path.
 
-/// The type of an image or document, by its name's ending.
+/// Returns the MIME type of an image or document by the extension of its name.
 pub fn of_path(path: &str) -> Option<&'static str> {
     match path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).as_deref() {
         Some("png") => Some("image/png"),

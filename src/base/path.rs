@@ -1,4 +1,4 @@
-//! Where a path leads, whether or not something is there.
+//! Resolution of paths, including paths that do not exist.
 
 use std::{
     collections::VecDeque,
@@ -7,10 +7,10 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// As many links as Linux follows.
+/// Maximum number of links to follow, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// `path` from `base`, without `.` and `..`.
+/// Resolves `path` against `base` and removes `.` and `..`.
 pub fn absolute(base: &Path, path: impl AsRef<Path>) -> PathBuf {
     let mut done = PathBuf::new();
     for component in base.join(path).components() {
@@ -25,7 +25,7 @@ pub fn absolute(base: &Path, path: impl AsRef<Path>) -> PathBuf {
     done
 }
 
-/// Follows every symlink, also where the path or a link's target does not exist: writing there would create it.
+/// Resolves every symlink, even if the path or a link's target does not exist: writing there would create it.
 pub fn real(path: &Path) -> PathBuf {
     let mut done = PathBuf::from("/");
     let mut ahead: VecDeque<OsString> = path.components().map(|it| it.as_os_str().to_owned()).collect();

@@ -1,4 +1,4 @@
-//! Child processes in groups of their own that are ended as a tree and never outlive their owner.
+//! Child processes in process groups of their own that end as a tree and never outlive the daemon.
 #![expect(clippy::disallowed_methods, reason = "this module is the one place that makes a Command")]
 
 use std::{
@@ -28,23 +28,23 @@ pub mod reaper;
 pub mod register;
 pub mod tree;
 
-/// What to start.
+/// The description of a process to start.
 #[derive(Debug)]
 pub struct Spawn<'a> {
-    /// Program, looked up on PATH when it has no slash.
+    /// The program; looked up on PATH if it has no slash.
     pub program: &'a OsStr,
-    /// Its arguments.
+    /// The program's arguments.
     pub args: &'a [OsString],
-    /// Working directory.
+    /// The working directory.
     pub directory: &'a Path,
     /// Variables set on top of the daemon's own environment.
     pub environment: &'a BTreeMap<String, String>,
     /// Names of variables that the child does not get.
     pub without: &'a [String],
-    /// Whether the child gets a pipe to read from; otherwise its standard input is empty.
+    /// True if the child gets a pipe as its standard input; otherwise the input is empty.
     pub stdin: bool,
-    /// Whether it may start others. What does not is ended with us by the system, where that can be had, and saves
-    /// the reaper.
+    /// True if the child may start processes. A child that does not can be ended by the kernel together with
+    /// the daemon, where the kernel supports that, and then needs no reaper.
     pub is_parent: bool,
 }
 
@@ -55,12 +55,12 @@ pub struct Spawn<'a> {
 pub struct Child {
     inner: tokio::process::Child,
     group: Pid,
-    /// Once the group was killed its number may be given to somebody else.
+    /// Set after the group was killed: its number may belong to another group by then.
     is_group_killed: bool,
-    /// Once the leader was waited for, its number may be another process's.
+    /// Set after the leader was waited for: its number may belong to another process by then.
     is_reaped: bool,
     registration: Option<Registration>,
-    /// Set when asked for in [`Spawn::stdin`].
+    /// The write end of the child's input; set if [`Spawn::stdin`] asked for it.
     pub stdin: Option<ChildStdin>,
     pub stdout: Option<ChildStdout>,
     pub stderr: Option<ChildStderr>,
@@ -69,8 +69,8 @@ pub struct Child {
 /// Starts a child as the leader of a new process group, with its output on pipes.
 ///
 /// Must be called on the runtime's own thread: on Linux the child asks to be killed when the thread that
-/// started it ends, which is how it dies even when the daemon is killed without a chance to clean up. What it has
-/// started by then is the reaper's business.
+/// started it ends. That is how it ends even if the daemon is killed without a chance to clean up. The reaper
+/// ends the processes that the child has started by then.
 pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
     let mut command = Command::new(spawn.program);
     command
@@ -86,7 +86,8 @@ pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
     }
     #[cfg(target_os = "linux")]
     die_with_parent(&mut command);
-    // Before it begins, so that nothing it starts goes unseen; forgotten again when it cannot be started.
+    // Registered before the start, so that no process it starts is missed. A failed start drops the
+    // registration.
     let registration = if spawn.is_parent { register::begin() } else { None };
     if let Some(registration) = &registration {
         command.env(tree::MARK, &registration.marks);
@@ -120,7 +121,8 @@ pub async fn output(spawn: &Spawn<'_>, max_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(printed)
 }
 
-/// Keeps other processes of the same user from reading this one's memory and variables, which hold keys.
+/// Prevents other processes of the same user from reading this process's memory and environment, which hold
+/// keys.
 pub fn hide() {
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::prctl::set_dumpable(false) {
@@ -135,19 +137,19 @@ fn die_with_parent(command: &mut Command) {
     // SAFETY: close_range, prctl and getppid are plain system calls; they neither allocate nor take locks.
     unsafe {
         command.pre_exec(move || {
-            // Ours are closed on exec; those that whoever started us has left open may not be. A kernel that does not
-            // know the call leaves them as they are.
+            // Our own descriptors are closed on exec; descriptors that our parent left open may not be. A
+            // kernel without this system call leaves them open.
             let (first, last) = (3 as libc::c_uint, libc::c_uint::MAX);
             libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC);
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // A parent that had ended by then sends nothing.
+            // A parent that has already ended sends no signal.
             if nix::unistd::getppid() == parent { Ok(()) } else { Err(Errno::ESRCH.into()) }
         });
     }
 }
 
 impl Child {
-    /// Waits for the child itself; what it left in its group may still run.
+    /// Waits for the child itself; processes it left in its group may still run.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.inner.wait().await;
         self.is_reaped = status.is_ok();
@@ -156,7 +158,7 @@ impl Child {
 
     /// Ends the whole group: SIGTERM, then SIGKILL after `grace` or as soon as the leader is gone.
     pub async fn end(&mut self, grace: Duration) -> Option<ExitStatus> {
-        // Whoever left the group by `setsid` is found by its parents, as long as those live.
+        // Descendants that left the group by `setsid` are found by their parents, as long as those live.
         let descendants = if self.is_reaped { Vec::new() } else { descendants(self.group) };
         self.signal(Signal::SIGTERM);
         for pid in &descendants {
@@ -174,7 +176,7 @@ impl Child {
         }
     }
 
-    /// Kills what the leader left behind in its group.
+    /// Kills the processes that the leader left in its group.
     pub fn kill_group(&mut self) {
         if !self.is_group_killed {
             self.signal(Signal::SIGKILL);
@@ -182,7 +184,7 @@ impl Child {
         }
     }
 
-    /// Whoever left the group and lost its parents is found by the reaper.
+    /// Asks the reaper to kill descendants that left the group and whose parents have ended.
     fn doom(&self) {
         if let Some(registration) = &self.registration {
             registration.doom();
@@ -190,7 +192,7 @@ impl Child {
     }
 
     fn signal(&self, signal: Signal) {
-        // ESRCH only says that the group is already gone.
+        // ESRCH means that the group has already ended.
         let _ = killpg(self.group, signal);
     }
 }

@@ -1,4 +1,4 @@
-//! The file that a program's name leads to, found as the system finds it.
+//! Lookup of a program's file by name, as the system does it.
 
 use std::{
     fs,
@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The file of a program: a name with a slash from `directory` on, any other one in a directory of `search`, which is
-/// what `PATH` holds.
+/// Finds the file of a program: a name with a slash starts from `directory`, any other is looked up in the
+/// directories of `search`, the value of `PATH`.
 pub fn find(search: Option<&str>, directory: &Path, program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 || program.is_absolute() {
         return Some(directory.join(program)).filter(|file| is_program(file));
@@ -16,14 +16,14 @@ pub fn find(search: Option<&str>, directory: &Path, program: &Path) -> Option<Pa
     directories.map(|it| directory.join(it).join(program)).find(|file| is_program(file))
 }
 
-/// Returns true for a file that may be run.
+/// Returns true if the file may be executed.
 fn is_program(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
 mod tests {
-    //! Names, paths and files that may not be run.
+    //! Names, paths and files that may not be executed.
 
     use std::{
         fs,

@@ -1,7 +1,7 @@
 //! An ordered queue whose pushes never wait; producers of bulk wait for room before they produce more.
 //!
-//! This is how a slow reader slows the session that floods it while answers and cancellation still pass:
-//! the queue's size is bounded by the high-water mark plus what each producer makes between two waits.
+//! A slow reader thereby slows the session that floods it, while answers and cancellation still pass: the
+//! queue's size is bounded by the high-water mark plus the amount that each producer makes between two waits.
 
 use std::{
     collections::VecDeque,
@@ -18,11 +18,11 @@ use super::lock::lock;
 #[derive(Debug)]
 struct Items<T> {
     list: VecDeque<T>,
-    /// What all of them weigh.
+    /// The weight of all items.
     weight: usize,
 }
 
-/// See the module's comment. One reader, many writers.
+/// A queue with one reader and many writers; see the module's comment.
 #[derive(Debug)]
 pub struct Queue<T> {
     items: Mutex<Items<T>>,
@@ -33,7 +33,7 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// A queue that has room while what it holds weighs less than `high_water`.
+    /// Makes a queue that has room while the weight of its items is below `high_water`.
     pub fn new(high_water: usize) -> Self {
         Self {
             items: Mutex::new(Items { list: VecDeque::new(), weight: 0 }),
@@ -44,7 +44,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Appends an item of a weight, in whatever unit the queue counts. Dropped when the queue is closed.
+    /// Appends an item with its weight, in the unit that the queue counts. Drops the item if the queue is
+    /// closed.
     pub fn push(&self, item: T, weight: usize) {
         if self.closed.load(Ordering::Acquire) {
             return;
@@ -57,7 +58,8 @@ impl<T> Queue<T> {
         self.arrived.notify_one();
     }
 
-    /// Waits for at least one item and moves all of them to `batch`. False once the queue is closed and empty.
+    /// Waits for at least one item and moves all of them to `batch`. Returns false once the queue is closed and
+    /// empty.
     pub async fn next_batch(&self, batch: &mut VecDeque<T>) -> bool {
         loop {
             let arrived = self.arrived.notified();
@@ -71,7 +73,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Moves all items to `batch` without waiting; false when there are none.
+    /// Moves all items to `batch` without waiting. Returns false if there are none.
     pub fn take(&self, batch: &mut VecDeque<T>) -> bool {
         let mut items = self.lock();
         if items.list.is_empty() {
@@ -103,14 +105,14 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Ends the queue: what is in it can still be read, further pushes are dropped, nobody waits any more.
+    /// Closes the queue: its items can still be read, further pushes are dropped, and all waits end.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.arrived.notify_one();
         self.drained.notify_waiters();
     }
 
-    /// Whether [`Queue::close`] was called.
+    /// Returns true after [`Queue::close`] was called.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

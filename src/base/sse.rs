@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-/// What one line, and the data of one event, may take in memory.
+/// Maximum bytes of one line, and of the data of one event.
 pub const MAX_EVENT_BYTES: usize = 16 << 20;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
@@ -15,21 +15,21 @@ pub struct Event {
     pub data: String,
 }
 
-/// The sender goes on without ever ending its line or event.
+/// The error of a line or an event that exceeds [`MAX_EVENT_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the stream is larger than {} MiB", MAX_EVENT_BYTES >> 20)]
 pub struct TooLarge;
 
-/// Holds what was received of an event until its last byte arrives.
+/// A parser that keeps the received part of an event until its last byte arrives.
 ///
-/// Follows <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>:
-/// an event without its final blank line is never reported.
+/// Follows <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>: an
+/// event without its final blank line is never reported.
 #[derive(Debug, Default)]
 pub struct Parser {
     line: Vec<u8>,
     event: Option<String>,
     data: Option<String>,
-    /// The last byte was a CR that ended a line, so a LF right behind it belongs to that end.
+    /// Set if the last byte was a CR that ended a line: a LF directly behind it belongs to the same line end.
     after_cr: bool,
     past_first_line: bool,
 }
@@ -105,7 +105,8 @@ impl Parser {
                 None => self.data = Some(value.into_owned()),
             },
             b"event" => self.event = Some(value.into_owned()),
-            // `id` and `retry` serve reconnection, an empty name is a comment, others are to be ignored.
+            // `id` and `retry` serve reconnection, an empty name is a comment, and other fields are to be
+            // ignored.
             _ => {}
         }
         Ok(())

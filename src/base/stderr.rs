@@ -1,4 +1,4 @@
-//! What a server writes to its standard error: logged line by line, and the last line kept to explain its end.
+//! Logging of a server's standard error, line by line. The last line is kept to explain the server's end.
 
 use std::sync::Mutex;
 
@@ -6,10 +6,10 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::lock::lock;
 
-/// Longest log message of a server that is kept.
+/// Maximum bytes of a server's log message.
 pub const MAX_LOG_BYTES: usize = 4096;
 
-/// Logs lines until the end, each as `mask` leaves it, and keeps the last one that says something.
+/// Logs lines until the end, each after `mask`, and stores the last one that is not blank in `last_line`.
 pub async fn log_lines(
     server: &str,
     stderr: impl AsyncRead + Unpin,

@@ -1,20 +1,20 @@
-//! Cutting text without splitting a character, showing what is hidden in it, and how far two texts are apart.
+//! Cuts text at character boundaries, makes hidden characters visible, and measures the distance of two texts.
 
 use std::borrow::Cow;
 
-/// The longest prefix of at most `max_bytes` bytes that ends on a character boundary.
+/// Returns the longest prefix of at most `max_bytes` bytes that ends on a character boundary.
 pub fn head(text: &str, max_bytes: usize) -> &str {
     &text[..text.floor_char_boundary(max_bytes)]
 }
 
-/// The longest suffix of at most `max_bytes` bytes that begins on a character boundary.
+/// Returns the longest suffix of at most `max_bytes` bytes that begins on a character boundary.
 pub fn tail(text: &str, max_bytes: usize) -> &str {
     let start = text.len().saturating_sub(max_bytes);
     &text[text.ceil_char_boundary(start)..]
 }
 
-/// What a terminal would show of a program's output at the end: without the sequences that steer it, and of a line that
-/// was written over only what was written last.
+/// Returns the text that a terminal would show after a program's output: without control sequences, and with
+/// only the last version of a line that was overwritten.
 pub fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains(['\u{1b}', '\r', '\u{8}', '\u{9b}']) {
         return Cow::Borrowed(text);
@@ -40,7 +40,7 @@ pub fn without_escapes(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Skips what stands behind an escape character.
+/// Skips the rest of a control sequence, behind its escape character.
 fn skip_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.next() {
         Some('[') => skip_parameters(rest),
@@ -68,7 +68,8 @@ fn skip_parameters(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     rest.next_if(|character| matches!(character, '\u{40}'..='\u{7e}'));
 }
 
-/// The text with what cannot be seen, or makes the rest look other than it is, as `\u{202e}`. Lines and tabs stay.
+/// Escapes characters that are invisible or change how the rest looks, as in `\u{202e}`. Line ends and tabs
+/// stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let is_shown = |character: char| matches!(character, '\n' | '\t') || !is_hidden(character);
     if text.chars().all(is_shown) {
@@ -84,8 +85,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Like [`visible`], but characters stay that scripts and emoji need and that change nothing else: joiners, marks of
-/// direction, and soft hyphens.
+/// Like [`visible`], but keeps characters that scripts and emoji need and that change nothing else: joiners,
+/// direction marks and soft hyphens.
 pub fn readable(text: &str) -> Cow<'_, str> {
     let is_shown = |character: char| {
         let is_needed =
@@ -98,7 +99,7 @@ pub fn readable(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         match character {
-            // Windows ends lines with it.
+            // Part of a line end on Windows.
             '\r' => {}
             _ if is_shown(character) => shown.push(character),
             _hidden => shown.extend(character.escape_unicode()),
@@ -107,7 +108,7 @@ pub fn readable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Like [`visible`], for a text that is one line among others: a line's end within it is shown as well.
+/// Like [`visible`], for a text shown as one line: line ends are escaped too.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
     match visible(text) {
         shown if shown.contains('\n') => Cow::Owned(shown.replace('\n', "\\u{a}")),
@@ -115,7 +116,7 @@ pub fn visible_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A system error's text without the number behind it, as in `Permission denied (os error 13)`.
+/// Removes the number from a system error's text, as in `Permission denied (os error 13)`.
 pub fn without_number(text: &str) -> Cow<'_, str> {
     const START: &str = " (os error ";
     let mut shown = Cow::Borrowed(text);
@@ -129,7 +130,7 @@ pub fn without_number(text: &str) -> Cow<'_, str> {
     shown
 }
 
-/// A number of bytes for people, such as `1.4 MB`.
+/// Formats a number of bytes for people, such as `1.4 MB`.
 pub fn size(bytes: u64) -> String {
     let units = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
     match units.into_iter().find(|(_, unit)| bytes >= *unit) {
@@ -138,7 +139,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// JSON with what [`visible`] shows escaped as JSON does, so that it stays the same value.
+/// Escapes the characters that [`visible`] escapes, in the form of JSON, so that the value stays the same.
 pub fn visible_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for character in json.chars() {
@@ -157,7 +158,7 @@ pub fn visible_json(json: &str) -> String {
     shown
 }
 
-/// Whether a character controls, turns the direction of what follows or takes no room.
+/// Returns true for control characters, direction marks and characters without width.
 pub fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -174,7 +175,7 @@ pub fn is_hidden(character: char) -> bool {
         )
 }
 
-/// How many letters have to be added, left out or replaced to make one text of the other (Levenshtein).
+/// Returns the number of letters to add, remove or replace to turn one text into the other (Levenshtein).
 pub fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -194,7 +195,7 @@ pub fn distance(one: &str, other: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-/// The name that somebody who wrote `wanted` probably meant.
+/// Returns the name that was probably meant by `wanted`.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
     let wanted = plain(wanted);

@@ -1,4 +1,4 @@
-//! Tells when files change that somebody reads, also files and directories that do not exist yet.
+//! Reports changes of files that are in use, including files and directories that do not exist yet.
 
 use std::{ffi::OsStr, path::PathBuf};
 
@@ -16,27 +16,28 @@ pub use none::Watcher;
 pub use plan::MAX_DIRECTORIES;
 pub use stamp::{Stamp, Survey};
 
-/// What is followed, by absolute path. Neither has to exist.
+/// A file or directory to watch, by absolute path. It need not exist.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     File(PathBuf),
-    /// A directory and what is below it, so many levels deep, except for what [`is_passed_over`].
+    /// A directory and its contents to a maximum depth, except for entries that [`is_passed_over`].
     Tree {
         root: PathBuf,
         depth: usize,
     },
 }
 
-/// What following targets has come to.
+/// The result of starting to watch targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Followed {
-    /// Something that was not watched until now may have changed.
+    /// True if something may have changed that was not watched until now.
     pub has_changed: bool,
-    /// Every change from here on is noticed.
+    /// True if every change from now on is noticed.
     pub is_whole: bool,
 }
 
-/// Whether a directory of this name holds packages or a history, in which nobody keeps files of his own.
+/// Returns true if a directory of this name holds packages or a version history rather than the user's own
+/// files.
 pub fn is_passed_over(name: &OsStr) -> bool {
     matches!(name.to_str(), Some(".git" | "node_modules" | ".venv" | "__pycache__"))
 }

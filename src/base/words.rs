@@ -1,10 +1,10 @@
-//! Words that are looked for in texts, in any case of letters.
+//! Case-insensitive search for words in texts.
 
 use std::ops::Range;
 
 use regex::{Regex, RegexBuilder};
 
-/// Words of which all have to be in a text, each as a part of it.
+/// Words that must all occur in a text, each as a substring.
 #[derive(Debug, Clone)]
 pub struct Words {
     words: Vec<Word>,
@@ -13,12 +13,13 @@ pub struct Words {
 #[derive(Debug, Clone)]
 struct Word {
     plain: Regex,
-    /// As it is written in JSON.
+    /// Matches a word in its JSON form.
     escaped: Regex,
 }
 
 impl Words {
-    /// The words among these that hold a letter or sign; `None` when there is none, or one is too long to look for.
+    /// Compiles the words that are not blank. Returns `None` if there are none, or if one is too long to search
+    /// for.
     pub fn new<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let words = words.into_iter().map(str::trim).filter(|word| !word.is_empty());
         let words: Vec<Word> = words.map(Word::new).collect::<Option<_>>()?;
@@ -35,7 +36,7 @@ impl Words {
         self.words.iter().all(|word| word.escaped.is_match(json))
     }
 
-    /// Where words are in a text, in order and apart.
+    /// Returns the positions of the words in a text, in order and without overlaps.
     pub fn spans(&self, text: &str) -> Vec<Range<usize>> {
         let found = self.words.iter().flat_map(|word| word.plain.find_iter(text).map(|found| found.range()));
         let mut found: Vec<Range<usize>> = found.filter(|span| !span.is_empty()).collect();
@@ -50,11 +51,11 @@ impl Words {
         spans
     }
 
-    /// The line of a text with the most different words, the first of several.
+    /// Returns the line of a text that has the most different words, the first one on a tie.
     pub fn best_line<'a>(&self, text: &'a str) -> Option<&'a str> {
         let n_words = |line: &str| self.words.iter().filter(|word| word.plain.is_match(line)).count();
         let lines = text.lines().map(|line| (n_words(line), line)).filter(|(n_words, _)| *n_words > 0);
-        // Of equals `max_by_key` takes the last.
+        // `max_by_key` returns the last of equal elements.
         let lines: Vec<(usize, &str)> = lines.collect();
         lines.into_iter().rev().max_by_key(|(n_words, _)| *n_words).map(|(_, line)| line)
     }

@@ -1,4 +1,5 @@
-//! The agents: seven built-in ones, those of the configuration over them, and which one a session begins with (facts: OpenCode §3).
+//! The agents: seven built-in ones, those of the configuration over them, and the one a session starts with
+//! (facts: OpenCode §3).
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -16,7 +17,7 @@ use crate::config::{
     rules::{deciding, defaults, read_rules, rule, rules_from_tools, wildcard},
 };
 
-/// See [`super::agents`].
+/// Implements [`super::agents`].
 pub(super) fn agents(config: &Config, skills: &[Skill]) -> (Vec<Agent>, Vec<Warning>) {
     let mut warnings = Vec::new();
     let readable = readable(skills, config);
@@ -58,7 +59,8 @@ pub(super) fn agents(config: &Config, skills: &[Skill]) -> (Vec<Agent>, Vec<Warn
     (agents, warnings)
 }
 
-/// The agent a session starts with: `default_agent` when it may be one, else `build`, else the first that may.
+/// Returns the agent a session starts with: `default_agent` if it may be chosen, else `build`, else the first
+/// that may be.
 ///
 /// [`agents`] leaves at least one.
 pub(super) fn default_agent<'a>(
@@ -168,14 +170,15 @@ fn built_in(config: &Config, readable: &[Rule]) -> Vec<Agent> {
     ]
 }
 
-/// What an administrator allows an agent beyond its nature. It stands below the user's rules.
+/// Returns the rules that an administrator adds to an agent's built-in ones. They rank below the user's rules.
 fn allowed(name: &str, config: &Config) -> Vec<Rule> {
     let managed = config.managed.agents.get(name).into_iter().flatten();
     managed.filter(|rule| rule.action == Action::Allow).cloned().collect()
 }
 
-/// The policy of an agent that came over the network: no looser than the defaults where the user says nothing, and no
-/// looser than the agent is meant to be; a tool that it denies itself altogether only its own configuration gives back.
+/// Returns the policy of an agent that was fetched by URL: no looser than the defaults where the user has no
+/// rule, and no looser than the agent's own file. Only the agent's own configuration can give back a tool that
+/// the agent denies itself altogether.
 fn bounded(agent_rules: Vec<Rule>, fetched: &[Rule], config: &Config) -> Policy {
     let is_whole = |idx: usize, held: &Rule| {
         let concerns = |later: &Rule| {
@@ -252,7 +255,8 @@ fn configure(agent: &mut Agent, agent_config: &AgentConfig, config: &Config) {
     agent.policy.extend(&own);
 }
 
-/// Lets agents read what lies in skill directories outside the project, as far as no rule of the user says otherwise.
+/// Returns rules that let agents read skill directories outside the project, unless a rule of the user decides
+/// otherwise.
 fn readable(skills: &[Skill], config: &Config) -> Vec<Rule> {
     let is_inside = |directory: &Path| {
         let has_worktree = config.worktree != Path::new("/");
@@ -262,14 +266,14 @@ fn readable(skills: &[Skill], config: &Config) -> Vec<Rule> {
     outside.map(|it| rule("external_directory", &format!("{}/*", it.display()), Action::Allow)).collect()
 }
 
-/// Cut tool outputs stay readable whatever the rules say of files, unless they deny that very directory.
+/// Keeps saved tool outputs readable whatever the rules for files are, unless they deny that very directory.
 fn keep_tool_output_readable(agent: &mut Agent, config: &Config) {
     let pattern = format!("{}/*", config.paths.tool_output().display());
     for permission in ["external_directory", "read"] {
         let is_denied = agent.policy.rules().iter().any(|rule| {
             rule.permission == permission && rule.pattern == pattern && rule.action == Action::Deny
         });
-        // An agent that may do nothing but what is named has no use for a file of an output.
+        // An agent that denies everything but a list of tools has no use for the file of an output.
         let deciding = deciding(permission, &pattern, agent.policy.rules().iter());
         let is_outside = deciding.is_some_and(|rule| rule.permission == "*" && rule.action == Action::Deny);
         if !is_denied && (permission == "external_directory" || !is_outside) {
@@ -278,7 +282,7 @@ fn keep_tool_output_readable(agent: &mut Agent, config: &Config) {
     }
 }
 
-/// Plan files outside the project as `edit` names them: relative to the worktree.
+/// Returns the pattern of plan files outside the project as `edit` names them: relative to the worktree.
 fn relative_plans(config: &Config) -> String {
     let plans = config.paths.data.join("plans");
     let n_common =

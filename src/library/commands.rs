@@ -13,46 +13,46 @@ pub mod template;
 const INIT: &str = include_str!("commands/init.txt");
 const REVIEW: &str = include_str!("commands/review.txt");
 
-/// A prompt under a name, or something the daemon does by itself.
+/// A named prompt, or an action of the daemon itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     pub name: String,
     pub description: String,
     pub source: Source,
     pub body: Body,
-    /// Agent that carries it out.
+    /// The agent that carries it out.
     pub agent: Option<String>,
-    /// Model that carries it out, as `provider/model`.
+    /// The model that carries it out, as `provider/model`.
     pub model: Option<String>,
     pub variant: Option<String>,
-    /// Whether a subagent carries it out; by default only when `agent` is one.
+    /// True if a subagent carries it out; by default only if `agent` is one.
     pub subtask: Option<bool>,
 }
 
-/// Where a command comes from.
+/// The origin of a command.
 // MCP prompts will be a further source, named `server:prompt`, whose text is asked of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Builtin,
-    /// `command` in the configuration, or a Markdown file.
+    /// An entry of `command` in the configuration, or a Markdown file.
     Config,
     Skill,
 }
 
-/// What a command does.
+/// The action of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// Says this to the model.
+    /// Sends this text to the model.
     Template(Arc<str>),
-    /// Says to the model what this skill says.
+    /// Sends the text of this skill to the model.
     Skill(Skill),
-    /// The daemon answers by itself, without a model.
+    /// Lets the daemon answer by itself, without a model.
     Own(Own),
     /// Summarises the conversation so that later turns begin from the summary.
     Compact,
 }
 
-/// What the daemon does by itself.
+/// An action of the daemon without a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Own {
     Help,
@@ -65,7 +65,7 @@ pub enum Own {
 }
 
 impl Command {
-    /// What to type behind the name; `None` when the command does nothing with it.
+    /// Returns the arguments to type behind the name; `None` if the command takes none.
     pub fn hint(&self) -> Option<String> {
         match &self.body {
             Body::Template(text) => template::hint(text),
@@ -75,10 +75,10 @@ impl Command {
     }
 }
 
-/// Every command by name, and what is wrong with those of the configuration.
+/// Returns every command by name, and the problems of those in the configuration.
 ///
-/// A command of the configuration takes the place of a built-in one; without a template it says how the built-in prompt
-/// is carried out. A skill takes nobody's.
+/// A command of the configuration replaces a built-in one of the same name; without a template it only sets how
+/// the built-in prompt is carried out. A skill replaces no command.
 pub fn commands(config: &Config, skills: &[Skill]) -> (BTreeMap<String, Command>, Vec<Warning>) {
     let mut warnings = Vec::new();
     let mut commands: BTreeMap<String, Command> =
@@ -109,7 +109,7 @@ pub fn commands(config: &Config, skills: &[Skill]) -> (BTreeMap<String, Command>
         }
     }
     for skill in skills {
-        // Any text may name a skill, but not everything can be typed behind a slash.
+        // Any text may be a skill's name, but not every text can be typed behind a slash.
         if name_problem(&skill.name).is_some() {
             continue;
         }
@@ -121,7 +121,7 @@ pub fn commands(config: &Config, skills: &[Skill]) -> (BTreeMap<String, Command>
     (commands, warnings)
 }
 
-/// A command with what the configuration says of it beside its template.
+/// Applies the settings of the configuration, except for the template, to a command.
 fn configured(command: Command, config: &CommandConfig) -> Command {
     Command {
         description: config.description.clone().unwrap_or(command.description),

@@ -1,4 +1,4 @@
-//! Which instruction files there are, and their texts (facts: OpenCode §2.5).
+//! Finds and reads instruction files (facts: OpenCode §2.5).
 
 use std::{
     collections::HashSet,
@@ -17,22 +17,22 @@ pub(super) mod search;
 
 use search::{MAX_ENTRIES, is_there, named, names_everything};
 
-/// What one file or page may add to the prompt.
+/// Maximum bytes that one file or page may add to the prompt.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// What all of them may add together: more would fill most models' windows before the first word.
+/// Maximum bytes of all sources together: more would fill most models' windows before the first word.
 const MAX_TOTAL_BYTES: usize = 512 * 1024;
 
-/// Files and pages in all.
+/// Maximum number of files and pages.
 const MAX_FILES: usize = 100;
 
-/// Why a directory or a pipe is no instruction file.
+/// The reason to refuse a directory or a pipe as an instruction file.
 const NOT_A_FILE: &str = "it is not a regular file";
 
-/// Bytes that tell whether a file is a text.
+/// Number of bytes at the beginning that show if a file is text.
 const BEGINNING: u64 = 8 * 1024;
 
-/// See [`super::instructions`].
+/// Implements [`super::instructions`].
 pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
     let mut acc = Instructions::default();
     let files: Vec<PathBuf> = global(config, &mut acc).into_iter().chain(project(config, &mut acc)).collect();
@@ -100,15 +100,15 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
     acc
 }
 
-/// See [`super::missing_instructions`].
+/// Implements [`super::missing_instructions`].
 pub(super) fn missing(config: &Config) -> Vec<String> {
     let files = config.instructions.iter().filter(|instruction| !is_url(&instruction.pattern));
     let missing = files.filter(|&instruction| {
         let named = named(config, instruction);
-        // Of what was not searched to its end the instructions themselves warn.
+        // The instructions themselves warn about an incomplete search.
         named.files.is_empty() && !named.is_cut && named.unreadable.is_empty()
     });
-    // Two files may name the same.
+    // Two entries may match the same file.
     let mut seen = HashSet::new();
     let patterns = missing.map(|instruction| instruction.pattern.clone());
     patterns.filter(|pattern| seen.insert(pattern.clone())).collect()
@@ -119,7 +119,8 @@ impl Instructions {
         self.warn(source, format!("is left out of the instructions: {reason}"));
     }
 
-    /// Whether this is a text to send; something else of its name is told, and does not stand in another's way.
+    /// Returns true if this is a text file to send. Anything else of that name causes a warning and does not
+    /// hide further candidates.
     fn takes(&mut self, file: &Path) -> bool {
         if !is_there(file) {
             return false;
@@ -133,7 +134,8 @@ impl Instructions {
         }
     }
 
-    /// Leaves out what a pattern for everything finds and is no text: nobody meant pictures.
+    /// Removes the files that are not text from the matches of a pattern for every file: the pattern does not
+    /// mean pictures.
     fn leave_no_texts(&mut self, pattern: &str, files: &mut Vec<PathBuf>) {
         let n_all = files.len();
         let mut first = None;
@@ -165,7 +167,7 @@ impl Instructions {
     }
 }
 
-/// `instructions` may name a file once more.
+/// Adds a warning once, as `instructions` may match the same file again.
 fn add_once(list: &mut Vec<Warning>, source: &str, message: String) {
     let warning = Warning { source: source.to_owned(), line: None, column: None, message };
     if !list.contains(&warning) {
@@ -194,12 +196,12 @@ struct Text {
     n_bytes: usize,
 }
 
-/// Whether an entry of `instructions` is the address of a page.
+/// Returns true if an entry of `instructions` is the address of a page.
 pub(super) fn is_url(pattern: &str) -> bool {
     pattern.starts_with("http://") || pattern.starts_with("https://")
 }
 
-/// A text under a line that names where it comes from, and over one that says so when it is cut.
+/// Puts a line that names the source over a text, and under it a line that says if it was cut.
 fn labelled(source: String, kept: &str, n_bytes: usize) -> InstructionBlock {
     let note = match kept.len() < n_bytes {
         true => format!("\n[The file is cut here: {} of {n_bytes} bytes are shown.]", kept.len()),
@@ -208,12 +210,13 @@ fn labelled(source: String, kept: &str, n_bytes: usize) -> InstructionBlock {
     InstructionBlock { text: format!("Instructions from: {source}\n{kept}{note}"), source }
 }
 
-/// Whether a file may be one of instructions: there, a text and readable. An empty one is. Blocks.
+/// Returns true if a file can be an instruction file: existing, readable text, even if empty. Blocks.
 pub(super) fn is_usable(file: &Path) -> bool {
     text_of(file).is_ok()
 }
 
-/// Adds one file's text, cut to so many bytes, or why it cannot be used; how long it has become. Blocks.
+/// Adds one file's text, cut to `max_bytes`, or a warning if it cannot be used. Returns the number of bytes
+/// added. Blocks.
 pub(super) fn add(acc: &mut Instructions, file: &Path, max_bytes: usize) -> usize {
     let name = file.display().to_string();
     match text_of(file) {
@@ -225,7 +228,7 @@ pub(super) fn add(acc: &mut Instructions, file: &Path, max_bytes: usize) -> usiz
         }
         Ok(None) => 0,
         Err(reason) => {
-            // It may have gone since it was found.
+            // The file may have been removed since it was found.
             if is_there(file) {
                 acc.leave_out(&name, &reason);
             }
@@ -234,10 +237,10 @@ pub(super) fn add(acc: &mut Instructions, file: &Path, max_bytes: usize) -> usiz
     }
 }
 
-/// The beginning of a file; none when there is nothing in it, and the reason when it cannot be used.
+/// Reads the beginning of a file; `None` if it is empty, an error if it cannot be used.
 fn text_of(file: &Path) -> Result<Option<Text>, String> {
     let read = || {
-        // Opening a pipe would block, reading a device might never end.
+        // Opening a pipe would block, and reading a device might never end.
         let metadata = fs::metadata(file)?;
         if !metadata.is_file() {
             return Err(io::Error::other(NOT_A_FILE));
@@ -251,7 +254,7 @@ fn text_of(file: &Path) -> Result<Option<Text>, String> {
         return Err("it is not a text".to_owned());
     }
     let content = String::from_utf8_lossy(&bytes);
-    // What is not UTF-8 grows while it is read, so a whole text counts as long as it has become.
+    // Invalid UTF-8 grows when it is replaced, so the length of a complete text is its length after that.
     let n_bytes = match bytes.len() < MAX_BYTES + 4 {
         true => content.len(),
         false => usize::try_from(n_bytes).unwrap_or(usize::MAX),
@@ -279,7 +282,8 @@ fn global(config: &Config, acc: &mut Instructions) -> Option<PathBuf> {
     agents.map(|directory| directory.join("AGENTS.md")).chain(claude).find(|file| acc.takes(file))
 }
 
-/// Names of a project's instruction files in the order they are tried; none when they are switched off.
+/// Returns the names of a project's instruction files in the order of preference; none if they are switched
+/// off.
 pub(super) fn project_names(config: &Config) -> Vec<&'static str> {
     if config.environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
         return Vec::new();
@@ -288,7 +292,7 @@ pub(super) fn project_names(config: &Config) -> Vec<&'static str> {
     ["AGENTS.md"].into_iter().chain(claude).chain(["CONTEXT.md"]).collect()
 }
 
-/// Every file of the first name that is found anywhere on the way from the directory up to the worktree.
+/// Returns the files of the first name that exists anywhere between the directory and the worktree.
 fn project(config: &Config, acc: &mut Instructions) -> Vec<PathBuf> {
     let mut upwards = config.upwards();
     upwards.reverse();
@@ -301,7 +305,7 @@ fn project(config: &Config, acc: &mut Instructions) -> Vec<PathBuf> {
         .unwrap_or_default()
 }
 
-/// Whether a file holds something else than text, as its beginning tells.
+/// Returns true if the beginning of a file is not text.
 fn is_binary(file: &Path) -> bool {
     let mut beginning = Vec::new();
     let read = fs::metadata(file).is_ok_and(|metadata| metadata.is_file())

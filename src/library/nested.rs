@@ -1,18 +1,19 @@
-//! Instruction files that lie between a file that is read and the session's directory (facts: OpenCode §2.5).
+//! Instruction files in the directories between the session's directory and a file that is read (facts:
+//! OpenCode §2.5).
 
 use std::path::{Path, PathBuf};
 
 use super::{Instructions, instructions};
 use crate::config::Config;
 
-/// What all instruction files that come with one read may add to it.
+/// Maximum bytes that all instruction files may add to one read.
 const MAX_BYTES: usize = 50 * 1024;
 
-/// Where to look; cheap to hand to another thread.
+/// The places to search; cheap to hand to another thread.
 #[derive(Debug, Clone)]
 pub struct Nested {
     directory: PathBuf,
-    /// The first of these that a directory has counts; none when the project's files are switched off.
+    /// Names in the order of preference, one file per directory; empty if the project's files are switched off.
     names: Vec<&'static str>,
 }
 
@@ -21,9 +22,11 @@ impl Nested {
         Self { directory: config.directory.clone(), names: instructions::project_names(config) }
     }
 
-    /// The files that go with `file`, outermost first. The directory's own are in the system prompt. Blocks.
+    /// Returns the instruction files for `file`, outermost first. Those of the session's directory itself are
+    /// in the system prompt. Blocks.
     ///
-    /// Of a directory the first that can be used, behind those that have a name before it and cannot.
+    /// Of each directory, the result holds the first usable file, behind the unusable ones with a preferred
+    /// name.
     pub fn files(&self, file: &Path) -> Vec<PathBuf> {
         let Some(parent) = file.parent() else { return Vec::new() };
         let mut between: Vec<&Path> = parent
@@ -51,7 +54,7 @@ impl Nested {
     }
 }
 
-/// The texts of these files; what is too long together is cut, with a word about it. Blocks.
+/// Reads the texts of these files. Cuts texts that are too long together, and says so in them. Blocks.
 pub fn read(files: &[PathBuf]) -> Instructions {
     let mut n_left = MAX_BYTES;
     let mut acc = Instructions::default();

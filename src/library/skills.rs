@@ -19,19 +19,19 @@ pub mod urls;
 
 /// The name of a skill's file.
 const FILE: &str = "SKILL.md";
-/// Directories within directories that are searched.
+/// Maximum depth of the search.
 pub const MAX_DEPTH: usize = 8;
-/// Entries of one location that are looked at.
+/// Maximum number of directory entries examined in one location.
 const MAX_ENTRIES: usize = 20_000;
 const MAX_NAME_CHARS: usize = 100;
-/// Bytes of a description in lists that every request carries.
+/// Maximum bytes of a description in the lists that every request carries.
 const MAX_DESCRIPTION: usize = 1024;
-/// Files that are named when a skill is loaded.
+/// Maximum number of files that are named when a skill is loaded.
 const MAX_FILES: usize = 10;
 
 /// The skill that teaches the model to configure windlass.
 pub const CUSTOMIZE: &str = "customize-windlass";
-/// What OpenCode calls it.
+/// OpenCode's name for [`CUSTOMIZE`].
 const CUSTOMIZE_ALIAS: &str = "customize-opencode";
 const CUSTOMIZE_BODY: &str = include_str!("skills/customize.txt");
 
@@ -40,31 +40,31 @@ const CUSTOMIZE_BODY: &str = include_str!("skills/customize.txt");
 pub struct Skill {
     pub name: String,
     pub description: String,
-    /// Its `SKILL.md`; `None` when it is built in.
+    /// The path of its `SKILL.md`; `None` for a built-in skill.
     pub location: Option<PathBuf>,
 }
 
-/// What the model reads when it loads a skill.
+/// The text that the model reads when it loads a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// The text behind the front matter.
     pub body: String,
-    /// Files that lie beside it, a few of them.
+    /// Some of the files in the skill's directory.
     pub files: Vec<PathBuf>,
 }
 
 impl Skill {
-    /// The directory that relative paths in the skill start from.
+    /// Returns the directory that relative paths in the skill start from.
     pub fn directory(&self) -> Option<&Path> {
         self.location.as_deref()?.parent()
     }
 
-    /// The text of a built-in skill.
+    /// Returns the text of a built-in skill.
     pub fn built_in_body(&self) -> &'static str {
         CUSTOMIZE_BODY
     }
 
-    /// Reads the text and what lies beside it. Blocking.
+    /// Reads the text and lists the files beside it. Blocking.
     pub fn load(&self) -> Result<Content, String> {
         match &self.location {
             Some(location) => Ok(Content { body: read_body(location)?, files: files_beside(location) }),
@@ -73,19 +73,19 @@ impl Skill {
     }
 }
 
-/// The skill of that name.
+/// Returns the skill of that name.
 pub fn find<'a>(skills: &'a [Skill], name: &str) -> Option<&'a Skill> {
     let named = |name: &str| skills.iter().find(|skill| skill.name == name);
     named(name).or_else(|| named(CUSTOMIZE).filter(|_| name == CUSTOMIZE_ALIAS))
 }
 
-/// The skills that no rule keeps from the model.
+/// Returns the skills that no rule hides from the model.
 pub fn offered<'a>(skills: &'a [Skill], policy: &Policy) -> Vec<&'a Skill> {
     let is_denied = |skill: &&Skill| policy.evaluate("skill", &skill.name) == Action::Deny;
     skills.iter().filter(|skill| !is_denied(skill)).collect()
 }
 
-/// What the system prompt says of the skills; empty when there are none.
+/// Returns the system prompt's section about skills; empty if there are none.
 pub fn listing(skills: &[&Skill]) -> String {
     if skills.is_empty() {
         return String::new();
@@ -108,7 +108,7 @@ pub fn listing(skills: &[&Skill]) -> String {
     listing
 }
 
-/// What the tool's description says of the skills, a line each.
+/// Returns the list of skills for the tool's description, one line each.
 pub fn lines(skills: &[&Skill]) -> String {
     let line = |skill: &&Skill| {
         let description = text::head(&skill.description, MAX_DESCRIPTION).split_whitespace();
@@ -121,9 +121,10 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Every skill by name. Blocking.
+/// Returns every skill by name. Blocking.
 ///
-/// A place that is searched later wins: the user's before the project's, outer directories before inner ones.
+/// A location that is searched later wins: the user's before the project's, outer directories before inner
+/// ones.
 pub fn scan(config: &Config) -> (Vec<Skill>, Findings) {
     let mut findings = Findings::default();
     let mut skills = BTreeMap::new();
@@ -150,7 +151,7 @@ pub fn scan(config: &Config) -> (Vec<Skill>, Findings) {
     }
     for locations in places {
         for location in locations {
-            // Places overlap, and people link one to another.
+            // Locations overlap, and people link one to another.
             let real = fs::canonicalize(&location).unwrap_or_else(|_| location.clone());
             if !seen.insert(real) {
                 continue;
@@ -172,7 +173,7 @@ pub fn scan(config: &Config) -> (Vec<Skill>, Findings) {
     (skills.into_values().collect(), findings)
 }
 
-/// The directories that hold skills when they exist, the weakest first.
+/// Returns the directories that may hold skills, existing or not, the weakest first.
 pub fn places(config: &Config) -> Vec<PathBuf> {
     let environment = &config.environment;
     let mut places = Vec::new();
@@ -197,12 +198,12 @@ pub fn places(config: &Config) -> Vec<PathBuf> {
     places
 }
 
-/// The directories that `skills.paths` names.
+/// Returns the directories of `skills.paths`.
 fn named_places(config: &Config) -> impl Iterator<Item = PathBuf> {
     config.skills.paths.iter().map(|path| home::join(&config.environment.home, &config.directory, path))
 }
 
-/// The directories to search, the weakest first.
+/// Returns the directories to search, the weakest first.
 fn roots(config: &Config, findings: &mut Findings) -> Vec<PathBuf> {
     let mut roots = places(config);
     for (idx, path) in named_places(config).enumerate() {
@@ -216,13 +217,14 @@ fn roots(config: &Config, findings: &mut Findings) -> Vec<PathBuf> {
         findings.warnings.push(named("paths", idx, message));
         roots.retain(|root| *root != path);
     }
-    // The user's home may be the project's too.
+    // The user's home may also be the project.
     let mut seen = HashSet::new();
     roots.retain(|root| seen.insert(root.clone()));
     roots
 }
 
-/// Every `SKILL.md` below a directory, sorted. Level by level, so that what is cut off lies deep.
+/// Returns every `SKILL.md` below a directory, sorted. Searches level by level, so that only deep files are
+/// lost at the limit.
 fn files_below(root: &Path, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut followed = HashSet::new();
@@ -237,7 +239,7 @@ fn files_below(root: &Path, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
             Err(error) => {
                 let is_missing =
                     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
-                // A link that leads nowhere is there, unlike what was removed since it was found.
+                // A broken link still exists, unlike a file that was removed since it was found.
                 if !is_missing || fs::symlink_metadata(&directory).is_ok() {
                     cannot_read(&directory, error);
                 }
@@ -261,7 +263,7 @@ fn files_below(root: &Path, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
             let Ok(kind) = entry.file_type() else { continue };
             let is_directory = if kind.is_symlink() {
                 match fs::metadata(entry.path()) {
-                    // A link may lead back to where it was found.
+                    // A link may lead back to a directory above it.
                     Ok(target) => target.is_dir() && followed.insert((target.dev(), target.ino())),
                     Err(error) => {
                         if error.kind() == io::ErrorKind::PermissionDenied {
@@ -282,7 +284,7 @@ fn files_below(root: &Path, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
     found
 }
 
-/// Reads a skill; all of its file, because what cannot be loaded is not to be listed.
+/// Reads a whole skill file, because a skill that cannot be loaded must not be listed.
 fn read(location: &Path) -> Result<Skill, Box<Warning>> {
     let at = |line: usize, column: usize, message: String| {
         let source = location.display().to_string();
@@ -304,7 +306,7 @@ fn read(location: &Path) -> Result<Skill, Box<Warning>> {
         }
     };
     let (name, description) = (field("name")?, field("description")?);
-    // Lists have a line for each.
+    // Lists have one line per skill.
     if name.contains(char::is_control) || name.chars().count() > MAX_NAME_CHARS {
         let (line, column) = front.key_lines.get("/name").copied().unwrap_or((1, 1));
         let message =
@@ -314,7 +316,7 @@ fn read(location: &Path) -> Result<Skill, Box<Warning>> {
     Ok(Skill { name, description, location: Some(location.to_owned()) })
 }
 
-/// Whether a name that a server gives may be one of a directory.
+/// Returns true if a name from a server is safe as the name of a directory.
 fn is_valid(name: &str) -> bool {
     let is_bad = |it: char| it.is_whitespace() || it.is_control() || matches!(it, '/' | '\\' | '*' | '?');
     !name.is_empty()
@@ -323,7 +325,7 @@ fn is_valid(name: &str) -> bool {
         && !name.contains(is_bad)
 }
 
-/// The text of a `SKILL.md` behind its front matter. Blocking.
+/// Reads the text of a `SKILL.md` behind its front matter. Blocking.
 fn read_body(location: &Path) -> Result<String, String> {
     let text = text_file::read(location).map_err(|error| {
         let place = error.position().map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default();
@@ -333,7 +335,7 @@ fn read_body(location: &Path) -> Result<String, String> {
     Ok(front.body.trim().to_owned())
 }
 
-/// A few of the files below a skill's directory.
+/// Returns some of the files below a skill's directory.
 fn files_beside(location: &Path) -> Vec<PathBuf> {
     let Some(directory) = location.parent() else { return Vec::new() };
     let mut found = Vec::new();
@@ -360,7 +362,7 @@ fn files_beside(location: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A warning about an element of a list in `skills`.
+/// Makes a warning about an element of a list in `skills`.
 fn named(list: &str, idx: usize, message: String) -> Warning {
     Warning { source: format!("skills.{list}.{idx}"), line: None, column: None, message }
 }

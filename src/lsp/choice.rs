@@ -1,4 +1,4 @@
-//! Which language servers a file is for: those of the configuration, the known ones, their roots and programs.
+//! Chooses the language servers for a file: configured and known ones, their roots and programs.
 
 use std::{
     collections::BTreeMap,
@@ -23,25 +23,25 @@ pub struct Definition {
     pub extensions: Vec<String>,
     pub environment: BTreeMap<String, String>,
     pub initialization: Map<String, Value>,
-    /// What is known of it.
+    /// The row of a known server.
     pub row: Option<&'static Row>,
 }
 
-/// A server for a file: what to start, and where.
+/// A server for a file: the command and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
     pub definition: Definition,
-    /// The first word of the command; of a known one, the file that was found.
+    /// The first word of the command; for a known server, the path of the program that was found.
     pub program: PathBuf,
     pub root: PathBuf,
-    /// Where it is started. Words of a configured command are looked up from the session's directory, as
-    /// `config::deciding` guards them there: the root is wherever somebody puts a mark.
+    /// The directory to start in. Words of a configured command are resolved from the session's directory,
+    /// where `config::deciding` guards them: the root is anywhere that a project has a marker file.
     pub directory: PathBuf,
-    /// What it is told when it begins, and when it asks for its configuration.
+    /// The options for the server's initialization and for its requests of configuration.
     pub initialization: Value,
 }
 
-/// Where the files are, and which programs.
+/// The directories and the search path of a project.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub directory: PathBuf,
@@ -63,11 +63,11 @@ impl Place {
 #[derive(Debug, Default, PartialEq)]
 pub struct Choice {
     pub specs: Vec<Spec>,
-    /// Known servers whose programs are not on PATH: what each would run, and its id.
+    /// Known servers whose programs are not on PATH: the program and the id of each.
     pub missing: Vec<(&'static str, &'static str)>,
 }
 
-/// The servers of a configuration: none unless `lsp` switches them on.
+/// Returns the servers of a configuration: none unless `lsp` switches them on.
 pub fn definitions(config: &Config) -> Vec<Definition> {
     let own = match &config.settings.lsp {
         None | Some(Programs::All(false)) => return Vec::new(),
@@ -82,7 +82,7 @@ pub fn definitions(config: &Config) -> Vec<Definition> {
     known.chain(others).flatten().collect()
 }
 
-/// `None` when it is switched off or nothing says what to run, or for which files.
+/// Defines a server; `None` if it is switched off, or has no command or no kind of files.
 fn define(id: &str, row: Option<&'static Row>, own: Option<&LanguageServer>) -> Option<Definition> {
     let default = LanguageServer::default();
     let own = own.unwrap_or(&default);
@@ -103,7 +103,7 @@ fn define(id: &str, row: Option<&'static Row>, own: Option<&LanguageServer>) -> 
     })
 }
 
-/// Servers of the configuration that nobody knows and that lack a key: the key, and which.
+/// Returns the unknown servers of the configuration that lack a key, with that key.
 pub fn incomplete(config: &Config) -> Vec<(&str, &'static str)> {
     let Some(Programs::ByName(own)) = &config.settings.lsp else { return Vec::new() };
     let custom = own
@@ -118,19 +118,19 @@ pub fn incomplete(config: &Config) -> Vec<(&str, &'static str)> {
         .collect()
 }
 
-/// A language server that is switched on, and its program.
+/// An enabled language server and its program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub id: String,
     /// The first word of its command.
     pub command: String,
-    /// `None` when it is not there.
+    /// The path of the program; `None` if it was not found.
     pub path: Option<PathBuf>,
-    /// The configuration names it, so that its absence is worth a word.
+    /// Set if the configuration names it, so that its absence deserves a warning.
     pub is_configured: bool,
 }
 
-/// The servers that are switched on, with their programs. Reads directories: call it on a blocking thread.
+/// Returns the enabled servers with their programs. Reads directories: call it on a blocking thread.
 pub fn programs(config: &Config) -> Vec<Program> {
     let own = match &config.settings.lsp {
         Some(Programs::ByName(own)) => Some(own),
@@ -151,7 +151,7 @@ pub fn programs(config: &Config) -> Vec<Program> {
 }
 
 impl Definition {
-    /// Whether a file is of this server, by its name.
+    /// Returns true if a file belongs to this server, by its name.
     pub fn takes(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let ends = |end: &String| match end.starts_with('.') {
@@ -161,7 +161,7 @@ impl Definition {
         self.extensions.iter().any(ends)
     }
 
-    /// The root for a file; `None` when the file is another server's after all.
+    /// Returns the root for a file; `None` if the file belongs to another server after all.
     fn root(&self, path: &Path, project: &Path, worktree: &Path) -> Option<PathBuf> {
         let Some(row) = self.row else { return Some(project.to_owned()) };
         if nearest(path, project, row.unless).is_some() {
@@ -201,7 +201,7 @@ impl Definition {
     }
 }
 
-/// The library of the TypeScript that a module in the root gets, as node looks for it.
+/// Returns the TypeScript library that a module in the root would load, resolved as by node.
 fn typescript(root: &Path) -> Option<PathBuf> {
     let mut libraries = root.ancestors().map(|it| it.join("node_modules/typescript/lib"));
     libraries.find(|it| it.join("tsserver.js").exists())
@@ -211,11 +211,12 @@ fn object(key: &str, value: Value) -> Map<String, Value> {
     Map::from_iter([(key.to_owned(), value)])
 }
 
-/// The servers for a file whose links are followed already. Reads directories: call it on a blocking thread.
+/// Chooses the servers for a file, whose path must have every link followed. Reads directories: call it on a
+/// blocking thread.
 pub fn choose(place: &Place, definitions: Vec<Definition>, path: &Path) -> Choice {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let project = real(&place.directory);
-    // Outside of repositories it is the whole file system.
+    // Outside of repositories the worktree is the whole file system.
     let worktree = if place.worktree == Path::new("/") { project.clone() } else { real(&place.worktree) };
     let mut choice = Choice::default();
     for definition in definitions.into_iter().filter(|it| it.takes(path)) {
@@ -236,7 +237,7 @@ pub fn choose(place: &Place, definitions: Vec<Definition>, path: &Path) -> Choic
     choice
 }
 
-/// The directory nearest to the file, up to the project's, that holds one of these.
+/// Returns the directory nearest to the file, up to the project's, that contains one of the markers.
 fn nearest(path: &Path, project: &Path, markers: &[&str]) -> Option<PathBuf> {
     let within = path.ancestors().skip(1).take_while(|it| it.starts_with(project));
     within.into_iter().find(|directory| holds(directory, markers)).map(Path::to_owned)
@@ -252,7 +253,7 @@ fn holds(directory: &Path, markers: &[&str]) -> bool {
     })
 }
 
-/// The workspace that a crate belongs to: the nearest directory above it, within the repository, that says so.
+/// Returns the workspace of a crate: the nearest directory above it, within the repository, that declares one.
 fn cargo_workspace(root: PathBuf, worktree: &Path) -> PathBuf {
     let above = root.ancestors().take_while(|it| *it == root || it.starts_with(worktree));
     let is_workspace =
@@ -261,11 +262,11 @@ fn cargo_workspace(root: PathBuf, worktree: &Path) -> PathBuf {
     found.unwrap_or(root)
 }
 
-/// Finds a program without looking into the project, which may not have been meant to be run.
+/// Finds a program without searching the project, whose programs the user may not have meant to run.
 fn on_path(name: &str, definition: &Definition, environment: &Environment) -> Option<PathBuf> {
     let own = definition.environment.get("PATH").map(String::as_str);
     let directories = own.or_else(|| environment.get("PATH")).unwrap_or_default().split(':');
-    // Not from the project: a repository must not bring the program along.
+    // Relative entries of PATH are skipped: a repository must not provide the program.
     let absolute: Vec<&str> = directories.filter(|it| Path::new(it).is_absolute()).collect();
     program::find(Some(&absolute.join(":")), Path::new("/"), Path::new(name))
 }

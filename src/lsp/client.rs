@@ -1,4 +1,4 @@
-//! One language server: its process, the handshake, the files it was given, and what is asked about them.
+//! One language server: its process, the handshake, its open files, and the questions about them.
 
 use std::{
     ffi::OsString,
@@ -32,29 +32,30 @@ use crate::base::{
     stderr,
 };
 
-/// Between asking a process to end and killing it.
+/// The time between asking a process to end and killing it.
 const GRACE: Duration = Duration::from_secs(1);
-/// For what follows at once: an answer to `shutdown`, a process's status, its last words.
+/// The time limit for immediate consequences: the answer to `shutdown`, a process's status, its last output.
 const AFTERMATH: Duration = Duration::from_millis(500);
-/// After a server was too busy to answer.
+/// The delay before asking again after a server was too busy to answer.
 const RETRY: Duration = Duration::from_millis(250);
-/// A server that has nothing announced for so long has read the project.
+/// The time without progress reports after which a server has finished reading the project.
 const QUIET: Duration = Duration::from_millis(300);
-/// Symbols of a workspace that are shown, as many as OpenCode's.
+/// Maximum number of workspace symbols in an answer, as in OpenCode.
 const MAX_SYMBOLS: usize = 10;
-/// Kinds of symbols that are shown of a workspace: class, method, enum, interface, function, variable, constant, struct.
+/// Kinds of workspace symbols in an answer: class, method, enum, interface, function, variable, constant,
+/// struct.
 const SYMBOL_KINDS: [u64; 8] = [5, 6, 10, 11, 12, 13, 14, 23];
 
-/// How long a server may take.
+/// Time limits for a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// For the handshake (facts: OpenCode §12.1).
     pub initialize: Duration,
     /// For an answer.
     pub request: Duration,
-    /// Until it has looked at the first file, when it says nothing of its work.
+    /// Until it has looked at the first file, if it reports no progress.
     pub look: Duration,
-    /// Until it has read the project, when it says that it does.
+    /// Until it has read the project, if it reports progress.
     pub work: Duration,
 }
 
@@ -65,35 +66,35 @@ pub const LIMITS: Limits = Limits {
     work: Duration::from_secs(60),
 };
 
-/// How far a server is.
+/// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
     Starting,
     Ready,
     Ended {
-        /// What it did, as a sentence's end.
+        /// The reason, as the end of a sentence.
         reason: String,
         how: End,
     },
 }
 
-/// How far a server came before it ended.
+/// The progress of a server before it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// There was no process: the program may be there next time.
+    /// The process could not be started; the program may exist next time.
     NotStarted,
     NotReady,
     WasReady,
 }
 
-/// A server and what it knows.
+/// A server and its state.
 pub struct Client {
     pub spec: Spec,
     limits: Limits,
     connection: Connection,
     phase: watch::Sender<Phase>,
     documents: Mutex<Documents>,
-    /// Its first reading of the project was waited for.
+    /// Set after the wait for the first reading of the project.
     is_settled: AtomicBool,
     pub stop: CancellationToken,
 }
@@ -116,7 +117,7 @@ impl Client {
         self.phase.borrow().clone()
     }
 
-    /// Starts the process and stays with it until it has ended; nothing of it is left then.
+    /// Starts the process and serves it until it has ended. Leaves no process behind.
     pub async fn run(&self) {
         let id = self.spec.definition.id.as_str();
         let mut child = match self.spawn() {
@@ -135,7 +136,7 @@ impl Client {
         }));
         let reason = self.session(&mut child, stdout, stdin).await;
         child.end(GRACE).await;
-        // With the group gone the pipe is at its end, unless somebody outside the group holds it.
+        // With the group gone the pipe is at its end, unless a process outside the group has it open.
         let _ = timeout(AFTERMATH, &mut log).await;
         let last_line = lock(&last_line).clone();
         let is_told = last_line.is_empty() || self.stop.is_cancelled();
@@ -166,7 +167,7 @@ impl Client {
         })
     }
 
-    /// Speaks with the process until either has enough; why.
+    /// Serves the connection until one side ends it; returns the reason.
     async fn session(
         &self,
         child: &mut Child,
@@ -185,7 +186,7 @@ impl Client {
             biased;
             () = self.stop.cancelled() => {
                 let goodbye = async {
-                    // What it answers, or that it does not, changes nothing.
+                    // Neither an answer nor its absence changes anything.
                     let _ = self.connection.request("shutdown", Value::Null, AFTERMATH).await;
                     self.connection.notify("exit", Value::Null);
                     let _ = child.wait().await;
@@ -259,14 +260,14 @@ impl Client {
         let mut phase = self.phase.subscribe();
         match phase.wait_for(|phase| *phase != Phase::Starting).await.map(|phase| phase.clone()) {
             Ok(Phase::Ended { reason, .. }) => Err(CallError::Ended(reason)),
-            // The sender is ours.
+            // `self` owns the sender, so it cannot be closed.
             Ok(Phase::Ready | Phase::Starting) | Err(_) => Ok(()),
         }
     }
 
-    /// Gives the server a file as it is now, and the changes of those it has.
+    /// Gives the server the current text of a file, and the changes of its other open files.
     pub fn open(&self, path: &Path) -> io::Result<()> {
-        // Held while it reads, so that nobody tells the server of an older text later.
+        // Locked during the read, so that no other task can send an older text later.
         let mut documents = lock(&self.documents);
         for (method, params) in documents.refresh(path)? {
             self.connection.notify(method, params);
@@ -274,7 +275,7 @@ impl Client {
         Ok(())
     }
 
-    /// Tells the server that a file on the disk is another.
+    /// Tells the server that a file on the disk has changed.
     pub fn changed(&self, path: &Path) {
         if *self.phase.borrow() == Phase::Ready
             && let Some(uri) = documents::url(path)
@@ -284,7 +285,7 @@ impl Client {
         }
     }
 
-    /// Waits, of a server that was just started, until it has read the project.
+    /// Waits until a server that was just started has read the project.
     pub async fn settled(&self) {
         if self.is_settled.load(Ordering::Relaxed) {
             return;
@@ -301,7 +302,7 @@ impl Client {
                 (true, true) => now + QUIET,
             };
             tokio::select! {
-                // The sender lives as long as this.
+                // The sender lives as long as `self`.
                 _ = work.changed() => {}
                 () = sleep_until(until.min(end)) => break,
                 () = self.ended() => break,
@@ -311,7 +312,7 @@ impl Client {
     }
 
     async fn ended(&self) {
-        // The sender is ours.
+        // `self` owns the sender, so it cannot be closed.
         let _ = self.phase.subscribe().wait_for(|phase| matches!(phase, Phase::Ended { .. })).await;
     }
 
@@ -356,7 +357,7 @@ impl Client {
         }
     }
 
-    /// The answer as a list, empty where the server knows nothing, or not even the question.
+    /// Returns the answer as a list, empty if the server has none or does not know the method.
     async fn answer(&self, method: &'static str, params: Value) -> Result<Vec<Value>, CallError> {
         let deadline = Instant::now() + self.limits.request;
         loop {

@@ -1,4 +1,4 @@
-//! The files that a language server was given: which text of each it knows, so that it is told of changes.
+//! The open files of a language server and the texts it was sent, so that it is told of changes.
 
 use std::{
     collections::BTreeMap,
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use super::language::language;
 use crate::base::hash;
 
-/// Bytes of a file that a server is given.
+/// Maximum bytes of a file that is sent to a server.
 const MAX_TEXT: u64 = 4 << 20;
-/// Files that a server keeps open; the one that was asked about longest ago is closed for another.
+/// Maximum number of open files of a server; another one closes the least recently used.
 const MAX_OPEN: usize = 64;
 
-/// What a server is to be told: a method and its parameters.
+/// A notification to a server: a method and its parameters.
 pub type Notice = (&'static str, Value);
 
 /// The files of one server.
@@ -34,15 +34,16 @@ struct Document {
     version: u32,
     stamp: Stamp,
     content: u64,
-    /// When it was asked about last, by a count.
+    /// The time of the last question, as a count.
     used: u64,
 }
 
-/// Time of change, length and number of a file.
+/// A file's time of change, length and inode.
 type Stamp = (i64, i64, u64, u64);
 
 impl Documents {
-    /// Reads a file that is asked about, and those open that have changed; what the server has to be told first.
+    /// Reads the file of a question, and the open files that have changed. Returns the notifications that the
+    /// server needs first.
     pub fn refresh(&mut self, path: &Path) -> io::Result<Vec<Notice>> {
         let mut notices = Vec::new();
         let (stamp, text) = read(path)?;
@@ -106,16 +107,16 @@ impl Documents {
     }
 }
 
-/// The protocol's numbers for what happened to a file.
+/// The protocol's codes for changes of a file.
 const CREATED: u8 = 1;
 pub const CHANGED: u8 = 2;
 
-/// That a file on the disk is new or another.
+/// Makes the notification that a file on the disk is new or changed.
 pub fn changed_on_disk(uri: &str, kind: u8) -> Notice {
     ("workspace/didChangeWatchedFiles", json!({ "changes": [{ "uri": uri, "type": kind }] }))
 }
 
-/// A path as a `file:` URL.
+/// Converts a path to a `file:` URL.
 pub fn url(path: &Path) -> Option<String> {
     reqwest::Url::from_file_path(path).ok().map(String::from)
 }
@@ -125,7 +126,7 @@ fn stamp_of(metadata: &fs::Metadata) -> Stamp {
 }
 
 fn read(path: &Path) -> io::Result<(Stamp, String)> {
-    // Opening a pipe or a device could wait for ever.
+    // Opening a pipe or a device could block for ever.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
@@ -133,7 +134,7 @@ fn read(path: &Path) -> io::Result<(Stamp, String)> {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     file.take(MAX_TEXT + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_TEXT {
         let message = format!("it is larger than the {} MiB that a language server is given", MAX_TEXT >> 20);
@@ -173,7 +174,7 @@ mod tests {
         let changed = documents.refresh(&one).unwrap();
         assert_eq!(changed[1].1["textDocument"]["version"], 1);
         assert_eq!(changed[1].1["contentChanges"], json!([{"text": "fn won() {}"}]));
-        // Also when another file is asked about.
+        // Changes of one file are also noticed by questions about another.
         fs::write(&one, "fn longer() {}").unwrap();
         let both = documents.refresh(&two).unwrap();
         assert_eq!(methods(both), ["textDocument/didOpen", "textDocument/didChange"]);

@@ -1,8 +1,8 @@
-//! What the language server protocol calls the language of a file.
+//! The language ids of the language server protocol, by file name.
 
 use std::path::Path;
 
-/// Languages whose name is not that of their extensions.
+/// Languages whose id differs from their extensions.
 const LANGUAGES: &[(&str, &str)] = &[
     ("bibtex", "bib bibtex"),
     ("c", "h"),
@@ -47,7 +47,7 @@ const LANGUAGES: &[(&str, &str)] = &[
     ("zig", "zon"),
 ];
 
-/// Languages that are called as their extension.
+/// Languages whose id is their extension.
 const AS_THEIR_EXTENSION: &[&str] = &[
     "abap",
     "astro",
@@ -88,7 +88,7 @@ const AS_THEIR_EXTENSION: &[&str] = &[
     "zig",
 ];
 
-/// The language of a file, by the end of its name or, without one, by the name.
+/// Returns the language of a file, by its extension or, without one, by its name.
 pub fn language(path: &Path) -> &'static str {
     let end = path.extension().or(path.file_name()).unwrap_or_default().to_string_lossy();
     let end = if path.extension().is_some() { end } else { end.to_lowercase().into() };

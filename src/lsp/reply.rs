@@ -1,11 +1,11 @@
-//! What a language server may ask of us, and what it is told. Pure.
+//! Answers to the requests of a language server. Pure.
 
 use serde_json::{Value, json};
 
-/// Parts of its configuration that a server gets at once: each may be all of it.
+/// Maximum number of configuration sections in one request: each may be the whole configuration.
 const MAX_ITEMS: usize = 256;
 
-/// The answer; `None` when nothing of that name is known here.
+/// Returns the answer to a request; `None` for an unknown method.
 pub fn reply(method: &str, params: &Value, root: &str, settings: &Value) -> Option<Value> {
     match method {
         "workspace/configuration" => {
@@ -22,7 +22,7 @@ pub fn reply(method: &str, params: &Value, root: &str, settings: &Value) -> Opti
     }
 }
 
-/// The part of the settings that a dotted name means; all of them without a name.
+/// Returns the section of the settings under a dotted name; all of them without a name.
 fn section(settings: &Value, name: Option<&Value>) -> Value {
     let names = name.and_then(Value::as_str).filter(|name| !name.is_empty());
     let found = names.into_iter().flat_map(|it| it.split('.')).try_fold(settings, |it, key| it.get(key));

@@ -4,32 +4,32 @@
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
     pub id: &'static str,
-    /// Ends of file names, or whole names.
+    /// Extensions of file names, or whole names.
     pub extensions: &'static [&'static str],
-    /// What the root of a project holds, `*` for anything; of several lists the first that is found counts.
+    /// Marker files in the root of a project, with `*` as a wildcard; the first list with a match counts.
     pub roots: &'static [&'static [&'static str]],
-    /// What a project must not hold that is this server's: another one's is meant.
+    /// Markers of projects that belong to another server instead.
     pub unless: &'static [&'static str],
-    /// Without one of the roots the files are not this server's.
+    /// Set if files outside of such a root are not for this server.
     pub is_strict: bool,
     pub command: &'static [&'static str],
     pub extra: Extra,
 }
 
-/// What a server needs besides.
+/// Special needs of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extra {
     None,
-    /// The root is the whole Cargo workspace.
+    /// Takes the whole Cargo workspace as the root.
     CargoWorkspace,
-    /// It is told of the virtual environment's interpreter.
+    /// Needs the path of the virtual environment's interpreter.
     VirtualEnvironment,
-    /// It is told where the project's TypeScript is: its server, or its library.
+    /// Need the path of the project's TypeScript: its server, or its library.
     TypeScriptServer,
     TypeScriptLibrary,
-    /// It sends nobody what it counts.
+    /// Must be told to send no telemetry.
     NoTelemetry,
-    /// It completes required fields and checks what is saved.
+    /// Needs settings for completing required fields and for checks on saving.
     Terraform,
 }
 
@@ -46,7 +46,7 @@ const fn row(
     Row { id, extensions, roots, unless: &[], is_strict: false, command, extra: Extra::None }
 }
 
-/// In OpenCode's order.
+/// The known servers, in OpenCode's order.
 pub static ROWS: &[Row] = &[
     Row {
         is_strict: true,

@@ -1,4 +1,4 @@
-//! How many servers run at once, and which of them goes for another.
+//! The limit of running servers, and the choice of the one to end.
 
 use std::{fs, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! Our end of one connection: what the server may ask of us, and what we ask of it.
+//! Our end of one connection: answers the server's requests and sends ours.
 #![expect(
     deprecated,
     reason = "the newest revision deprecates roots and logging; the servers of today use them"
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use super::{CallError, CallOutput, McpTool, cause, output};
 use crate::base::{lock::lock, stderr::MAX_LOG_BYTES, text};
 
-/// Answers the server.
+/// The handler of the server's requests.
 #[derive(Debug)]
 pub(super) struct Client {
     server: String,
@@ -37,13 +37,13 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// A client that names `directory` as its only root and notifies `tools_changed`.
+    /// Makes a client that names `directory` as its only root and notifies `tools_changed`.
     pub(super) fn new(server: &str, directory: &Path, tools_changed: Arc<Notify>) -> Self {
         let root = reqwest::Url::from_file_path(directory).ok().map(String::from);
         Self { server: server.to_owned(), root, watched: Arc::default(), tools_changed }
     }
 
-    /// What is needed to make calls once the handshake is done.
+    /// Returns the connection to make calls with once the handshake is done.
     pub(super) fn connection(&self, peer: Peer<RoleClient>) -> Connection {
         Connection { peer, watched: self.watched.clone() }
     }
@@ -81,7 +81,7 @@ impl ClientHandler for Client {
     }
 }
 
-/// Makes calls. Cloning it shares it.
+/// An established connection. Cloning it shares it.
 #[derive(Debug, Clone)]
 pub(super) struct Connection {
     peer: Peer<RoleClient>,
@@ -109,12 +109,12 @@ impl Connection {
         }
     }
 
-    /// Whether the server said that it offers resources.
+    /// Returns true if the server declared resources.
     pub(super) fn has_resources(&self) -> bool {
         self.peer.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
     }
 
-    /// Asks the server for something; `timeout` begins anew with every sign of progress.
+    /// Sends a request to the server; `timeout` restarts with every sign of progress.
     pub(super) async fn request(
         &self,
         request: ClientRequest,
@@ -123,7 +123,7 @@ impl Connection {
     ) -> Result<Result<ServerResult, ServiceError>, CallError> {
         let deadline = tokio::time::sleep(timeout);
         tokio::pin!(deadline);
-        // Enqueuing waits only behind a thousand other messages to a server that reads none of them.
+        // Queueing waits only behind a thousand other messages to a server that reads none of them.
         let handle = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(CallError::Cancelled),
@@ -153,19 +153,19 @@ impl Connection {
     }
 }
 
-/// Why a server did not do what is named `what`.
+/// Makes the error for a server that failed at `what`.
 pub(super) fn failed(server: &str, what: &str, error: &ServiceError) -> CallError {
     CallError::Failed(match error {
         ServiceError::McpError(error) => error.message.to_string(),
         ServiceError::TransportClosed => {
             format!("MCP server {server} closed the connection before {what} was done")
         }
-        // The enum is open.
+        // The enum is non-exhaustive.
         error => format!("MCP server {server} could not run {what}: {}", cause::of_request(error)),
     })
 }
 
-/// A request on its way. Dropping it before the answer is here tells the server to give up.
+/// A request on its way. Dropping it before the answer arrives cancels it at the server.
 struct Call<'a> {
     handle: Option<RequestHandle<RoleClient>>,
     watched: &'a WatchedCalls,
@@ -192,13 +192,13 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.watched.lock().remove(&self.token);
         let Some(handle) = self.handle.take() else { return };
-        // The first poll puts the notification into the connection's queue; the rest would only wait for it
-        // to be written, which a server that no longer reads could prevent for ever.
+        // The first poll puts the notification into the connection's queue. Any further poll only waits until
+        // it is written, which a server that no longer reads could prevent for ever.
         let _ = tokio::task::coop::unconstrained(handle.cancel(Some(self.reason.to_owned()))).now_or_never();
     }
 }
 
-/// Calls that wait, by the token under which the server reports their progress.
+/// Waiting calls, by the token under which the server reports their progress.
 #[derive(Debug, Default)]
 struct WatchedCalls(Mutex<HashMap<ProgressToken, Arc<Notify>>>);
 

@@ -1,4 +1,4 @@
-//! The task of one server: connects, keeps its tools up to date, and leaves nothing behind when it ends.
+//! The task of one server: connects, keeps its tools up to date, and ends its process without leftovers.
 
 use std::{
     convert::Infallible,
@@ -30,9 +30,10 @@ use crate::base::{
     stderr,
 };
 
-/// Between asking a process to end and killing it, and for a remote server to hear that its session is over.
+/// The time between asking a process to end and killing it, and for telling a remote server that its session is
+/// over.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
-/// For what follows at once when a process ends: its status, its last words.
+/// The time limit for immediate consequences of a process's end: its status, its last output.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
 /// Serves the slot until its connection ends or it is stopped.
@@ -71,7 +72,7 @@ pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>, slot_id: usize) {
     shared.end(slot, status);
 }
 
-/// What the parts of a server's task need.
+/// The shared state of a server's task.
 pub(super) struct Task<'a> {
     pub(super) shared: &'a Shared,
     pub(super) slot: &'a Slot,
@@ -84,7 +85,7 @@ impl Task<'_> {
         &self.slot.spec
     }
 
-    /// A failure told as a sentence about the server.
+    /// Makes the status of a failure, as a sentence about the server.
     pub(super) fn failed(&self, what: &str) -> Status {
         Status::Failed { error: format!("MCP server {} {what}", self.spec().name) }
     }
@@ -112,7 +113,7 @@ async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
         tokio::select! {
             biased;
             () = task.stop.cancelled() => {
-                // Closes the server's standard input, by which a well-behaved one ends.
+                // Closes the server's standard input, which makes a well-behaved server end.
                 cancel.cancel();
                 child.end(GRACE).await;
                 return Status::Disabled;
@@ -122,8 +123,8 @@ async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
                 Ok(Err(_)) | Err(_) => LocalEnd::Lost(end),
             },
             exited = child.wait() => {
-                // Closes the pipe even if something else of the group holds it, so that the session reads
-                // what was answered last and then ends by itself.
+                // Closes the pipe even if another process of the group has it open, so that the session reads
+                // the last answers and then ends by itself.
                 child.kill_group();
                 let end = timeout(AFTERMATH, &mut session).await.unwrap_or(SessionEnd::Closed);
                 exited.map_or(LocalEnd::Lost(end), LocalEnd::Exited)
@@ -167,16 +168,16 @@ async fn finish(
     what: String,
 ) -> Status {
     child.kill_group();
-    // With the group gone the pipe is at its end, unless somebody outside the group holds it.
+    // With the group gone the pipe is at its end, unless a process outside the group has it open.
     let _ = timeout(AFTERMATH, log).await;
     let last_line = lock(last_line);
     if last_line.is_empty() { task.failed(&what) } else { task.failed(&format!("{what}: {last_line}")) }
 }
 
-/// How a connection came to its end.
+/// The reason for the end of a connection.
 pub(super) enum SessionEnd {
     NotConnected(Box<ClientInitializeError>),
-    /// No answer to what is named here.
+    /// The server did not answer the named request.
     Silent(&'static str),
     NotListed(ServiceError),
     Closed,

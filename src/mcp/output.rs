@@ -7,20 +7,20 @@ use windlass_protocol::opencode::part::FilePart;
 
 use super::{CallError, CallOutput};
 
-/// Kinds of file that models can be shown.
+/// File types that models accept.
 const ATTACHED_MIMES: [&str; 5] = ["image/gif", "image/jpeg", "image/png", "image/webp", "application/pdf"];
 const MAX_ATTACHMENT_BYTES: usize = 10 * 1024 * 1024;
-/// What a file is whose kind nobody tells.
+/// The MIME type of a file whose type the server does not tell.
 pub(super) const UNKNOWN_MIME: &str = "application/octet-stream";
 
-/// What a server answered to `tools/call`.
+/// Reads the answer to `tools/call`.
 pub(super) fn read(result: ServerResult) -> Result<CallOutput, CallError> {
     match result {
         ServerResult::CallToolResult(result) => {
             let items = result.content.into_iter().map(Ok).collect();
             assemble(items, result.structured_content, result.is_error == Some(true))
         }
-        // A result with content of a kind that the library does not know arrives here raw.
+        // A result with content of a kind unknown to the library arrives raw.
         ServerResult::CustomResult(result) => read_raw(result.0),
         ServerResult::EmptyResult(_) => Ok(CallOutput::default()),
         ServerResult::InputRequiredResult(_) => {
@@ -30,7 +30,7 @@ pub(super) fn read(result: ServerResult) -> Result<CallOutput, CallError> {
     }
 }
 
-/// A piece of the result, or the name of its kind when that is unknown.
+/// A piece of the result, or the name of its unknown kind.
 type Item = Result<ContentBlock, String>;
 
 fn read_raw(mut result: Value) -> Result<CallOutput, CallError> {
@@ -95,7 +95,7 @@ fn assemble(items: Vec<Item>, structured: Option<Value>, is_error: bool) -> Resu
     }))
 }
 
-/// The file, or a note in its place.
+/// Returns the file, or a note in its place.
 fn shown(what: &str, mime: String, data: String, uri: Option<String>) -> Result<FilePart, String> {
     let named = uri.as_deref().map(|uri| format!(" {uri}")).unwrap_or_default();
     let note = format!("[{what}{named} of type {mime}");
@@ -106,7 +106,7 @@ fn shown(what: &str, mime: String, data: String, uri: Option<String>) -> Result<
     })
 }
 
-/// Why a file does not go to the model.
+/// The reason for a file that is not sent to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotAttached {
     Unsupported,
@@ -114,7 +114,7 @@ pub(super) enum NotAttached {
     Malformed,
 }
 
-/// A file whose content comes as base64.
+/// Makes a file part of base64 content.
 pub(super) fn attach(mime: String, data: String, uri: Option<String>) -> Result<FilePart, NotAttached> {
     if !ATTACHED_MIMES.contains(&mime.as_str()) {
         return Err(NotAttached::Unsupported);

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::base::cause;
 
-/// The transport sets these itself and refuses to be told otherwise.
+/// Headers that the transport sets itself; it refuses other values for them.
 const OWN_HEADERS: [&str; 4] = ["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -53,7 +53,7 @@ pub(super) async fn run(task: &Task<'_>, url: &str, headers: &BTreeMap<String, S
         biased;
         () = task.stop.cancelled() => {
             cancel.cancel();
-            // The server hears that its session is over, if it listens.
+            // Gives the task time to tell the server that its session is over.
             let _ = timeout(GRACE, &mut session).await;
             return Status::Disabled;
         }
@@ -65,7 +65,7 @@ pub(super) async fn run(task: &Task<'_>, url: &str, headers: &BTreeMap<String, S
                 || error.is_authorization_required()
                 || is_refused(&client, parsed, headers).await
         }
-        // Some servers shake hands with anybody and guard only what comes after.
+        // Some servers shake hands without a login and refuse only the requests after it.
         SessionEnd::NotListed(ServiceError::TransportSend(error)) => {
             let error = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
             matches!(
@@ -82,18 +82,18 @@ pub(super) async fn run(task: &Task<'_>, url: &str, headers: &BTreeMap<String, S
     }
 }
 
-/// A URL as it may appear in messages: queries and user names carry keys.
+/// Removes the query and the user from a URL for messages, since both carry keys.
 fn without_secrets(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
-    // Fails only for URLs that cannot have either.
+    // Fails only for URLs that cannot have a user.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.into()
 }
 
-/// The name of the first header that is malformed, or all of them.
+/// Converts the headers; the error names the first malformed one.
 fn header_map(server: &str, headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
@@ -113,12 +113,12 @@ fn header_map(server: &str, headers: &BTreeMap<String, String>) -> Result<Header
 
 async fn http_client(shared: &Shared) -> Result<Client, reqwest::Error> {
     let build = || {
-        // Fails when a provider is installed already, which serves as well.
+        // Fails if a provider is installed already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Client::builder().build()
     };
     let client = shared.http.get_or_try_init(async || {
-        // Reads the system's certificates.
+        // Runs on a blocking thread, because it reads the system's certificates.
         match tokio::task::spawn_blocking(build).await {
             Ok(built) => built,
             Err(_) => build(),
@@ -127,7 +127,7 @@ async fn http_client(shared: &Shared) -> Result<Client, reqwest::Error> {
     client.await.cloned()
 }
 
-/// Whether the server answers 401. Without a challenge the transport tells us so only in prose.
+/// Returns true if the server answers 401. Without a challenge, the transport reports that only as prose.
 async fn is_refused(client: &Client, url: Url, headers: HeaderMap) -> bool {
     let request = client
         .post(url)

@@ -1,4 +1,4 @@
-//! Lists and reads what a server offers as resources.
+//! Lists and reads the resources of a server.
 
 use std::time::Duration;
 
@@ -18,15 +18,15 @@ use super::{
     output::{self, NotAttached},
 };
 
-/// A list that never ends must end here, by its entries, its bytes as JSON, or its pages.
+/// Bounds of a list: entries, bytes as JSON, and pages.
 const MAX_ENTRIES: usize = 2048;
 const MAX_BYTES: usize = 4 << 20;
 const MAX_PAGES: usize = 256;
 
-/// What is kept of an entry.
+/// The keys of an entry that are kept.
 const KEYS: [&str; 7] = ["uri", "uriTemplate", "name", "title", "description", "mimeType", "size"];
 
-/// All pages of a list, and whether it went on.
+/// Returns all pages of a list, and true if there were more.
 pub(super) async fn list(
     connection: &Connection,
     server: &str,
@@ -51,7 +51,7 @@ pub(super) async fn list(
         };
         let (page, next_cursor) = match connection.request(request, timeout, cancel).await? {
             Ok(answer) => page(list, answer).ok_or(ServiceError::UnexpectedResponse),
-            // Who has resources need not have templates.
+            // A server with resources need not have templates.
             Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => break,
             Err(error) => Err(error),
         }
@@ -72,7 +72,7 @@ pub(super) async fn list(
     Ok((entries, is_cut))
 }
 
-/// The entries of one page and where the next one begins.
+/// Returns the entries of one page and the cursor of the next one.
 fn page(list: ResourceList, answer: ServerResult) -> Option<(Vec<Value>, Option<String>)> {
     match (list, answer) {
         (ResourceList::Resources, ServerResult::ListResourcesResult(page)) => {
@@ -90,7 +90,7 @@ fn page(list: ResourceList, answer: ServerResult) -> Option<(Vec<Value>, Option<
             });
             Some((entries.collect(), page.next_cursor))
         }
-        // What fits no known result arrives raw: one malformed entry must not cost the others.
+        // A page that fits no known result arrives raw: one malformed entry must not cost the others.
         (_, ServerResult::CustomResult(page)) => well_formed(list, page.0),
         (ResourceList::Resources | ResourceList::Templates, _) => None,
     }
@@ -126,7 +126,7 @@ fn well_formed(list: ResourceList, mut page: Value) -> Option<(Vec<Value>, Optio
     Some((entries, next_cursor))
 }
 
-/// What is at an address.
+/// Reads the resource at an address.
 pub(super) async fn read(
     connection: &Connection,
     server: &str,
@@ -184,7 +184,7 @@ struct Item {
 
 enum Body {
     Text(String),
-    /// As base64.
+    /// Binary content in base64.
     Blob(String),
     Neither,
 }

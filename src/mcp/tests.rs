@@ -1,4 +1,4 @@
-//! Servers may hang, lie, die and leave children; sessions do not notice.
+//! Servers may hang, lie, die and leave children without harm to sessions.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -64,7 +64,7 @@ async fn text(servers: &Servers, key: &str, input: Value) -> String {
     call(servers, key, input).await.expect("the call succeeds").text
 }
 
-/// Waits for the next change of somebody's tools.
+/// Waits for the next change of any server's tools.
 async fn changed(events: &Queue<Arc<Event>>) -> String {
     let mut batch = VecDeque::new();
     let next = tokio::time::timeout(LONG, events.next_batch(&mut batch));
@@ -77,7 +77,7 @@ async fn changed(events: &Queue<Arc<Event>>) -> String {
 
 fn is_alive(pid: &str) -> bool {
     let exists = kill(Pid::from_raw(pid.parse().expect("a number")), None).is_ok();
-    // A zombie that nobody has collected yet is dead.
+    // A zombie that was not collected yet is dead.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     exists && !stat.contains(") Z ")
 }
@@ -187,7 +187,7 @@ async fn waiting_for_a_hanging_server_is_bounded() {
     let start = Instant::now();
     servers.settled(Duration::from_millis(100)).await;
     servers.close().await;
-    // Long before it would be given up.
+    // Long before the time limit.
     assert!(start.elapsed() < Duration::from_secs(15));
 }
 
@@ -251,7 +251,7 @@ async fn a_call_times_out_unless_it_makes_progress() {
 async fn a_server_that_stops_reading_holds_up_neither_calls_nor_close() {
     let servers = settled(vec![scripted("s", &["deaf"])]).await;
     assert_eq!(statuses(&servers), [Status::Connected]);
-    // More than the pipe takes, so that the write never ends.
+    // More than the pipe's capacity, so that the write never ends.
     let input = json!({"text": "x".repeat(1 << 20)});
     let cancel = CancellationToken::new();
     let cancelling = async {
@@ -353,7 +353,7 @@ async fn an_answer_of_401_asks_for_a_login() {
     assert!(error.ends_with("cannot be used: it answered HTTP 500"), "{error}");
 }
 
-/// What becomes of a server that answers each message with the given status line, headers and body.
+/// Returns the status of a server that answers each message with the given status line, headers and body.
 async fn status_of_http_server(respond: impl Fn(&Value) -> String) -> Status {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

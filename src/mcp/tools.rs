@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 
 use super::McpTool;
 
-/// More tools of one server than this are not looked at: a list that never ends must end here.
+/// Maximum number of tools of one server: an endless list must end here.
 const MAX_TOOLS: usize = 2048;
-/// The same for a list whose pages are empty.
+/// Maximum number of pages, for a list whose pages are empty.
 const MAX_PAGES: usize = 256;
 
-/// All pages of a server's list.
+/// Returns all pages of a server's list of tools.
 pub(super) async fn list(
     peer: &Peer<RoleClient>,
     server: &str,
@@ -28,7 +28,7 @@ pub(super) async fn list(
         let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
         let (page, next_cursor) = match peer.send_request(request).await {
             Ok(ServerResult::ListToolsResult(page)) => (page.tools, page.next_cursor),
-            // What fits no known result arrives here raw: one malformed tool must not cost the others.
+            // A page that fits no known result arrives raw: one malformed tool must not cost the others.
             Ok(ServerResult::CustomResult(page)) => well_formed(page.0, server)?,
             // A server without tools need not know the method.
             Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => break,
@@ -75,7 +75,7 @@ fn offered(tool: Tool, server: &str, slot_id: usize) -> McpTool {
     }
 }
 
-/// The name under which the model sees a tool.
+/// Returns the name under which the model sees a tool.
 pub(super) fn key(server: &str, tool: &str) -> String {
     let sanitize = |char: char| match char {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => char,
@@ -87,7 +87,8 @@ pub(super) fn key(server: &str, tool: &str) -> String {
     key
 }
 
-/// Providers refuse schemas that are not objects, and strict ones want to know that the list is complete.
+/// Completes a schema: providers refuse schemas that are not objects, and strict ones require a closed list of
+/// properties.
 pub(super) fn schema(mut schema: Map<String, Value>) -> Value {
     schema.insert("type".to_owned(), "object".into());
     if !schema.get("properties").is_some_and(Value::is_object) {

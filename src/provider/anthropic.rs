@@ -20,22 +20,22 @@ mod tests;
 
 const VERSION: &str = "2023-06-01";
 
-/// Marks a signature that is in truth the data of a thought the provider keeps secret.
+/// The prefix of a signature that is really the data of a thought the provider keeps secret.
 const REDACTED: &str = "redacted:";
 
-/// Where the request goes.
+/// Returns the URL for requests.
 pub fn url(model: &Model) -> String {
     format!("{}/messages", model.base_url.trim_end_matches('/'))
 }
 
-/// The headers that only this wire needs.
+/// Returns the headers of this wire only.
 pub fn headers(model: &Model) -> Vec<(&'static str, String)> {
     let mut res = vec![("anthropic-version", VERSION.to_owned())];
     res.extend(model.api_key.iter().map(|key| ("x-api-key", key.0.trim().to_owned())));
     res
 }
 
-/// The request's JSON.
+/// Encodes the request's JSON.
 pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     let mut thinking_budget = None;
     for (key, value) in body::options(model, &prompt.options) {
@@ -48,7 +48,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
         let answer = body::cap_output(model, prompt.max_output_tokens);
         match (thinking_budget, model.limit.output) {
             (None, _) => answer,
-            // Thoughts count as output, and the limit must leave room for an answer behind them.
+            // Thinking counts as output, and the limit must leave room for an answer behind it.
             (Some(budget), 0) => answer.saturating_add(budget),
             (Some(budget), limit) => answer.saturating_add(budget).min(limit.max(budget + 1)),
         }
@@ -99,7 +99,7 @@ fn snake_case_budget(thinking: &Value) -> Value {
     thinking
 }
 
-/// What of the body is not plain JSON already.
+/// A part of the body that is not plain JSON yet.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Own<'a> {
@@ -247,7 +247,7 @@ fn messages<'a>(model: &Model, prompt: &'a Prompt<'_>) -> Vec<Message<'a>> {
     res
 }
 
-/// See [`encoded`](super::encoded()).
+/// Implements [`encoded`](super::encoded()).
 pub fn encoded(model: &Model, messages: &[PromptMessage<'_>]) -> Vec<Encoded> {
     let mut pieces = Vec::new();
     for (role, blocks) in messages.iter().flat_map(|message| blocks(model, message)) {
@@ -256,7 +256,7 @@ pub fn encoded(model: &Model, messages: &[PromptMessage<'_>]) -> Vec<Encoded> {
     pieces
 }
 
-/// The blocks of a message, by who says them; none without blocks.
+/// Returns the blocks of a message by role; nothing for a message without blocks.
 fn blocks<'a>(model: &Model, message: &'a PromptMessage<'_>) -> Vec<(Role, Vec<Block<'a>>)> {
     let mut said = match message {
         PromptMessage::User(contents) => {
@@ -313,7 +313,7 @@ fn assistant_blocks<'a>(contents: &'a [AssistantContent<'_>]) -> Vec<Block<'a>> 
                     None => BlockContent::Thinking { thinking: text, signature }.into(),
                 });
             }
-            // Calls must be the last thing in a message.
+            // Calls must be the last blocks of a message.
             AssistantContent::ToolCall { call_id, name, input } => calls.push(
                 BlockContent::ToolUse { id: call_id_of(call_id), name, input: body::input_object(input) }
                     .into(),
@@ -334,7 +334,7 @@ fn result_block<'a>(model: &Model, result: &'a ToolResult<'_>) -> Block<'a> {
         .into()
 }
 
-/// Ids of other providers' calls may hold characters that are refused here.
+/// Replaces characters that this provider refuses in the call ids of others.
 fn call_id_of(id: &str) -> String {
     if id.is_empty() {
         return "_".to_owned();
@@ -342,7 +342,7 @@ fn call_id_of(id: &str) -> String {
     id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect()
 }
 
-/// Collects the events of one answer.
+/// A decoder of the events of one answer.
 #[derive(Debug, Default)]
 pub struct Decoder {
     n_blocks: u32,
@@ -357,7 +357,7 @@ pub struct Decoder {
 struct OpenBlock {
     index: u64,
     block: u32,
-    /// What a call's arguments are if no fragment of them follows.
+    /// The arguments of a call if no fragment of them follows.
     input: Option<String>,
 }
 
@@ -404,13 +404,13 @@ struct EventDelta {
 }
 
 impl Decoder {
-    /// Appends what `event` says to `deltas`.
+    /// Appends the deltas of `event` to `deltas`.
     pub fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
         let data = event.data.trim();
         if self.done || data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
-        // An error holds fields of other types under the names read here.
+        // An error has fields of other types under the names read here.
         if event.event.as_deref() == Some("error") {
             return Err(failure::from_event(&body::parse(data)?));
         }
@@ -443,18 +443,18 @@ impl Decoder {
             "" if failure::holds_error(&body::parse(data)?) => {
                 return Err(failure::from_event(&body::parse(data)?));
             }
-            // `ping`, and whatever the provider adds: new events are to be ignored.
+            // `ping`, and any later additions: unknown events are to be ignored.
             _ => {}
         }
         Ok(())
     }
 
-    /// Whether nothing more is to come.
+    /// Returns true after the last event.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// The connection ended: completes the answer, or says that it is not complete.
+    /// Completes the answer at the end of the connection; returns an error if the answer is incomplete.
     pub fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
         if self.done {
             return Ok(());
@@ -494,7 +494,7 @@ impl Decoder {
                 input = Some(body::input_object(&content.input).to_string());
                 self.has_calls = true;
             }
-            // What the provider's own tools do is of no use to us.
+            // Results of the provider's own tools are of no use to us.
             _ => return,
         }
         self.n_blocks += 1;

@@ -1,4 +1,4 @@
-//! Keys by provider: OpenCode's `auth.json` is read, ours is read over it and written (facts: OpenCode §7.2).
+//! Keys by provider: reads OpenCode's `auth.json`, reads ours over it, and writes ours (facts: OpenCode §7.2).
 
 use std::{
     collections::BTreeMap,
@@ -14,10 +14,11 @@ use windlass_protocol::opencode::config::AuthEntry;
 
 use crate::config::{Environment, Warning, paths::Paths};
 
-/// Provider id → what is known of it.
+/// Credentials by provider id.
 pub type Credentials = BTreeMap<String, AuthEntry>;
 
-/// Every known credential: OpenCode's, ours over them; `OPENCODE_AUTH_CONTENT` instead of both. Does blocking reads.
+/// Reads every known credential: OpenCode's, with ours over them, or instead of both `OPENCODE_AUTH_CONTENT`.
+/// Does blocking reads.
 pub fn load(paths: &Paths, environment: &Environment) -> (Credentials, Vec<Warning>) {
     let mut credentials = Credentials::new();
     let mut warnings = Vec::new();
@@ -36,8 +37,8 @@ pub fn load(paths: &Paths, environment: &Environment) -> (Credentials, Vec<Warni
     (credentials, warnings)
 }
 
-/// Every credential with the file or variable that holds it and its provider, in the order in which they are looked
-/// for. Does blocking reads.
+/// Returns every credential with its provider and the file or variable that holds it, in the order of the
+/// lookup. Does blocking reads.
 pub fn places(paths: &Paths, environment: &Environment) -> Vec<(PathBuf, String, AuthEntry)> {
     const VARIABLE: &str = "OPENCODE_AUTH_CONTENT";
     let texts: Vec<(PathBuf, String)> = match environment.get(VARIABLE) {
@@ -50,21 +51,21 @@ pub fn places(paths: &Paths, environment: &Environment) -> Vec<(PathBuf, String,
     let mut places = Vec::new();
     for (place, text) in texts {
         let mut credentials = Credentials::new();
-        // What is wrong in them is told by `load`.
+        // `load` warns about malformed entries.
         decode("", &text, &mut credentials, &mut Vec::new());
         places.extend(credentials.into_iter().map(|(provider, entry)| (place.clone(), provider, entry)));
     }
     places
 }
 
-/// Keeps a key. A broken file is moved aside first.
+/// Stores a key. Moves a broken file aside first.
 pub fn save(paths: &Paths, provider: &str, key: &str) -> io::Result<()> {
     let mut entries = read_own(paths)?;
     entries.insert(provider.to_owned(), json!({ "type": "api", "key": key }));
     write(&paths.auth(), &entries)
 }
 
-/// Forgets a provider; false when our file did not know it.
+/// Removes a provider's key; returns false if our file did not have one.
 pub fn remove(paths: &Paths, provider: &str) -> io::Result<bool> {
     let mut entries = read_own(paths)?;
     if entries.shift_remove(provider).is_none() {
@@ -74,7 +75,7 @@ pub fn remove(paths: &Paths, provider: &str) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Forgets everything that was saved by us.
+/// Removes all keys in our file.
 pub fn clear(paths: &Paths) -> io::Result<()> {
     match fs::remove_file(paths.auth()) {
         Err(err) if err.kind() != io::ErrorKind::NotFound => Err(named(&paths.auth(), "remove", &err)),
@@ -86,7 +87,7 @@ fn decode(source: &str, text: &str, credentials: &mut Credentials, warnings: &mu
     let entries: Map<String, Value> = match serde_json::from_str(text) {
         Ok(entries) => entries,
         Err(err) => {
-            // An end of the text in the middle is told as column 0 of its last line.
+            // The parser reports an end of the text in the middle as column 0 of its last line.
             let (line, column) = (Some(err.line().max(1)), Some(err.column().max(1)));
             // The parser's message may quote the text, and the text is secret.
             let message = "is not a JSON object of credentials; it is ignored".to_owned();
@@ -107,7 +108,7 @@ fn decode(source: &str, text: &str, credentials: &mut Credentials, warnings: &mu
     }
 }
 
-/// Our file as it is, entries of unknown kinds included.
+/// Reads our file with all entries, including those of unknown kinds.
 fn read_own(paths: &Paths) -> io::Result<Map<String, Value>> {
     let file = paths.auth();
     let text = match fs::read_to_string(&file) {
@@ -125,7 +126,7 @@ fn read_own(paths: &Paths) -> io::Result<Map<String, Value>> {
     }
 }
 
-/// Replaces the file in one step; only its owner may read it at any moment.
+/// Replaces the file in one step. Only its owner may read it at any moment.
 fn write(file: &Path, entries: &Map<String, Value>) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("/"));
     let replace = || {

@@ -1,4 +1,4 @@
-//! Which models can be asked: built-in rows and configuration, filtered to what has a key (facts: OpenCode §7.2).
+//! The usable models: built-in rows and configuration, filtered to providers with a key (facts: OpenCode §7.2).
 
 pub mod keys;
 mod rows;
@@ -26,49 +26,50 @@ use crate::{
 const OPENAI_URL: &str = "https://api.openai.com/v1";
 const ANTHROPIC_URL: &str = "https://api.anthropic.com/v1";
 
-/// The models that can be asked.
+/// The usable models, and the reasons that others are unusable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Catalog {
-    /// Those of the configuration in its order, then the other built-in ones, the demo last.
+    /// Providers of the configuration in its order, then the other built-in ones, the demo last.
     pub providers: Vec<ProviderEntry>,
-    /// The providers that are known and cannot be asked.
+    /// Known providers that cannot be used.
     lacking: BTreeMap<String, Lack>,
-    /// The model to ask where no place names one.
+    /// The model to use if no place names one.
     best: Result<ModelRef, Reason>,
     demo: Model,
 }
 
-/// A provider that can be asked.
+/// A usable provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderEntry {
     pub id: String,
     pub name: String,
-    /// The best first; empty where only a model that is named can be asked.
+    /// The provider's models, the best first; empty if only explicitly named models can be used.
     pub models: Vec<Model>,
-    /// A model that is not among `models`, but for its ids; absent where the configuration says which there are.
+    /// The template for models that are not in `models`, without ids; absent if the configuration lists all
+    /// models.
     unlisted: Option<Model>,
-    /// Models that the configuration leaves out.
+    /// Models that the configuration excludes.
     barred: Vec<String>,
 }
 
 impl Catalog {
-    /// Every model that is known and can be asked, by provider.
+    /// Returns every known, usable model, by provider.
     pub fn models(&self) -> impl Iterator<Item = &Model> {
         self.providers.iter().flat_map(|provider| &provider.models)
     }
 
-    /// The built-in demo.
+    /// Returns the built-in demo.
     pub fn demo(&self) -> &Model {
         &self.demo
     }
 
-    /// A known model by name; the variant does not matter.
+    /// Returns a known model by name; ignores the variant.
     pub fn find(&self, model_ref: &ModelRef) -> Option<&Model> {
         let provider = self.provider(&model_ref.provider_id)?;
         provider.models.iter().find(|model| model.id == model_ref.model_id)
     }
 
-    /// A model by name. An id that is not known goes through to its provider, which may know it.
+    /// Returns a model by name. An unknown id is passed on to its provider, which may know it.
     pub fn get(&self, model_ref: &ModelRef) -> Result<Model, Reason> {
         let ModelRef { provider_id, model_id, .. } = model_ref;
         let similar = || self.suggest(model_ref);
@@ -96,13 +97,13 @@ impl Catalog {
         }
     }
 
-    /// The providers that a key can be given for, those that can be asked first.
+    /// Returns the providers that accept a key, the usable ones first.
     pub fn known(&self) -> Vec<String> {
         let usable = self.providers.iter().map(|provider| &provider.id);
         usable.filter(|id| **id != self.demo.provider_id).chain(self.lacking.keys()).cloned().collect()
     }
 
-    /// Any model of a provider that can be asked.
+    /// Returns any model of a usable provider.
     pub fn any_of(&self, provider: &str) -> Option<&Model> {
         let provider = self.provider(provider)?;
         provider.models.first().or(provider.unlisted.as_ref())
@@ -112,14 +113,15 @@ impl Catalog {
         self.providers.iter().find(|provider| provider.id == id)
     }
 
-    /// The model to ask where no place names one: the best of the first provider.
+    /// Returns the model to use if no place names one: the best of the first provider.
     ///
-    /// The first configured provider counts even if it cannot be asked: another one is not meant.
+    /// The first configured provider counts even if it cannot be used, because the user did not mean another
+    /// one.
     pub fn best(&self) -> Result<Model, Reason> {
         self.best.as_ref().map_err(Clone::clone).and_then(|best| self.get(best))
     }
 
-    /// A cheap model for titles where none is configured: the small family of the main model's provider.
+    /// Returns a cheap model for titles if none is configured: the small family of the main model's provider.
     pub fn small_model<'a>(&'a self, main: &'a Model) -> &'a Model {
         const FAMILIES: [(&str, &str); 3] = [("gemini", "flash"), ("gpt", "nano"), ("claude", "haiku")];
         let is_small = |model: &&Model| {
@@ -129,7 +131,7 @@ impl Catalog {
         provider.and_then(|provider| provider.models.iter().find(is_small)).unwrap_or(main)
     }
 
-    /// Up to three names that look like a wrong one.
+    /// Returns up to three names that resemble a wrong one.
     pub fn suggest(&self, model_ref: &ModelRef) -> Vec<String> {
         let wanted = model_ref.to_string().to_lowercase();
         let wanted_model = model_ref.model_id.to_lowercase();
@@ -152,7 +154,7 @@ impl Catalog {
     }
 }
 
-/// Works out what can be asked. No network.
+/// Determines the usable models. No network.
 ///
 /// A model of the configuration without limits has limits of 0, which means unknown.
 pub fn resolve(config: &Config, credentials: &Credentials) -> (Catalog, Vec<Warning>) {
@@ -209,9 +211,9 @@ pub fn resolve(config: &Config, credentials: &Credentials) -> (Catalog, Vec<Warn
     (catalog, warnings)
 }
 
-/// The best model of the first provider that is meant; `None` where there is none.
+/// Returns the best model of the first provider that the user means; `None` if there is none.
 ///
-/// `ids` are all providers in the order in which they count.
+/// `ids` are all providers in order of precedence.
 fn first_model(
     config: &Config,
     ids: &[&str],
@@ -229,7 +231,7 @@ fn first_model(
                 None if is_own_server => return Some(Err(lack_of(id, Lack::ServerModels))),
                 None => return Some(Err(lack_of(id, Lack::Models))),
             },
-            // A list that switches a provider off says that it is not meant.
+            // A provider that a list switches off is not meant.
             (None, Some(Lack::Switch(_)) | None) => {}
             (None, Some(lack)) if is_meant => return Some(Err(lack_of(id, lack.clone()))),
             (None, Some(_)) => {}
@@ -238,19 +240,19 @@ fn first_model(
     None
 }
 
-/// Another server behind OpenAI's variable.
+/// Returns the server in OpenAI's variable if it is another one than OpenAI's.
 fn own_server(environment: &Environment) -> Option<&str> {
     environment.get("OPENAI_BASE_URL").filter(|url| trim(url) != OPENAI_URL)
 }
 
-/// A provider with everything its models share.
+/// A provider's properties that its models share.
 struct Base<'a> {
     id: &'a str,
     name: String,
     npm: &'a str,
-    /// Of the configuration, over every model's own.
+    /// The URL of the configuration, which overrides every model's own.
     configured_url: Option<String>,
-    /// Of the provider, under a model's own.
+    /// The URL of the provider, which a model's own overrides.
     provider_url: Option<String>,
     api_key: Option<Secret>,
     headers: Vec<(String, String)>,
@@ -283,7 +285,7 @@ fn provider(
         timeouts: timeouts(provider_config),
     };
 
-    // What a key of the vendor cannot reach is not listed; a server of one's own may need no key.
+    // Models that need a key of the vendor are not listed without one; a server of one's own may need no key.
     let is_at_vendor = base.configured_url.is_none()
         && base.provider_url.is_none()
         && matches!(base.npm, "@ai-sdk/openai" | "@ai-sdk/anthropic");
@@ -298,7 +300,7 @@ fn provider(
     }
 
     let mut models: BTreeMap<String, ModelConfig> = BTreeMap::new();
-    // Another server behind the same variable does not have the vendor's models.
+    // Another server under the same variable does not have the vendor's models.
     if let Some(row) = row.filter(|_| own_server.is_none()) {
         models.extend(row.models.iter().map(|model| (model.id.to_owned(), model.config())));
     }
@@ -343,7 +345,7 @@ fn provider(
                     _ => "has no address: set options.baseURL".to_owned(),
                 };
                 let warning = warning(&source, message);
-                // Once for all models of the provider.
+                // One warning serves all models of the provider.
                 if !warnings.contains(&warning) {
                     warnings.push(warning);
                 }
@@ -365,7 +367,7 @@ fn provider(
     Ok(ProviderEntry { id: id.to_owned(), name: base.name.clone(), models: made, unlisted, barred })
 }
 
-/// A model of a provider, unless the provider lacks what it needs.
+/// Makes a model of a provider, unless the provider lacks a necessity.
 fn model(base: &Base<'_>, model_id: &str, config: &ModelConfig) -> Result<Model, Lack> {
     let own = config.provider.clone().unwrap_or_default();
     let npm = own.npm.as_deref().unwrap_or(base.npm);
@@ -374,7 +376,7 @@ fn model(base: &Base<'_>, model_id: &str, config: &ModelConfig) -> Result<Model,
         "@ai-sdk/anthropic" => (Wire::Anthropic, Some(ANTHROPIC_URL)),
         "@ai-sdk/openai" => (Wire::OpenAiChat, Some(OPENAI_URL)),
         "@ai-sdk/openai-compatible" => (Wire::OpenAiChat, None),
-        // Most others speak OpenAI's protocol at their own address.
+        // Most other providers speak OpenAI's protocol at their own address.
         _ if url.is_some() => (Wire::OpenAiChat, None),
         other => return Err(Lack::Package(other.to_owned())),
     };
@@ -404,7 +406,7 @@ fn model(base: &Base<'_>, model_id: &str, config: &ModelConfig) -> Result<Model,
     })
 }
 
-/// The variants that are not switched off.
+/// Returns the variants that are not switched off.
 fn variants(written: &BTreeMap<String, Map<String, Value>>) -> Vec<(String, Map<String, Value>)> {
     let usable = written.iter().filter_map(|(name, options)| {
         let mut options = options.clone();
@@ -414,7 +416,7 @@ fn variants(written: &BTreeMap<String, Map<String, Value>>) -> Vec<(String, Map<
     usable.collect()
 }
 
-/// Configuration, then what a login saved, then the environment.
+/// Finds the key: in the configuration, then in saved logins, then in the environment.
 fn api_key(
     id: &str,
     provider_config: &ProviderConfig,
@@ -438,7 +440,7 @@ fn timeouts(provider_config: &ProviderConfig) -> Timeouts {
     Timeouts {
         headers: milliseconds(options.header_timeout).unwrap_or(Timeouts::DEFAULT.headers),
         chunk: milliseconds(options.chunk_timeout).unwrap_or(Timeouts::DEFAULT.chunk),
-        // `false` is no limit, which is the default as well.
+        // `false` means no limit, which is the default as well.
         total: milliseconds(options.timeout.as_ref().and_then(Value::as_u64)),
     }
 }
@@ -486,14 +488,14 @@ fn overlay(under: ModelConfig, over: &ModelConfig) -> ModelConfig {
     }
 }
 
-/// Header names are equal whatever their case.
+/// Merges headers; their names are compared without case.
 fn overlay_headers(under: &[(String, String)], over: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let is_replaced = |name: &str| over.keys().any(|upper| upper.eq_ignore_ascii_case(name));
     let kept = under.iter().filter(|(name, _)| !is_replaced(name)).cloned();
     kept.chain(over.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
-/// OpenCode's order of preference: by family, "latest" first, then the larger name.
+/// Returns OpenCode's order of preference: by family, "latest" first, then the larger name.
 fn rank(model_id: &str) -> (Option<usize>, bool, &str) {
     const FAMILIES: [&str; 4] = ["gpt-5", "claude-sonnet-4", "big-pickle", "gemini-3-pro"];
     let family = FAMILIES.iter().position(|family| model_id.contains(family));

@@ -17,10 +17,10 @@ const TITLE_REQUEST: &str = "Generate a title for this conversation:";
 const TITLE_WORDS: usize = 6;
 const WORDS_PER_BATCH: usize = 3;
 
-/// The first word of everything that the demo does; nothing else that is said to it is a command.
+/// The first word of every command to the demo.
 pub const COMMAND: &str = "demo";
 
-/// What follows [`COMMAND`].
+/// The forms that may follow [`COMMAND`].
 pub const FORMS: &str = "tour | read FILE | edit FILE | run COMMAND | plan";
 
 const HELP: &str = "\
@@ -52,9 +52,9 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// See [`super::Stream::next`].
+    /// Implements [`super::Stream::next`].
     pub async fn next(&mut self, deltas: &mut Vec<Delta>) -> Result<bool, ProviderError> {
-        // As with a network, others get their turn between two pieces.
+        // As with a network, other tasks get their turn between two pieces.
         tokio::task::yield_now().await;
         match self.batches.next() {
             Some(batch) => {
@@ -66,23 +66,23 @@ impl Stream {
     }
 }
 
-/// The demo by name.
+/// Returns the reference to the demo.
 pub fn reference() -> ModelRef {
     ModelRef { provider_id: "windlass".to_owned(), model_id: "demo".to_owned(), variant: None }
 }
 
-/// What a test says to see a turn panic.
+/// The text with which a test makes a turn panic.
 #[cfg(test)]
 pub const PANIC: &str = "panic, please";
 
-/// Works out the answer to a prompt.
+/// Computes the answer to a prompt.
 pub fn stream(prompt: &Prompt<'_>) -> Stream {
     #[cfg(test)]
     assert!(!format!("{prompt:?}").contains(PANIC) || prompt.tools.is_empty() || prompt.messages.len() > 1);
     Stream { batches: script(prompt).into_iter() }
 }
 
-/// The whole answer, in the pieces in which it arrives.
+/// Returns the whole answer in the pieces in which it arrives.
 pub fn script(prompt: &Prompt<'_>) -> Vec<Vec<Delta>> {
     let mut answer = Answer::new(prompt);
     if prompt.tools.is_empty() && asks_for_title(prompt) {
@@ -112,7 +112,7 @@ enum Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// Reads one of the exact forms; everything else is words.
+    /// Parses one of the exact forms; returns `None` for any other text.
     fn parse(text: &'a str) -> Option<Command<'a>> {
         let is_line = !text.contains(['\n', '\r']);
         let form = text.strip_prefix('/')?.strip_prefix(COMMAND)?.strip_prefix(' ').filter(|_| is_line)?;
@@ -128,7 +128,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// What happened since the user spoke last.
+/// The events since the user's last message.
 struct Turn<'a> {
     texts: Vec<&'a str>,
     /// One entry per step.
@@ -149,7 +149,7 @@ impl<'a> Turn<'a> {
     }
 
     fn command(&self) -> Option<Command<'a>> {
-        // Expanded files and reminders stand beside what the user typed.
+        // Expanded files and reminders are in the same message as the user's text.
         let is_typed = |text: &&&str| !text.starts_with('<') && !text.starts_with("Called the ");
         let mut typed = self.texts.iter().filter(is_typed);
         match (typed.next(), typed.next()) {
@@ -268,7 +268,7 @@ fn todos(plan: &[(&str, &str)], n_completed: usize) -> Value {
     json!({ "todos": todos })
 }
 
-/// README.md, or else the first entry that looks like a file.
+/// Returns README.md, or else the first entry that looks like a file.
 fn listed_file(listing: &str) -> Option<&str> {
     let entries: Vec<&str> = listing
         .lines()
@@ -331,7 +331,7 @@ fn edit(turn: &Turn<'_>, file: &str, answer: &mut Answer<'_>) {
     }
 }
 
-/// The shortest beginning of the file that occurs once, without and with our line behind its first line.
+/// Returns the shortest unique beginning of the file, without and with our line behind its first line.
 fn replacement(lines: &[&str]) -> Option<(String, String)> {
     let all = lines.join("\n");
     let n_lines = (1..=lines.len()).find(|&n| {
@@ -343,7 +343,7 @@ fn replacement(lines: &[&str]) -> Option<(String, String)> {
     Some((lines[..n_lines].join("\n"), new.join("\n")))
 }
 
-/// The lines of a file out of what the read tool says: `N: text` inside of `<content>`.
+/// Extracts the lines of a file from the output of the read tool: `N: text` inside of `<content>`.
 fn content_lines(output: &str) -> Vec<&str> {
     let content = output.split_once("<content>").map_or(output, |(_, content)| content);
     let content = content.rsplit_once("</content>").map_or(content, |(content, _)| content);
@@ -367,7 +367,7 @@ fn run(turn: &Turn<'_>, line: &str, answer: &mut Answer<'_>) {
             answer.call("bash", json!({"command": line}));
         }
         Some(result) => match result.output.lines().find(|line| !line.trim().is_empty()) {
-            // The tool's own words.
+            // The tool's own text for an empty output.
             Some("(no output)") => answer.say("The command printed nothing."),
             Some(first) => answer.say(&format!(
                 "The command printed {} lines, beginning with: {}",
@@ -394,7 +394,7 @@ fn plan(turn: &Turn<'_>, answer: &mut Answer<'_>) {
     }
 }
 
-/// Nothing goes on after a failure or a refusal.
+/// Ends the answer after a failure or a refusal; returns true if there was one.
 fn stopped(turn: &Turn<'_>, answer: &mut Answer<'_>) -> bool {
     let Some(result) = turn.failure() else { return false };
     answer.say(&format!(
@@ -405,7 +405,7 @@ fn stopped(turn: &Turn<'_>, answer: &mut Answer<'_>) -> bool {
     true
 }
 
-/// Puts an answer together.
+/// A builder of an answer.
 struct Answer<'a> {
     prompt: &'a Prompt<'a>,
     batches: Vec<Vec<Delta>>,
@@ -484,7 +484,7 @@ fn word_groups(text: &str) -> impl Iterator<Item = String> {
     words.chunks(WORDS_PER_BATCH).map(|group| group.concat()).collect::<Vec<_>>().into_iter()
 }
 
-/// OpenCode's estimate (facts: OpenCode §6.7).
+/// Estimates the number of tokens as OpenCode does (facts: OpenCode §6.7).
 fn tokens(n_bytes: usize) -> u64 {
     u64::try_from(n_bytes.div_ceil(4)).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The one HTTP driver of all network wires: request out, server-sent events in, failures classified.
+//! The HTTP driver of all network wires: sends requests, receives server-sent events, classifies failures.
 
 use std::{
     net::SocketAddr,
@@ -30,10 +30,11 @@ mod tests;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is read of a body that is not a stream of events.
+/// Maximum bytes of a body that is not a stream of events.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
-/// How long the end of a complete answer may take to arrive, so that the connection can serve the next request.
+/// Time limit for the end of a complete answer, which must be read before the connection can serve the next
+/// request.
 const TAIL_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The process's HTTP client, built at first use.
@@ -43,7 +44,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// The client itself; connections are shared between all who ask.
+    /// Returns the client itself; all users share its connections.
     pub fn reqwest(&self) -> Result<reqwest::Client, ProviderError> {
         if let Some(client) = self.built.get() {
             return Ok(client.clone());
@@ -53,7 +54,7 @@ impl Client {
     }
 }
 
-/// A client that connects to these addresses only, whatever name the URL has, and never through a proxy.
+/// Makes a client that connects to these addresses only, whatever name the URL has, and never through a proxy.
 ///
 /// Reads the system's certificates; call it on a blocking thread.
 pub fn pinned(addresses: &[SocketAddr]) -> Result<reqwest::Client, ProviderError> {
@@ -71,7 +72,7 @@ impl Resolve for Pinned {
 }
 
 fn build(adapt: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<reqwest::Client, ProviderError> {
-    // It fails when another part of the process has installed one, which serves as well.
+    // Fails if another part of the process has installed one, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = || {
         let builder = reqwest::Client::builder()
@@ -81,7 +82,7 @@ fn build(adapt: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<reqwest::Clie
             .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")));
         adapt(builder)
     };
-    // Without root certificates on the system plain HTTP to a local server has to work still.
+    // Without root certificates on the system, plain HTTP to a local server must still work.
     let built = builder().build().or_else(|_| builder().tls_certs_only([]).build());
     built.map_err(|error| ProviderError::Transport {
         message: format!("the HTTP client cannot be set up ({})", causes(error)),
@@ -106,12 +107,12 @@ enum Decoder {
     Anthropic(anthropic::Decoder),
 }
 
-/// Logs a request once it is over, however it ended: as cancelled when it is dropped before.
+/// A log record that is written when the request ends; a request that is dropped earlier counts as cancelled.
 struct Record {
     /// `provider/model`.
     model: String,
     began: Instant,
-    /// The time until the response's headers were there.
+    /// The time until the response headers arrived.
     headers: Option<Duration>,
     n_bytes: usize,
     end: &'static str,
@@ -216,7 +217,7 @@ async fn open(
     Ok((response, decoder, origin))
 }
 
-/// Asks for a provider's list of models, which costs nothing; returns the status of the answer.
+/// Requests a provider's list of models, which costs nothing; returns the status of the answer.
 pub async fn probe(client: &Client, model: &Model, limit: Duration) -> Result<u16, ProviderError> {
     let origin = failure::Origin::of(model);
     let headers = match model.wire {
@@ -234,7 +235,7 @@ pub async fn probe(client: &Client, model: &Model, limit: Duration) -> Result<u1
     }
 }
 
-/// The user's own headers replace ours.
+/// Merges the headers; the user's own replace ours.
 fn request_headers(
     model: &Model,
     wire_headers: Vec<(&'static str, String)>,
@@ -265,7 +266,7 @@ fn is_not_a_stream(headers: &HeaderMap) -> bool {
     content_type.starts_with("application/json") || content_type.starts_with("text/html")
 }
 
-/// What could be read of the body in time; a failure on the way must not hide the status.
+/// Returns the part of the body that could be read in time; a failure on the way must not hide the status.
 async fn read_start(response: &mut Response, limit: Duration) -> Vec<u8> {
     let mut res = Vec::new();
     while res.len() < MAX_BODY_BYTES {
@@ -279,7 +280,8 @@ async fn read_start(response: &mut Response, limit: Duration) -> Vec<u8> {
     res
 }
 
-/// Some providers repeat the key or the headers that they refuse, and errors end up in logs and transcripts.
+/// Removes keys and headers from an error's body: some providers repeat those they refuse, and errors end up in
+/// logs and transcripts.
 fn without_secrets(model: &Model, body: Vec<u8>) -> Vec<u8> {
     let key = model.api_key.iter().map(|key| key.0.trim());
     // The last word of `Bearer …` is the secret.
@@ -322,7 +324,7 @@ fn refusal(response: &Response, body: &[u8]) -> ProviderError {
 }
 
 impl Stream {
-    /// See [`super::Stream::next`]. Reads on while a read brings nothing to report.
+    /// Implements [`super::Stream::next`]. Reads on while a read completes no event.
     pub async fn next(&mut self, deltas: &mut Vec<Delta>) -> Result<bool, ProviderError> {
         let n_before = deltas.len();
         while deltas.len() == n_before {
@@ -335,7 +337,7 @@ impl Stream {
             }
             let read = match timeout(self.chunk_timeout, self.response.chunk()).await {
                 Ok(Ok(chunk)) => self.decode(chunk, deltas),
-                // Some servers cut the connection right behind the last event.
+                // Some servers cut the connection directly behind the last event.
                 Ok(Err(error)) => {
                     self.ended = true;
                     self.record.end = "completed";
@@ -369,7 +371,7 @@ impl Stream {
         parsed.map_err(|error| ProviderError::Api { message: error.to_string(), status: None, body: None })
     }
 
-    /// Reads the end of the body, without which the connection could not be used again.
+    /// Reads the end of the body, without which the connection could not be reused.
     async fn drain(&mut self) {
         self.ended = true;
         self.record.end = "completed";
@@ -411,7 +413,7 @@ fn transport(error: reqwest::Error) -> ProviderError {
     ProviderError::Transport { message: format!("{what} ({})", causes(error)) }
 }
 
-/// The cause of a failed request, without the URL, which may hold a key.
+/// Returns the innermost cause of a failed request, without the URL, which may hold a key.
 pub fn causes(error: reqwest::Error) -> String {
     cause::innermost(&error.without_url())
 }

@@ -18,18 +18,18 @@ use crate::base::sse;
 #[cfg(test)]
 mod tests;
 
-/// Where the request goes.
+/// Returns the URL for requests.
 pub fn url(model: &Model) -> String {
     format!("{}/chat/completions", model.base_url.trim_end_matches('/'))
 }
 
-/// The headers that only this wire needs. Local servers work without a key.
+/// Returns the headers of this wire only. Local servers work without a key.
 pub fn headers(model: &Model) -> Vec<(&'static str, String)> {
     let key = model.api_key.as_ref().map(|key| key.0.trim()).filter(|key| !key.is_empty());
     key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
 }
 
-/// The request's JSON.
+/// Encodes the request's JSON.
 pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     let is_openai = model.base_url.contains("//api.openai.com");
     let set_cache_key = body::options(model, &prompt.options).find(|(key, _)| *key == "setCacheKey");
@@ -61,7 +61,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
         fields.json("top_p", top_p);
     }
     if prompt.max_output_tokens.is_some() {
-        // OpenAI's reasoning models refuse the older name, most other servers do not know the newer one.
+        // OpenAI's reasoning models refuse the older name; most other servers do not know the newer one.
         let key = if is_openai { "max_completion_tokens" } else { "max_tokens" };
         fields.json(key, body::cap_output(model, prompt.max_output_tokens));
     }
@@ -76,7 +76,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     fields.encode()
 }
 
-/// See [`encoded`](super::encoded()).
+/// Implements [`encoded`](super::encoded()).
 pub fn encoded(model: &Model, options: &Map<String, Value>, messages: &[PromptMessage<'_>]) -> Vec<Encoded> {
     let mut pieces = Vec::new();
     for message in messages {
@@ -86,13 +86,13 @@ pub fn encoded(model: &Model, options: &Map<String, Value>, messages: &[PromptMe
     pieces.iter().filter_map(encode).collect()
 }
 
-/// The name of the field in which the model wants its thoughts back, if it does.
+/// Returns the name of the field in which the model wants its thoughts back, if any.
 fn reasoning_field<'a>(model: &'a Model, options: &'a Map<String, Value>) -> Option<&'a str> {
     let (_, value) = body::options(model, options).find(|(key, _)| *key == "interleaved")?;
     value.as_str().or_else(|| value.get("field")?.as_str())
 }
 
-/// OpenCode's users write the names of the JavaScript SDK into `options`.
+/// Translates the JavaScript SDK's names, which OpenCode's users write into `options`.
 fn wire_name(option: &str) -> Option<&str> {
     Some(match option {
         "setCacheKey" | "interleaved" => return None,
@@ -106,7 +106,7 @@ fn wire_name(option: &str) -> Option<&str> {
     })
 }
 
-/// What of the body is not plain JSON already.
+/// A part of the body that is not plain JSON yet.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Own<'a> {
@@ -152,7 +152,7 @@ enum Message<'a> {
     Encoded(&'a RawValue),
 }
 
-/// Plain text where it suffices: many servers take nothing else.
+/// A message's content, as plain text where possible: many servers take nothing else.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Content<'a> {
@@ -179,7 +179,7 @@ struct File<'a> {
     file_data: String,
 }
 
-/// Thoughts under the name that the model's `interleaved` option gives.
+/// Thoughts under the name in the model's `interleaved` option.
 struct Reasoning<'a> {
     field: &'a str,
     text: String,
@@ -207,7 +207,7 @@ struct FunctionCall<'a> {
 
 fn messages<'a>(model: &Model, prompt: &'a Prompt<'_>, reasoning_field: Option<&'a str>) -> Vec<Message<'a>> {
     let mut res = Vec::with_capacity(prompt.messages.len() + 1);
-    // One message: chat templates of local models refuse a second one.
+    // One message, because chat templates of local models refuse a second one.
     let system: Vec<&str> =
         prompt.system.iter().map(|text| &**text).filter(|text| !text.trim().is_empty()).collect();
     if !system.is_empty() {
@@ -310,21 +310,21 @@ fn tool_results<'a>(model: &Model, results: &'a [ToolResult<'_>], res: &mut Vec<
         res.push(Message::Tool { tool_call_id: result.call_id, content: &result.output });
         media_parts.extend(result.media.iter().map(|media| media_part(model, media)));
     }
-    // Tool messages hold text only, and nothing may stand between them.
+    // Tool messages contain text only, and no other message may come between them.
     if !media_parts.is_empty() {
         media_parts.insert(0, Part::Text { text: Cow::Borrowed("Attached media from tool result:") });
         res.push(Message::User { content: content(media_parts) });
     }
 }
 
-/// Collects the fragments of one answer.
+/// A decoder of the fragments of one answer.
 #[derive(Debug, Default)]
 pub struct Decoder {
     n_blocks: u32,
     /// The text or thought being received.
     open: Option<Open>,
     calls: Vec<Call>,
-    /// Calls were made and are complete.
+    /// Set after a tool call was completed.
     has_calls: bool,
     finish: Option<Finish>,
     usage: Usage,
@@ -341,9 +341,9 @@ enum Open {
 struct Call {
     index: Option<u64>,
     id: String,
-    /// None until the name arrived, with which the call begins.
+    /// The block's number; `None` until the name has arrived, with which the call begins.
     block: Option<u32>,
-    /// Arguments that came before the name.
+    /// Arguments that arrived before the name.
     held: String,
     has_input: bool,
 }
@@ -405,7 +405,7 @@ struct FunctionDelta {
 }
 
 impl Decoder {
-    /// Appends what `event` says to `deltas`.
+    /// Appends the deltas of `event` to `deltas`.
     pub fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
         let data = event.data.trim();
         if self.done || data.is_empty() {
@@ -423,7 +423,7 @@ impl Decoder {
             return Err(failure::from_event(&body::parse(data)?));
         }
         self.count(&chunk.usage, deltas);
-        // We ask for one answer only.
+        // We request only one answer.
         let Some(choice) = chunk.choices.unwrap_or_default().into_iter().next() else { return Ok(()) };
         if !choice.error.is_null() {
             return Err(failure::from_event(&choice.error));
@@ -444,12 +444,12 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether nothing more is to come.
+    /// Returns true after the last event.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// The connection ended: completes the answer, or says that it is not complete.
+    /// Completes the answer at the end of the connection; returns an error if the answer is incomplete.
     pub fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
         if self.done {
             return Ok(());
@@ -524,7 +524,7 @@ impl Decoder {
         deltas.push(Delta::Reasoning { block, text });
     }
 
-    /// Ends what is open and numbers the next block.
+    /// Ends the open block and numbers the next one.
     fn begin(&mut self, deltas: &mut Vec<Delta>) -> u32 {
         match self.open.take() {
             Some(Open::Text(block) | Open::Reasoning(block)) => deltas.push(Delta::BlockEnd { block }),
@@ -574,7 +574,7 @@ impl Decoder {
         }
     }
 
-    /// The call that a fragment goes on with; None if it begins one.
+    /// Returns the call that a fragment continues; `None` if it begins a new one.
     fn find_call(&self, index: Option<u64>, id: Option<&str>, is_named: bool) -> Option<usize> {
         let at = match (index, id) {
             (Some(_), _) => self.calls.iter().rposition(|call| call.index == index)?,
@@ -583,8 +583,8 @@ impl Decoder {
             (None, None) => return self.calls.len().checked_sub(1),
         };
         let call = &self.calls[at];
-        // Servers that give every call the index 0 tell them apart by id; others make up a new id per fragment,
-        // but only a new call has a name.
+        // Servers that give every call the index 0 distinguish calls by id. Others make up a new id per
+        // fragment, but only a new call has a name.
         let is_other = call.block.is_some() && is_named && id.is_some_and(|id| id != call.id);
         (!is_other).then_some(at)
     }
@@ -609,7 +609,7 @@ impl Decoder {
             return;
         }
         let cache_read = match body::count(usage, "/prompt_tokens_details/cached_tokens") {
-            // DeepSeek's name.
+            // DeepSeek's name for cached input.
             0 => body::count(usage, "/prompt_cache_hit_tokens"),
             cached => cached,
         };
@@ -618,7 +618,7 @@ impl Decoder {
         let completion = body::count(usage, "/completion_tokens");
         let usage = Usage {
             input: body::count(usage, "/prompt_tokens").saturating_sub(cache_read + cache_write),
-            // A server that counts more thought than output counts them apart.
+            // A server whose reasoning count exceeds its output count counts the two separately.
             output: completion.checked_sub(reasoning).unwrap_or(completion),
             reasoning,
             cache_read,
@@ -632,7 +632,7 @@ impl Decoder {
 
     fn end_blocks(&mut self, deltas: &mut Vec<Delta>) {
         for at in 0..self.calls.len() {
-            // A call that never got a name is shown to the model as one of an unknown tool.
+            // A call without a name is shown to the model as one of an unknown tool.
             if self.calls[at].block.is_none() {
                 self.start_call(at, String::new(), deltas);
             }

@@ -1,21 +1,21 @@
-//! How long to wait before a failed request is sent again (facts: OpenCode §6.5).
+//! Delays before a failed request is sent again (facts: OpenCode §6.5).
 
 use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
 
-/// After so many tries more the error is final.
+/// Number of retries after which the error is final.
 pub const MAX_RETRIES: u32 = 5;
 
 const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(30);
 const JITTER: f64 = 0.25;
 
-/// The wait before retry number `attempt`, counted from 1.
+/// Returns the delay before retry number `attempt`, counted from 1.
 ///
-/// `after` is what the provider asked for and holds as it is. `random` is from 0 to 1 and keeps many sessions that
-/// failed together from coming back together.
+/// `after` is the delay that the provider asked for, and is used unchanged. `random` is from 0 to 1 and keeps
+/// many sessions that failed together from retrying together.
 pub fn delay(attempt: u32, after: Option<Duration>, random: f64) -> Duration {
     if let Some(after) = after {
         return after;

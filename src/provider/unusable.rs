@@ -1,14 +1,14 @@
-//! Why a model that was named, or that should answer by default, cannot be had, and the way out.
+//! Reasons that a named or default model cannot be used, and the remedies.
 
 use std::fmt;
 
 use windlass_protocol::opencode::message::ModelRef;
 
-/// A model that cannot be had. Shown as one sentence that names the setting, the reason and the remedy.
+/// A model that cannot be used. Shown as one sentence that names the setting, the reason and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Unusable {
     pub named_by: NamedBy,
-    /// Absent where no model is named, or where the name cannot be read.
+    /// The model; absent if none is named, or if the name cannot be parsed.
     pub model: Option<Box<ModelRef>>,
     pub reason: Box<Reason>,
 }
@@ -30,22 +30,22 @@ pub enum NamedBy {
     Nothing,
 }
 
-/// Why a model cannot be had.
+/// The reason that a model cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// No model is named, no provider is configured and no key is there.
+    /// No model is named, no provider is configured and no key exists.
     NothingConfigured,
     UnknownProvider {
         provider: String,
         model: String,
-        /// Up to three models that look like the one that was named.
+        /// Up to three models that resemble the named one.
         similar: Vec<String>,
     },
     Provider {
         provider: String,
         lack: Lack,
     },
-    /// The provider's whitelist leaves it out, or its blacklist or status bars it.
+    /// The provider's whitelist omits it, or its blacklist or status excludes it.
     Barred {
         provider: String,
         similar: Vec<String>,
@@ -54,23 +54,23 @@ pub enum Reason {
     Unread(String),
 }
 
-/// What a provider needs and has not.
+/// A necessity that a provider lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lack {
-    /// With the variable that a key is looked for in.
+    /// A key, with the variable that may hold it.
     Key(Option<String>),
     Address,
-    /// The npm package that is not known.
+    /// An npm package that windlass does not know.
     Package(String),
     Models,
-    /// `OPENAI_BASE_URL` leads to another server, and nothing says which models it has.
+    /// `OPENAI_BASE_URL` leads to another server whose models are unknown.
     ServerModels,
-    /// Left out by `disabled_providers` or `enabled_providers`.
+    /// Excluded by `disabled_providers` or `enabled_providers`.
     Switch(&'static str),
 }
 
 impl Unusable {
-    /// A model that the user or client chose.
+    /// Makes the error for a model that the user or client chose.
     pub fn choice(model: &ModelRef, reason: Reason) -> Self {
         Self { named_by: NamedBy::Choice, model: Some(Box::new(model.clone())), reason: Box::new(reason) }
     }
@@ -86,7 +86,7 @@ impl Unusable {
         }
     }
 
-    /// Returns true if there is nothing in the configuration and the environment that could name a model.
+    /// Returns true if neither the configuration nor the environment names a model.
     pub fn is_unconfigured(&self) -> bool {
         *self.reason == Reason::NothingConfigured
     }
@@ -172,7 +172,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The entry in a configuration file that adds a provider.
+/// Returns the entry in a configuration file that adds a provider.
 pub fn entry(provider: &str, model: &str) -> String {
     let provider = serde_json::Value::from(provider);
     let model = serde_json::Value::from(model);
@@ -182,7 +182,7 @@ pub fn entry(provider: &str, model: &str) -> String {
     )
 }
 
-/// A question behind a sentence, where there is something to offer.
+/// Returns a question to put behind a sentence; empty if there are no names to offer.
 pub fn did_you_mean(names: &[String]) -> String {
     if names.is_empty() { String::new() } else { format!(" (did you mean {}?)", names.join(", ")) }
 }

@@ -1,4 +1,4 @@
-//! Goes through all messages and calls of the store for whoever counts them, a row at a time.
+//! Visits all messages and calls of the store, one row at a time, for statistics.
 
 use serde::{Deserialize, de::IgnoredAny};
 use windlass_protocol::opencode::{id::SessionId, message::Tokens, session::Session};
@@ -6,19 +6,19 @@ use windlass_protocol::opencode::{id::SessionId, message::Tokens, session::Sessi
 use super::{Storage, StorageError, decode_session};
 use crate::base::text;
 
-/// Something that is counted.
+/// An item to count.
 #[derive(Debug)]
 pub enum Counted<'a> {
     Message(CountedMessage<'a>),
     Call(CountedCall<'a>),
 }
 
-/// A message, by what it cost.
+/// A message with its cost.
 #[derive(Debug)]
 pub struct CountedMessage<'a> {
     pub session_id: &'a str,
     pub created: i64,
-    /// Provider and model of an answer; `None` of a prompt.
+    /// Provider and model of an answer; `None` for a prompt.
     pub model: Option<(&'a str, &'a str)>,
     pub cost: f64,
     pub tokens: Tokens,
@@ -29,7 +29,7 @@ pub struct CountedMessage<'a> {
 pub struct CountedCall<'a> {
     pub session_id: &'a str,
     pub tool: &'a str,
-    /// When it began; `None` of one that never did.
+    /// The start of the call; `None` if it never began.
     pub start: Option<i64>,
     pub has_failed: bool,
 }
@@ -75,13 +75,13 @@ struct Start {
     start: i64,
 }
 
-/// Borrowed unless it has escapes.
+/// A text that is borrowed unless it has escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] std::borrow::Cow<'a, str>);
 
 impl Storage {
-    /// Every session that changed since then, subagents' too.
+    /// Returns every session that changed since `since`, including subagents' sessions.
     pub async fn sessions_since(&self, since: i64) -> Result<Vec<Session>, StorageError> {
         self.reader
             .read(move |connection| {
@@ -98,7 +98,7 @@ impl Storage {
             .await
     }
 
-    /// Shows every message and call of these sessions to `count`, and returns what it made of them.
+    /// Passes every message and call of these sessions to `count`, and returns the accumulated result.
     pub async fn count<T: Send + 'static>(
         &self,
         sessions: Vec<SessionId>,

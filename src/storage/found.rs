@@ -1,4 +1,4 @@
-//! Finds sessions: by a piece of their id, and by what was said in them.
+//! Searches for sessions: by a part of their id, and by the words in them.
 
 use std::collections::HashMap;
 
@@ -12,41 +12,41 @@ use windlass_protocol::opencode::{
 use super::{Storage, StorageError, decode_session};
 use crate::base::{text, words::Words};
 
-/// Bytes of a line that is shown around the words in it.
+/// Maximum bytes of a line that are shown around the words in it.
 const MAX_LINE: usize = 2000;
-/// Bytes of a text that are looked through.
+/// Maximum bytes of a text that are searched.
 const MAX_TEXT: usize = 1024 * 1024;
 
-/// Which sessions to look through: root sessions, most recently changed first.
+/// The sessions to search: root sessions, most recently changed first.
 #[derive(Debug, Clone)]
 pub struct SearchQuery {
     pub words: Words,
-    /// Only those that work in this directory or below it.
+    /// Restricts the search to sessions of this directory or below it.
     pub root: Option<String>,
-    /// Continue behind this session: time of its last change, and its id.
+    /// Continues behind this session: time of its last change, and its id.
     pub after: Option<(i64, String)>,
-    /// Sessions to look through.
+    /// Number of sessions to search.
     pub n_sessions: usize,
-    /// Lines to show of one session.
+    /// Maximum number of lines to show of one session.
     pub n_lines: usize,
 }
 
-/// The sessions of a page that hold the words.
+/// The sessions of a page that contain the words.
 #[derive(Debug, Clone)]
 pub struct SearchPage {
     pub found: Vec<Found>,
-    /// Where the next page begins; `None` behind the last.
+    /// The start of the next page; `None` for the last.
     pub next: Option<(i64, String)>,
 }
 
-/// A session that holds the words in its title or in something that was said in it.
+/// A session that contains the words in its title or its messages.
 #[derive(Debug, Clone)]
 pub struct Found {
     pub session: Session,
-    /// What was said first of all, for a session without a title.
+    /// The first text or file of the user, for a session without a title.
     pub first: Option<PartKind>,
     pub lines: Vec<FoundLine>,
-    /// Texts with all the words, also those that no line is shown of.
+    /// The number of texts with all the words, including those without a line in `lines`.
     pub n_texts: usize,
 }
 
@@ -58,7 +58,7 @@ pub struct FoundLine {
 }
 
 impl Storage {
-    /// The sessions whose ids begin or end with this, two at most.
+    /// Returns the sessions whose ids begin or end with `piece`, at most two.
     pub async fn ids_like(&self, piece: String) -> Result<Vec<SessionId>, StorageError> {
         self.reader
             .read(move |connection| {
@@ -73,7 +73,7 @@ impl Storage {
             .await
     }
 
-    /// What the user said first in each of these sessions: a text, or a file.
+    /// Returns the first text or file of the user in each of these sessions.
     pub async fn first_said(
         &self,
         ids: Vec<SessionId>,
@@ -94,7 +94,7 @@ impl Storage {
             .await
     }
 
-    /// Looks through a page of sessions.
+    /// Searches a page of sessions.
     pub async fn search(&self, query: SearchQuery) -> Result<SearchPage, StorageError> {
         self.reader.read(move |connection| search(connection, &query)).await
     }
@@ -139,7 +139,7 @@ fn search(connection: &Connection, query: &SearchQuery) -> Result<SearchPage, St
     Ok(page)
 }
 
-/// Looks through what was said in one session.
+/// Searches the texts of one session.
 fn search_in(connection: &Connection, query: &SearchQuery, found: &mut Found) -> Result<(), StorageError> {
     let mut statement = connection.prepare_cached(
         "SELECT part.data, message.data FROM part JOIN message ON message.id = part.message_id \
@@ -148,7 +148,7 @@ fn search_in(connection: &Connection, query: &SearchQuery, found: &mut Found) ->
     let mut rows = statement.query([found.session.id.as_str()])?;
     while let Some(row) = rows.next()? {
         let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
-        // Outputs of tools make up most of a store: what a part is stands right behind its ids.
+        // Outputs of tools make up most of a store; a part's type comes directly behind its ids.
         if !text::head(data, 400).contains(r#""type":"text""#) || !query.words.may_be_in(data) {
             continue;
         }
@@ -170,7 +170,7 @@ fn search_in(connection: &Connection, query: &SearchQuery, found: &mut Found) ->
     Ok(())
 }
 
-/// A line, and of a long one what is around its first word.
+/// Shortens a long line to the part around its first word.
 fn around<'a>(line: &'a str, words: &Words) -> &'a str {
     if line.len() <= MAX_LINE {
         return line;

@@ -1,4 +1,4 @@
-//! A look at the store's file: its size, and whether it is whole.
+//! Examines the store's file: its size and its integrity.
 
 use std::{
     fs, io,
@@ -15,23 +15,23 @@ use crate::base::cause;
 /// The state of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreHealth {
-    /// Of the file and of its log.
+    /// The size of the file and of its log.
     pub bytes: u64,
     pub integrity: Integrity,
 }
 
-/// Whether the store can be used.
+/// The integrity of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Integrity {
     Whole,
-    /// Reading it through took too long.
+    /// The check took too long.
     Unknown,
     NotWritable,
-    /// With the reason.
+    /// Damaged, with the reason.
     Damaged(String),
 }
 
-/// Reads the store through, for no longer than `limit`; `None` when there is none yet. Changes nothing, and blocks.
+/// Checks the whole store for at most `limit`; `None` if there is no store yet. Changes nothing, and blocks.
 pub fn check(path: &Path, limit: Duration) -> io::Result<Option<StoreHealth>> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,

@@ -1,10 +1,10 @@
-//! The schema, one step per version; `PRAGMA user_version` says which were made.
+//! The schema, one step per version; `PRAGMA user_version` counts the completed steps.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::StorageError;
 
-/// Each entry brings the schema from its index to the next version.
+/// Steps of the schema; each leads from the version of its index to the next.
 const STEPS: &[&str] = &[
     "
     CREATE TABLE project (worktree TEXT PRIMARY KEY, id TEXT NOT NULL) WITHOUT ROWID;

@@ -1,4 +1,4 @@
-//! What was written is there again, whatever happened in between.
+//! Written data is read back, whatever happened in between.
 
 use windlass_protocol::opencode::{
     id::SessionId,

@@ -14,9 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::{StorageError, open};
 use crate::base::lock::lock;
 
-/// Jobs that may wait before senders do.
+/// Maximum number of queued jobs before senders wait.
 const QUEUE: usize = 256;
-/// Writes that may share one transaction.
+/// Maximum number of writes in one transaction.
 const MAX_GROUP: usize = 64;
 
 /// A lazily started thread. Cloning it shares it; the thread ends with the last clone.
@@ -26,7 +26,7 @@ pub struct Worker {
     path: PathBuf,
     open: Open,
     jobs: Arc<Mutex<Option<mpsc::Sender<Job>>>>,
-    /// The file turned out to be damaged: it is opened afresh, for it may have been moved out of the way.
+    /// Set if the file turned out to be damaged. The next job opens it afresh, as it may have been moved away.
     is_damaged: Arc<AtomicBool>,
 }
 
@@ -40,10 +40,10 @@ enum Job {
 
 type ReadJob = Box<dyn FnOnce(Result<&mut Connection, StorageError>) + Send>;
 
-/// Does its work inside the group's transaction and returns what answers once that is committed.
+/// Works inside the group's transaction and returns the function to call after the commit.
 type WriteJob = Box<dyn FnOnce(Result<&Connection, StorageError>) -> Answer + Send>;
 
-/// Called with the outcome of the commit.
+/// A function that takes the outcome of the commit.
 type Answer = Box<dyn FnOnce(Result<(), StorageError>) + Send>;
 
 impl Worker {
@@ -61,14 +61,14 @@ impl Worker {
         let job = Job::Read(Box::new(move |connection| {
             let result = connection.and_then(job);
             note_damage(&result, &is_damaged);
-            // The asker may be gone; nobody else wants the answer.
+            // The receiver may be gone, and then the answer has no use.
             let _ = answer.send(result);
         }));
         self.send(job).await?;
         answered.await.map_err(|_| StorageError::Gone)?
     }
 
-    /// Runs a job that writes; it is committed when this returns.
+    /// Runs a job that writes; returns after the commit.
     pub async fn write<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Connection) -> Result<T, StorageError> + Send + 'static,
@@ -93,7 +93,7 @@ impl Worker {
 
     fn started(&self) -> Result<mpsc::Sender<Job>, StorageError> {
         let mut jobs = lock(&self.jobs);
-        // A thread that a fault ended is followed by another.
+        // A thread that has ended by a panic is replaced.
         if let Some(jobs) = jobs.as_ref().filter(|jobs| !jobs.is_closed()) {
             return Ok(jobs.clone());
         }
@@ -117,7 +117,7 @@ fn run(path: &Path, open: Open, is_damaged: &AtomicBool, mut jobs: mpsc::Receive
         }
         let opened = match &mut connection {
             Some(connection) => Ok(connection),
-            // A store that could not be opened is tried again by the next job: the user may have mended it.
+            // A store that could not be opened is tried again by the next job: the user may have repaired it.
             none => open(path).map(|opened| none.insert(opened)),
         };
         match (job, opened) {
@@ -158,7 +158,7 @@ fn write_group(connection: &mut Connection, first: WriteJob, jobs: &mut mpsc::Re
     }
 }
 
-/// One job's failure must not undo the others of its group.
+/// Runs a job in a savepoint, so that its failure does not undo the others of its group.
 fn in_savepoint<T>(
     connection: &Connection,
     job: impl FnOnce(&Connection) -> Result<T, StorageError>,

@@ -1,4 +1,4 @@
-//! Applies a patch to several files at once: all of it or nothing.
+//! Applies a patch to several files at once, completely or not at all.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ use crate::base::{
 };
 
 const NO_TEXT: &str = "patchText is required";
-/// Bytes of a title that names the files.
+/// Maximum bytes of a title that names the files.
 const MAX_TITLE: usize = 200;
 
 /// The patch.
@@ -61,7 +61,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             outside.push(target.directory());
         }
     }
-    // In one order everywhere, so that two patches cannot wait for each other.
+    // Locked in one order everywhere, so that two patches cannot wait for each other.
     let in_order: BTreeMap<&PathBuf, &Target> =
         targets.values().map(|target| (&target.real, target)).collect();
     let (mut turns, mut guards) = (Vec::new(), Vec::new());
@@ -149,22 +149,22 @@ fn names(hunk: &Hunk) -> Vec<&str> {
     }
 }
 
-/// What will be shown and what will be written.
+/// The changes to show and to write.
 struct Plan {
     changes: Vec<Change>,
     swaps: Vec<Swap>,
 }
 
-/// One file of a patch, as it is and as it will be.
+/// One file of a patch, before and after.
 struct State {
     target: Target,
     before: Option<Vec<u8>>,
     now: Option<Vec<u8>>,
     /// The file whose content was moved here.
     moved_from: Option<PathBuf>,
-    /// A section of the patch was about it.
+    /// Set if a section of the patch was about it.
     is_touched: bool,
-    /// Which file it is, whatever its name.
+    /// The identity of the file, independent of its name.
     inode: Option<(u64, u64)>,
 }
 
@@ -177,7 +177,7 @@ impl Plan {
                 Hunk::Add { path, content } => {
                     let idx = open(&mut states, &files, path)?;
                     let state = &mut states[idx];
-                    // What another section of this patch put there must not vanish unseen.
+                    // Content that another section of this patch put there must not vanish unseen.
                     if state.is_touched && state.now.is_some() {
                         let path = state.target.path.display();
                         return Err(unverified(&format!("Cannot add {path}: the patch changes it already")));
@@ -254,7 +254,8 @@ impl Plan {
     }
 }
 
-/// The entry itself, links in its directory followed: deleting a link must not delete what it leads to.
+/// Returns the path of the directory entry itself, with the links in its directory followed: deleting a link
+/// must not delete its target.
 fn place_of(target: &Target) -> PathBuf {
     match (target.path.parent(), target.path.file_name()) {
         (Some(parent), Some(name)) => real(parent).join(name),
@@ -262,7 +263,7 @@ fn place_of(target: &Target) -> PathBuf {
     }
 }
 
-/// The state of a named file, read from disk the first time.
+/// Returns the state of a named file, which is read from disk the first time.
 fn open(
     states: &mut Vec<State>,
     files: &BTreeMap<String, (ReadGate, Target)>,
@@ -311,13 +312,13 @@ fn updated(path: &Path, bytes: &[u8], chunks: &[patch_text::Chunk]) -> Result<Ve
     Ok(format!("{bom}{body}").into_bytes())
 }
 
-/// What a client draws of one file.
+/// One file's change as a client draws it.
 struct Change {
     from: Target,
     to: Target,
     deed: Deed,
     unified: diff::Unified,
-    /// The whole texts, when they are small enough.
+    /// The whole texts, if they are small enough.
     texts: Option<(Value, Value)>,
 }
 
@@ -361,7 +362,7 @@ impl Change {
         shown
     }
 
-    /// As the user is shown it: a file that is moved with the place it comes from.
+    /// Returns the name for the user; for a moved file, with the old name.
     fn name(&self) -> String {
         match self.deed {
             Deed::Move => format!("{} → {}", self.from.relative, self.to.relative),

@@ -1,4 +1,4 @@
-//! Arguments of a call: their schema from a type, and that type from what a model wrote.
+//! Arguments of a call: derives a schema from a type, and decodes a model's arguments into that type.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 use super::{ToolError, schema};
 use crate::base::text;
 
-/// Bytes of a wrong value that an error shows.
+/// Maximum bytes of a wrong value that an error shows.
 const MAX_SHOWN: usize = 80;
 
-/// The schema the model is shown: one plain object, no references, no nullable types.
+/// Returns the schema that the model is shown: one plain object without references and nullable types.
 pub(crate) fn schema_of<T: JsonSchema>() -> Value {
-    // Not as a root: that would be ten kilobytes of code for each type, for a title that nobody reads.
+    // Not as a root: that would cost ten kilobytes of code per type, for a title without a reader.
     let mut schema = T::json_schema(&mut settings().into_generator()).to_value();
     simplify(&mut schema);
     if let Value::Object(object) = &mut schema {
@@ -29,7 +29,7 @@ fn settings() -> SchemaSettings {
     settings
 }
 
-/// Decodes a call's arguments; what models commonly get wrong about types is put right first.
+/// Decodes a call's arguments, after correcting common mistakes of models in types.
 pub fn arguments<T: DeserializeOwned>(tool: &str, input: Value) -> Result<T, ToolError> {
     let mut input = match input {
         Value::Null => Value::Object(Map::new()),
@@ -44,7 +44,7 @@ pub fn arguments<T: DeserializeOwned>(tool: &str, input: Value) -> Result<T, Too
     })
 }
 
-/// What the model is told of arguments that do not fit.
+/// Makes the error for arguments that do not fit.
 pub fn invalid(tool: &str, issues: &str) -> ToolError {
     ToolError::Model(format!(
         "The {tool} tool was called with invalid arguments: {issues}.\nPlease rewrite the input so it satisfies the expected schema.\nExpected schema: {}",
@@ -52,7 +52,7 @@ pub fn invalid(tool: &str, issues: &str) -> ToolError {
     ))
 }
 
-/// What does not fit the schema, each with its place, such as `todos.0.content`.
+/// Collects the parts of a value that do not fit the schema, each with its place, such as `todos.0.content`.
 fn find_issues(value: &Value, schema: &Value, place: &str, issues: &mut Vec<String>) {
     let below = |name: &str| match place {
         "" => name.to_owned(),
@@ -125,7 +125,7 @@ fn required(schema: &Value) -> &[Value] {
     schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A value in an error: whole when it is short.
+/// Formats a value for an error, shortened if it is long.
 fn shown(value: &Value) -> String {
     let text = value.to_string();
     match text::head(&text, MAX_SHOWN) {
@@ -134,7 +134,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// The schema without its texts.
+/// Returns the schema without its descriptions.
 fn brief(mut schema: Value) -> Value {
     if let Value::Object(object) = &mut schema {
         object.remove("description");
@@ -203,7 +203,7 @@ fn coerce(value: &mut Value, schema: &Value) {
 
 fn coerce_object(object: &mut Map<String, Value>, schema: &Value) {
     let required = required(schema);
-    // A null stands for "not given" wherever that is allowed.
+    // A null means "not given" wherever that is allowed.
     object.retain(|name, value| !value.is_null() || required.iter().any(|it| it == name.as_str()));
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, value) in object {

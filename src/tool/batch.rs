@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::{NestedCall, ToolCx, ToolError, ToolOutput, arguments::arguments, object};
 
-/// Calls of one batch that run.
+/// Maximum number of calls of one batch that run.
 const MAX_CALLS: usize = 10;
-/// Calls of one batch that are shown, with those that were too many.
+/// Maximum number of calls of one batch that are shown, including those that were too many.
 const MAX_SHOWN: usize = 20;
 const TOO_MANY: &str = "Maximum of 10 tools allowed in batch";
 
@@ -25,7 +25,7 @@ pub struct Args {
 pub struct Item {
     /// The tool's name.
     pub tool: String,
-    /// Its arguments, as the tool by itself takes them.
+    /// The call's arguments, as the tool takes them.
     pub parameters: Map<String, Value>,
 }
 

@@ -18,13 +18,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_TOKENS: u32 = 5000;
 const NOTHING: &str = "No code snippets or documentation found. Please try a different query, be more specific about the library or programming concept, or check the spelling of framework names.";
 
-/// What to look for.
+/// The search.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Args {
-    /// The library and what is to be done with it.
+    /// The library, and the task to do with it.
     pub query: String,
-    /// How much to return, from 1000 to 50000; 5000 unless given.
+    /// Maximum length of the answer in tokens, from 1000 to 50000 (default 5000).
     pub tokens_num: Option<u32>,
 }
 

@@ -16,13 +16,13 @@ use super::{
 pub(super) const IDENTICAL: &str = "No changes to apply: oldString and newString are identical.";
 pub(super) const EMPTY_OLD: &str = "oldString cannot be empty when editing an existing file. Provide the exact text to replace, or use write for an intentional full-file replacement.";
 
-/// What to replace.
+/// The replacement to make.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Args {
     /// The file to change: an absolute path, or one relative to the working directory.
     pub file_path: String,
-    /// The text to replace, exactly as it stands in the file. Empty only to create a new file.
+    /// The text to replace, exactly as it is in the file. Empty only to create a new file.
     pub old_string: String,
     /// The text to put in its place; must differ from oldString.
     pub new_string: String,
@@ -41,7 +41,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     change(cx, &file_path, move |target, gate| plan(target, gate, &args)).await
 }
 
-/// Changes one file as `plan` says, which is given what is known of it.
+/// Changes one file by `plan`, which gets the state of the file that the model knows.
 pub(super) async fn change(
     cx: &ToolCx<'_>,
     file_path: &str,
@@ -80,7 +80,7 @@ fn plan(target: &Target, gate: &ReadGate, args: &Args) -> Result<Change, ToolErr
     Ok(Change::new(path, Some(bytes), after))
 }
 
-/// The new text, with the byte order mark and the line ends the file has.
+/// Returns the new text, with the byte order mark and the line ends of the file.
 pub(super) fn edited(
     text: &str,
     old: &str,
@@ -96,7 +96,7 @@ pub(super) fn edited(
     let (old, new) = match file::line_ends(body.as_bytes()) {
         Some(ends) => with(ends),
         None => {
-            // Where lines end in both ways, those that are meant decide about those that take their place.
+            // In a file with both line ends, those of the replaced text decide about those of the new text.
             let (lf, crlf) = (with(LineEnds::Lf), with(LineEnds::CrLf));
             let is_lf =
                 !body.contains("\r\n") || (lf != crlf && body.contains(&lf.0) && !body.contains(&crlf.0));
@@ -104,7 +104,7 @@ pub(super) fn edited(
         }
     };
     let mut edited = edit_match::replace(body, &old, &new, is_all)?;
-    // A large text is copied only where it has to be.
+    // A large text is copied only if necessary.
     if !bom.is_empty() {
         edited.insert_str(0, bom);
     }

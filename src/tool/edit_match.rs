@@ -7,23 +7,23 @@ use std::{
     ops::Range,
 };
 
-/// How alike the inner lines of an anchored block must be, from 0 to 1.
+/// Minimum similarity of the inner lines of an anchored block, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.65;
-/// Different texts that one reading may offer; each costs a search through the content.
+/// Maximum number of different texts that one reading may offer; each costs a search through the content.
 const MAX_TRIED: usize = 32;
-/// Steps one reading may take beyond one look at each line. Only built content needs as many.
+/// Maximum number of steps of one reading beyond one look at each line. Only contrived content needs as many.
 const MAX_STEPS: usize = 4_000_000;
 
-/// One way to read `old`.
+/// One reading of `old`.
 pub struct Replacer {
     pub name: &'static str,
-    /// Whether a match is the given text itself and so can never be larger than meant.
+    /// True if a match is the given text itself and therefore never larger than meant.
     pub is_exact: bool,
-    /// Texts that `old` may mean, best first; those that do not occur in the content are passed over.
+    /// Returns the texts that `old` may mean, best first; those that do not occur in the content are skipped.
     pub candidates: for<'a> fn(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>>,
 }
 
-/// In the order they are tried (facts: OpenCode §5.3).
+/// The readings, in the order they are tried (facts: OpenCode §5.3).
 pub const REPLACERS: &[Replacer] = &[
     Replacer { name: "simple", is_exact: true, candidates: simple },
     Replacer { name: "line-trimmed", is_exact: false, candidates: line_trimmed },
@@ -36,7 +36,7 @@ pub const REPLACERS: &[Replacer] = &[
     Replacer { name: "multi-occurrence", is_exact: true, candidates: simple },
 ];
 
-/// Why nothing was replaced.
+/// The reason for a replacement that was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MatchError {
     #[error(
@@ -53,7 +53,8 @@ pub enum MatchError {
     TooLarge,
 }
 
-/// The content with `old` replaced: the first reading that is unique wins, or any when all are to be replaced.
+/// Returns the content with `old` replaced: the first reading that is unique wins, or any reading if all
+/// matches are to be replaced.
 pub fn replace(content: &str, old: &str, new: &str, is_all: bool) -> Result<String, MatchError> {
     replace_with(REPLACERS, content, old, new, is_all)
 }
@@ -95,7 +96,7 @@ fn replace_with(
     Err(if ambiguous.is_empty() { MatchError::NotFound } else { MatchError::Ambiguous })
 }
 
-/// A loose match must not swallow much more than the model showed it has seen.
+/// Returns true if a loose match takes in much more text than the model has quoted.
 fn is_much_larger(span: &str, old: &str) -> bool {
     let n_old_lines = old.split('\n').count();
     if span.split('\n').count() >= (n_old_lines + 3).max(n_old_lines * 2) {
@@ -105,7 +106,7 @@ fn is_much_larger(span: &str, old: &str) -> bool {
     n_old_lines > 1 && n_span > (n_old + 500).max(n_old * 4)
 }
 
-/// A file's text, cut into lines once for all readings that need them.
+/// A file's text, split into lines once for all readings that need them.
 pub struct Content<'a> {
     text: &'a str,
     lines: OnceCell<Vec<Line<'a>>>,
@@ -114,7 +115,7 @@ pub struct Content<'a> {
 
 struct Line<'a> {
     start: usize,
-    /// Before the line's end, `\n` or `\r\n`.
+    /// The position before the line's end, `\n` or `\r\n`.
     end: usize,
     trimmed: &'a str,
 }
@@ -138,7 +139,7 @@ impl<'a> Content<'a> {
         })
     }
 
-    /// The text of some lines; the last one's end belongs to it only when `old` had one too.
+    /// Returns the text of some lines. The end of the last line belongs to it only if `old` has one too.
     fn block(&self, lines: Range<usize>, old: &str) -> &'a str {
         let all = self.lines();
         let (Some(first), Some(last)) = (all.get(lines.start), all.get(lines.end - 1)) else { return "" };
@@ -149,20 +150,20 @@ impl<'a> Content<'a> {
         &self.text[first.start..end]
     }
 
-    /// Every run of `n_lines` lines, by where it begins.
+    /// Returns the start of every run of `n_lines` lines.
     fn windows(&self, n_lines: usize) -> Range<usize> {
         let n_windows = (self.lines().len() + 1).saturating_sub(n_lines);
         if n_lines == 0 { 0..0 } else { 0..n_windows }
     }
 
-    /// Counts work; false once a reading has done more than any real file needs.
+    /// Counts steps; returns false once a reading has done more than any real file needs.
     fn may_go_on(&self, n_steps: usize) -> bool {
         let n_steps = self.n_steps.get() + n_steps;
         self.n_steps.set(n_steps);
         n_steps <= MAX_STEPS
     }
 
-    /// Where runs of lines begin that equal the wanted ones once every line is trimmed.
+    /// Returns the starts of the runs of lines that equal the wanted ones once every line is trimmed.
     fn trimmed_runs(&self, wanted: &[&str]) -> Vec<usize> {
         let lines = self.lines();
         let mut starts = Vec::new();
@@ -184,20 +185,20 @@ fn simple<'a>(_content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
     vec![Cow::Borrowed(old)]
 }
 
-/// The lines of `old`, trimmed; none when they are all blank, because blank lines mean no place.
+/// Returns the lines of `old`, trimmed; `None` if they are all blank, because blank lines identify no place.
 fn wanted_lines(old: &str) -> Option<Vec<&str>> {
     let wanted: Vec<&str> = old.lines().map(str::trim).collect();
     wanted.iter().any(|line| !line.is_empty()).then_some(wanted)
 }
 
-/// Runs of lines that equal the given ones once every line is trimmed.
+/// Returns runs of lines that equal the given ones once every line is trimmed.
 fn line_trimmed<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
     let Some(wanted) = wanted_lines(old) else { return Vec::new() };
     let starts = content.trimmed_runs(&wanted).into_iter();
     starts.map(|start| content.block(start..start + wanted.len(), old).into()).collect()
 }
 
-/// The block between the given first and last lines whose inner lines are most alike.
+/// Returns the block between the given first and last lines whose inner lines are most similar.
 fn block_anchor<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
     let wanted: Vec<&str> = old.lines().map(str::trim).collect();
     let [first, inner @ .., last] = wanted.as_slice() else { return Vec::new() };
@@ -218,7 +219,7 @@ fn block_anchor<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
                 continue;
             }
             let found = &lines[start + 1..start + size - 1];
-            // A half-measured choice could be the wrong one, so running out of steps means none.
+            // An incomplete comparison could choose the wrong block, so running out of steps means none.
             let Some(similarity) = similarity(content, found, inner) else { return Vec::new() };
             if similarity >= MIN_SIMILARITY && best.as_ref().is_none_or(|(best, _)| similarity > *best) {
                 best = Some((similarity, start..start + size));
@@ -228,7 +229,7 @@ fn block_anchor<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
     best.into_iter().map(|(_, lines)| content.block(lines, old).into()).collect()
 }
 
-/// How alike lines are on average; none when it takes too long to tell.
+/// Returns the average similarity of the lines; `None` if the comparison takes too long.
 fn similarity(content: &Content<'_>, found: &[Line<'_>], wanted: &[&str]) -> Option<f64> {
     let n_compared = found.len().min(wanted.len());
     let mut sum = 0.0;
@@ -267,7 +268,7 @@ fn levenshtein(left: &[char], right: &[char]) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-/// Lines, parts of lines, or blocks that are the same words with other whitespace between them.
+/// Returns lines, parts of lines, or blocks with the same words and other whitespace between them.
 fn whitespace_normalized<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
     let words: Vec<&str> = old.split_whitespace().collect();
     let Some(first) = words.first() else { return Vec::new() };
@@ -289,7 +290,7 @@ fn whitespace_normalized<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a,
         return found;
     }
     for start in content.windows(n_lines) {
-        // Blocks that begin with other words are most of them.
+        // Most blocks begin with other words.
         let block_lines = &lines[start..start + n_lines];
         let mut block_words = block_lines.iter().flat_map(|line| line.trimmed.split_whitespace());
         let n_equal = words.iter().take_while(|word| block_words.next() == Some(**word)).count();
@@ -303,7 +304,7 @@ fn whitespace_normalized<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a,
     found
 }
 
-/// The first part of a line that is these words with any whitespace between them.
+/// Returns the first part of a line that consists of these words with any whitespace between them.
 fn words_in<'a>(content: &Content<'_>, line: &'a str, first: &str, words: &[&str]) -> Option<&'a str> {
     for (start, _) in line.match_indices(first) {
         let mut end = start + first.len();
@@ -320,7 +321,7 @@ fn words_in<'a>(content: &Content<'_>, line: &'a str, first: &str, words: &[&str
     None
 }
 
-/// Blocks that are the given one moved to the left or right as a whole.
+/// Returns blocks that equal the given one after shifting it to the left or right as a whole.
 fn indentation_flexible<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
     let Some(wanted) = wanted_lines(old) else { return Vec::new() };
     let outdented = without_indentation(old);
@@ -329,7 +330,7 @@ fn indentation_flexible<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, 
     blocks.filter(|block| without_indentation(block) == outdented).map(Cow::Borrowed).collect()
 }
 
-/// The lines without the indentation that all of them have.
+/// Returns the lines without their common indentation.
 fn without_indentation(text: &str) -> Vec<&str> {
     let filled = text.lines().filter(|line| !line.trim().is_empty());
     let depth = filled.map(|line| line.len() - line.trim_start().len()).min().unwrap_or_default();
@@ -338,7 +339,7 @@ fn without_indentation(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The text that `old` is when its backslashes are read as escapes, and blocks that read the same.
+/// Returns `old` with its backslashes read as escapes, and blocks that read the same.
 fn escape_normalized<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
     let wanted: String = unescaped(old).collect();
     if wanted.trim().is_empty() {
@@ -370,7 +371,7 @@ fn escape_normalized<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str
     found
 }
 
-/// Reads `\n`, `\t`, `\"` and the like as what they stand for.
+/// Replaces escapes such as `\n`, `\t` and `\"` by their characters.
 fn unescaped(text: &str) -> impl Iterator<Item = char> {
     let mut chars = text.chars().peekable();
     std::iter::from_fn(move || {
@@ -390,7 +391,7 @@ fn unescaped(text: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// `old` without the whitespace around it, and blocks that are the same but for such whitespace.
+/// Returns `old` without the whitespace around it, and blocks that differ only in such whitespace.
 fn trimmed_boundary<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
     let trimmed = old.trim();
     if trimmed.len() == old.len() || trimmed.is_empty() {
@@ -407,7 +408,8 @@ fn trimmed_boundary<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>
     found
 }
 
-/// Blocks of as many lines, with the given first and last one, and at least half of the others alike.
+/// Returns blocks of the same number of lines, with the given first and last line, and at least half of the
+/// others similar.
 fn context_aware<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
     let wanted: Vec<&str> = old.lines().map(str::trim).collect();
     let [first, inner @ .., last] = wanted.as_slice() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! A host that records, and a project in a temporary directory, for the tools' tests.
+//! A host that records its calls, and a project in a temporary directory, for the tools' tests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,31 +36,31 @@ use crate::{
 
 type Answer = Box<dyn Fn(&Ask) -> Result<(), ToolError> + Send + Sync>;
 
-/// Allows everything unless told otherwise.
+/// A host that allows everything unless told otherwise.
 pub(crate) struct FakeHost {
     pub answer: Answer,
     pub asks: Mutex<Vec<Ask>>,
-    /// How many of the asks were for what may be anything.
+    /// Number of the asks by [`Host::ask_opaque`].
     pub n_any: AtomicUsize,
-    /// What the tools are told of the rules; the answers come from `answer`.
+    /// The rules that tools are told; the answers come from `answer`.
     pub rules: Vec<Rule>,
     pub progress: Mutex<Vec<Map<String, Value>>>,
     pub todos: Mutex<Vec<Todo>>,
     pub edited: Mutex<Vec<PathBuf>>,
     pub noted: Mutex<BTreeMap<PathBuf, FileStamp>>,
     pub questions: Mutex<Vec<Question>>,
-    /// What the user answers to every question.
+    /// The user's answer to every question.
     pub answers: Result<Answers, ToolError>,
     pub switched: Mutex<Option<AgentSwitch>>,
-    /// Calls of calls; those of a tool called `fail` fail.
+    /// Nested calls; those of a tool named `fail` fail.
     pub calls: Mutex<Vec<NestedCall>>,
-    /// Instruction files the model has seen.
+    /// Instruction files that the model has seen.
     pub instructions: Mutex<BTreeSet<PathBuf>>,
-    /// What the user was told.
+    /// The warnings for the user.
     pub warned: Mutex<Vec<String>>,
-    /// When there is one, each ask takes a permit and waits until there are some.
+    /// If set, each ask takes a permit and waits until one is available.
     pub gate: Option<Arc<Semaphore>>,
-    /// Wakes whoever waits for an ask.
+    /// Notified at every ask.
     pub arrived: Notify,
 }
 
@@ -155,7 +155,7 @@ impl Host for FakeHost {
     }
 }
 
-/// `project/` is where the session works; what lies beside it is outside.
+/// A temporary directory. The session works in `project/`; everything beside it is outside.
 pub(crate) struct Project {
     temporary: TempDir,
     pub config: Config,
@@ -240,7 +240,7 @@ impl Project {
         }
     }
 
-    /// Refuses one permission.
+    /// Makes the host refuse one permission.
     pub(crate) fn deny(&mut self, permission: &'static str) {
         self.host.answer = Box::new(move |ask| match ask.permission == permission {
             true => Err(ToolError::Denied { feedback: None }),
@@ -248,7 +248,7 @@ impl Project {
         });
     }
 
-    /// A path below `project/`; `..` leads beside it.
+    /// Returns a path below `project/`; `..` leads out of it.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         absolute(&self.config.directory, name)
     }
@@ -289,7 +289,7 @@ impl Project {
         self.run(tool, input).await.expect("the tool answers")
     }
 
-    /// What the model reads when the call fails.
+    /// Runs a call that fails and returns the text for the model.
     pub(crate) async fn error(&self, tool: &str, input: Value) -> String {
         match self.run(tool, input).await {
             Err(ToolError::Model(text)) => text,
@@ -297,7 +297,7 @@ impl Project {
         }
     }
 
-    /// Permission and patterns of every ask so far.
+    /// Returns permission and patterns of every ask so far.
     pub(crate) fn asked(&self) -> Vec<(String, Vec<String>)> {
         let asks = self.host.asks.lock().expect("not poisoned");
         asks.iter().map(|ask| (ask.permission.clone(), ask.patterns.clone())).collect()
@@ -307,18 +307,18 @@ impl Project {
         self.host.asks.lock().expect("not poisoned").last().expect("something was asked").clone()
     }
 
-    /// Everything that lies beside the project, below the temporary directory.
+    /// Returns the temporary directory, which contains the project.
     pub(crate) fn root(&self) -> PathBuf {
         self.temporary.path().canonicalize().expect("exists")
     }
 }
 
-/// An ask's permission with one pattern.
+/// Makes an ask's permission with one pattern.
 pub(crate) fn one(permission: &str, pattern: impl Into<String>) -> (String, Vec<String>) {
     (permission.to_owned(), vec![pattern.into()])
 }
 
-/// Numbers that look random and are the same in every run.
+/// A generator of numbers that look random and are the same in every run.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {

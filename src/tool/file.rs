@@ -1,4 +1,5 @@
-//! Changes whole text files: read before, one at a time, shown before, written in one piece.
+//! Changes whole text files that were read before: one change at a time, shown to the user first, written
+//! atomically.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -33,20 +34,20 @@ mod swap;
 
 pub(crate) use swap::Swap;
 
-/// Larger files are refused: text that a model edits is far smaller.
+/// Maximum size of a file to change: text that a model edits is far smaller.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
-/// Whole texts up to this size travel in the metadata.
+/// Maximum size of whole texts in the metadata.
 const MAX_SHOWN_BYTES: usize = 1024 * 1024;
-/// How much of a file is compared at once.
+/// Number of bytes that are compared at once.
 const COMPARED_BYTES: usize = 128 * 1024;
 pub(crate) const BOM: &str = "\u{feff}";
 
-/// What is about to happen to a file.
+/// A change that is to be made to a file.
 pub(crate) struct Change {
     pub before: Option<Vec<u8>>,
     pub after: String,
     pub unified: Unified,
-    /// Path, patch and, when small enough, both texts: what clients draw.
+    /// Path, patch and, if small enough, both texts, for clients to draw.
     pub filediff: Value,
 }
 
@@ -68,18 +69,18 @@ pub(crate) fn check_name(text: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Lets the calls of one session change a file one after another, each on what those before it left, also while the user
-/// is asked. Other sessions do not wait: what they change meanwhile is noticed by [`put`].
+/// Makes the calls of one session change a file one after another, each on the result of the one before,
+/// including the time of its question. Other sessions do not wait: [`put`] notices their changes.
 pub(crate) async fn turn(cx: &ToolCx<'_>, target: &Target) -> OwnedMutexGuard<()> {
     lock_key((Some(cx.session_id.to_string()), target.real.clone())).await
 }
 
-/// Holds everyone else off the file until the guard is dropped. Never kept while the user is asked.
+/// Keeps all other changes off the file until the guard is dropped. Never kept during a question.
 pub(crate) async fn lock(real: &Path) -> OwnedMutexGuard<()> {
     lock_key((None, real.to_owned())).await
 }
 
-/// A session, when the lock is only its own, and a file with its links followed.
+/// A session, if the lock is only its own, and a file with its links followed.
 type LockKey = (Option<String>, PathBuf);
 
 async fn lock_key(key: LockKey) -> OwnedMutexGuard<()> {
@@ -98,21 +99,21 @@ async fn lock_key(key: LockKey) -> OwnedMutexGuard<()> {
     lock.lock_owned().await
 }
 
-/// Works out a change while nobody writes the file.
+/// Computes a change while no other call writes the file.
 pub(crate) async fn plan<T: Send + 'static>(
     target: &Target,
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let guard = lock(&target.real).await;
     blocking(move || {
-        // Work on a thread goes on when its caller is dropped, and so must the lock.
+        // Work on a thread goes on after its caller is dropped, and so must the lock.
         let _guard = guard;
         work()
     })
     .await
 }
 
-/// Returns the bytes of the file that was judged; none when it does not exist. Blocks.
+/// Reads the file that was judged; `None` if it does not exist. Blocks.
 fn load(path: &Path, real: &Path) -> Result<Option<Vec<u8>>, ToolError> {
     let Some(n_bytes) = size(path)? else { return Ok(None) };
     let mut bytes = Vec::with_capacity(usize::try_from(n_bytes).unwrap_or_default());
@@ -120,7 +121,7 @@ fn load(path: &Path, real: &Path) -> Result<Option<Vec<u8>>, ToolError> {
     read.map(|_| Some(bytes)).map_err(|error| unreadable(path, &error))
 }
 
-/// Whether the file holds these bytes, or is not there when there are none. Blocks.
+/// Returns true if the file contains these bytes, or does not exist if there are none. Blocks.
 fn holds(path: &Path, real: &Path, expected: Option<&[u8]>) -> Result<bool, ToolError> {
     let (size, expected) = match (size(path)?, expected) {
         (Some(size), Some(expected)) => (size, expected),
@@ -153,7 +154,7 @@ fn unreadable(path: &Path, error: &io::Error) -> ToolError {
     ToolError::Model(format!("Cannot read {}: {error}", path.display()))
 }
 
-/// How large a file is that may be changed; none when it does not exist.
+/// Returns the size of a file that may be changed; `None` if it does not exist.
 fn size(path: &Path) -> Result<Option<u64>, ToolError> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
@@ -176,14 +177,14 @@ fn size(path: &Path) -> Result<Option<u64>, ToolError> {
     Ok(Some(metadata.len()))
 }
 
-/// How every line of a file ends.
+/// The line end of every line of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineEnds {
     Lf,
     CrLf,
 }
 
-/// How the lines of a file end, when all of them end in the same way.
+/// Returns the line end of a file if all its lines have the same.
 pub(crate) fn line_ends(bytes: &[u8]) -> Option<LineEnds> {
     let n_lines = bytes.iter().filter(|byte| **byte == b'\n').count();
     let n_crlf = bytes.windows(2).filter(|pair| pair == b"\r\n").count();
@@ -196,7 +197,7 @@ pub(crate) fn line_ends(bytes: &[u8]) -> Option<LineEnds> {
 }
 
 impl LineEnds {
-    /// The text with these line ends.
+    /// Returns the text with these line ends.
     pub(crate) fn of(self, text: String) -> String {
         let text = if text.contains("\r\n") { text.replace("\r\n", "\n") } else { text };
         match self {
@@ -206,11 +207,11 @@ impl LineEnds {
     }
 }
 
-/// Whether a file may be changed: the model must have seen what it is about to overwrite (facts: seed 002, FileTime).
+/// The check that the model has seen the content it is about to overwrite (facts: seed 002, FileTime).
 pub(crate) enum ReadGate {
-    /// Switched off by the configuration.
+    /// No check: it is switched off in the configuration.
     Open,
-    /// As the session last knew the file; none when it was never read.
+    /// The session's last known state of the file; `None` if it was never read.
     Noted(Option<FileStamp>),
 }
 
@@ -219,7 +220,7 @@ impl ReadGate {
         if cx.config.file_time { Self::Noted(cx.host.noted(&target.real)) } else { Self::Open }
     }
 
-    /// Checks a file that exists and holds this. Blocks.
+    /// Checks a file that exists and has this content. Blocks.
     fn check(&self, path: &Path, content: &[u8]) -> Result<(), ToolError> {
         let noted = match self {
             Self::Open => return Ok(()),
@@ -250,7 +251,7 @@ impl ReadGate {
         )))
     }
 
-    /// The bytes of a file that may be changed; none when it does not exist. Blocks.
+    /// Reads the bytes of a file that may be changed; `None` if it does not exist. Blocks.
     pub(crate) fn load(&self, target: &Target) -> Result<Option<Vec<u8>>, ToolError> {
         let before = load(&target.path, &target.real)?;
         if let Some(content) = &before {
@@ -260,7 +261,7 @@ impl ReadGate {
     }
 }
 
-/// The file's text, when it is text.
+/// Returns the file's text, or an error if it is not text.
 pub(crate) fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, ToolError> {
     str::from_utf8(bytes).map_err(|_| {
         ToolError::Model(format!(
@@ -270,9 +271,10 @@ pub(crate) fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, ToolErro
     })
 }
 
-/// Writes what the user was shown, provided that every file still is what it was then: all of them or none.
+/// Writes the changes that the user was shown, provided that every file is unchanged since then: all of them or
+/// none.
 pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolError> {
-    // In one order everywhere, so that two patches cannot wait for each other.
+    // Locked in one order everywhere, so that two patches cannot wait for each other.
     let in_order: BTreeSet<&PathBuf> = swaps.iter().map(|swap| &swap.real).collect();
     let mut guards = Vec::new();
     for real in in_order {
@@ -304,7 +306,7 @@ pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolErr
     Ok(())
 }
 
-/// Both texts as a client draws them, when they are small enough to travel.
+/// Returns both texts for a client to draw, if they are small enough to send.
 pub(crate) fn shown_texts(before: Option<&[u8]>, after: Option<&[u8]>) -> Option<(Value, Value)> {
     let is_small = |bytes: Option<&[u8]>| bytes.is_none_or(|bytes| bytes.len() <= MAX_SHOWN_BYTES);
     let text = |bytes: Option<&[u8]>| match bytes {
@@ -347,7 +349,8 @@ impl Change {
     }
 }
 
-/// Asks for `edit`. What rules are read from, or git obeys, counts as any command unless a rule names such files.
+/// Asks for `edit`. Files that rules are read from or that git executes are asked for as opaque, unless a rule
+/// names them.
 pub(crate) async fn ask_edit(
     cx: &ToolCx<'_>,
     targets: &[&Target],
@@ -380,7 +383,7 @@ pub(crate) async fn ask_edit(
     }
 }
 
-/// What was done.
+/// A change that was made.
 pub(crate) struct Applied {
     pub existed: bool,
     pub patch: String,
@@ -388,7 +391,7 @@ pub(crate) struct Applied {
 }
 
 impl Applied {
-    /// The metadata that `edit` and `write` share.
+    /// Merges the metadata that `edit` and `write` share.
     pub(crate) fn metadata(self, mut own: Map<String, Value>) -> Map<String, Value> {
         let mut metadata = object(json!({ "diagnostics": {} }));
         metadata.append(&mut own);

@@ -24,10 +24,10 @@ use super::{
 use crate::{base::lock::lock, permission::Ask};
 
 const LIMIT: usize = 100;
-/// How long the first files are looked for in path order, before several threads look in any.
+/// Time for a search in path order before several threads search in any order.
 const HEAD_START: Duration = Duration::from_millis(1);
 
-/// What to look for.
+/// The search.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// The glob, such as `**/*.ts` or `src/**/test_*.py`.
@@ -83,7 +83,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })
 }
 
-/// An absolute pattern names its own directory: everything before the first wildcard.
+/// Splits an absolute pattern into its directory, everything before the first wildcard, and the rest.
 fn split_absolute(args: &Args) -> (Option<&str>, &str) {
     let pattern = args.pattern.as_str();
     if args.path.is_some() || !pattern.starts_with('/') {
@@ -91,18 +91,18 @@ fn split_absolute(args: &Args) -> (Option<&str>, &str) {
     }
     let literal = &pattern[..pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len())];
     match literal.rfind('/') {
-        // In gitignore's syntax this means: not in a directory below.
+        // In gitignore's syntax, a slash at the beginning excludes subdirectories.
         None | Some(0) => (None, pattern),
         Some(slash) => (Some(&pattern[..slash]), &pattern[slash..]),
     }
 }
 
 struct Found {
-    /// The first in path order.
+    /// The first files in path order.
     files: Vec<PathBuf>,
-    /// There are more.
+    /// Set if there are more files.
     is_truncated: bool,
-    /// What could not be looked at, for the model.
+    /// The paths that could not be searched, as a note for the model.
     unread: String,
 }
 
@@ -147,12 +147,12 @@ fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<Found, T
     Ok(Found { files, is_truncated, unread: unread.note() })
 }
 
-/// Whether the path, or one below it, could be among the first.
+/// Returns true if the path, or one below it, could be among the first.
 fn is_early(found: &BinaryHeap<PathBuf>, path: &Path) -> bool {
     found.len() <= LIMIT || found.peek().is_none_or(|last| path < last.as_path())
 }
 
-/// Keeps one more than the limit: threads find files in any order, the answer must not depend on it.
+/// Keeps one more file than the limit: threads find files in any order, but the answer must not depend on it.
 fn keep_first(found: &mut BinaryHeap<PathBuf>, path: &Path) {
     found.push(path.to_owned());
     if found.len() > LIMIT + 1 {

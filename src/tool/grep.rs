@@ -35,13 +35,12 @@ use crate::{
 
 const LIMIT: usize = 100;
 const MAX_LINE_CHARS: usize = 2000;
-/// How long the first files are searched in order before several threads take the rest: what matches often is found by
-/// then.
+/// Time for a search in path order before several threads take the rest: frequent matches are found by then.
 const HEAD_START: Duration = Duration::from_millis(4);
-/// A line longer than this is not text that anyone searches; its file is passed over.
+/// Maximum length of a line. Files with longer lines are not text and are skipped.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// What to look for.
+/// The search.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// The regular expression, in Rust's (ripgrep's) syntax; it is matched line by line.
@@ -99,12 +98,12 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })
 }
 
-/// Says which files may be searched without asking: their lines are shown as `read` would show them.
+/// Decides which files may be searched without asking: those whose lines `read` would show.
 struct Guard {
     policy: Policy,
     answers: Vec<Rule>,
     is_restricted: bool,
-    /// Where the search begins as written, and where that really is, as the rules name it.
+    /// The start of the search as written, and its real path, as rules name it.
     root: PathBuf,
     real_root: PathBuf,
     worktree: PathBuf,
@@ -126,7 +125,8 @@ impl Guard {
         }
     }
 
-    /// Decided before the file is opened: whether it matches must not show either.
+    /// Returns true if the file may be searched. Checked before the file is opened, because even the existence
+    /// of a match is secret.
     fn allows(&self, path: &Path) -> bool {
         if !self.is_restricted {
             return true;
@@ -147,14 +147,14 @@ impl Guard {
     }
 }
 
-/// The first matches in path order; may hold more than the limit, by whole files.
+/// The first matches in path order; may be more than the limit, by whole files.
 #[derive(Default)]
 struct Found {
     files: BTreeMap<PathBuf, Vec<Match>>,
     n_matches: usize,
-    /// Files that were left out because reading them is not allowed unasked.
+    /// Files that were skipped because reading them needs a question.
     withheld: BTreeSet<PathBuf>,
-    /// Files with lines longer than [`MAX_LINE_BYTES`]: not searched, or not to their end.
+    /// Files with lines longer than [`MAX_LINE_BYTES`], which were not searched completely.
     too_wide: BTreeSet<PathBuf>,
     unread: Unread,
 }
@@ -165,17 +165,17 @@ struct Match {
 }
 
 impl Found {
-    /// Whether a match in this file could still be among the first.
+    /// Returns true if a match in this file could still be among the first.
     fn is_wanted(&self, path: &Path) -> bool {
         !self.is_full() || self.files.last_key_value().is_none_or(|(last, _)| path < last.as_path())
     }
 
-    /// Whether there is more than is shown.
+    /// Returns true if there are more matches than are shown.
     fn is_full(&self) -> bool {
         self.n_matches > LIMIT
     }
 
-    /// Behind the last match that is shown, threads have left out some files and not come to others.
+    /// Forgets files behind the last shown match, which the threads have covered only in part.
     fn forget_late(&mut self) {
         if let Some((last, _)) = self.files.last_key_value().filter(|_| self.is_full()) {
             self.withheld.retain(|path| path < last);
@@ -184,7 +184,7 @@ impl Found {
         }
     }
 
-    /// Takes what came of one file.
+    /// Adds the result of one file.
     fn add(&mut self, path: &Path, searched: Searched) {
         match searched.failure {
             Some(Failure::TooWide) => _ = self.too_wide.insert(path.to_owned()),
@@ -299,20 +299,20 @@ fn searcher(binary_detection: BinaryDetection) -> Searcher {
         .build()
 }
 
-/// What came of one file.
+/// The result of one file.
 struct Searched {
     matches: Vec<Match>,
     failure: Option<Failure>,
 }
 
-/// Why a file was not searched to its end.
+/// The reason for a file that was not searched completely.
 enum Failure {
-    /// A line does not fit into memory that is set aside for it.
+    /// A line exceeds the memory that is reserved for it.
     TooWide,
     Unread(io::Error),
 }
 
-/// The first matches of one file.
+/// Returns the first matches of one file.
 fn search_file(searcher: &mut Searcher, regex: &RegexMatcher, path: &Path, stopped: &AtomicBool) -> Searched {
     let mut matches = Vec::new();
     let sink = Lossy(|line, text| {
@@ -321,7 +321,7 @@ fn search_file(searcher: &mut Searcher, regex: &RegexMatcher, path: &Path, stopp
     });
     let searched = searcher.search_path(regex, path, sink);
     let failure = searched.err().map(|error| match (error.raw_os_error(), error.kind()) {
-        // The searcher's own limit is no word of the system, and has no kind of its own.
+        // The searcher's own limit is no error of the system, and has no kind of its own.
         (None, io::ErrorKind::Other) => Failure::TooWide,
         (Some(_) | None, _) => Failure::Unread(error),
     });
@@ -336,7 +336,7 @@ fn shorten(line: &str) -> String {
     }
 }
 
-/// Says what was not searched and why.
+/// Formats the notes about files that were not searched.
 fn notes(found: &Found) -> String {
     let mut notes = String::new();
     if !found.withheld.is_empty() {
@@ -355,7 +355,7 @@ fn notes(found: &Found) -> String {
     notes + &found.unread.note()
 }
 
-/// The text for the model and the number of matches in it.
+/// Formats the matches for the model and counts them.
 fn show(found: &Found, max_bytes: usize) -> (String, usize) {
     if found.n_matches == 0 {
         return ("No files found".to_owned(), 0);

@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 
 use super::{ToolCx, ToolError, ToolOutput, arguments::arguments};
 
-/// What went wrong.
+/// The failed call.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
-    /// The tool that was called.
+    /// The name of the tool that was called.
     pub tool: String,
-    /// Why it could not run.
+    /// The reason that it could not run.
     pub error: String,
 }
 

@@ -22,7 +22,7 @@ use super::{
 use crate::{base::lock::lock, permission::Ask};
 
 const LIMIT: usize = 100;
-/// Directories that programs fill; they say nothing about a project even where no ignore file names them.
+/// Directories of generated files, which say nothing about a project even if no ignore file names them.
 const NOISE: &[&str] = &[
     "!node_modules/",
     "!__pycache__/",
@@ -40,12 +40,12 @@ const NOISE: &[&str] = &[
     "!zig-out/",
 ];
 
-/// What to list.
+/// The directory to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// The directory to list; leave it out for the working directory.
     pub path: Option<String>,
-    /// Globs of what to leave out, such as `*.snap` or `docs/`.
+    /// Globs of files and directories to leave out, such as `*.snap` or `docs/`.
     pub ignore: Option<Vec<String>>,
 }
 
@@ -102,7 +102,7 @@ fn list(
         included: &Included::all(),
         excluded: &walk::matcher(root, &globs)?,
     };
-    // Nearest first, so that a deep directory does not push out what lies beside it.
+    // Nearest first, so that a deep directory does not displace the files next to it.
     let found: Mutex<BinaryHeap<(usize, PathBuf)>> = Mutex::default();
     walk::files(
         &walk,
@@ -135,7 +135,7 @@ fn list(
     Ok((output, files.len(), is_truncated))
 }
 
-/// Directories and files of one directory.
+/// The directories and files of one directory.
 #[derive(Default)]
 struct Tree {
     directories: BTreeMap<String, Tree>,

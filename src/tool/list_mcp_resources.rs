@@ -1,4 +1,4 @@
-//! Lists the resources of MCP servers, or the templates of such.
+//! Lists the resources of MCP servers, or their resource templates.
 
 use futures_util::future::join_all;
 use schemars::JsonSchema;
@@ -12,10 +12,10 @@ use crate::{
     permission::{self, Ask},
 };
 
-/// Whose.
+/// The choice of servers.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
-    /// The name of one MCP server; all of them unless given.
+    /// The name of one MCP server (default: all servers).
     pub server: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value, list: ResourceList) -> Re
     Ok(ToolOutput { title, output: format!("{output:#}"), metadata, attachments: Vec::new() })
 }
 
-/// The servers without those that are denied, unless all are: then the user's rule is the answer.
+/// Removes denied servers, unless all are denied: then the denial is the answer.
 async fn undenied(cx: &ToolCx<'_>, servers: Vec<String>) -> Vec<String> {
     let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
     let is_denied = |server: &String| {

@@ -24,26 +24,26 @@ use crate::{
     permission::{self, Ask},
 };
 
-/// Bytes of results that clients are shown as such; the model reads all of them, as text.
+/// Maximum bytes of results in the metadata for clients; the model reads all of them as text.
 const MAX_METADATA: usize = 256 << 10;
 
-/// What to ask, and about which place.
+/// The question and its place.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Args {
-    /// What to ask.
+    /// The operation to perform.
     pub operation: Operation,
     /// The file: an absolute path, or one relative to the working directory.
     pub file_path: String,
     /// Line of the name, counted from 1.
     pub line: NonZeroU64,
-    /// Where in the line the name stands, counted from 1, as editors show it.
+    /// Position of the name in the line, counted from 1, as shown by editors.
     pub character: NonZeroU64,
-    /// For workspaceSymbol: what the names are to match.
+    /// For workspaceSymbol: the text that names must match.
     pub query: Option<String>,
 }
 
-/// Whether the tool is offered: only where it is switched on (facts: OpenCode §5).
+/// Returns true if the tool is switched on, which is off by default (facts: OpenCode §5).
 pub fn is_available(environment: &Environment) -> bool {
     ["OPENCODE_EXPERIMENTAL_LSP_TOOL", "OPENCODE_EXPERIMENTAL"].iter().any(|name| environment.is_on(name))
 }
@@ -77,7 +77,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let any = || vec!["*".to_owned()];
     let metadata = target.described(object(metadata));
     cx.host.ask(Ask { permission: "lsp".to_owned(), patterns: any(), always: any(), metadata }).await?;
-    // The server reads the file, and what it declares is told: who may not read it, may not have it read.
+    // The server reads the file and its declarations become visible, so the call needs permission to read the
+    // file.
     let metadata = target.described(object(json!({ "filepath": shown })));
     let patterns = target.patterns.clone();
     cx.host.ask(Ask { permission: "read".to_owned(), patterns, always: any(), metadata }).await?;
@@ -103,7 +104,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         }
     };
     let (roots, policy, answers) = (Roots::new(cx.config), cx.host.policy(), cx.host.answers().await);
-    // A hover quotes the text of a definition, and does not say where that stands.
+    // A hover quotes the text of a definition without naming its file.
     let is_quoted = operation == Operation::Hover && !results.is_empty();
     let quoted = match is_quoted && policy.is_restricted("read") {
         true => {
@@ -111,7 +112,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             tokio::select! {
                 biased;
                 () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
-                // A server that does not know has told nothing of another file.
+                // A server without an answer has revealed nothing of another file.
                 found = cx.lsp.ask(cx.config, &question) => found.unwrap_or_default(),
             }
         }
@@ -148,10 +149,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(ToolOutput { title, output, metadata: object(json!({ "result": results })), attachments: Vec::new() })
 }
 
-/// Says which results may be shown: those in files that `read` would show without asking.
+/// Decides which results may be shown: those in files that `read` would show without asking.
 ///
-/// Files outside of the project are left out only where its directories are denied: what is known of libraries lies
-/// there, and a result holds names and places, not their text.
+/// Files outside of the project are left out only if their directories are denied: libraries are there, and a
+/// result has names and places, not their text.
 struct Guard {
     roots: Roots,
     policy: Policy,
@@ -165,7 +166,7 @@ impl Guard {
     fn allows(&mut self, result: &Value) -> bool {
         let mut urls = BTreeSet::new();
         lsp::urls(result, &mut urls);
-        // Each of them, so that all are named.
+        // Evaluated for each URL, so that all are named.
         urls.into_iter().filter(|url| !self.allows_url(url)).count() == 0
     }
 
@@ -177,7 +178,7 @@ impl Guard {
             Ok(parsed) if parsed.scheme() == "file" => {
                 Some(parsed.to_file_path().unwrap_or_else(|()| PathBuf::from(url)))
             }
-            // Made up by the server, such as the source of a class in an archive.
+            // A URL made up by the server, such as one for the source of a class in an archive.
             Ok(_) => None,
             Err(_) => Some(PathBuf::from(url)),
         };

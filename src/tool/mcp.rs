@@ -1,4 +1,5 @@
-//! Forwards a call to the MCP server that offers the tool, under the tool's own permission, and finds the servers that offer resources.
+//! Forwards a call to the MCP server that offers the tool, under the tool's own permission, and finds the
+//! servers with resources.
 
 use serde_json::{Map, Value};
 
@@ -9,10 +10,10 @@ use crate::{
     permission::Ask,
 };
 
-/// What is no file, to rules of `read`.
+/// The prefix of resources in rules of `read`, which distinguishes them from files.
 const PREFIX: &str = "mcp:";
 
-/// Asks, calls and cuts the result to size.
+/// Asks for permission, calls the tool, and cuts the result to size.
 pub async fn run(
     cx: &ToolCx<'_>,
     servers: &Held,
@@ -42,7 +43,7 @@ pub(super) fn failed(error: CallError) -> ToolError {
     }
 }
 
-/// The connected servers that offer resources, sorted.
+/// Returns the connected servers that offer resources, sorted.
 pub fn with_resources(servers: &[Held]) -> Vec<String> {
     let mut names = Vec::new();
     for held in servers {
@@ -53,7 +54,8 @@ pub fn with_resources(servers: &[Held]) -> Vec<String> {
     names
 }
 
-/// Where the server of that name is, if it offers resources; of two the client's, as with tools.
+/// Returns the lease with the server of that name, if it offers resources. The client's servers come first, as
+/// with tools.
 pub(super) fn offering<'a>(servers: &'a [Held], server: &str) -> Result<&'a Held, ToolError> {
     let mut held = servers.iter().rev();
     let found = held.find(|held| held.with_resources().iter().any(|name| name == server));
@@ -71,7 +73,7 @@ pub(super) fn offering<'a>(servers: &'a [Held], server: &str) -> Result<&'a Held
     })
 }
 
-/// Returns true if no resource may be read, whatever the rules allow of files.
+/// Returns true if no resource may be read, whatever the rules allow for files.
 pub fn is_denied(policy: &Policy) -> bool {
     let may_mean_one = |pattern: &str| {
         let literal = pattern.split(['*', '?']).next().unwrap_or_default();
@@ -80,14 +82,15 @@ pub fn is_denied(policy: &Policy) -> bool {
     policy.hides_all("read", may_mean_one)
 }
 
-/// How rules of `read` know a resource, or with `*` all those of a server.
+/// Returns the pattern of a resource for rules of `read`, or with `*` of all those of a server.
 ///
-/// A `:` of the server's name is a `_`, as in the names of its tools: what is said of `a` is not of `a:b` too.
+/// A `:` in the server's name becomes `_`, as in the names of its tools, so that rules for `a` do not match
+/// `a:b`.
 pub(super) fn pattern(server: &str, uri: &str) -> String {
     format!("{PREFIX}{}:{uri}", server.replace(':', "_"))
 }
 
-/// What `always` may remember: not what would mean other servers too.
+/// Returns the patterns that `always` may remember: none if one of them would match other servers too.
 pub(super) fn remembered(patterns: &[String]) -> Vec<String> {
     let is_plain = |pattern: &&String| pattern.strip_suffix('*').is_some_and(|it| !it.contains(['*', '?']));
     let plain: Vec<String> = patterns.iter().filter(is_plain).cloned().collect();

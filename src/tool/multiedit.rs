@@ -14,13 +14,13 @@ use super::{
     path::Target,
 };
 
-/// What to replace, in order.
+/// The replacements to make, in order.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Args {
     /// The file to change: an absolute path, or one relative to the working directory.
     pub file_path: String,
-    /// The edits in order; each works on what those before it left.
+    /// The edits in order; each works on the result of those before it.
     pub edits: Vec<Edit>,
 }
 
@@ -28,7 +28,7 @@ pub struct Args {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Edit {
-    /// The text to replace, exactly as it stands. Empty only in the first edit, to create a new file.
+    /// The text to replace, exactly as it is in the file. Empty only in the first edit, to create a new file.
     pub old_string: String,
     /// The text to put in its place; must differ from oldString.
     pub new_string: String,

@@ -1,6 +1,6 @@
-//! The patch format of GPT models: text in, hunks out, and a file's text with its hunk applied. Pure.
+//! The patch format of GPT models: parses hunks and applies them to a file's text. Pure.
 
-/// What a patch does to one file.
+/// The changes of a patch to one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hunk {
     Add { path: String, content: String },
@@ -8,7 +8,7 @@ pub enum Hunk {
     Update { path: String, move_to: Option<String>, chunks: Vec<Chunk> },
 }
 
-/// One place of a file that changes.
+/// One changed place of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chunk {
     /// Lines to look for first, one after the other: a class, then a method in it.
@@ -28,7 +28,7 @@ const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
 const END_OF_FILE: &str = "*** End of File";
 
-/// Reads a patch; the error says what is wrong with it.
+/// Parses a patch; the error describes the mistake.
 pub fn parse(text: &str) -> Result<Vec<Hunk>, String> {
     let text = text.replace("\r\n", "\n");
     let text = without_heredoc(text.trim());
@@ -62,7 +62,7 @@ fn named<'a>(path: &'a str, line: &str) -> Result<&'a str, String> {
     if path.is_empty() { Err(format!("Invalid patch format: no path in '{line}'")) } else { Ok(path) }
 }
 
-/// What stands in `cat <<'EOF' … EOF`, when the patch comes in one.
+/// Returns the content of `cat <<'EOF' … EOF`, if the patch is wrapped in one.
 fn without_heredoc(text: &str) -> &str {
     let unwrapped = || {
         let (first, rest) = text.split_once('\n')?;
@@ -79,7 +79,7 @@ fn is_header(line: &str) -> bool {
     ["*** Add File:", "*** Delete File:", "*** Update File:"].iter().any(|header| line.starts_with(header))
 }
 
-/// The lines up to the next file, without the empty ones at their end.
+/// Takes the lines up to the next file, without the empty ones at their end.
 fn take_section<'a, 'b>(rest: &mut &'b [&'a str]) -> &'b [&'a str] {
     let n_lines = rest.iter().position(|line| is_header(line)).unwrap_or(rest.len());
     let (section, after) = rest.split_at(n_lines);
@@ -120,7 +120,7 @@ fn take_update(path: &str, rest: &mut &[&str]) -> Result<Hunk, String> {
     for line in lines {
         if let Some(context) = line.strip_prefix("@@") {
             let context = without_numbers(context).trim();
-            // Headers that follow each other lead to one place.
+            // Consecutive headers lead to one place.
             if chunks.last().is_none_or(|chunk| !chunk.lines.is_empty() || chunk.is_at_end) {
                 chunks.push(Chunk::default());
             }
@@ -161,7 +161,8 @@ fn take_update(path: &str, rest: &mut &[&str]) -> Result<Hunk, String> {
     Ok(Hunk::Update { path: path.to_owned(), move_to, chunks })
 }
 
-/// Models that know unified diffs write `@@ -1,2 +1,3 @@ context`; the numbers are guesses.
+/// Removes the line numbers from a header: models that know unified diffs write `@@ -1,2 +1,3 @@ context`, and
+/// the numbers are guesses.
 fn without_numbers(header: &str) -> &str {
     match header.trim_start().split_once("@@") {
         Some((numbers, context)) if numbers.starts_with('-') && numbers.contains('+') => context,
@@ -169,7 +170,7 @@ fn without_numbers(header: &str) -> &str {
     }
 }
 
-/// The text with the chunks applied in order; lines they keep stay byte for byte what they are.
+/// Returns the text with the chunks applied in order. Lines that they keep stay the same byte for byte.
 pub fn apply(path: &str, text: &str, chunks: &[Chunk]) -> Result<String, String> {
     let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
@@ -209,7 +210,7 @@ pub fn apply(path: &str, text: &str, chunks: &[Chunk]) -> Result<String, String>
     Ok(output)
 }
 
-/// Where a chunk begins, and how many of its lines are meant.
+/// The start of a chunk, and the number of its lines that count.
 struct Place {
     start: usize,
     n_used: usize,
@@ -230,7 +231,7 @@ fn locate(path: &str, lines: &[&str], from: usize, chunk: &Chunk) -> Result<Plac
     if let Some(start) = seek(lines, &old, from, chunk.is_at_end) {
         return Ok(Place { start, n_used });
     }
-    // An empty line at the end may only have been meant to set the chunk off.
+    // An empty line at the end may only have been meant to separate the chunk.
     if let (Some(ChunkLine::Keep(last)), [before @ .., _]) = (chunk.lines.last(), old.as_slice())
         && last.is_empty()
         && !before.is_empty()
@@ -248,7 +249,8 @@ fn old_line(line: &ChunkLine) -> Option<&str> {
     }
 }
 
-/// The first place from `from` on, by ever looser comparisons; the end of the file first when the chunk says so.
+/// Returns the first matching place from `from` on, by ever looser comparisons; for a chunk at the end of the
+/// file, tries the end first.
 fn seek(lines: &[&str], wanted: &[&str], from: usize, is_at_end: bool) -> Option<usize> {
     let same: [fn(&str, &str) -> bool; 4] = [
         |line, wanted| line == wanted,
@@ -267,7 +269,7 @@ fn seek(lines: &[&str], wanted: &[&str], from: usize, is_at_end: bool) -> Option
     })
 }
 
-/// Typographic signs as the plain ones that models write in their place.
+/// Replaces typographic characters by the plain ones that models write instead.
 fn plain(text: &str) -> impl Iterator<Item = char> {
     text.chars()
         .flat_map(|char| {

@@ -1,4 +1,4 @@
-//! Where a path that the model named leads, and whether that is outside the project.
+//! Resolves the paths that a model names, and decides if they are outside the project.
 
 use std::{
     fs,
@@ -15,26 +15,26 @@ use crate::{
     permission::Ask,
 };
 
-/// Entries of a directory that are looked at for linked `.env` files.
+/// Maximum number of directory entries that are examined for linked `.env` files.
 const MAX_ENTRIES: usize = 4096;
 
 /// A path as a tool may use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// Absolute; without `.` and `..` unless it is one of a command.
+    /// The absolute path; without `.` and `..` unless it is part of a command.
     pub path: PathBuf,
-    /// Where it leads once every symlink is followed.
+    /// The path with every symlink followed.
     pub real: PathBuf,
     pub is_directory: bool,
     pub is_inside: bool,
-    /// Relative to the worktree; absolute when not below it.
+    /// The path relative to the worktree; absolute if not below it.
     pub relative: String,
-    /// What to ask for: the relative path, and the one it leads to when a link hides that.
+    /// The patterns to ask for: the relative path, and the real one if a link hides it.
     pub patterns: Vec<String>,
 }
 
 impl Target {
-    /// The real directory: the target itself when it is one, else the one it is in.
+    /// Returns the real directory: the target itself if it is one, else its parent.
     pub(crate) fn directory(&self) -> PathBuf {
         match self.real.parent() {
             Some(parent) if !self.is_directory => parent.to_owned(),
@@ -42,32 +42,32 @@ impl Target {
         }
     }
 
-    /// By which other names the file is judged, where its own hides them: what the user has to be shown.
+    /// Returns the other names by which the file is judged, which the user has to be shown.
     pub(crate) fn resolved(&self) -> Option<String> {
         let hidden = self.patterns.iter().filter(|name| !name.eq_ignore_ascii_case(&self.relative));
         let hidden: Vec<&str> = hidden.map(String::as_str).collect();
         (!hidden.is_empty()).then(|| hidden.join(", "))
     }
 
-    /// What a question about the file says of it.
+    /// Adds the other names to the metadata of a question about the file.
     pub(crate) fn described(&self, mut metadata: Map<String, Value>) -> Map<String, Value> {
         metadata.extend(self.resolved().map(|resolved| ("resolved".to_owned(), resolved.into())));
         metadata
     }
 }
 
-/// Looks up where `text` leads; relative ones start from the session's directory.
+/// Resolves `text`; relative paths start from the session's directory.
 pub(crate) async fn resolve(cx: &ToolCx<'_>, text: &str) -> Result<Target, ToolError> {
     judged(cx, &absolute(cx.directory(), text)).await
 }
 
-/// Looks up where an absolute path leads.
+/// Resolves an absolute path.
 pub(crate) async fn judged(cx: &ToolCx<'_>, path: &Path) -> Result<Target, ToolError> {
     let (roots, path) = (Roots::new(cx.config), path.to_owned());
     blocking(move || Ok(judge(&roots, path))).await
 }
 
-/// Refuses what [`unmoved`] refuses, of several paths.
+/// Refuses paths that [`unmoved`] refuses.
 pub(crate) async fn all_unmoved(config: &Config, targets: Vec<Target>) -> Result<(), ToolError> {
     let roots = Roots::new(config);
     blocking(move || {
@@ -76,7 +76,7 @@ pub(crate) async fn all_unmoved(config: &Config, targets: Vec<Target>) -> Result
     .await
 }
 
-/// Refuses a path that leads elsewhere than when it was judged: links may be changed while the user is asked.
+/// Refuses a path that leads elsewhere than when it was judged: links may change during the user's answer.
 pub(crate) async fn unmoved(cx: &ToolCx<'_>, target: &Target) -> Result<(), ToolError> {
     compare(target, &judged(cx, &target.path).await?)
 }
@@ -92,12 +92,12 @@ fn compare(target: &Target, now: &Target) -> Result<(), ToolError> {
     }
 }
 
-/// Asks for `external_directory` when the target is outside the project.
+/// Asks for `external_directory` if the target is outside the project.
 pub(crate) async fn ask_outside(cx: &ToolCx<'_>, target: &Target) -> Result<(), ToolError> {
     if target.is_inside {
         return Ok(());
     }
-    // The link's own name may be harmless; what counts is where it leads.
+    // The link's own name may be harmless; its target counts.
     let parent = target.directory();
     let pattern = display(&parent.join("*"));
     let mut metadata = json!({ "filepath": display(&target.path), "parentDir": display(&parent) });
@@ -114,12 +114,12 @@ pub(crate) async fn ask_outside(cx: &ToolCx<'_>, target: &Target) -> Result<(), 
         .await
 }
 
-/// What of directories that are asked for may be allowed for ever: below `/` lies everything.
+/// Returns the directories that may be allowed for ever; never `/`, which contains everything.
 pub(crate) fn offered(patterns: &[String]) -> Vec<String> {
     patterns.iter().filter(|pattern| *pattern != "/*").cloned().collect()
 }
 
-/// The directories a session may use without being asked.
+/// The directories that a session may use without a question.
 #[derive(Debug, Clone)]
 pub(crate) struct Roots {
     pub directory: PathBuf,
@@ -154,7 +154,7 @@ pub(crate) fn judge(roots: &Roots, path: PathBuf) -> Target {
             patterns.push(pattern);
         }
     }
-    // What may be planned in may be another name of what may not be changed.
+    // A file of the plans' directory may be another name of a file that may not be changed.
     let is_plan = real.parent().is_some_and(|it| it.ends_with("plans"));
     if is_plan && fs::metadata(&real).is_ok_and(|it| it.is_file() && it.nlink() > 1) {
         patterns.push(format!("{relative} (hard link)"));
@@ -162,12 +162,12 @@ pub(crate) fn judge(roots: &Roots, path: PathBuf) -> Target {
     Target { is_directory: real.is_dir(), path, real, is_inside, relative, patterns }
 }
 
-/// Files whose name begins or ends in `.env`, however it is written, that have another name as well.
+/// Files with a name that begins or ends in `.env`, in any case, and that have further names.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets(Vec<(u64, u64, PathBuf)>);
 
 impl Secrets {
-    /// Looks where such files lie: in the session's directory, the worktree's and that of the file.
+    /// Finds such files in the session's directory, the worktree and the directory of the file.
     fn beside(roots: &Roots, real: &Path) -> Self {
         let has_links = fs::metadata(real).is_ok_and(|it| it.is_file() && it.nlink() > 1);
         match real.parent().filter(|_| has_links) {
@@ -198,8 +198,8 @@ impl Secrets {
     }
 }
 
-/// Other names by which the rules about `.env` files have to know a file: in lower case, since a file system may not
-/// tell the difference, and the name that is linked to the same file.
+/// Returns the other names by which rules for `.env` files have to judge a file: in lower case, since a file
+/// system may ignore case, and the name that is linked to the same file.
 pub(crate) fn secret_names(real: &Path, secrets: &Secrets) -> Vec<PathBuf> {
     let mut names = Vec::new();
     if let Some(name) = real.file_name().map(|name| name.to_string_lossy()) {
@@ -217,12 +217,12 @@ pub(crate) fn secret_names(real: &Path, secrets: &Secrets) -> Vec<PathBuf> {
     names
 }
 
-/// Whether a name in lower case is one that the rules about `.env` files mean.
+/// Returns true for a lower-case name that the rules for `.env` files mean.
 pub(crate) fn is_secret_name(lower: &str) -> bool {
     lower.ends_with(".env") || lower.contains(".env.")
 }
 
-/// A path as one line of a list: what would break the line or is no text stands quoted, as bash reads it.
+/// Formats a path as one line of a list. Names with line ends or invalid text are quoted as bash reads them.
 pub(crate) fn one_line(path: &Path) -> String {
     if let Some(text) = path.to_str().filter(|text| !text.contains(char::is_control)) {
         return text.to_owned();
@@ -251,7 +251,7 @@ fn push_bytes(quoted: &mut String, bytes: &[u8]) {
     bytes.iter().for_each(|byte| quoted.push_str(&format!("\\x{byte:02x}")));
 }
 
-/// A path as text.
+/// Formats a path as text.
 pub(crate) fn display(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

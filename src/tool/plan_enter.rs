@@ -1,4 +1,4 @@
-//! Asks the user whether to plan first, and lets the `plan` agent take over.
+//! Asks the user about planning first, and switches to the `plan` agent.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -7,11 +7,11 @@ use windlass_protocol::opencode::question::{Question, QuestionOption};
 
 use super::{AgentSwitch, Answers, ToolCx, ToolError, ToolOutput, arguments::arguments};
 
-/// The agent that plans.
+/// The agent for planning.
 pub const AGENT: &str = "plan";
 const YES: &str = "Yes";
 
-/// Nothing is to be said.
+/// The tool takes no arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {}
 
@@ -42,7 +42,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })
 }
 
-/// A question with two answers and no other.
+/// Makes a question with two answers and no other.
 pub(super) fn yes_or_no(header: &str, question: String, yes: &str, no: &str) -> Question {
     let option = |label: &str, description: &str| QuestionOption {
         label: label.to_owned(),
@@ -57,7 +57,7 @@ pub(super) fn yes_or_no(header: &str, question: String, yes: &str, no: &str) -> 
     }
 }
 
-/// Only a clear yes is one.
+/// Returns true for a clear yes only.
 pub(super) fn is_yes(answers: &Answers) -> bool {
     answers.first().is_some_and(|answer| answer.iter().any(|label| label == YES))
 }

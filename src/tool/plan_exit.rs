@@ -1,4 +1,4 @@
-//! Asks the user whether the plan is to be carried out, and lets the `build` agent take over.
+//! Asks the user about carrying out the plan, and switches to the `build` agent.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,10 +10,10 @@ use super::{
     plan_enter::{is_yes, yes_or_no},
 };
 
-/// The agent that works.
+/// The agent for working.
 pub const AGENT: &str = "build";
 
-/// Nothing is to be said.
+/// The tool takes no arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {}
 

@@ -7,10 +7,10 @@ use windlass_protocol::opencode::question::{Question, QuestionOption};
 
 use super::{Answers, ToolCx, ToolError, ToolOutput, arguments::arguments, object};
 
-/// What to ask.
+/// The questions to ask.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
-    /// The questions, in the order the user shall read them.
+    /// The questions, in the order for the user.
     pub questions: Vec<Item>,
 }
 
@@ -23,16 +23,16 @@ pub struct Item {
     pub header: String,
     /// The answers to choose from.
     pub options: Vec<ItemOption>,
-    /// Whether several answers may be chosen.
+    /// True to let the user choose several answers.
     pub multiple: Option<bool>,
 }
 
 /// One answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ItemOption {
-    /// What is shown to choose, 1 to 5 words.
+    /// The text of the choice, 1 to 5 words.
     pub label: String,
-    /// What choosing it means.
+    /// An explanation of the choice.
     pub description: String,
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
 fn question(item: Item) -> Question {
     let mut options: Vec<QuestionOption> = Vec::new();
     for option in item.options {
-        // Answers are told apart by their labels.
+        // Answers are distinguished by their labels.
         if !option.label.trim().is_empty() && !options.iter().any(|it| it.label == option.label) {
             options.push(QuestionOption { label: option.label, description: option.description });
         }
@@ -69,7 +69,7 @@ fn question(item: Item) -> Question {
     }
 }
 
-/// What the model reads (facts: OpenCode §5.9).
+/// Formats the answers for the model (facts: OpenCode §5.9).
 fn output(questions: &[Question], answers: &Answers) -> String {
     let answered = questions.iter().enumerate().map(|(idx, question)| {
         let answer = answers.get(idx).filter(|answer| !answer.is_empty());

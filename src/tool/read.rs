@@ -38,12 +38,12 @@ const MAX_LINE_CHARS: usize = 2000;
 const MAX_BYTES: usize = 50 * 1024;
 const N_PREVIEW: usize = 20;
 const SAMPLE_BYTES: usize = 4096;
-/// Larger files are not read to their end just to count lines.
+/// Maximum size of files that are read to the end only to count lines.
 const MAX_COUNTED_BYTES: u64 = 8 * 1024 * 1024;
-/// Larger images and PDFs are refused by every provider.
+/// Maximum size of images and PDFs; every provider refuses larger ones.
 const MAX_ATTACHED_BYTES: u64 = 20 * 1024 * 1024;
 
-/// What to read.
+/// The file to read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Args {
@@ -51,7 +51,7 @@ pub struct Args {
     pub file_path: String,
     /// First line (or directory entry) to show, counted from 1.
     pub offset: Option<usize>,
-    /// How many lines (or entries) to show (default 2000).
+    /// Number of lines (or entries) to show (default 2000).
     pub limit: Option<usize>,
 }
 
@@ -100,7 +100,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(tool_output)
 }
 
-/// The stamp with what the file holds, if it still is the file it was.
+/// Adds a hash of the content to the stamp, if the file is unchanged since.
 fn with_content(stamp: FileStamp, real: &Path) -> FileStamp {
     if stamp.n_bytes > FileStamp::MAX_HASHED as u64 {
         return stamp;
@@ -115,7 +115,7 @@ fn with_content(stamp: FileStamp, real: &Path) -> FileStamp {
     if is_same { stamp.with_content(&content) } else { stamp }
 }
 
-/// Whether a file may be shown unasked: a link must not make one of what is none.
+/// Returns true if a file may be shown without a question, also by the path that its links lead to.
 pub(crate) fn is_free(roots: &Roots, file: &Path, policy: &Policy, answers: &[Rule]) -> bool {
     let target = path::judge(roots, file.to_owned());
     let is_allowed =
@@ -123,7 +123,7 @@ pub(crate) fn is_free(roots: &Roots, file: &Path, policy: &Policy, answers: &[Ru
     target.is_inside && target.patterns.iter().all(is_allowed)
 }
 
-/// Adds the instruction files that go with what was read and that the model has not seen.
+/// Adds the instruction files for the file that was read, if the model has not seen them.
 async fn remind(
     cx: &ToolCx<'_>,
     tool_output: &mut ToolOutput,
@@ -158,16 +158,16 @@ async fn remind(
     Ok(())
 }
 
-/// Which lines or entries to show.
+/// The lines or entries to show.
 #[derive(Clone, Copy)]
 struct Window {
-    /// From 1.
+    /// The first one, from 1.
     offset: usize,
     limit: usize,
 }
 
 fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOutput, ToolError> {
-    // What was judged is what is opened, even when a link is turned meanwhile.
+    // Opens the path that was judged, even if a link is changed meanwhile.
     let (path, real) = (target.path.as_path(), target.real.as_path());
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => ToolError::Model(not_found(path)),
@@ -178,7 +178,7 @@ fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOut
         let (output, metadata) = read_directory(target, window).map_err(failed)?;
         (output, metadata, Vec::new())
     } else if !metadata.is_file() {
-        // Opening a pipe or a device could wait for ever.
+        // Opening a pipe or a device could block for ever.
         return Err(ToolError::Model(format!("Cannot read {}: it is not a regular file.", path.display())));
     } else {
         let mut file = pinned::open_file(real).map_err(failed)?;
@@ -206,7 +206,7 @@ fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOut
     })
 }
 
-/// Says which neighbours may have been meant.
+/// Makes the error for a missing file, with similar names in its directory.
 fn not_found(path: &Path) -> String {
     let mut message = format!("File not found: {}", path.display());
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return message };
@@ -221,7 +221,7 @@ fn not_found(path: &Path) -> String {
         .flatten()
         .filter(|entry| is_alike(&entry.file_name().to_string_lossy()))
         .map(|entry| parent.join(entry.file_name()))
-        // An entry that leads nowhere, such as a closed file of a process, is not what it should have been.
+        // An entry with a broken target, such as a closed file of a process, cannot be the one that was meant.
         .filter(|other| other != path)
         .collect();
     alike.sort();
@@ -238,7 +238,7 @@ fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)
     let mut names = Vec::new();
     for entry in fs::read_dir(&target.real)? {
         let entry = entry?;
-        // Asks for the link's target, so that a link to a directory shows as one.
+        // Follows links, so that a link to a directory shows as a directory.
         let is_directory = match entry.file_type()? {
             kind if kind.is_symlink() => entry.path().is_dir(),
             kind => kind.is_dir(),
@@ -291,13 +291,13 @@ fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)
     Ok((output, metadata))
 }
 
-/// Whether a file that holds this cannot be shown.
+/// Returns true if the file's content cannot be shown.
 pub(super) fn is_hidden(path: &Path, content: &[u8]) -> bool {
     let sample = &content[..content.len().min(SAMPLE_BYTES)];
     media_type(sample).is_none() && is_binary(path, sample)
 }
 
-/// The kind of image or document that providers take as such, by its first bytes.
+/// Returns the MIME type of an image or document that providers accept, by its first bytes.
 pub(super) fn media_type(sample: &[u8]) -> Option<&'static str> {
     match sample {
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
@@ -351,15 +351,15 @@ fn is_binary(path: &Path, sample: &[u8]) -> bool {
 #[derive(Default)]
 struct Lines {
     shown: Vec<String>,
-    /// Lines of the whole file, when it was read to its end.
+    /// The number of lines in the whole file, if it was read to its end.
     n_total: Option<usize>,
-    /// The window ended early because it holds [`MAX_BYTES`].
+    /// Set if the window ended early at [`MAX_BYTES`].
     is_capped: bool,
-    /// There are lines after the window.
+    /// Set if there are lines after the window.
     has_more: bool,
 }
 
-/// Keeps at most the window, whatever the size of the file or of a line.
+/// Reads lines and keeps at most the window, whatever the size of the file or of a line.
 fn read_lines(file: impl Read, window: Window, is_counted: bool, stopped: &AtomicBool) -> io::Result<Lines> {
     let mut reader = BufReader::with_capacity(64 * 1024, file);
     let mut lines = Lines::default();
@@ -392,8 +392,8 @@ fn read_lines(file: impl Read, window: Window, is_counted: bool, stopped: &Atomi
         let text = shorten(&line, n_lines == 1);
         n_bytes += text.len() + usize::from(!lines.shown.is_empty());
         if lines.shown.len() >= DEFAULT_LIMIT {
-            // As in OpenCode the line numbers of the first 2000 lines are not counted; those of more lines could be
-            // most of the text.
+            // As in OpenCode, the line numbers of the first 2000 lines are not counted; those of more lines
+            // could be most of the text.
             n_bytes += number(n_lines).len();
         }
         if n_bytes > MAX_BYTES {
@@ -405,12 +405,12 @@ fn read_lines(file: impl Read, window: Window, is_counted: bool, stopped: &Atomi
     }
 }
 
-/// What stands before a line.
+/// Returns the prefix of a line.
 fn number(line: usize) -> String {
     format!("{line}: ")
 }
 
-/// Reads one line without its end and keeps its first `keep` bytes; false at the end of the file.
+/// Reads one line without its end and keeps its first `keep` bytes. Returns false at the end of the file.
 fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, keep: usize) -> io::Result<bool> {
     line.clear();
     let mut is_any = false;
@@ -436,7 +436,7 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, keep: usize) -> io::
 fn shorten(line: &[u8], is_first: bool) -> String {
     let text = String::from_utf8_lossy(line);
     let text = text.strip_suffix('\r').unwrap_or(&text);
-    // The mark is put back by whoever writes the file; shown, it would end up in an oldString.
+    // Writers restore the mark; if it were shown, it would end up in an oldString.
     let text = text.strip_prefix('\u{feff}').filter(|_| is_first).unwrap_or(text);
     match text.char_indices().nth(MAX_LINE_CHARS) {
         None => text.to_owned(),

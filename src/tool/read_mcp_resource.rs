@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{mcp::CallError, permission::Ask};
 
-/// Which.
+/// The resource to read.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
-    /// The name of the MCP server, as the lists of resources have it.
+    /// The name of the MCP server, as in the lists of resources.
     pub server: String,
     /// The resource's URI.
     pub uri: String,
@@ -39,7 +39,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
 
     let held = mcp::offering(cx.servers, &server)?;
     let read = held.read_resource(&server, &uri, cx.cancel).await;
-    // Nobody tells that an answer was too long for the transport.
+    // The transport does not report that an answer was too long.
     let hint = match read {
         Err(CallError::TimedOut(_)) => " (answers of over 16 MiB are not taken)",
         Ok(_) | Err(_) => "",
@@ -60,8 +60,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(ToolOutput { title, output, metadata, attachments: content.attachments })
 }
 
-/// Every form of a URI that a rule may mean: as it is written, as servers read URLs, also without a query; and what
-/// the rules about `.env` files know in lower case.
+/// Returns every form of a URI that a rule may mean: as written, as servers parse URLs, without a query, and
+/// the lower-case forms for the rules about `.env` files.
 fn patterns(server: &str, uri: &str) -> Vec<String> {
     let mut forms = vec![uri.to_owned()];
     if let Ok(url) = Url::parse(uri) {
@@ -73,7 +73,7 @@ fn patterns(server: &str, uri: &str) -> Vec<String> {
             }
         }
     }
-    // Servers that make a path of it see no difference.
+    // Servers that treat it as a path see no difference.
     for form in forms.clone() {
         let short = form.trim_end_matches('/');
         if !short.is_empty() && !forms.iter().any(|known| known == short) {

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, blocking, object, path::display};
 use crate::{library::skills, permission::Ask};
 
-/// Which skill.
+/// The skill to load.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
-    /// The skill's name, as the list of skills has it.
+    /// The skill's name, as in the list of skills.
     pub name: String,
 }
 
@@ -26,7 +26,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         )));
     };
     let patterns = vec![skill.name.clone()];
-    // As a pattern such a name would mean other skills as well.
+    // As a pattern, such a name would match other skills as well.
     let is_pattern = skill.name.contains(['*', '?']);
     let always = if is_pattern { Vec::new() } else { patterns.clone() };
     let ask = Ask { permission: "skill".to_owned(), always, patterns, metadata: Map::new() };

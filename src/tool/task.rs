@@ -1,4 +1,4 @@
-//! Gives a task to a subagent, which works in a session of its own and answers with its last words.
+//! Gives a task to a subagent, which works in a session of its own and answers with its last message.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,13 +9,13 @@ use crate::permission::Ask;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {
-    /// What the task is, in three to five words.
+    /// The task, in three to five words.
     pub description: String,
     /// Everything the subagent must know and do; it sees nothing else of the conversation.
     pub prompt: String,
-    /// Which subagent works on it.
+    /// The name of the subagent that works on it.
     pub subagent_type: String,
-    /// The id of an earlier task to go on with, instead of beginning afresh.
+    /// The id of an earlier task to continue, instead of starting a new one.
     #[serde(alias = "session_id")]
     pub task_id: Option<String>,
     /// The command that asked for the task.

@@ -1,4 +1,4 @@
-//! The table as the model sees it.
+//! The table of tools as the model sees it.
 
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use windlass_protocol::opencode::session::{Todo, TodoStatus};
 use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, object};
 use crate::permission::Ask;
 
-/// Nothing.
+/// The tool takes no arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {}
 
@@ -25,7 +25,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     listed(&cx.host.todos())
 }
 
-/// The list as both tools show it.
+/// Formats the list for both tools.
 pub(super) fn listed(todos: &[Todo]) -> Result<ToolOutput, ToolError> {
     let n_open = todos.iter().filter(|todo| todo.status != TodoStatus::Completed).count();
     let internal = |error: serde_json::Error| ToolError::Internal(format!("encode todos: {error}"));

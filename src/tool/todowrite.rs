@@ -22,7 +22,7 @@ pub struct Args {
 /// One entry.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Item {
-    /// What is to be done, in a few words.
+    /// The task, in a few words.
     pub content: String,
     /// pending, in_progress, completed or cancelled.
     pub status: String,
@@ -53,7 +53,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     todoread::listed(&todos)
 }
 
-/// Models spell these freely; where the meaning is plain, a spelling must not cost a round.
+/// Normalizes a word: models spell these freely, and a spelling with a clear meaning must not cost a round.
 fn word(text: &str) -> String {
     text.trim().to_lowercase().replace(['-', ' '], "_")
 }

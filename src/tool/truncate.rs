@@ -1,4 +1,4 @@
-//! Cuts what a tool hands to the model, and keeps the whole of it in a file.
+//! Cuts the output of a tool for the model, and keeps the whole of it in a file.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
     config::ToolOutputLimits,
 };
 
-/// How long a saved output can be read (facts: OpenCode §5).
+/// Minimum time that a saved output stays readable (facts: OpenCode §5).
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const HINT: &str = "Search it with the grep tool, or view parts of it with the read tool's offset and limit.";
 const HINT_WITH_TASK: &str = "To keep this conversation short, have a subagent (such as explore) go through that file with the task tool and report what matters. Or search it with the grep tool, or view parts of it with the read tool's offset and limit; do not read all of it.";
@@ -66,7 +66,8 @@ pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Resul
     Ok(tool_output)
 }
 
-/// Metadata of a tool that ends its list by itself: the mark is left out where the text is too long all the same.
+/// Adds the truncation mark to the metadata of a tool that cuts its list itself, unless the text is still too
+/// long.
 pub(crate) fn marked(
     cx: &ToolCx<'_>,
     metadata: Value,
@@ -84,14 +85,14 @@ fn is_task_allowed(cx: &ToolCx<'_>) -> bool {
     !cx.host.policy().hides("task")
 }
 
-/// Removes the outputs that nobody wrote to for [`KEPT`]. Blocks.
+/// Removes the outputs that were not written to for [`KEPT`]. Blocks.
 pub fn clean(directory: &Path, now: SystemTime) {
     let is_old = |entry: &fs::DirEntry| {
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         let age = now.duration_since(metadata.modified().ok()?).ok()?;
         Some(age > KEPT && entry.file_name().as_encoded_bytes().starts_with(b"tool_"))
     };
-    // There is no directory before the first long output.
+    // The directory does not exist before the first long output.
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if is_old(&entry) == Some(true)
             && let Err(error) = fs::remove_file(entry.path())
@@ -101,7 +102,8 @@ pub fn clean(directory: &Path, now: SystemTime) {
     }
 }
 
-/// The longest beginning of whole lines within the limits; part of the first line when even that is too long.
+/// Returns the longest beginning of whole lines within the limits, or a part of the first line if even that is
+/// too long.
 pub(crate) fn head(output: &str, limits: ToolOutputLimits) -> &str {
     let mut end = 0;
     for line in output.split_inclusive('\n').take(limits.max_lines) {
@@ -119,7 +121,8 @@ pub(crate) fn head(output: &str, limits: ToolOutputLimits) -> &str {
     }
 }
 
-/// The longest end of whole lines within the limits; the end of the last line when even that is too long.
+/// Returns the longest end of whole lines within the limits, or the end of the last line if even that is too
+/// long.
 pub(crate) fn tail(output: &str, limits: ToolOutputLimits) -> &str {
     let mut start = output.len();
     for line in output.split_inclusive('\n').rev().take(limits.max_lines) {
@@ -147,7 +150,7 @@ fn save(directory: &Path, output: &[u8]) -> io::Result<PathBuf> {
     match file.write_all(output) {
         Ok(()) => Ok(path),
         Err(error) => {
-            // What nobody is told of must not take the room that is left.
+            // A file that is named nowhere must not take up space.
             let _ = fs::remove_file(&path);
             Err(error)
         }

@@ -1,4 +1,4 @@
-//! Walks a directory the way ripgrep does: ignore rules honoured, `.git` left out, on several threads.
+//! Walks a directory as ripgrep does: obeys ignore rules, skips `.git`, and uses several threads.
 
 use std::{
     collections::BTreeSet,
@@ -20,14 +20,14 @@ use ignore::{
 use super::{ToolError, path::one_line};
 use crate::base::{lock::lock, text};
 
-/// Paths that are named where some are left out.
+/// Maximum number of skipped paths that are named.
 const MAX_NAMED: usize = 10;
-/// Bytes of a glob that an error shows.
+/// Maximum bytes of a glob that an error shows.
 const MAX_SHOWN: usize = 200;
-/// Paths that are counted.
+/// Maximum number of paths that are counted.
 const MAX_UNREAD: usize = 1000;
 
-/// What could not be looked at, so that nobody takes it for empty (facts: OpenCode §5.6).
+/// Paths that could not be searched, so that the model does not take them for empty (facts: OpenCode §5.6).
 #[derive(Default)]
 pub(crate) struct Unread(Mutex<BTreeSet<PathBuf>>);
 
@@ -39,24 +39,24 @@ impl Unread {
         }
     }
 
-    /// Notes what a walk could not enter. What has gone meanwhile is not missed.
+    /// Records a path that a walk could not enter, unless it was removed meanwhile.
     fn complain(&self, root: &Path, error: &ignore::Error) {
         if error.io_error().is_some_and(|error| error.kind() != ErrorKind::NotFound) {
             self.insert(path_of(error).unwrap_or(root));
         }
     }
 
-    /// Takes what another one noted.
+    /// Adds the paths of another walk.
     pub(crate) fn append(&self, other: &Self) {
         lock(&other.0).iter().for_each(|path| self.insert(path));
     }
 
-    /// Threads have come to some of what lies behind this, and not to the rest.
+    /// Forgets the paths behind `last`, which the threads have covered only in part.
     pub(crate) fn forget_behind(&self, last: &Path) {
         lock(&self.0).retain(|path| path.as_path() < last);
     }
 
-    /// For the model; empty when everything was looked at.
+    /// Formats a note for the model; empty if everything was searched.
     pub(crate) fn note(&self) -> String {
         let paths = lock(&self.0);
         match paths.is_empty() {
@@ -66,7 +66,7 @@ impl Unread {
     }
 }
 
-/// The first of the paths, and how many more there are.
+/// Lists the first of the paths, and the number of the others.
 pub(crate) fn names(paths: &BTreeSet<PathBuf>) -> String {
     let names: Vec<String> = paths.iter().take(MAX_NAMED).map(|path| one_line(path)).collect();
     let n_more = paths.len().saturating_sub(names.len());
@@ -82,12 +82,12 @@ fn path_of(error: &ignore::Error) -> Option<&Path> {
     }
 }
 
-/// Which files are visited.
+/// The files to visit.
 #[derive(Clone)]
 pub(crate) struct Included {
-    /// Empty for all of them.
+    /// The glob; empty for all files.
     matcher: Override,
-    /// All that match end in this, which is seen much sooner than the rest.
+    /// A suffix of all matching paths, which is checked much sooner than the rest.
     end: String,
 }
 
@@ -96,7 +96,7 @@ impl Included {
         Self { matcher: Override::empty(), end: String::new() }
     }
 
-    /// Files below `root` that match a glob in gitignore's syntax.
+    /// Selects files below `root` that match a glob in gitignore's syntax.
     pub(crate) fn by(root: &Path, glob: &str) -> Result<Self, ToolError> {
         Ok(Self { matcher: matcher(root, &[glob])?, end: literal_end(glob).to_owned() })
     }
@@ -107,9 +107,9 @@ impl Included {
     }
 }
 
-/// What every path that a glob matches ends in; empty where that is not plain to see.
+/// Returns the suffix of every path that a glob matches; empty if it is not obvious.
 fn literal_end(glob: &str) -> &str {
-    // Blanks at the end are no part of a glob, and a backslash may make one.
+    // Trailing blanks are no part of a glob unless a backslash is in front of them.
     if glob.contains('\\') || glob.starts_with(['!', '#']) || glob.ends_with(char::is_whitespace) {
         return "";
     }
@@ -117,14 +117,14 @@ fn literal_end(glob: &str) -> &str {
     end.unwrap_or_default()
 }
 
-/// Where to walk.
+/// The parameters of a walk.
 pub(crate) struct Walk<'a> {
     pub root: &'a Path,
     pub unread: &'a Unread,
-    /// Whether files and directories whose name begins with a dot are seen.
+    /// True to visit files and directories whose name begins with a dot.
     pub is_hidden_included: bool,
     pub included: &'a Included,
-    /// Globs of what to leave out, besides what ignore files say.
+    /// Globs of paths to leave out, in addition to ignore files.
     pub excluded: &'a Override,
 }
 
@@ -134,7 +134,8 @@ impl Walk<'_> {
         let mut builder = WalkBuilder::new(self.root);
         builder.hidden(!self.is_hidden_included).add_custom_ignore_filename(".rgignore");
         builder.filter_entry(move |entry| {
-            // Here rather than in the visitor: what is left out is not handed from thread to thread.
+            // Filtered here rather than in the visitor, so that skipped files are not handed from thread to
+            // thread.
             let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
             if is_file && !included.has(entry.path()) {
                 return false;
@@ -147,19 +148,19 @@ impl Walk<'_> {
     }
 }
 
-/// Where a walk in path order ended before its time.
+/// The path at which a walk in path order was stopped.
 pub(crate) struct Frontier(PathBuf);
 
 impl Frontier {
-    /// Whether this file, or all below this directory, was visited.
+    /// Returns true if this file, or everything below this directory, was visited.
     pub(crate) fn is_behind(&self, path: &Path) -> bool {
         path < self.0.as_path() && !self.0.starts_with(path)
     }
 }
 
-/// Calls `visit` for the files in path order, on this thread: what is wanted is often found in the first of them.
+/// Calls `visit` for the files in path order, on this thread: the wanted files are often among the first.
 ///
-/// After `limit` it gives up and answers where it came to; none when it saw all files or the visitor had enough.
+/// After `limit` it gives up and returns its position; `None` if it saw all files or the visitor stopped it.
 pub(crate) fn first_files(
     walk: &Walk<'_>,
     stopped: &AtomicBool,
@@ -191,7 +192,8 @@ pub(crate) fn first_files(
 
 /// Calls `visit` for every file, on several threads at once and in no order.
 ///
-/// A new visitor is made for each thread by `make_visitor`. A directory that `is_wanted` does not want is not entered.
+/// `make_visitor` makes a new visitor for each thread. Directories for which `is_wanted` returns false are not
+/// entered.
 pub(crate) fn files<V>(
     walk: &Walk<'_>,
     stopped: &AtomicBool,
@@ -226,7 +228,7 @@ pub(crate) fn files<V>(
     });
 }
 
-/// A matcher that says of paths below `root` whether they match a glob, in gitignore's syntax.
+/// Makes a matcher of a glob in gitignore's syntax for paths below `root`.
 pub(crate) fn matcher(root: &Path, globs: &[&str]) -> Result<Override, ToolError> {
     let mut builder = OverrideBuilder::new(root);
     for glob in globs {
@@ -234,7 +236,7 @@ pub(crate) fn matcher(root: &Path, globs: &[&str]) -> Result<Override, ToolError
             |error: ignore::Error| ToolError::Model(format!("Invalid glob pattern \"{glob}\": {error}"));
         builder.add(glob).map_err(bad)?;
     }
-    // What the error names is a number of ours.
+    // The error names a number of ours rather than the glob.
     builder.build().map_err(|_| {
         let globs = globs.join("\", \"");
         let shown = text::head(&globs, MAX_SHOWN);
@@ -245,7 +247,7 @@ pub(crate) fn matcher(root: &Path, globs: &[&str]) -> Result<Override, ToolError
     })
 }
 
-/// Tells work on another thread to stop once nobody waits for it any more.
+/// Stops work on another thread when its caller is dropped.
 #[derive(Default)]
 pub(crate) struct StopOnDrop(Arc<AtomicBool>);
 

@@ -1,4 +1,4 @@
-//! Search services on the web: which one is asked, where it is, and how.
+//! Search services on the web: their choice, their addresses and their protocol.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -15,13 +15,13 @@ use crate::{
     provider::http,
 };
 
-/// What is kept of an answer, and of an error's text.
+/// Maximum bytes of an answer, and of an error's text.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 2 << 10;
 
 static CLIENT: LazyLock<http::Client> = LazyLock::new(http::Client::default);
 
-/// Whether a tool is offered with models of this provider: searching costs somebody money (facts: OpenCode §5.7).
+/// Returns true if a tool is offered with models of this provider: searches cost money (facts: OpenCode §5.7).
 pub fn is_available(tool: &str, config: &Config, provider_id: &str) -> bool {
     let environment = &config.environment;
     let is_opencode = matches!(provider_id, "opencode" | "opencode-go");
@@ -50,7 +50,8 @@ pub(super) enum Service {
 }
 
 impl Service {
-    /// The one for a session: as told, else by the session's id, so that it stays the same.
+    /// Returns the service for a session: the configured one, or one by the session's id, so that it stays the
+    /// same.
     pub(super) fn of_session(config: &Config, session_id: &str) -> Self {
         let environment = &config.environment;
         match environment.get("OPENCODE_WEBSEARCH_PROVIDER") {
@@ -74,7 +75,8 @@ impl Service {
         }
     }
 
-    /// Where it is, and whether the user's key may go there: a project's configuration can name any address.
+    /// Returns the URL, and true if the user's key may be sent there: a project's configuration can name any
+    /// address.
     fn url(self, config: &Config) -> (String, bool) {
         let (variable, key, default) = match self {
             Self::Exa => ("WINDLASS_EXA_URL", "exa_url", "https://mcp.exa.ai/mcp"),
@@ -95,11 +97,11 @@ pub(super) struct Request<'a> {
     pub(super) tool: &'a str,
     pub(super) arguments: Value,
     pub(super) timeout: Duration,
-    /// Begins the error texts, such as `Search`.
+    /// The beginning of error texts, such as `Search`.
     pub(super) what: &'a str,
 }
 
-/// The text of the answer; none when nothing was found.
+/// Returns the text of the answer; `None` if nothing was found.
 pub(super) async fn call(cx: &ToolCx<'_>, request: Request<'_>) -> Result<Option<String>, ToolError> {
     let what = request.what;
     tokio::select! {
@@ -146,7 +148,7 @@ async fn exchange(config: &Config, request: &Request<'_>) -> Result<Option<Strin
     answer(&body)
 }
 
-/// The body's beginning.
+/// Reads the beginning of the body.
 async fn read(response: &mut Response, max_bytes: usize) -> Result<Vec<u8>, reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -158,13 +160,13 @@ async fn read(response: &mut Response, max_bytes: usize) -> Result<Vec<u8>, reqw
     Ok(body)
 }
 
-/// The first text in an answer, which is JSON or a stream of events with JSON in them.
+/// Returns the first text in an answer, which is JSON or a stream of events with JSON in them.
 fn answer(body: &[u8]) -> Result<Option<String>, String> {
     let mut messages: Vec<Value> = serde_json::from_slice(body).into_iter().collect();
     if messages.is_empty() {
         let mut events = Vec::new();
         let mut parser = sse::Parser::default();
-        // A stream that ends without its last blank line is complete for us.
+        // A stream that ends without its last blank line counts as complete.
         parser
             .push(body, &mut events)
             .and_then(|()| parser.push(b"\n\n", &mut events))
@@ -195,7 +197,7 @@ fn answer(body: &[u8]) -> Result<Option<String>, String> {
     Ok(None)
 }
 
-/// As OpenCode does it, so that both choose alike.
+/// Hashes as OpenCode does, so that both choose the same service.
 fn fnv1a(text: &str) -> u32 {
     let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     text.bytes().fold(0x811c_9dc5, step)

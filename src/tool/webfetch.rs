@@ -33,20 +33,20 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(120);
 const MAX_BODY_BYTES: usize = 5 << 20;
 const MAX_REDIRECTS: usize = 10;
 
-/// Many sites answer nothing but a refusal to what is not a browser.
+/// The user agent of a browser: many sites refuse all others.
 const BROWSER: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/143.0.0.0 Safari/537.36";
-/// Cloudflare challenges what looks like a browser and is none, and lets this name pass.
+/// The fallback user agent: Cloudflare challenges apparent browsers that are none, and lets this name pass.
 const PLAIN: &str = "opencode";
 
-/// What to fetch.
+/// The page to fetch.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// The complete URL, beginning with http:// or https://.
     pub url: String,
-    /// What a web page is turned into: markdown unless given.
+    /// The format to convert a web page to (default markdown).
     #[serde(default)]
     pub format: Format,
-    /// Seconds; 30 unless given, at most 120.
+    /// Time limit in seconds, at most 120 (default 30).
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub timeout: Option<f64>,
 }
@@ -72,7 +72,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
 }
 
-/// What one request came to.
+/// The result of one request.
 enum Hop {
     Redirect(String),
     Document { content_type: String, body: Vec<u8> },
@@ -103,7 +103,8 @@ async fn fetch(cx: &ToolCx<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
         })?;
         let written = next.to_string();
         let next = address::normal(check(next)?);
-        // Before anyone is asked: nobody should have to tell a harmless address from one of their own network.
+        // Judged before the question: users should not have to tell a harmless address from one of their own
+        // network.
         addresses = within(&mut left, judge(&next, &rules))
             .await?
             .map_err(|reason| failed(format!("{url} redirects to {next}. {reason}")))?;
@@ -121,7 +122,8 @@ fn host(url: &Url) -> (Option<&str>, Option<u16>) {
     (url.host_str(), url.port())
 }
 
-/// Returns true if rules say something else about a page of the same host than about the one that was agreed to.
+/// Returns true if the rules decide otherwise about a page of the same host than about the one that was
+/// approved.
 fn is_new_question(policy: &Policy, agreed: &[String], next: &[String]) -> bool {
     let deciding = |form: &String| policy.deciding("webfetch", form);
     let known: Vec<Option<&Rule>> = agreed.iter().map(deciding).collect();
@@ -129,7 +131,7 @@ fn is_new_question(policy: &Policy, agreed: &[String], next: &[String]) -> bool 
     deciding.any(|rule| rule.is_none_or(|rule| rule.action != Action::Allow) && !known.contains(&rule))
 }
 
-/// The result of some work, as far as there is time for it.
+/// Returns the result of some work, or an error when the time is over.
 async fn within<T>(left: &mut Duration, work: impl Future<Output = T>) -> Result<T, ToolError> {
     let start = Instant::now();
     let result = tokio::time::timeout(*left, work).await;
@@ -165,8 +167,8 @@ fn check(url: Url) -> Result<Url, ToolError> {
     Ok(url)
 }
 
-/// A URL in every form that a rule may mean: as it was written, as it is requested, and
-/// with its letters readable; and with its runs of slashes made one, as many servers read them.
+/// Returns a URL in every form that a rule may mean: as written, as requested, with its letters readable, and
+/// with its runs of slashes reduced to one, as many servers read them.
 pub(super) fn forms(written: &str, url: &Url) -> Vec<String> {
     let mut forms = vec![written.to_owned()];
     let plain = address::with_single_slashes(url);
@@ -183,7 +185,7 @@ pub(super) fn forms(written: &str, url: &Url) -> Vec<String> {
     forms
 }
 
-/// Asks for a URL in all its forms, and shows what will be requested.
+/// Asks for a URL in all its forms, and shows the one that will be requested.
 async fn ask(
     cx: &ToolCx<'_>,
     args: &Args,
@@ -201,7 +203,7 @@ async fn ask(
         .await
 }
 
-/// One request, made to the very addresses that were judged.
+/// Makes one request, to exactly the addresses that were judged.
 async fn request(
     url: &Url,
     addresses: &[SocketAddr],

@@ -18,21 +18,21 @@ const TIMEOUT: Duration = Duration::from_secs(25);
 const DEFAULT_RESULTS: u32 = 8;
 const NOTHING: &str = "No search results found. Please try a different query.";
 
-/// What to look for.
+/// The search.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Args {
     /// The query.
     pub query: String,
-    /// How many pages to return; 8 unless given.
+    /// Number of pages to return (default 8).
     pub num_results: Option<u32>,
-    /// Whether pages are visited: only when there is no stored copy (fallback) or where possible (preferred).
+    /// Visits to pages: only if there is no stored copy (fallback) or whenever possible (preferred).
     #[serde(default)]
     pub livecrawl: Livecrawl,
-    /// How thoroughly to search: auto unless given.
+    /// The thoroughness of the search (default auto).
     #[serde(default, rename = "type")]
     pub kind: Kind,
-    /// The length of the whole answer in characters.
+    /// Maximum length of the whole answer in characters.
     pub context_max_characters: Option<u32>,
 }
 

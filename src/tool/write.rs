@@ -12,7 +12,7 @@ use super::{
     path::{self, Target, display},
 };
 
-/// What to write.
+/// The file to write.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Args {

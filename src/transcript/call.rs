@@ -1,4 +1,4 @@
-//! A tool call as it is shown: a line that names it, and what it was given and gave.
+//! A tool call for display: a line that names it, its input and its results.
 
 use std::borrow::Cow;
 
@@ -11,38 +11,38 @@ use windlass_protocol::opencode::{
 
 use crate::base::{text, text::without_escapes};
 
-/// Bytes of an output that are shown from its beginning, and from its end.
+/// Maximum bytes that are shown of an output's beginning, and of its end.
 const MAX_HEAD: usize = 10 * 1024;
 const MAX_TAIL: usize = 6 * 1024;
-/// Bytes of a patch that are shown.
+/// Maximum bytes of a patch.
 const MAX_PATCH: usize = 64 * 1024;
-/// Bytes of an input that are shown.
+/// Maximum bytes of an input.
 const MAX_INPUT: usize = 8 * 1024;
-/// Bytes of the line that names a call.
+/// Maximum bytes of the line that names a call.
 const MAX_TITLE: usize = 300;
 
-/// How far a call has come.
+/// The state of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// It had not ended when it was stored.
+    /// The call had not ended when it was stored.
     Open,
     Done,
     Failed,
 }
 
-/// A call and what is shown of it.
+/// A call and its content for display.
 pub struct Call<'a> {
     pub tool: &'a str,
     pub title: String,
     pub progress: Progress,
-    /// A command's, when it is not 0.
+    /// The exit code of a command, if it is not 0.
     pub exit: Option<i64>,
     pub ms: Option<i64>,
     pub blocks: Vec<Block<'a>>,
     pub attachments: &'a [Attachment],
 }
 
-/// A piece of what a call was given and gave.
+/// A piece of a call's input or results.
 pub enum Block<'a> {
     Command(Cow<'a, str>),
     Change(Change<'a>),
@@ -50,7 +50,7 @@ pub enum Block<'a> {
     Output(Cut<'a>),
     Failure(Cut<'a>),
     Plan(Vec<Todo>),
-    /// What a subagent was told.
+    /// The prompt of a subagent.
     Task(&'a str),
     Child(SessionId),
     Answer {
@@ -59,7 +59,7 @@ pub enum Block<'a> {
     },
 }
 
-/// What happened to a file.
+/// A change of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
     pub file: &'a str,
@@ -73,12 +73,12 @@ pub struct Change<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut<'a> {
     pub head: Cow<'a, str>,
-    /// Lines that were left out, and what follows them.
+    /// The number of lines that were left out, and the text behind them.
     pub tail: Option<(usize, String)>,
 }
 
 impl<'a> Call<'a> {
-    /// Paths below the session's directory are shown as they are there.
+    /// Prepares a call. Paths below the session's directory are shown relative to it.
     pub fn new(part: &'a ToolPart, directory: &str) -> Self {
         let input = part.state.input();
         let (progress, time, metadata) = match &part.state {
@@ -103,7 +103,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Lines that the call added and removed.
+    /// Returns the numbers of lines that the call added and removed.
     pub fn lines(&self) -> Option<(u64, u64)> {
         let changes = self.blocks.iter().filter_map(|block| match block {
             Block::Change(change) => Some((change.additions, change.deletions)),
@@ -113,7 +113,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The call in the words of its input or, once it ended, its own.
+/// Returns the call's title, derived from its input until it ends, then the tool's own.
 fn title(part: &ToolPart, directory: &str) -> String {
     let input = part.state.input();
     let key = match part.tool.as_str() {
@@ -134,7 +134,7 @@ fn title(part: &ToolPart, directory: &str) -> String {
     };
     let asked = input.get("questions").and_then(|it| it.get(0)?.get("question")?.as_str());
     let given = input.get(key).and_then(Value::as_str).or(asked).unwrap_or_default();
-    // A command is shown as it was run; a path is shorter in the tool's own words.
+    // A command is shown as it was run; a path is shorter in the tool's own title.
     let title = if own.is_empty() || matches!(part.tool.as_str(), "bash" | "question") && !given.is_empty() {
         given
     } else {
@@ -169,7 +169,7 @@ fn blocks<'a>(
         "edit" | "write" | "multiedit" | "apply_patch" | "patch" => {
             blocks.extend(changes(part).into_iter().map(Block::Change));
             shows_output = blocks.is_empty();
-            // What a refused change would have been is part of the story.
+            // The changes of a refused call are part of the story.
             if blocks.is_empty() {
                 blocks.push(Block::Input(json(input)));
             }
@@ -210,7 +210,7 @@ fn blocks<'a>(
     blocks
 }
 
-/// What a call did to files.
+/// Returns a call's changes of files.
 pub fn changes(part: &ToolPart) -> Vec<Change<'_>> {
     let ToolState::Completed { metadata, .. } = &part.state else { return Vec::new() };
     let several = metadata.get("files").and_then(Value::as_array).into_iter().flatten();
@@ -244,13 +244,13 @@ fn counted<'a>(file: &'a str, patch: &'a str) -> Change<'a> {
     Change { file, patch, additions: count('+'), deletions: count('-') }
 }
 
-/// The lines of a patch from its first hunk on.
+/// Returns the lines of a patch from its first hunk on.
 pub fn hunks(patch: &str) -> impl Iterator<Item = &str> {
     patch.lines().skip_while(|line| !line.starts_with("@@"))
 }
 
 impl<'a> Change<'a> {
-    /// The lines that are shown, and how many are not.
+    /// Returns the lines to show, and the number of the others.
     pub fn shown(&self) -> (Vec<&'a str>, usize) {
         let mut n_bytes = 0;
         let is_shown = |line: &&str| {
@@ -263,7 +263,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The session of the subagent that a call started.
+/// Returns the session of the subagent that a call started.
 pub fn child(part: &ToolPart) -> Option<SessionId> {
     let metadata = match &part.state {
         ToolState::Completed { metadata, .. } => metadata,
@@ -292,7 +292,7 @@ fn json(input: &Value) -> String {
     }
 }
 
-/// What a terminal would show of an output, without its middle when it is long.
+/// Returns an output as a terminal would show it, without its middle if it is long.
 pub fn cut(output: &str) -> Cut<'_> {
     let output = match without_escapes(output) {
         Cow::Borrowed(output) => text::visible(output),

@@ -1,4 +1,4 @@
-//! A session as one HTML page that needs nothing else: no script, no network, every field escaped.
+//! A session as one self-contained HTML page: no script, no network, every field escaped.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -21,10 +21,10 @@ mod prose;
 const STYLE: &str = include_str!("html/page.css");
 /// Hash of [`STYLE`], without which the page's own policy refuses it.
 const STYLE_HASH: &str = "sha256-TOfmH9RqH2Pj1qSiT6iPQpbmXUwJg/nk8Q3G0r/837k=";
-/// Lines of a diff that is shown at once; longer ones are folded.
+/// Maximum lines of a diff that is shown open; longer ones are folded.
 const MAX_OPEN_DIFF: usize = 40;
 
-/// Draws the page.
+/// Renders the page.
 pub fn page(transcript: &Transcript<'_>) -> String {
     let turns = turn::turns(transcript.messages);
     let sums: Vec<Sums> = turns.iter().map(|turn| turn.sums(transcript.children)).collect();
@@ -52,7 +52,7 @@ pub fn page(transcript: &Transcript<'_>) -> String {
     page.out
 }
 
-/// The page as far as it is written.
+/// The page under construction.
 struct Page<'a> {
     out: String,
     transcript: &'a Transcript<'a>,
@@ -357,7 +357,7 @@ impl<'a> Page<'a> {
         }
         self.out.push_str("</summary>\n<div class=\"body\">\n");
         for block in &call.blocks {
-            // The only file of a call is named above.
+            // The only file of a call is named in the line above.
             let is_named = |change: &Change<'_>| change.file != call.title || call.blocks.len() > 1;
             match block {
                 Block::Change(change) => self.change(change, is_named(change)),
@@ -392,7 +392,7 @@ impl<'a> Page<'a> {
                 let Some(messages) = children.get(id).filter(|_| depth < MAX_DEPTH) else { return };
                 self.out.push_str("<div class=\"child\">\n");
                 for turn in turn::turns(messages) {
-                    // The call has shown what the subagent was told.
+                    // The call has already shown the subagent's prompt.
                     self.messages(&Turn { prompt: None, rest: turn.rest }, depth + 1);
                 }
                 self.out.push_str("</div>\n");
@@ -462,23 +462,23 @@ impl<'a> Page<'a> {
         self.out.push_str("</time>");
     }
 
-    /// One line of text, with what is hidden in it.
+    /// Writes one line of text with its hidden characters made visible.
     fn text(&mut self, text: &str) {
         escape(&mut self.out, &text::readable(text));
     }
 
-    /// The name of a file or tool, of which every character counts.
+    /// Writes the name of a file or tool, in which every character counts.
     fn line(&mut self, text: &str) {
         escape(&mut self.out, &text::visible_line(text));
     }
 
-    /// Text of people and models, in whose scripts some hidden characters have a meaning.
+    /// Writes text of people and models, in whose scripts some hidden characters have a meaning.
     fn prose_text(&mut self, text: &str) {
         escape(&mut self.out, &text::readable(text));
     }
 }
 
-/// Writes text so that it is text in elements and in quoted attributes.
+/// Escapes text for elements and for quoted attributes.
 fn escape(out: &mut String, text: &str) {
     let mut rest = text;
     while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {

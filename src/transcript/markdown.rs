@@ -1,4 +1,4 @@
-//! A session as Markdown that code hosts show: prompts quoted, answers as they are, calls folded.
+//! A session as Markdown for code hosts: prompts quoted, answers unchanged, calls folded.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::base::{figures, text};
 
-/// Draws the document.
+/// Renders the document.
 pub fn document(transcript: &Transcript<'_>) -> String {
     let turns = turn::turns(transcript.messages);
     let mut total = Sums::default();
@@ -214,7 +214,7 @@ impl<'a> Document<'a> {
         let _ = writeln!(self.out, "*Attached: {}*\n", code(name));
     }
 
-    /// A text as its author wrote it, in a quotation; tags in it are text.
+    /// Writes a text as a quotation; tags in it become text.
     fn quote(&mut self, said: &str) {
         let said = text::readable(said.trim());
         for line in said.lines() {
@@ -239,7 +239,8 @@ fn whole(cut: &Cut<'_>) -> String {
     }
 }
 
-/// What ends a block of code that an answer left open, so that the rest of the document is none.
+/// Returns the fence that closes a code block which an answer left open, so that the rest of the document is
+/// not code.
 fn closing_fence(markdown: &str) -> &'static str {
     let mut open: Option<&'static str> = None;
     for line in markdown.lines().map(str::trim_start) {
@@ -257,7 +258,7 @@ fn closing_fence(markdown: &str) -> &'static str {
     }
 }
 
-/// One line of text in which nothing is Markdown or HTML.
+/// Formats one line of text in which nothing is Markdown or HTML.
 fn inline(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut escaped = String::with_capacity(line.len());
@@ -270,7 +271,7 @@ fn inline(text: &str) -> String {
     escaped
 }
 
-/// One line of code.
+/// Formats one line of code.
 fn code(text: &str) -> String {
     let line = text::visible_line(text);
     let mark = if line.contains('`') { "``" } else { "`" };

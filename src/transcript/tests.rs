@@ -48,7 +48,7 @@ impl Stored {
         }
     }
 
-    /// The page without its style, which no snapshot needs.
+    /// Returns the page without its style, which no snapshot needs.
     fn page(&self) -> String {
         let page = html::page(&self.transcript());
         let (head, rest) = page.split_once("<style>").expect("style");
@@ -98,7 +98,7 @@ fn tool(name: &str, input: Value, output: &str, metadata: Value) -> Value {
     }})
 }
 
-/// One of everything that is drawn.
+/// Makes a session with one of each element.
 fn everything() -> Stored {
     let patch = "--- a.rs\n+++ a.rs\n@@ -1,2 +1,2 @@\n fn a() {}\n-let x = \"<old>\";\n+let x = \"<new>\";\n";
     let first = answer(

@@ -1,4 +1,4 @@
-//! Turns: a prompt with the answers to it, and what they used.
+//! Turns: a prompt with its answers, and their totals.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,33 +11,33 @@ use windlass_protocol::opencode::{
 use super::call;
 use crate::base::{figures, text};
 
-/// Bytes of a prompt's heading.
+/// Maximum bytes of a prompt's heading.
 const MAX_HEADING: usize = 90;
 
 /// A prompt and the answers to it. The first turn of a cut session may have no prompt.
 pub struct Turn<'a> {
     pub prompt: Option<&'a MessageWithParts>,
-    /// Answers, and what windlass said in the user's place between them.
+    /// The answers, and any text of windlass in the user's place between them.
     pub rest: Vec<&'a MessageWithParts>,
 }
 
-/// What turns used, those of subagents with them.
+/// The totals of turns, including their subagents.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
     pub n_calls: usize,
     pub n_failed: usize,
     pub tokens: Tokens,
     pub cost: f64,
-    /// From the prompt to the end of the last answer.
+    /// The time from the prompt to the end of the last answer.
     pub ms: i64,
     /// `provider/model`, in the order of their first answers.
     pub models: Vec<String>,
     pub agents: Vec<String>,
-    /// Lines added to and removed from each file.
+    /// The numbers of added and removed lines for each file.
     pub files: BTreeMap<String, (u64, u64)>,
 }
 
-/// The turns of a session, in order.
+/// Splits a session into its turns, in order.
 pub fn turns(messages: &[MessageWithParts]) -> Vec<Turn<'_>> {
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for message in messages {
@@ -51,7 +51,7 @@ pub fn turns(messages: &[MessageWithParts]) -> Vec<Turn<'_>> {
     turns
 }
 
-/// Returns true for what the user said or attached, rather than windlass in the user's place.
+/// Returns true for text and files of the user, rather than of windlass in the user's place.
 fn is_said(part: &windlass_protocol::opencode::part::Part) -> bool {
     match &part.kind {
         PartKind::Text(text) => text.synthetic != Some(true) && !text.text.trim().is_empty(),
@@ -68,7 +68,7 @@ fn is_said(part: &windlass_protocol::opencode::part::Part) -> bool {
 }
 
 impl Turn<'_> {
-    /// The first words of the prompt, on one line.
+    /// Returns the first words of the prompt, on one line.
     pub fn heading(&self) -> String {
         let parts = self.prompt.map(|prompt| prompt.parts.as_slice()).unwrap_or_default();
         let words = parts.iter().find_map(|part| match &part.kind {
@@ -96,7 +96,7 @@ impl Turn<'_> {
         }
     }
 
-    /// When the turn began.
+    /// Returns the start of the turn.
     pub fn start(&self) -> Option<i64> {
         self.prompt.into_iter().chain(self.rest.iter().copied()).map(created).next()
     }
@@ -124,7 +124,7 @@ fn created(message: &MessageWithParts) -> i64 {
     }
 }
 
-/// Subagents of subagents that are followed.
+/// Maximum depth of subagents that is followed.
 pub const MAX_DEPTH: usize = 8;
 
 impl Sums {
@@ -175,12 +175,12 @@ impl Sums {
         }
     }
 
-    /// Lines added to and removed from all files.
+    /// Returns the numbers of lines added to and removed from all files.
     pub fn lines(&self) -> (u64, u64) {
         self.files.values().fold((0, 0), |sum, (added, removed)| (sum.0 + added, sum.1 + removed))
     }
 
-    /// `18 calls · 155k tokens · $0.48 · 12 s`, without what is nothing.
+    /// Formats the totals without zeros: `18 calls · 155k tokens · $0.48 · 12 s`.
     pub fn line(&self) -> String {
         let mut parts = Vec::new();
         if self.n_calls > 0 {
@@ -210,7 +210,7 @@ fn add_name(names: &mut Vec<String>, name: &str) {
     }
 }
 
-/// The sentence of an error.
+/// Returns the sentence of an error.
 pub fn error_message(error: &MessageError) -> &str {
     match error {
         MessageError::ProviderAuthError { message, .. }

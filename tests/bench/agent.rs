@@ -1,4 +1,4 @@
-//! A plain ACP client on an agent's pipes that costs next to nothing: lines of updates are not decoded.
+//! A plain ACP client on an agent's pipes with next to no cost: lines of updates are not decoded.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ use crate::{
     usage::{self, Memory},
 };
 
-/// How a line begins that most agents write for an update; others are decoded.
+/// The beginning of an update's line in most agents' output; other lines are decoded.
 const UPDATE: &[u8] = br#"{"jsonrpc":"2.0","method":"session/update""#;
 
 pub struct Agent {
@@ -31,19 +31,19 @@ pub struct Agent {
     line: Vec<u8>,
     next_id: u64,
     pub started: Instant,
-    /// What the agent wrote to standard error.
+    /// The file with the agent's standard error.
     log: PathBuf,
-    /// Its drop ends the thread that kills an agent which takes too long.
+    /// Dropping it ends the thread that kills an agent after its time limit.
     _deadline: mpsc::Sender<()>,
 }
 
-/// What came before the answers.
+/// The messages before the answers.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub n_lines: usize,
     pub n_bytes: usize,
     pub first_chunk: Option<Instant>,
-    /// The lines as they were, when asked for.
+    /// The raw lines, if requested.
     pub lines: Vec<u8>,
     pub results: Vec<Value>,
 }
@@ -55,7 +55,7 @@ pub enum Keep {
 }
 
 impl Agent {
-    /// Starts it; it is killed when it still runs after `limit`.
+    /// Starts the agent, which is killed if it still runs after `limit`.
     pub fn start(mut command: Command, log: PathBuf, limit: Duration) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log)?);
         let started = Instant::now();
@@ -68,7 +68,7 @@ impl Agent {
         let (deadline, ended) = mpsc::channel::<()>();
         thread::spawn(move || {
             if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                // The reader then sees the end of the output.
+                // The reader then reaches the end of the output.
                 let _ = kill(pid, Signal::SIGKILL);
             }
         });
@@ -80,7 +80,7 @@ impl Agent {
         self.initialize_as(json!({}))
     }
 
-    /// As a client that offers these extensions.
+    /// Initializes the agent as a client with these extensions.
     pub fn initialize_as(&mut self, extensions: Value) -> Result<()> {
         let fs = json!({"readTextFile": false, "writeTextFile": false});
         let capabilities = json!({"fs": fs, "terminal": false, "_meta": extensions});
@@ -198,7 +198,7 @@ impl Agent {
         usage::forget_peak(self.child.id())
     }
 
-    /// Hangs up as a client does; how long the agent took to end.
+    /// Hangs up as a client does; returns the time until the agent ended.
     pub fn stop(self) -> Result<Duration> {
         let Self { mut child, input, mut output, _deadline, .. } = self;
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! `windlass doctor` without the network, with a store, a provider and language servers to look for.
+//! `windlass doctor` without the network, with a store, a provider and language servers to find.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ const N_RUNS: usize = 5;
 
 fn doctor(subject: &mut Subject, _model: &Model) -> Result<()> {
     if subject.name != "windlass" {
-        // Others have no such command.
+        // Other agents have no such command.
         return Ok(());
     }
     let (agent, _) = subject.warm(crate::scenarios::LIMIT)?;

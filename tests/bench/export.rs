@@ -1,4 +1,4 @@
-//! A stored session of 2000 messages as a page of HTML, on the command line.
+//! Export of a stored session of 2000 messages as a page of HTML, on the command line.
 
 use std::{fs, time::Instant};
 
@@ -12,7 +12,7 @@ use crate::{
 
 pub const EXPORT: Scenario = Scenario { name: "export", is_long: true, run: export };
 
-/// Each has a prompt and two answers, one of them with a call.
+/// The number of turns: each has a prompt and two answers, one of them with a call.
 const N_TURNS: usize = 667;
 const N_MESSAGES: usize = 3 * N_TURNS;
 

@@ -1,7 +1,8 @@
-//! Measures an agent that speaks ACP on stdio: `acp [--only NAME,…] [--json FILE] [--env NAME=VALUE]… PROGRAM ARG…`.
+//! Measures an agent that speaks ACP on stdio: `acp [--only NAME,…] [--json FILE] [--env NAME=VALUE]… PROGRAM
+//! ARG…`.
 //!
-//! `REFERENCE="opencode acp"` measures another agent in the same run; `opencode` is taken when it is installed, an empty
-//! value leaves it out. `RUNS` (7) is how often the short measures are repeated.
+//! `REFERENCE="opencode acp"` measures another agent in the same run; the default is `opencode` if it is
+//! installed, and an empty value omits it. `RUNS` (7) is the number of repetitions of the short measures.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -59,7 +60,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures everything that was asked for and prints it; false when a measure failed. A missed budget is no failure.
+/// Measures everything requested and prints it. Returns false if a measure failed; a missed budget is no
+/// failure.
 fn measure(settings: Settings) -> Result<bool> {
     let model = model::Model::start()?;
     let mut subjects = vec![Subject::new("windlass", settings.command, settings.env, &model)?];
@@ -75,7 +77,7 @@ fn measure(settings: Settings) -> Result<bool> {
         let mut failed = vec![false; subjects.len()];
         for run in 0..runs {
             for (subject, has_failed) in subjects.iter_mut().zip(&mut failed) {
-                // What failed once is not waited for again.
+                // A failed measure is not repeated.
                 if *has_failed {
                     continue;
                 }

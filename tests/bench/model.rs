@@ -1,8 +1,8 @@
 //! A scripted model on the loopback: OpenAI chat completions, a thread for each connection.
 //!
-//! The last user text picks the answer: `STREAM n` is n deltas, `SLOW ms n` n deltas that far apart, `TOOLS n name json`
-//! n calls one after another (`%N` in the JSON is the call's number), `TOGETHER n name json` n calls in one answer,
-//! anything else a short text. A request without tools is one for a title.
+//! The last user text selects the answer: `STREAM n` is n deltas, `SLOW ms n` n deltas that far apart, `TOOLS n
+//! name json` n calls one after another (`%N` in the JSON is the call's number), `TOGETHER n name json` n calls
+//! in one answer, anything else a short text. A request without tools is one for a title.
 
 use std::{
     fmt::Write as _,
@@ -19,7 +19,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::Result;
 
-/// How much goes out in one write.
+/// The maximum size of one write.
 const PIECE: usize = 64 << 10;
 const HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -29,7 +29,7 @@ pub struct Model {
     exchanges: Arc<Mutex<Vec<Exchange>>>,
 }
 
-/// A request with tools; the time in between is the model's own.
+/// A request with tools; the time between its two moments is the model's own.
 pub struct Exchange {
     pub received: Instant,
     pub understood: Instant,
@@ -54,12 +54,12 @@ impl Model {
         format!("http://{}/v1", self.address)
     }
 
-    /// What came since the last call.
+    /// Returns the exchanges since the last call.
     pub fn take_exchanges(&self) -> Vec<Exchange> {
         std::mem::take(&mut self.exchanges.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How long a bare request takes on a warm connection: to the first byte, and to the end of the answer.
+    /// Measures a bare request on a warm connection: the time to the first byte, and to the end of the answer.
     pub fn bare(&self, text: &str) -> Result<(Duration, Duration)> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_nodelay(true)?;
@@ -113,7 +113,7 @@ fn serve(mut stream: TcpStream, exchanges: &Mutex<Vec<Exchange>>) -> Result<()> 
     Ok(())
 }
 
-/// Reads one request's body; false at the end of the connection.
+/// Reads one request's body. Returns false at the end of the connection.
 fn read_request(reader: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> Result<bool> {
     let mut length = 0;
     let mut line = String::new();
@@ -241,7 +241,7 @@ fn send_whole(stream: &mut TcpStream, events: &str) -> Result<()> {
     Ok(())
 }
 
-/// The deltas leave at fixed times, so a late one does not delay the rest.
+/// Sends deltas at fixed times, so that a late one does not delay the rest.
 fn send_slowly(stream: &mut TcpStream, pause: Duration, count: u32) -> Result<()> {
     let start = Instant::now();
     let mut out = HEAD.to_vec();

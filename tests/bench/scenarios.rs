@@ -1,4 +1,4 @@
-//! The work every agent is given, and what is measured of it.
+//! The work of every measured agent, and the figures taken of it.
 
 use std::{
     fs::{self, File},
@@ -18,7 +18,7 @@ use crate::{
     search, tools, usage,
 };
 
-/// An agent being measured, with a machine of its own: a home and a git repository that go away with it.
+/// An agent under measurement, with a machine of its own: a home and a git repository that are removed with it.
 pub struct Subject {
     pub name: &'static str,
     command: Vec<String>,
@@ -27,13 +27,13 @@ pub struct Subject {
     root: TempDir,
     home: PathBuf,
     pub work: PathBuf,
-    /// In the order of their first measurement.
+    /// The figures, in the order of their first measurement.
     pub figures: Vec<(String, Vec<f64>)>,
 }
 
 pub struct Scenario {
     pub name: &'static str,
-    /// Run three times at most.
+    /// Set to run three times at most.
     pub is_long: bool,
     pub run: fn(&mut Subject, &Model) -> Result<()>,
 }
@@ -57,9 +57,9 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "search", is_long: true, run: search::search },
 ];
 
-/// How long one agent may live.
+/// The maximum lifetime of one agent.
 pub const LIMIT: Duration = Duration::from_secs(240);
-/// The reference is known to read a whole file for its head.
+/// The time limit for large files: the reference is known to read a whole file for its head.
 const FILE_LIMIT: Duration = Duration::from_secs(75);
 const N_WARM: usize = 20;
 const N_PACED: usize = 1000;
@@ -112,7 +112,7 @@ impl Subject {
         Ok(subject)
     }
 
-    /// Ends what a measure left behind.
+    /// Ends the processes that a measure left behind.
     pub fn kill_rest(&self, limit: Duration) {
         let start = Instant::now();
         while usage::kill_all(&self.home) > 0 && start.elapsed() < limit {
@@ -120,7 +120,7 @@ impl Subject {
         }
     }
 
-    /// Where a measure may keep files between its runs.
+    /// Returns the directory in which a measure may keep files between its runs.
     pub fn scratch(&self) -> &Path {
         self.root.path()
     }
@@ -142,7 +142,7 @@ impl Subject {
         Agent::start(command, self.root.path().join("stderr"), limit)
     }
 
-    /// The program on its machine, without arguments.
+    /// Returns the command of the program on its machine, without arguments.
     pub fn program(&self) -> Result<Command> {
         let mut command = Command::new(self.command.first().ok_or("no command")?);
         command
@@ -159,12 +159,12 @@ impl Subject {
         Ok(command)
     }
 
-    /// An initialized agent with one session that has had its first turn, and so its title.
+    /// Starts an initialized agent with one session that has had its first turn, and so its title.
     pub fn warm(&self, limit: Duration) -> Result<(Agent, String)> {
         self.warm_as(json!({}), limit)
     }
 
-    /// The same for a client that offers these extensions.
+    /// Starts one for a client with these extensions.
     pub fn warm_as(&self, extensions: Value, limit: Duration) -> Result<(Agent, String)> {
         let mut agent = self.start_in(&self.home, limit)?;
         agent.initialize_as(extensions)?;
@@ -214,7 +214,7 @@ fn start(subject: &mut Subject, model: &Model) -> Result<()> {
     Ok(())
 }
 
-/// The first start of all: nothing is stored yet.
+/// Measures the very first start: nothing is stored yet.
 fn home(subject: &mut Subject, _model: &Model) -> Result<()> {
     let home = tempfile::Builder::new().prefix("first-").tempdir_in(subject.root.path())?;
     let mut agent = subject.start_in(home.path(), LIMIT)?;
@@ -242,7 +242,7 @@ fn stream(subject: &mut Subject, model: &Model) -> Result<()> {
         subject.add(&format!("{count} deltas, lines written"), seen.n_lines as f64);
         subject.add(&format!("{count} deltas, the model alone, ms"), milliseconds(model.bare(&prompt)?.1));
     }
-    // Deltas that do not arrive together cannot share a write to the store and a line to the client.
+    // Deltas that arrive one by one cannot share a write to the store and a line to the client.
     let cpu = agent.cpu()?;
     let seen = agent.prompt(&session, &format!("SLOW 1 {N_PACED}"))?;
     let cpu = agent.cpu()? - cpu;
@@ -252,7 +252,7 @@ fn stream(subject: &mut Subject, model: &Model) -> Result<()> {
     agent.stop().map(drop)
 }
 
-/// Fast but wrong does not count.
+/// Fails if the stream is incomplete: fast but wrong does not count.
 fn check_stream(seen: &Seen, count: usize) -> Result<()> {
     let wanted: String = (0..count).map(|n| format!("tok{} ", n % 1000)).collect();
     let mut said = String::new();
@@ -270,7 +270,7 @@ fn steps(subject: &mut Subject, model: &Model) -> Result<()> {
     let (mut agent, session) = subject.warm(LIMIT)?;
     model.take_exchanges();
     let (cpu, start) = (agent.cpu()?, Instant::now());
-    // Every command differs: the same call over and over is asked about.
+    // Every command differs, because repetitions of the same call cause a question.
     let call = r#"{"command":"true %N","description":"Does nothing"}"#;
     agent.prompt(&session, &format!("TOOLS {N_STEPS} bash {call}"))?;
     let (elapsed, cpu) = (start.elapsed(), agent.cpu()? - cpu);
@@ -280,7 +280,7 @@ fn steps(subject: &mut Subject, model: &Model) -> Result<()> {
     }
     // Requests grow with the turn; reading them is not the agent's work.
     let own: Vec<Duration> = exchanges.windows(2).map(|pair| pair[1].received - pair[0].understood).collect();
-    // Half of the steps take longer and half less: now and then the store writes its log back, or the machine is busy.
+    // The median of the steps: now and then the store writes its log back, or the machine is busy.
     let each = |from: usize, to: usize| {
         median(&mut own[from..to].iter().copied().map(milliseconds).collect::<Vec<_>>())
     };
@@ -290,7 +290,8 @@ fn steps(subject: &mut Subject, model: &Model) -> Result<()> {
     subject.add("bash steps 1–50, median ms", early);
     subject.add("bash steps 151–200, median ms", late);
     subject.add("last 50 steps over first 50", late / early);
-    // The same by processor time, which other work on the machine changes less: of one session, a quarter at a time.
+    // The same by processor time, which other work on the machine changes less: of one session, a quarter at a
+    // time.
     let session = agent.new_session(subject.cwd()?)?;
     agent.prompt(&session, "hello")?;
     let mut quarters = Vec::new();
@@ -359,7 +360,7 @@ fn load(subject: &mut Subject, _model: &Model) -> Result<()> {
     agent.stop().map(drop)
 }
 
-/// Text, then a hole: only an agent that reads all of it notices how long it is.
+/// Reads a file of text, then a hole: only an agent that reads all of it notices the length.
 fn file(subject: &mut Subject, _model: &Model) -> Result<()> {
     let path = subject.work.join("big.txt");
     let mut big = File::create(&path)?;
@@ -370,7 +371,7 @@ fn file(subject: &mut Subject, _model: &Model) -> Result<()> {
         let path = subject.work.join(name);
         format!("TOOLS 1 read {}", json!({"filePath": path, "limit": 100}))
     };
-    // So that the growth is that of this file and not of the tool's first use.
+    // Excludes the growth of the tool's first use from that of the file.
     agent.prompt(&session, &read("a.txt"))?;
     let before = agent.memory()?.rss;
     agent.forget_peak()?;

@@ -1,4 +1,4 @@
-//! Searching a large tree, beside `rg` on the same work.
+//! Searches of a large tree, compared with `rg` on the same work.
 
 use std::{
     fs,
@@ -19,27 +19,27 @@ use crate::{
 
 const N_DIRECTORIES: usize = 500;
 const N_FILES_EACH: usize = 100;
-/// Every so manieth file holds the rare word.
+/// The distance between files that contain the rare word.
 const RARE_EVERY: usize = 7001;
-/// Matches the tool shows.
+/// The number of matches that the tool shows.
 const N_SHOWN: usize = 100;
-/// Runs of each search within one run of the measure; the machine's other work falls on both sides alike.
+/// Runs of each search within one run of the measure; the machine's other work affects both sides alike.
 const N_TURNS: usize = 15;
 
-/// One search: as a call of the agent's, and as arguments of `rg`.
+/// One search: as a call of the agent's tool, and as arguments of `rg`.
 struct Case {
     name: &'static str,
     tool: &'static str,
     input: Value,
     rg: &'static [&'static str],
-    /// Whether `rg` is stopped once it has said as much as the tool shows.
+    /// True to stop `rg` after as many lines as the tool shows.
     is_cut: bool,
 }
 
-/// What `grep` searches: hidden files too, but not git's own.
+/// The files that `grep` searches: hidden files too, but not git's own.
 const HIDDEN: &[&str] = &["--hidden", "--glob=!.git", "--line-number", "--no-heading", "--color=never"];
 
-/// Names are chosen by type: `--glob` would overrule the ignore rules, which the tools honour.
+/// Names are selected by type, because `--glob` would override the ignore rules, which the tools obey.
 fn cases() -> Vec<Case> {
     let grep = |name, pattern, rg| Case {
         name,
@@ -52,7 +52,7 @@ fn cases() -> Vec<Case> {
         grep("grep, rare word", "zebra_crossing", &["zebra_crossing"]),
         grep("grep, rare pattern", r"zeb\w+_cross[a-z]+", &[r"zeb\w+_cross[a-z]+"]),
         grep("grep, frequent word", "value", &["value"]),
-        // What the tool shows exactly; in this order `rg` uses one thread.
+        // The exact output of the tool; in this order `rg` uses one thread.
         Case { is_cut: true, ..grep("grep, first 100 by path", "value", &["--sort=path", "value"]) },
         Case {
             name: "grep, rare word in *.rs",
@@ -61,7 +61,7 @@ fn cases() -> Vec<Case> {
             rg: &["--type-add=wanted:*.rs", "--type=wanted", "zebra_crossing"],
             is_cut: false,
         },
-        // Fewer than are shown, so that both have to look at the whole tree.
+        // Fewer matches than are shown, so that both have to search the whole tree.
         Case {
             name: "glob, 50 files",
             tool: "glob",
@@ -69,7 +69,7 @@ fn cases() -> Vec<Case> {
             rg: &["--files", "--type-add=wanted:file_*000.rs", "--type=wanted"],
             is_cut: false,
         },
-        // The tool answers the first hundred by path and looks no further; so does `rg` here.
+        // The tool stops after the first hundred by path, and so does `rg` here.
         Case {
             name: "glob, first 100 by path",
             tool: "glob",
@@ -80,7 +80,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Time of each tool call from the model's answer to the next request, and of `rg` from its start to the last byte.
+/// Measures each tool call from the model's answer to the next request, and `rg` from its start to the last
+/// byte.
 pub fn search(subject: &mut Subject, model: &Model) -> Result<()> {
     let tree = subject.scratch().join("tree");
     if !tree.exists() {
@@ -117,7 +118,7 @@ fn ask(agent: &mut Agent, session: &str, case: &Case, model: &Model) -> Result<D
     }
 }
 
-/// None when there is no `rg`.
+/// Measures `rg`; `None` if it is not installed.
 fn ripgrep(tree: &Path, case: &Case) -> Result<Option<Duration>> {
     let start = Instant::now();
     let hidden = if case.tool == "grep" { HIDDEN } else { &[] };
@@ -151,7 +152,8 @@ fn ripgrep(tree: &Path, case: &Case) -> Result<Option<Duration>> {
     Ok(Some(elapsed))
 }
 
-/// A repository of 50 000 files in five languages, two directories deep, with ignore rules and what they name.
+/// Makes a repository of 50 000 files in five languages, two directories deep, with ignore rules and ignored
+/// files.
 fn make_tree(tree: &Path) -> Result<()> {
     fs::create_dir_all(tree.join(".git"))?;
     fs::write(tree.join(".git/HEAD"), "ref: refs/heads/main\n")?;

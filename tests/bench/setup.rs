@@ -1,4 +1,4 @@
-//! A large setup: 200 markdown files of agents, commands and skills in the repository.
+//! Start with a large setup: 200 Markdown files of agents, commands and skills in the repository.
 
 use std::{
     fs, thread,
@@ -38,7 +38,7 @@ fn setup(subject: &mut Subject, _model: &Model) -> Result<()> {
         fs::write(path, format!("---\n{front}\n---\n{body}"))?;
     }
     fs::create_dir_all(work.join(".git"))?;
-    // A setup that lies there: files of this very second are read a second time, as they may still be written.
+    // Waits until the files are old: files of this very second are read twice, as they may still be written.
     thread::sleep(SETTLED);
     let cwd = work.display().to_string();
     let mut agent = subject.start()?;

@@ -9,7 +9,7 @@ use crate::{
     scenarios::{Subject, median},
 };
 
-/// What a figure of windlass may be at most.
+/// The maximum of each figure of windlass.
 const BUDGETS: &[(&str, f64)] = &[
     ("binary, MB", 32.0),
     ("spawn → initialize, ms", 10.0),
@@ -20,7 +20,7 @@ const BUDGETS: &[(&str, f64)] = &[
     ("50000 deltas, CPU µs each", 8.0),
     ("a bash step of 200, ms", 8.0),
     ("a bash step of 200, CPU ms", 5.0),
-    // No dearer, and a tenth for the noise of two short measurements.
+    // No slower, with a tenth for the noise of two short measurements.
     ("last 50 steps over first 50", 1.1),
     ("memory after 100 sessions, RSS MB", 30.0),
     ("50 parallel turns of 1 s, ms", 1300.0),
@@ -66,12 +66,12 @@ struct Figure {
 fn figure(subject: &Subject, row: &str) -> Option<Figure> {
     let (_, values) = subject.figures.iter().find(|(name, _)| name == row)?;
     let mut values = values.clone();
-    // Sorts them as well.
+    // This also sorts them.
     let median = median(&mut values);
     Some(Figure { median, min: *values.first()?, max: *values.last()?, runs: values.len() })
 }
 
-/// Every row that any subject has, in the order of the measures.
+/// Returns every row that any subject has, in the order of the measures.
 fn rows(subjects: &[Subject]) -> Vec<&str> {
     let mut rows: Vec<&str> = Vec::new();
     for (name, _) in subjects.iter().flat_map(|subject| &subject.figures) {
@@ -116,7 +116,7 @@ pub fn render(subjects: &[Subject]) -> String {
     out
 }
 
-/// What the budgets say nothing about, because there was no `rg` to compare with; empty when there was.
+/// Names the budgets without a figure because `rg` is not installed; empty if it is.
 pub fn missing(subjects: &[Subject]) -> String {
     let names: Vec<&str> = rows(subjects);
     let is_searched = |row: &&str| {

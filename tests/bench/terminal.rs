@@ -1,4 +1,4 @@
-//! The command line at a terminal: how soon it speaks, and what drawing costs.
+//! The command line at a terminal: the time to the first output, and the cost of drawing.
 
 use std::{
     fs::File,
@@ -59,7 +59,7 @@ fn program(subject: &Subject, arguments: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// Runs a command to its end on a terminal that is read; when its first byte came.
+/// Runs a command to its end on a terminal; returns the time of its first byte.
 fn on_terminal(mut command: Command) -> Result<Option<Duration>> {
     let pty = openpty(&SIZE, None)?;
     command.stdout(pty.slave.try_clone()?).stderr(pty.slave);
@@ -84,7 +84,7 @@ fn on_terminal(mut command: Command) -> Result<Option<Duration>> {
     }
 }
 
-/// What the children that were waited for have used.
+/// Returns the processor time of the children that have ended.
 fn cpu() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let microseconds = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();

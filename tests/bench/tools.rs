@@ -14,7 +14,7 @@ use crate::{
 const N_PRINTED: usize = 50_000_000;
 const N_READS: usize = 20;
 
-/// A command that prints far more than anybody reads, and one that prints little for long.
+/// Measures a command that prints far more than is read, and one that prints little for a long time.
 pub fn output(subject: &mut Subject, _model: &Model) -> Result<()> {
     let flood = format!("yes 'a line of an ordinary log, no longer than usual' | head -c {N_PRINTED}");
     let lines =
@@ -25,7 +25,7 @@ pub fn output(subject: &mut Subject, _model: &Model) -> Result<()> {
     ];
     for (flood_row, lines_row, extensions) in clients {
         let (mut agent, session) = subject.warm_as(extensions, LIMIT)?;
-        // So that the growth is that of the output and not of the tool's first use.
+        // Excludes the growth of the tool's first use from that of the output.
         agent.prompt(&session, &bash("seq 1000"))?;
         let before = agent.memory()?.rss;
         agent.forget_peak()?;
@@ -48,7 +48,8 @@ fn bash(command: &str) -> String {
     format!("TOOLS 1 bash {}", json!({"command": command, "description": "Prints"}))
 }
 
-/// All bytes that came, over the bytes of output that the client ends up with: its terminal, or the last content.
+/// Divides the received bytes by the bytes of output that the client ends up with: its terminal, or the last
+/// content.
 fn wire_over_shown(seen: &Seen) -> Result<f64> {
     let (mut n_written, mut n_last) = (0, 0);
     for line in seen.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -65,7 +66,7 @@ fn wire_over_shown(seen: &Seen) -> Result<f64> {
     }
 }
 
-/// One line in the middle of a large file.
+/// Measures an edit of one line in the middle of a large file.
 pub fn edit(subject: &mut Subject, _model: &Model) -> Result<()> {
     let path = subject.work.join("large.txt");
     let text: String =
@@ -86,7 +87,7 @@ pub fn edit(subject: &mut Subject, _model: &Model) -> Result<()> {
     agent.stop().map(drop)
 }
 
-/// Calls of one answer run together: the model is asked once more, not twenty times.
+/// Measures calls of one answer, which run together: the model is asked once more, not twenty times.
 pub fn reads(subject: &mut Subject, model: &Model) -> Result<()> {
     for n in 0..N_READS {
         fs::write(subject.work.join(format!("read-{n}.txt")), format!("file {n}\n").repeat(200))?;

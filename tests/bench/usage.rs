@@ -1,4 +1,4 @@
-//! What a process and its descendants use, from the kernel's own accounts.
+//! Memory and processor time of a process and its descendants, by the kernel's accounts.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -10,20 +10,20 @@ use nix::{
 
 use crate::Result;
 
-/// Bytes.
+/// Memory in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
     pub rss: u64,
-    /// Pages shared with others count in part.
+    /// Proportional size: shared pages count in part.
     pub pss: u64,
     pub peak: u64,
 }
 
-/// The memory of a process tree.
+/// Returns the memory of a process tree.
 pub fn memory(pid: u32) -> Result<Memory> {
     let mut memory = Memory::default();
     for pid in tree(pid) {
-        // A descendant may end while it is looked at.
+        // A descendant may end meanwhile.
         let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
         let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
         memory.rss += kilobytes(&status, "VmRSS:");
@@ -33,13 +33,14 @@ pub fn memory(pid: u32) -> Result<Memory> {
     if memory.rss == 0 { Err("the agent has no memory left to look at".into()) } else { Ok(memory) }
 }
 
-/// Makes the present memory of the process its peak.
+/// Resets the peak of a process's memory to the present value.
 pub fn forget_peak(pid: u32) -> Result<()> {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").map_err(|error| format!("reset the peak: {error}"))?;
     Ok(())
 }
 
-/// Processor time of a process tree, ended threads and reaped children included; the latter in ticks of 10 ms.
+/// Returns the processor time of a process tree, ended threads and reaped children included; the latter in
+/// ticks of 10 ms.
 pub fn cpu(pid: u32) -> Result<Duration> {
     let mut total = Duration::ZERO;
     for pid in tree(pid) {
@@ -47,7 +48,7 @@ pub fn cpu(pid: u32) -> Result<Duration> {
         let Ok(own) = clock_gettime(clock) else { continue };
         total += Duration::from(own);
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        // The name before the last parenthesis may hold blanks; `cutime` and `cstime` are fields 16 and 17.
+        // The name before the last parenthesis may contain blanks; `cutime` and `cstime` are fields 16 and 17.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         let ticks: u64 =
             fields.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
@@ -56,20 +57,20 @@ pub fn cpu(pid: u32) -> Result<Duration> {
     Ok(total)
 }
 
-/// Processor time of the process alone, to the nanosecond.
+/// Returns the processor time of the process alone, to the nanosecond.
 pub fn own_cpu(pid: u32) -> Result<Duration> {
     let clock = clock_getcpuclockid(Pid::from_raw(pid as i32))?;
     Ok(Duration::from(clock_gettime(clock)?))
 }
 
-/// Kills every process that was started with this home, wherever it hangs in the process tree by now.
+/// Kills every process that was started with this home, wherever it is in the process tree by now.
 pub fn kill_all(home: &Path) -> usize {
     let marker = format!("HOME={}", home.display());
     let mut killed = 0;
     for pid in numbers("/proc") {
         let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
         if environment.split(|byte| *byte == 0).any(|variable| variable == marker.as_bytes()) {
-            // One that has ended meanwhile is what we want.
+            // A process that has ended meanwhile needs no kill.
             let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
             killed += 1;
         }

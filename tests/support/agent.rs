@@ -1,8 +1,9 @@
-//! The agent under test: the real binary on its pipes, started on a scratch machine, and a client that forgives nothing.
+//! The agent under test: the real binary on its pipes, started on a scratch machine, and a client that accepts
+//! no mistakes.
 //!
-//! Every line is checked as it arrives. `finish` ends the process and fails the test on what a client must not see:
-//! a line that is no JSON object or breaks the schema, two answers to one request, a request nobody read, an update
-//! after its turn, a process left behind.
+//! Every line is checked as it arrives. `finish` ends the process and fails the test on everything that a
+//! client must not see: a line that is no JSON object or violates the schema, two answers to one request, a
+//! request that was not read, an update after its turn, a process left behind.
 
 pub mod asks;
 mod calls;
@@ -34,12 +35,12 @@ use super::{
     stopwatch::Stopwatch,
 };
 
-/// How long anything may take before a test gives up on it.
+/// The time after which a test gives up.
 pub const DEADLINE: Duration = Duration::from_secs(20);
-/// How long a cancelled turn may take to end.
+/// The time limit for the end of a cancelled turn.
 pub const CANCEL_LIMIT: Duration = Duration::from_secs(1);
 
-/// How the client answers `session/request_permission`.
+/// The client's answer to `session/request_permission`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     AllowOnce,
@@ -63,9 +64,9 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Lays `config` over the inline configuration (`OPENCODE_CONFIG_CONTENT`); a null takes a key away.
+    /// Merges `config` over the inline configuration (`OPENCODE_CONFIG_CONTENT`); a null removes a key.
     pub fn config(mut self, config: Value) -> Self {
-        // Laid over each other at the start only: a `null` must still find what it removes.
+        // Merged at the start only: a `null` must still find the key that it removes.
         self.config.push(config);
         self
     }
@@ -80,7 +81,7 @@ impl Builder {
         self
     }
 
-    /// Started by this command, which must become the agent: its process is the one that is watched.
+    /// Starts the agent by this command, which must become the agent: its process is the one that is watched.
     pub fn started_by(mut self, wrapper: &[&str]) -> Self {
         self.wrapper = wrapper.iter().map(|word| (*word).to_owned()).collect();
         self
@@ -91,13 +92,13 @@ impl Builder {
         self
     }
 
-    /// No provider at all, so that the demo model answers.
+    /// Configures no provider, so that the demo model answers.
     pub fn without_provider(mut self) -> Self {
         self.wire = None;
         self
     }
 
-    /// The same machine as another agent, to see what outlives a process.
+    /// Uses the machine of another agent, to see which state outlives a process.
     pub fn scratch(mut self, scratch: &Arc<Scratch>) -> Self {
         self.scratch = Some(scratch.clone());
         self
@@ -114,7 +115,7 @@ impl Builder {
         self
     }
 
-    /// A running agent that has been initialized, by a client without capabilities.
+    /// Starts an agent and initializes it as a client without capabilities.
     pub async fn start(self) -> Agent {
         self.spawn().await.initialized().await
     }
@@ -182,12 +183,12 @@ impl Builder {
     }
 }
 
-/// The binary under test; `E2E_BINARY` names another, such as a release build.
+/// Returns the path of the binary under test; `E2E_BINARY` names another, such as a release build.
 pub fn binary() -> PathBuf {
     PathBuf::from(std::env::var("E2E_BINARY").unwrap_or(env!("CARGO_BIN_EXE_windlass").to_owned()))
 }
 
-/// Lays `over` over `base`; a null takes a key away.
+/// Merges `over` over `base`; a null removes a key.
 fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -234,27 +235,27 @@ impl Agent {
         }
     }
 
-    /// A running agent that has been initialized.
+    /// Starts an agent and initializes it.
     pub async fn start() -> Self {
         Self::builder().start().await
     }
 
-    /// The same with configuration of the test's own.
+    /// Starts an agent with its own configuration.
     pub async fn start_with(config: Value) -> Self {
         Self::builder().config(config).start().await
     }
 
-    /// The same, asking its user before it uses this permission.
+    /// Starts an agent that asks its user before it uses this permission.
     pub async fn asking(permission: &str) -> Self {
         Self::start_with(json!({"permission": {permission: "ask"}})).await
     }
 
-    /// Another agent on the same machine and with the same model.
+    /// Builds another agent on the same machine and with the same model.
     pub fn successor(&self) -> Builder {
         Self::builder().scratch(&self.scratch).llm(&self.llm)
     }
 
-    /// Ends the agent and starts another in its place, to see what outlives a process.
+    /// Ends the agent and starts another in its place, to see which state outlives a process.
     pub async fn restarted(self) -> Self {
         let builder = self.successor();
         self.finish().await;
@@ -281,12 +282,12 @@ impl Agent {
         let _ = self.shared.input.send(Input::Close);
     }
 
-    /// Ends when everything has been written to stdin and, after `close_stdin`, the pipe is closed.
+    /// Waits until everything has been written to stdin and, after `close_stdin`, the pipe is closed.
     pub async fn input_written(&mut self) {
         timeout(DEADLINE, &mut self.writer).await.expect("the agent does not read its stdin").unwrap();
     }
 
-    /// For tests that end the output in the middle: requests may stay open and the last line may be cut.
+    /// Permits open requests and a cut last line, for tests that end the output in the middle.
     pub fn allow_cut_output(&self) {
         let mut state = self.shared.state.lock().unwrap();
         state.may_be_cut = true;
@@ -296,7 +297,7 @@ impl Agent {
         self.pid
     }
 
-    /// Begins to measure how long this agent takes for something.
+    /// Starts a stopwatch on this agent.
     pub fn stopwatch(&self) -> Stopwatch {
         Stopwatch::start(self.pid)
     }
@@ -318,20 +319,21 @@ impl Agent {
         exit
     }
 
-    /// The agent's descendants, without its reaper.
+    /// Returns the agent's descendants, without its reaper.
     pub fn descendants(&self) -> Vec<i32> {
         let living = process::living(&self.scratch.home).into_iter();
         living.filter(|pid| *pid != self.pid && !process::is_reaper(*pid)).collect()
     }
 
-    /// The process that ends what runs should the agent be killed. It belongs to one agent only.
+    /// Returns the process that kills the agent's children if the agent is killed. It belongs to one agent
+    /// only.
     pub fn reaper(&self) -> Option<i32> {
         process::living(&self.scratch.home)
             .into_iter()
             .find(|pid| process::is_reaper(*pid) && process::parent(*pid) == Some(self.pid))
     }
 
-    /// Ends when nothing runs any more that the agent started, which must not take longer than this.
+    /// Waits until all processes that the agent started have ended; fails after `limit`.
     pub async fn childless(&self, limit: Duration) {
         let watch = self.stopwatch();
         while !self.descendants().is_empty() {

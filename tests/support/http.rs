@@ -5,14 +5,14 @@ use std::{collections::HashMap, io};
 use serde_json::Value;
 use tokio::{io::AsyncReadExt, net::TcpStream};
 
-/// What was asked.
+/// A request.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// Method and path.
+    /// The method and the path.
     pub line: String,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: HashMap<String, String>,
-    /// Null when it is no JSON.
+    /// The body; null if it is not JSON.
     pub body: Value,
 }
 
@@ -22,7 +22,7 @@ impl Asked {
     }
 }
 
-/// Reads the next request; none when the client hangs up. `buffer` keeps what came of the one after it.
+/// Reads the next request; `None` if the client hangs up. `buffer` keeps the received part of the one after it.
 pub async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Asked>> {
     let head_end = loop {
         match buffer.windows(4).position(|window| window == b"\r\n\r\n") {

@@ -1,8 +1,8 @@
 //! A scripted model on loopback: speaks OpenAI chat completions and Anthropic messages, one reply per request.
 //!
-//! Tests order things with [`Gate`]s: the server stops at a gate until the test opens it, and tells the test that it
-//! got there or that the client hung up meanwhile. A request without tools and without earlier answers is a title
-//! request; it is answered with a title and kept apart.
+//! Tests order events with [`Gate`]s: the server stops at a gate until the test opens it, and tells the test
+//! that it got there or that the client hung up meanwhile. A request without tools and without earlier answers
+//! is a title request; it is answered with a title and kept apart.
 
 mod encoder;
 pub mod request;
@@ -25,19 +25,19 @@ use tokio::{
 use self::request::Request;
 use super::http;
 
-/// Which wire the configured provider speaks.
+/// The protocol of the configured provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     OpenAi,
     Anthropic,
 }
 
-/// The arguments of a `task` call.
+/// Makes the arguments of a `task` call.
 pub fn task(prompt: &str, agent: &str) -> Value {
     json!({"description": "look around", "prompt": prompt, "subagent_type": agent})
 }
 
-/// Configuration with the scripted model as `mock/mock`.
+/// Makes a configuration with the scripted model as `mock/mock`.
 pub fn provider_config(llm: &Llm, wire: Wire) -> Value {
     let npm = match wire {
         Wire::OpenAi => "@ai-sdk/openai-compatible",
@@ -61,7 +61,7 @@ pub fn provider_config(llm: &Llm, wire: Wire) -> Value {
     })
 }
 
-/// Where a reply waits for the test.
+/// A point at which a reply waits for the test.
 #[derive(Debug, Clone)]
 pub struct Gate {
     open: Arc<watch::Sender<bool>>,
@@ -80,12 +80,12 @@ impl Gate {
         self.open.send_replace(true);
     }
 
-    /// Ends when the reply has come to the gate.
+    /// Waits until the reply has reached the gate.
     pub async fn reached(&self) {
         wait(&self.reached, "the model's reply to reach its gate").await;
     }
 
-    /// Ends when the client has closed its connection in front of the gate.
+    /// Waits until the client has closed its connection in front of the gate.
     pub async fn abandoned(&self) {
         wait(&self.abandoned, "the agent to drop its connection to the model").await;
     }
@@ -108,12 +108,12 @@ enum Step {
         arguments: String,
     },
     Gate(Gate),
-    /// The connection is cut here.
+    /// Cuts the connection.
     Cut,
     Finish(Finish),
 }
 
-/// Why a model stopped.
+/// The reason that a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     Stop,
@@ -122,13 +122,13 @@ pub enum Finish {
     Filter,
 }
 
-/// What the server answers to one request.
+/// The server's answer to one request.
 #[derive(Debug, Clone)]
 pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
     body: Option<Value>,
-    /// Waits here before the first byte.
+    /// A gate before the first byte.
     before: Option<Gate>,
     cut_before: bool,
     steps: Vec<Step>,
@@ -156,7 +156,7 @@ impl Reply {
         Self::empty().and_text(text)
     }
 
-    /// One delta for each text.
+    /// Makes a reply of one delta for each text.
     pub fn deltas<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         let mut reply = Self::empty();
         reply.steps = texts.into_iter().map(|text| Step::Text(text.into())).collect();
@@ -171,7 +171,7 @@ impl Reply {
         Self::empty().and_call(id, name, arguments)
     }
 
-    /// A call whose arguments are sent as they are, JSON or not.
+    /// Adds a call with arguments that are sent unchanged, JSON or not.
     pub fn raw_call(id: &str, name: &str, arguments: &str) -> Self {
         let mut reply = Self::empty();
         reply.finish = Finish::Calls;
@@ -191,14 +191,14 @@ impl Reply {
         reply
     }
 
-    /// Never answers: not even headers, until the gate opens.
+    /// Makes a reply that never comes: not even headers, until the gate opens.
     pub fn hang(gate: &Gate) -> Self {
         let mut reply = Self::text("late");
         reply.before = Some(gate.clone());
         reply
     }
 
-    /// Cuts the connection before the first byte.
+    /// Makes a reply that cuts the connection before the first byte.
     pub fn cut() -> Self {
         let mut reply = Self::empty();
         reply.cut_before = true;
@@ -235,13 +235,13 @@ impl Reply {
         self
     }
 
-    /// Stops here until the test opens the gate; what came before has been flushed.
+    /// Stops the reply until the test opens the gate; the part before it has been flushed.
     pub fn and_gate(mut self, gate: &Gate) -> Self {
         self.steps.push(Step::Gate(gate.clone()));
         self
     }
 
-    /// Cuts the connection here.
+    /// Cuts the connection.
     pub fn and_cut(mut self) -> Self {
         self.steps.push(Step::Cut);
         self
@@ -291,7 +291,7 @@ impl Llm {
             while let Ok((stream, _)) = listener.accept().await {
                 let server = server.clone();
                 tokio::spawn(async move {
-                    // A client that goes away in the middle is part of many tests.
+                    // A client that disconnects in the middle is part of many tests.
                     let _ = server.serve(stream).await;
                 });
             }
@@ -299,12 +299,12 @@ impl Llm {
         llm
     }
 
-    /// The base URL for `options.baseURL`.
+    /// Returns the base URL for `options.baseURL`.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Adds a reply for the next request nobody else has one for.
+    /// Adds a reply for the next request without a reply of its own.
     pub fn reply(&self, reply: Reply) {
         self.script.lock().unwrap().replies.push_back(reply);
     }
@@ -319,7 +319,7 @@ impl Llm {
         self.script.lock().unwrap().titles.push_back(reply);
     }
 
-    /// The requests so far, without those for titles.
+    /// Returns the requests so far, without those for titles.
     pub fn requests(&self) -> Vec<Request> {
         self.script.lock().unwrap().requests.clone()
     }
@@ -332,14 +332,14 @@ impl Llm {
         self.requests().pop().expect("the model was never asked")
     }
 
-    /// Ends when that many requests, titles not counted, have arrived.
+    /// Waits until that many requests, titles not counted, have arrived.
     pub async fn asked(&self, times: usize) {
         let mut count = self.count.subscribe();
         let waited = timeout(super::agent::DEADLINE, count.wait_for(|count| *count >= times)).await;
         assert!(waited.is_ok(), "the model was not asked {times} times");
     }
 
-    /// What went against the script: requests without a reply, replies nobody asked for.
+    /// Returns the deviations from the script: requests without a reply, and unused replies.
     pub fn problems(&self) -> Vec<String> {
         let script = self.script.lock().unwrap();
         let mut problems = script.unscripted.clone();

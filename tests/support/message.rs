@@ -1,53 +1,53 @@
-//! Reading what an agent sent: turns, tool calls, text.
+//! Accessors for an agent's messages: turns, tool calls, text.
 
 use serde_json::{Map, Value};
 
-/// The updates of one turn and how it ended.
+/// The updates of one turn and its end.
 #[derive(Debug, Clone)]
 pub struct Turn {
     pub stop: String,
-    /// What the answer says the turn used.
+    /// The usage in the turn's answer.
     pub usage: Value,
     /// `params.update` of each `session/update` of the session between the request and its response.
     pub updates: Vec<Value>,
 }
 
 impl Turn {
-    /// All the text the agent said.
+    /// Returns the whole text of the agent.
     pub fn text(&self) -> String {
         text(&self.updates, "agent_message_chunk")
     }
 
-    /// All the text the agent thought.
+    /// Returns all thoughts of the agent.
     pub fn thoughts(&self) -> String {
         text(&self.updates, "agent_thought_chunk")
     }
 
-    /// The `sessionUpdate` tags in order, runs of one tag written once.
+    /// Returns the `sessionUpdate` tags in order, runs of one tag written once.
     pub fn tags(&self) -> Vec<&str> {
         let mut tags: Vec<&str> = self.updates.iter().map(tag).collect();
         tags.dedup();
         tags
     }
 
-    /// The updates with this tag.
+    /// Returns the updates with this tag.
     pub fn all(&self, wanted: &str) -> Vec<&Value> {
         self.updates.iter().filter(|update| tag(update) == wanted).collect()
     }
 
-    /// A tool call as a client shows it at the end: the call with its updates laid over it.
+    /// Returns a tool call as a client finally shows it: the call with its updates merged over it.
     pub fn tool(&self, call_id: &str) -> Value {
         tool(&self.updates, call_id)
             .unwrap_or_else(|| panic!("no tool call `{call_id}` in {:#?}", self.updates))
     }
 }
 
-/// The `sessionUpdate` tag of an update.
+/// Returns the `sessionUpdate` tag of an update.
 pub fn tag(update: &Value) -> &str {
     update["sessionUpdate"].as_str().unwrap_or("")
 }
 
-/// The joined text of the chunks with this tag.
+/// Returns the joined text of the chunks with this tag.
 pub fn text(updates: &[Value], wanted: &str) -> String {
     updates
         .iter()
@@ -56,7 +56,7 @@ pub fn text(updates: &[Value], wanted: &str) -> String {
         .collect()
 }
 
-/// A tool call with its updates laid over it; what an update leaves out or sets to null stays.
+/// Returns a tool call with its updates merged over it; omitted and null fields of an update change nothing.
 pub fn tool(updates: &[Value], call_id: &str) -> Option<Value> {
     let mut merged: Option<Map<String, Value>> = None;
     for update in updates {
@@ -82,19 +82,19 @@ pub fn tool(updates: &[Value], call_id: &str) -> Option<Value> {
     merged.map(Value::Object)
 }
 
-/// The modes of a session, in the answer that opened it.
+/// Returns the modes of a session, in the answer that opened it.
 pub fn mode_ids(answer: &Value) -> Vec<&str> {
     let modes = answer["modes"]["availableModes"].as_array().unwrap();
     modes.iter().map(|mode| mode["id"].as_str().unwrap()).collect()
 }
 
-/// The text blocks of a tool call's content.
+/// Returns the text blocks of a tool call's content.
 pub fn content_text(call: &Value) -> String {
     let blocks = call["content"].as_array().cloned().unwrap_or_default();
     blocks.iter().filter_map(|block| block["content"]["text"].as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// The diff block of a tool call's or a permission request's content.
+/// Returns the diff block of a tool call's or a permission request's content.
 pub fn diff(call: &Value) -> Value {
     let blocks = call["content"].as_array().cloned().unwrap_or_default();
     blocks
@@ -103,8 +103,8 @@ pub fn diff(call: &Value) -> Value {
         .unwrap_or_else(|| panic!("no diff in the content of {call}"))
 }
 
-/// A conversation with its runs of chunks joined, tool calls in their final state and fleeting updates left out:
-/// what must be the same live and after a load.
+/// Returns a conversation with its runs of chunks joined, tool calls in their final state and transient updates
+/// removed: it must be the same live and after a load.
 pub fn settled(updates: &[Value]) -> Vec<Value> {
     let mut settled: Vec<Value> = Vec::new();
     for update in updates {

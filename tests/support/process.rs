@@ -1,4 +1,4 @@
-//! Looking at processes from outside: who belongs to a test, how much memory one has.
+//! Examines processes from outside: those of a test, and the memory of one.
 
 use std::{
     path::Path,
@@ -10,7 +10,8 @@ use nix::{
     unistd::Pid,
 };
 
-/// Live processes whose `HOME` is this scratch home: the agent and everything it started, also when reparented.
+/// Returns the live processes with this scratch home as `HOME`: the agent and everything it started, even if
+/// reparented.
 pub fn living(home: &Path) -> Vec<i32> {
     let marker = format!("HOME={}", home.display());
     let mut pids = Vec::new();
@@ -41,14 +42,14 @@ pub async fn gone(home: &Path, deadline: Duration) -> Vec<i32> {
     }
 }
 
-/// Whether a process has not ended; one that nobody waits for stays in the list of processes.
+/// Returns true if a process has not ended. A zombie has ended, although it is in the list of processes.
 pub fn runs(pid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let state = status.lines().find_map(|line| line.strip_prefix("State:"));
     state.is_some_and(|state| !state.trim_start().starts_with(['Z', 'X']))
 }
 
-/// Waits until none of these runs; returns those that do past the deadline.
+/// Waits until none of these processes runs; returns those that run past the deadline.
 pub async fn ended(pids: &[i32], deadline: Duration) -> Vec<i32> {
     let start = Instant::now();
     loop {
@@ -60,7 +61,7 @@ pub async fn ended(pids: &[i32], deadline: Duration) -> Vec<i32> {
     }
 }
 
-/// Whether it is the process by which a windlass has its children ended should it be killed.
+/// Returns true for the process that kills the children of a windlass that was killed.
 pub fn is_reaper(pid: i32) -> bool {
     let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     cmdline.split(|byte| *byte == 0).nth(1) == Some(b"reap")
@@ -71,7 +72,7 @@ pub fn parent(pid: i32) -> Option<i32> {
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
-/// The command lines of these processes, for messages.
+/// Returns the command lines of these processes, for messages.
 pub fn describe(pids: &[i32]) -> String {
     let line = |pid: &i32| {
         let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -81,7 +82,7 @@ pub fn describe(pids: &[i32]) -> String {
 }
 
 pub fn send(pid: i32, signal: Signal) {
-    // A process that has ended meanwhile is what most callers want.
+    // A process that has ended meanwhile suits most callers.
     let _ = kill(Pid::from_raw(pid), signal);
 }
 
@@ -91,7 +92,7 @@ pub fn kill_all(home: &Path) {
     }
 }
 
-/// A field of `/proc/<pid>/status` that is counted in kB, in bytes.
+/// Returns a field of `/proc/<pid>/status` that is counted in kB, in bytes.
 pub fn memory(pid: i32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();

@@ -1,4 +1,4 @@
-//! Judges every line an agent writes by ACP's own schema, and by a round trip through its types.
+//! Checks every line of an agent by ACP's own schema, and by a round trip through its types.
 //!
 //! The schema is that of the protocol's own crate; the round trip finds fields that the schema would let pass.
 
@@ -64,7 +64,7 @@ pub fn check_result(method: &str, result: &Value) -> Result<(), String> {
     }
 }
 
-/// Checks the JSON-RPC envelope: which fields there are, and of what type.
+/// Checks the JSON-RPC envelope: its fields and their types.
 pub fn check_envelope(message: &Value) -> Result<(), String> {
     let Value::Object(fields) = message else { return Err(format!("not an object: {message}")) };
     if fields.get("jsonrpc") != Some(&json!("2.0")) {
@@ -134,7 +134,8 @@ fn check<T: JsonSchema + Serialize + DeserializeOwned + Debug>(
     }
 }
 
-/// The path of something that the round trip dropped or changed. Nulls, empty lists and defaults may be left out.
+/// Returns the path of a value that the round trip dropped or changed. Nulls, empty lists and defaults may be
+/// left out.
 fn lost(sent: &Value, kept: &Value, path: &str) -> Option<String> {
     match (sent, kept) {
         (Value::Object(sent), Value::Object(kept)) => sent.iter().find_map(|(key, value)| {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::agent::DEADLINE;
 
-/// Two directories that go away with the last owner: `home`, and `work`, a git repository with one commit.
+/// Two directories that are removed with the last owner: `home`, and `work`, a git repository with one commit.
 pub struct Scratch {
     root: TempDir,
     pub home: PathBuf,
@@ -39,7 +39,7 @@ impl Scratch {
         self.root.path()
     }
 
-    /// The absolute path of a file in the repository.
+    /// Returns the absolute path of a file in the repository.
     pub fn path(&self, name: &str) -> String {
         self.work.join(name).to_str().unwrap().to_owned()
     }
@@ -62,7 +62,7 @@ impl Scratch {
         self.work.join(name).exists()
     }
 
-    /// Ends when something makes this file. The file system has no channel for it, hence the polling.
+    /// Waits until this file exists. The file system has no channel for it, hence the polling.
     pub async fn appears(&self, name: &str) {
         let appearing = async {
             while !self.exists(name) {

@@ -1,11 +1,12 @@
-//! How long something took, without the time it had to wait for a processor that others used.
+//! A stopwatch that excludes the time spent waiting for a busy processor.
 
 use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-/// A limit on what an agent may take says nothing on a busy machine unless what is not the agent's is left out.
+/// A stopwatch for one process. A time limit means nothing on a busy machine unless waits for the processor are
+/// left out.
 pub struct Stopwatch {
     begun: Instant,
     pid: i32,
@@ -13,7 +14,7 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Watches the threads of a process, and this one.
+    /// Starts watching the threads of a process, and this one.
     pub fn start(pid: i32) -> Self {
         Self { begun: Instant::now(), pid, waited: waited(pid) }
     }
@@ -24,14 +25,14 @@ impl Stopwatch {
     }
 }
 
-/// How long the threads of a process and this one were ready to run and did not, since they began.
+/// Returns the time that the threads of a process and this one were ready without running, since they began.
 fn waited(pid: i32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let all = threads.map(|thread| thread.path()).chain([PathBuf::from("/proc/thread-self")]);
     all.filter_map(|thread| waited_of(&thread)).sum()
 }
 
-/// None where the system does not count it.
+/// Returns the waiting time of a thread; `None` where the system does not count it.
 fn waited_of(thread: &Path) -> Option<Duration> {
     let counts = std::fs::read_to_string(thread.join("schedstat")).ok()?;
     Some(Duration::from_nanos(counts.split_whitespace().nth(1)?.parse().ok()?))

@@ -1,7 +1,9 @@
-//! A terminal in which the real binary runs: a pseudo-terminal, the emulator that shows it, and the keys typed into it.
+//! A terminal in which the real binary runs: a pseudo-terminal, the emulator that shows it, and the keys typed
+//! into it.
 //!
 //! Output is handed to the emulator of Alacritty, which wraps, scrolls, reflows and links as terminals do.
-//! Tests wait for what the screen shows, never for a time: [`Terminal::shows`] ends as soon as a screen satisfies it.
+//! Tests wait for the content of the screen, never for a time: [`Terminal::shows`] returns as soon as a screen
+//! satisfies it.
 
 pub mod screen;
 
@@ -52,13 +54,13 @@ impl Builder {
         self
     }
 
-    /// Another program than the binary, such as a shell that starts it.
+    /// Runs another program than the binary, such as a shell that starts it.
     pub fn program(mut self, path: &str) -> Self {
         self.program = PathBuf::from(path);
         self
     }
 
-    /// Columns and rows; 80 × 24 unless told.
+    /// Sets the columns and rows; the default is 80 × 24.
     pub fn size(mut self, columns: u16, rows: u16) -> Self {
         (self.columns, self.rows) = (columns, rows);
         self
@@ -69,7 +71,7 @@ impl Builder {
         self
     }
 
-    /// Standard input is a pipe with this text, while the terminal stays the controlling one.
+    /// Makes standard input a pipe with this text, while the terminal stays the controlling one.
     pub fn piped(mut self, input: &str) -> Self {
         self.input = Some(input.to_owned());
         self
@@ -95,7 +97,7 @@ impl Builder {
         let mut child = command.spawn(pts).unwrap();
         if let Some(input) = self.input {
             let mut stdin = child.stdin.take().unwrap();
-            // A program that does not read all of it is the test's affair.
+            // A program need not read all of it.
             tokio::spawn(async move { stdin.write_all(input.as_bytes()).await });
         }
         let pid = i32::try_from(child.id().unwrap()).unwrap();
@@ -103,7 +105,7 @@ impl Builder {
         let (read_pty, write_pty) = pty.into_split();
         let (commands, inbox) = mpsc::unbounded_channel();
         let size = TermSize::new(self.columns.into(), self.rows.into());
-        // Far more than any test prints, so that the whole of a run can be looked at.
+        // Far more than any test prints, so that the whole output of a run can be examined.
         let config = Config { scrolling_history: 100_000, ..Config::default() };
         let emulator = Emulator {
             term: Term::new(config, &size, Echo { commands: commands.clone() }),
@@ -129,13 +131,13 @@ impl Builder {
     }
 }
 
-/// What the terminal's writer does next.
+/// The next action of the terminal's writer.
 enum Input {
     Bytes(Vec<u8>),
     Resize(Size),
 }
 
-/// Answers what a program asks the terminal, such as where its cursor is.
+/// Answers the queries of a program to the terminal, such as that for the cursor's position.
 struct Echo {
     commands: mpsc::UnboundedSender<Input>,
 }
@@ -154,7 +156,7 @@ struct Emulator {
     raw: Vec<u8>,
 }
 
-/// Counts what was read, and says whether more can come.
+/// Counts the bytes read, and records if more can come.
 #[derive(Debug, Clone, Copy, Default)]
 struct Version {
     n_reads: u64,
@@ -204,7 +206,7 @@ async fn write(mut pty: OwnedWritePty, mut inbox: mpsc::UnboundedReceiver<Input>
     Ok(())
 }
 
-/// A command that runs in a terminal; killed with everything it started when this is dropped.
+/// A command that runs in a terminal; dropping this kills it with everything it started.
 pub struct Terminal {
     scratch: Arc<Scratch>,
     pub pid: i32,
@@ -218,7 +220,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// A terminal on a scratch machine, with this as the inline configuration.
+    /// Builds a terminal on a scratch machine, with this as the inline configuration.
     pub fn builder(scratch: &Arc<Scratch>, config: &Value) -> Builder {
         Builder {
             scratch: scratch.clone(),
@@ -231,7 +233,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until the screen satisfies this; fails with the screen in the message when it never does.
+    /// Waits until the screen satisfies this; fails with the screen in the message if it never does.
     pub async fn shows(&self, what: &str, is_shown: impl Fn(&Screen) -> bool) -> Screen {
         let mut version = self.shared.version.subscribe();
         let waiting = async {
@@ -253,17 +255,17 @@ impl Terminal {
         }
     }
 
-    /// Waits until this text is on the screen or in what has scrolled away, within one row.
+    /// Waits until this text is in one row of the screen or of the rows that have scrolled away.
     pub async fn shows_text(&self, text: &str) -> Screen {
         self.shows(&format!("`{text}`"), |screen| screen.contains(text)).await
     }
 
-    /// The screen as it is now, with what has scrolled away.
+    /// Returns the current screen, with the rows that have scrolled away.
     pub fn screen(&self) -> Screen {
         Screen::of(&self.shared.lock().term)
     }
 
-    /// Every byte the program has written so far.
+    /// Returns every byte that the program has written so far.
     pub fn raw(&self) -> Vec<u8> {
         self.shared.lock().raw.clone()
     }
@@ -278,7 +280,7 @@ impl Terminal {
         let _ = self.commands.send(Input::Resize(Size::new(rows, columns)));
     }
 
-    /// Takes nothing more of the output, as Ctrl-S does.
+    /// Stops reading the output, as Ctrl-S does.
     pub fn stop_reading(&self) {
         self.reading.send_replace(false);
     }
@@ -300,7 +302,7 @@ impl Terminal {
         process::send(self.pid, signal);
     }
 
-    /// Waits for the program to end and for the last of its output; nothing it started may be left.
+    /// Waits for the program to end and for the last of its output; fails if it leaves a process behind.
     pub async fn ended(&mut self) -> ExitStatus {
         if let Some(exit) = self.exit {
             return exit;
@@ -316,7 +318,7 @@ impl Terminal {
         exit
     }
 
-    /// The same for a program that must end with this code; the last screen.
+    /// Waits for a program that must end with this code; returns the last screen.
     pub async fn ends_with(&mut self, code: i32) -> Screen {
         let exit = self.ended().await;
         assert_eq!(exit.code(), Some(code), "{exit}\n{}", self.screen());

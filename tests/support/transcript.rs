@@ -1,4 +1,5 @@
-//! Golden transcripts: what passed over the pipes, with everything that changes from run to run given a fixed name.
+//! Golden transcripts: all lines on the pipes, with everything that changes from run to run replaced by a fixed
+//! name.
 //!
 //! `UPDATE_EXPECT=1 cargo test` rewrites `fixtures/acp/*.txt`; read the difference before committing it.
 
@@ -24,7 +25,8 @@ pub fn check(name: &str, lines: &[Line], scratch: &Scratch) {
     }
 }
 
-/// One line per message, `->` from the client, `<-` from the agent. Titles are left out: they come when they come.
+/// Writes one line per message, `->` from the client, `<-` from the agent. Titles are left out, because they
+/// come at any time.
 fn normalise(lines: &[Line], scratch: &Scratch) -> String {
     let mut names = Names::default();
     let mut out = String::new();
@@ -64,7 +66,7 @@ impl Names {
                         }
                         "updatedAt" => *field = Value::from("<time>"),
                         "version" => *field = Value::from("<version>"),
-                        // It depends on the kernel.
+                        // The level depends on the kernel.
                         "windlass/sandbox" => *field = Value::from("<sandbox>"),
                         _ => self.rename(field, scratch),
                     }
@@ -101,7 +103,7 @@ impl Names {
     }
 }
 
-/// The first id in `text`: where it starts and its prefix. Made ids have 26 characters after the prefix.
+/// Finds the first id in `text`: its start and its prefix. Made ids have 26 characters after the prefix.
 fn next_id(text: &str) -> Option<(usize, &'static str)> {
     let mut best: Option<(usize, &'static str)> = None;
     for prefix in PREFIXES {

@@ -1,4 +1,4 @@
-//! A web server on loopback: answers each path as the test says and keeps what it was asked.
+//! A web server on loopback: answers each path as the test says and records the requests.
 
 use std::{
     collections::HashMap,
@@ -17,19 +17,19 @@ use super::{
     http::{self, Asked},
 };
 
-/// One answer; the last for a path is repeated.
+/// One answer; the last one for a path is repeated.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Sends the body in chunks, without saying how long it is.
+    /// True to send the body in chunks, without its length.
     pub is_chunked: bool,
-    /// Never answers.
+    /// True to never answer.
     pub hangs: bool,
-    /// Waits with the answer until there is a permit.
+    /// A semaphore whose permit the answer waits for.
     pub gate: Option<Arc<Semaphore>>,
-    /// Waits with the body until there is a permit.
+    /// A semaphore whose permit the body waits for.
     pub body_gate: Option<Arc<Semaphore>>,
 }
 
@@ -111,7 +111,7 @@ impl Web {
         self.state.lock().unwrap().pages.entry(path.to_owned()).or_default().push(page);
     }
 
-    /// Passes over the answer that would come next for a path.
+    /// Skips the next answer for a path.
     pub fn skip(&self, path: &str) {
         self.state.lock().unwrap().pages.get_mut(path).unwrap().remove(0);
     }
@@ -120,21 +120,21 @@ impl Web {
         self.state.lock().unwrap().asked.clone()
     }
 
-    /// Ends when anything was asked.
+    /// Waits until a request has arrived.
     pub async fn reached(&self) {
         let mut n_asked = self.n_asked.subscribe();
         let waited = timeout(DEADLINE, n_asked.wait_for(|n_asked| *n_asked > 0)).await;
         assert!(waited.is_ok(), "the web server was asked nothing");
     }
 
-    /// How often this path was asked for.
+    /// Returns the number of requests for this path.
     pub fn n_asked(&self, path: &str) -> usize {
         self.asked().iter().filter(|asked| asked.line == format!("GET {path}")).count()
     }
 
     async fn serve(self, mut stream: TcpStream) {
         let mut buffer = Vec::new();
-        // A client that hangs up in the middle asked for nothing.
+        // A client that hangs up in the middle has requested nothing.
         while let Ok(Some(asked)) = http::read(&mut stream, &mut buffer).await {
             let path = asked.path().to_owned();
             let page = {
@@ -148,12 +148,12 @@ impl Web {
                 }
             };
             if page.hangs {
-                // Until the client hangs up.
+                // Waits until the client hangs up.
                 let _ = stream.read(&mut [0]).await;
                 return;
             }
             pass(page.gate.as_ref()).await;
-            // A client that has seen enough hangs up.
+            // A client that has received enough hangs up.
             if write(&mut stream, page).await.is_err() {
                 return;
             }

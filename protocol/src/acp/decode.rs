@@ -1,7 +1,8 @@
-//! Tolerant decoding of what clients send: omitted lists, `null` parameters, unknown blocks and fields are accepted.
+//! Tolerant decoding of clients' messages: omitted lists, `null` parameters, unknown blocks and fields are
+//! accepted.
 //!
-//! The published types refuse a whole request for one missing array (facts: ACP §5.4), so requests are read by
-//! these; answers use the published types.
+//! The published types refuse a whole request for one missing array (facts: ACP §5.4), so requests are decoded
+//! here; answers use the published types.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, value::RawValue};
 use super::{ext, schema};
 use crate::opencode::event::EventKind;
 
-/// Parameters that cannot be used, with the reason for the client's developer.
+/// The error for unusable parameters, with the reason for the client's developer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidParams(pub String);
@@ -20,7 +21,7 @@ fn invalid(message: impl Into<String>) -> InvalidParams {
     InvalidParams(message.into())
 }
 
-/// Reads an object; absent and `null` parameters are an empty one.
+/// Parses an object; absent and `null` parameters count as an empty one.
 pub fn object(params: Option<&str>) -> Result<Map<String, Value>, InvalidParams> {
     match params {
         None => Ok(Map::new()),
@@ -56,7 +57,7 @@ fn has(object: Option<&Value>, path: &[&str]) -> bool {
     }
 }
 
-/// `initialize`: only what we act on.
+/// The fields of `initialize` that we act on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Initialize {
     pub client: ClientCapabilities,
@@ -64,7 +65,7 @@ pub struct Initialize {
     pub client_name: Option<String>,
 }
 
-/// What the client can do. Absent or ill-typed is no.
+/// The client's capabilities. Absent or ill-typed ones count as missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
     /// `auth.terminal`, or the older `_meta["terminal-auth"]`.
@@ -75,13 +76,14 @@ pub struct ClientCapabilities {
     pub notices: bool,
     /// `elicitation.form`: the client shows forms.
     pub forms: bool,
-    /// `_meta.terminal_output`: shows what our commands print in terminals of its own (facts: ACP §1.6).
+    /// `_meta.terminal_output`: the client shows the output of our commands in terminals of its own (facts: ACP
+    /// §1.6).
     pub terminal_output: bool,
     /// OpenCode's events wanted as `_windlass/event`.
     pub events: EventChoice,
 }
 
-/// Which of OpenCode's events the client wants.
+/// The client's choice among OpenCode's events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum EventChoice {
     #[default]
@@ -91,7 +93,7 @@ pub enum EventChoice {
 }
 
 impl EventChoice {
-    /// Whether events of this kind are wanted.
+    /// Returns true if the client wants events of this kind.
     pub fn wants(&self, kind: EventKind) -> bool {
         match self {
             EventChoice::None => false,
@@ -101,7 +103,7 @@ impl EventChoice {
     }
 }
 
-/// Reads `initialize`, in its v1 form or the v2-shaped one (`info`, `capabilities`; facts: ACP §3).
+/// Decodes `initialize`, in its v1 form or the v2-shaped one (`info`, `capabilities`; facts: ACP §3).
 pub fn initialize(params: Option<&str>) -> Result<Initialize, InvalidParams> {
     let params = object(params)?;
     if params.get("protocolVersion").is_some_and(|version| !version.is_u64()) {
@@ -135,25 +137,25 @@ pub fn initialize(params: Option<&str>) -> Result<Initialize, InvalidParams> {
     })
 }
 
-/// `session/new`, `session/load` and `session/resume`.
+/// The parameters of `session/new`, `session/load` and `session/resume`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenSession {
     /// Absent for `session/new`, unless the client chose one by `_meta["windlass/sessionId"]`.
     pub session_id: Option<String>,
     pub cwd: String,
     pub mcp_servers: Vec<McpServer>,
-    /// Entries of `mcpServers` that were not understood, as sentences.
+    /// Sentences about the entries of `mcpServers` that were not understood.
     pub skipped: Vec<String>,
 }
 
-/// A server the client wants the session to use.
+/// A server that the client wants the session to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpServer {
     Stdio { name: String, command: String, args: Vec<String>, env: BTreeMap<String, String> },
     Http { name: String, url: String, headers: BTreeMap<String, String> },
 }
 
-/// Reads `session/new`.
+/// Decodes `session/new`.
 pub fn new_session(params: Option<&str>) -> Result<OpenSession, InvalidParams> {
     let params = object(params)?;
     let session_id = match params.get("_meta").and_then(|it| it.get(ext::SESSION_ID)) {
@@ -164,7 +166,7 @@ pub fn new_session(params: Option<&str>) -> Result<OpenSession, InvalidParams> {
     open_session(&params, session_id)
 }
 
-/// Reads `session/load` or `session/resume`.
+/// Decodes `session/load` or `session/resume`.
 pub fn existing_session(params: Option<&str>) -> Result<OpenSession, InvalidParams> {
     let params = object(params)?;
     let session_id = text(&params, "sessionId")?;
@@ -196,7 +198,7 @@ fn open_session(
     Ok(OpenSession { session_id, cwd, mcp_servers, skipped })
 }
 
-/// A directory without the slashes at its end, so that it has one name.
+/// Removes the slashes at the end of a directory, so that it has one name.
 fn directory(path: &str) -> &str {
     match path.trim_end_matches('/') {
         "" => "/",
@@ -227,7 +229,7 @@ fn strings(value: Option<&Value>) -> Vec<String> {
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Reads `[{name, value}]`; an object of strings is taken too.
+/// Decodes `[{name, value}]`; also accepts an object of strings.
 fn pairs(value: Option<&Value>) -> BTreeMap<String, String> {
     match value {
         Some(Value::Array(items)) => items
@@ -244,16 +246,16 @@ fn pairs(value: Option<&Value>) -> BTreeMap<String, String> {
     }
 }
 
-/// `session/prompt`.
+/// The parameters of `session/prompt`.
 #[derive(Debug)]
 pub struct Prompt {
     pub session_id: String,
     pub blocks: Vec<schema::ContentBlock>,
-    /// Blocks that were not understood, as sentences.
+    /// Sentences about the blocks that were not understood.
     pub skipped: Vec<String>,
 }
 
-/// Reads `session/prompt`. A block of an unknown type is left out, not an error.
+/// Decodes `session/prompt`. A block of an unknown type is left out, not an error.
 pub fn prompt(params: Option<&str>) -> Result<Prompt, InvalidParams> {
     #[derive(Deserialize)]
     struct Raw<'a> {
@@ -276,14 +278,14 @@ pub fn prompt(params: Option<&str>) -> Result<Prompt, InvalidParams> {
     Ok(Prompt { session_id: raw.session_id, blocks, skipped })
 }
 
-/// `session/list`.
+/// The parameters of `session/list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListSessions {
     pub cwd: Option<String>,
     pub cursor: Option<String>,
 }
 
-/// Reads `session/list`.
+/// Decodes `session/list`.
 pub fn list_sessions(params: Option<&str>) -> Result<ListSessions, InvalidParams> {
     let params = object(params)?;
     let field = |key: &str| match params.get(key) {
@@ -298,12 +300,12 @@ pub fn list_sessions(params: Option<&str>) -> Result<ListSessions, InvalidParams
     Ok(ListSessions { cwd, cursor: field("cursor")? })
 }
 
-/// Reads the `sessionId` of any request.
+/// Decodes the `sessionId` of any request.
 pub fn session_id(params: Option<&str>) -> Result<String, InvalidParams> {
     text(&object(params)?, "sessionId")
 }
 
-/// The `sessionId` a message names, and for `session/new` the id it wants, without reading the rest.
+/// Returns the `sessionId` of a message, or for `session/new` the id it wants, without decoding the rest.
 pub fn named_session(params: Option<&str>) -> Option<String> {
     #[derive(Deserialize)]
     struct Named {
@@ -317,30 +319,30 @@ pub fn named_session(params: Option<&str>) -> Option<String> {
     named.session_id.or_else(wanted)
 }
 
-/// `authenticate`.
+/// Decodes `authenticate`.
 pub fn method_id(params: Option<&str>) -> Result<String, InvalidParams> {
     text(&object(params)?, "methodId")
 }
 
-/// `session/set_mode`: session and mode.
+/// Decodes `session/set_mode`: session and mode.
 pub fn set_mode(params: Option<&str>) -> Result<(String, String), InvalidParams> {
     let params = object(params)?;
     Ok((text(&params, "sessionId")?, text(&params, "modeId")?))
 }
 
-/// The older `session/set_model`: session and model.
+/// Decodes the older `session/set_model`: session and model.
 pub fn set_model(params: Option<&str>) -> Result<(String, String), InvalidParams> {
     let params = object(params)?;
     Ok((text(&params, "sessionId")?, text(&params, "modelId")?))
 }
 
-/// `session/set_config_option`: session, option and value.
+/// Decodes `session/set_config_option`: session, option and value.
 pub fn set_config_option(params: Option<&str>) -> Result<(String, String, String), InvalidParams> {
     let params = object(params)?;
     Ok((text(&params, "sessionId")?, text(&params, "configId")?, text(&params, "value")?))
 }
 
-/// `$/cancel_request`: the id of the request to cancel.
+/// Decodes `$/cancel_request`: the id of the request to cancel.
 pub fn cancelled_request(params: Option<&str>) -> Option<crate::rpc::Id> {
     #[derive(Deserialize)]
     struct Raw {
@@ -350,7 +352,7 @@ pub fn cancelled_request(params: Option<&str>) -> Option<crate::rpc::Id> {
     serde_json::from_str::<Raw>(params?).ok().map(|raw| raw.request_id)
 }
 
-/// `_windlass/permission/reply`.
+/// Decodes `_windlass/permission/reply`.
 pub fn permission_reply(params: Option<&str>) -> Result<ext::PermissionReply, InvalidParams> {
     let reply = object(params)?.get("reply").cloned();
     if !matches!(reply.as_ref().and_then(Value::as_str), Some("once" | "always" | "reject")) {
@@ -359,21 +361,21 @@ pub fn permission_reply(params: Option<&str>) -> Result<ext::PermissionReply, In
     serde_json::from_str(params.unwrap_or("{}")).map_err(|error| invalid(error.to_string()))
 }
 
-/// `_windlass/question/reply` and `_windlass/question/reject`.
+/// Decodes `_windlass/question/reply` and `_windlass/question/reject`.
 pub fn question_reply(params: Option<&str>) -> Result<ext::QuestionReply, InvalidParams> {
     serde_json::from_str(params.unwrap_or("{}")).map_err(|error| invalid(error.to_string()))
 }
 
-/// What the user did with a form.
+/// The user's answer to a form.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FormOutcome {
-    /// Sent it; the fields by name.
+    /// The form was sent; the fields by name.
     Accepted(Map<String, Value>),
-    /// Closed it, said no, or something we do not know.
+    /// The form was closed or declined, or the answer is unknown.
     Refused,
 }
 
-/// The client's answer to `elicitation/create`.
+/// Decodes the client's answer to `elicitation/create`.
 pub fn form_outcome(result: &str) -> Result<FormOutcome, InvalidParams> {
     let mut result = object(Some(result))?;
     let content = result.remove("content");
@@ -385,7 +387,7 @@ pub fn form_outcome(result: &str) -> Result<FormOutcome, InvalidParams> {
     }
 }
 
-/// The client's answer to `session/request_permission`: the chosen option, or `None` for cancelled.
+/// Decodes the client's answer to `session/request_permission`: the chosen option, or `None` for cancelled.
 pub fn permission_outcome(result: &str) -> Result<Option<String>, InvalidParams> {
     let outcome = object(Some(result))?;
     let outcome = outcome.get("outcome");
@@ -394,7 +396,7 @@ pub fn permission_outcome(result: &str) -> Result<Option<String>, InvalidParams>
             let option = outcome.and_then(|it| it.get("optionId")).and_then(Value::as_str);
             option.map(|it| Some(it.to_owned())).ok_or_else(|| invalid("`optionId` is missing"))
         }
-        // Only a named choice is an approval; anything unknown is treated as withdrawn.
+        // Only a named choice is an approval; any unknown answer counts as cancelled.
         Some(_) | None => Ok(None),
     }
 }

@@ -10,7 +10,7 @@ use crate::opencode::{
 
 /// `clientCapabilities._meta`: `true` or a list of event names. Advertised in the agent's `_meta`.
 pub const EVENTS: &str = "windlass/events";
-/// `session/new` `_meta`: the session id the client wants. Advertised in the agent's `_meta`.
+/// `session/new` `_meta`: the session id that the client wants. Advertised in the agent's `_meta`.
 pub const SESSION_ID: &str = "windlass/sessionId";
 /// Advertised in the agent's `_meta`: [`PERMISSION_REPLY`] is understood.
 pub const PERMISSION_REPLY_META: &str = "windlass/permissionReply";
@@ -32,7 +32,7 @@ pub const QUESTION_REJECT: &str = "_windlass/question/reject";
 pub struct Sandbox<'a> {
     /// `full`, `landlock` or `none`.
     pub level: &'a str,
-    /// Why it is not `full`.
+    /// The reason that it is not `full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'a str>,
 }
@@ -41,7 +41,7 @@ pub struct Sandbox<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventNotification<'a> {
-    /// Absent for events that are about no session.
+    /// Absent for events that belong to no session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<&'a SessionId>,
     pub event: &'a Event,
@@ -65,7 +65,7 @@ pub struct PermissionReply {
 pub struct QuestionReply {
     pub session_id: SessionId,
     pub request_id: QuestionId,
-    /// Of each question the chosen labels and what the user wrote.
+    /// For each question the chosen labels and any text of the user.
     #[serde(default)]
     pub answers: Vec<Vec<String>>,
 }

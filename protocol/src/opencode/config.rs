@@ -10,17 +10,17 @@ use serde_json::{Map, Value};
 
 use super::settings::Settings;
 
-/// A whole `opencode.json`: what a schema is made of. Layers are merged as JSON and decoded key by key.
+/// A whole `opencode.json`, from which the schema is made. Layers are merged as JSON and decoded key by key.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConfigFile {
-    /// Where editors find the schema.
+    /// The address of the schema, for editors.
     #[serde(rename = "$schema")]
     pub schema: Option<String>,
     /// The model that answers, `provider/model`.
     pub model: Option<String>,
-    /// The model for titles and other small things.
+    /// The model for titles and other small tasks.
     pub small_model: Option<String>,
     /// The agent a session starts with.
     pub default_agent: Option<String>,
@@ -87,7 +87,7 @@ enum ActionOrFalse {
     False(bool),
 }
 
-/// A server, or the part of one that changes what a weaker file says.
+/// A server, or the part of one that overrides a weaker file.
 #[cfg(feature = "schema")]
 #[derive(schemars::JsonSchema)]
 #[serde(untagged)]
@@ -116,13 +116,13 @@ struct McpPart {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AgentConfig {
-    /// What people are shown instead of the key.
+    /// The name that people are shown instead of the key.
     pub name: Option<String>,
     pub model: Option<String>,
     pub variant: Option<String>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
-    // Shared by what is made of the configuration, as `template` below.
+    // Shared with values derived from the configuration, like `template` below.
     pub prompt: Option<Arc<str>>,
     pub description: Option<String>,
     pub mode: Option<AgentMode>,
@@ -140,7 +140,7 @@ pub struct AgentConfig {
     pub tools: Option<ToolSwitches>,
 }
 
-/// Tools switched on and off, in the order they are written: of several about one permission the last decides.
+/// Tools switched on and off, in the order of the file: the last of several for one permission decides.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolSwitches(pub Vec<(String, bool)>);
 
@@ -172,7 +172,7 @@ impl<'de> Deserialize<'de> for ToolSwitches {
     }
 }
 
-/// Where an agent may be used.
+/// The places where an agent may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -182,7 +182,7 @@ pub enum AgentMode {
     All,
 }
 
-/// `command.<name>`: a prompt kept under a name.
+/// `command.<name>`: a named prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -193,11 +193,11 @@ pub struct CommandConfig {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub variant: Option<String>,
-    /// Whether a subagent carries it out.
+    /// True if a subagent carries it out.
     pub subtask: Option<bool>,
 }
 
-/// `skills`: where else skills are.
+/// `skills`: additional places of skills.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -214,9 +214,9 @@ pub struct ProviderConfig {
     /// Accepted, without effect: a provider is called by its key.
     pub id: Option<String>,
     pub name: Option<String>,
-    /// AI SDK package; says which wire the provider speaks.
+    /// The AI SDK package, which determines the provider's protocol.
     pub npm: Option<String>,
-    /// Base URL.
+    /// The base URL.
     pub api: Option<String>,
     /// Environment variables that may hold the key.
     pub env: Vec<String>,
@@ -238,13 +238,13 @@ pub struct ProviderOptions {
     /// Whole-request limit in milliseconds, or `false` for none.
     #[cfg_attr(feature = "schema", schemars(with = "Option<Limit>"))]
     pub timeout: Option<Value>,
-    /// Milliseconds until the response headers.
+    /// Maximum milliseconds until the response headers.
     pub header_timeout: Option<u64>,
-    /// Milliseconds between two pieces of the stream.
+    /// Maximum milliseconds between two pieces of the stream.
     pub chunk_timeout: Option<u64>,
-    /// Whether requests carry a cache key of the session.
+    /// True if requests carry a cache key of the session.
     pub set_cache_key: Option<bool>,
-    /// Address of a self-hosted installation of the provider.
+    /// The address of a self-hosted installation of the provider.
     pub enterprise_url: Option<String>,
 }
 
@@ -263,7 +263,7 @@ enum Limit {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ModelConfig {
-    /// The id to send, when it differs from the key.
+    /// The id to send, if it differs from the key.
     pub id: Option<String>,
     pub name: Option<String>,
     pub family: Option<String>,
@@ -280,7 +280,7 @@ pub struct ModelConfig {
     pub headers: BTreeMap<String, String>,
     pub status: Option<String>,
     pub release_date: Option<String>,
-    /// Whether thoughts may stand between calls: a boolean or `{field}`, the field that carries them.
+    /// True if thoughts may come between calls; or `{field}`, the field that carries them.
     pub interleaved: Option<Value>,
     /// Named sets of options, each with `disabled` to leave it out.
     pub variants: BTreeMap<String, Map<String, Value>>,
@@ -307,7 +307,7 @@ pub struct ModelLimit {
     pub output: u64,
 }
 
-/// US dollars per million tokens.
+/// Prices in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -331,7 +331,7 @@ pub struct LongContextCost {
     pub cache_write: f64,
 }
 
-/// What a model takes and gives: `text`, `image`, `pdf`, `audio`, `video`.
+/// Inputs and outputs of a model: `text`, `image`, `pdf`, `audio`, `video`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -345,7 +345,7 @@ pub struct Modalities {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum McpConfig {
-    /// A child process that speaks MCP on its pipes.
+    /// A child process with MCP on its pipes.
     Local {
         /// Program and arguments.
         command: Vec<String>,
@@ -355,7 +355,7 @@ pub enum McpConfig {
         environment: BTreeMap<String, String>,
         #[serde(default)]
         enabled: Option<bool>,
-        /// Milliseconds.
+        /// Time limit in milliseconds.
         #[serde(default)]
         timeout: Option<u64>,
     },
@@ -369,13 +369,13 @@ pub enum McpConfig {
         oauth: Option<McpOauth>,
         #[serde(default)]
         enabled: Option<bool>,
-        /// Milliseconds.
+        /// Time limit in milliseconds.
         #[serde(default)]
         timeout: Option<u64>,
     },
 }
 
-/// `mcp.<name>.oauth`: how a login is made, or `false` for none.
+/// `mcp.<name>.oauth`: the settings of a login, or `false` for none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -384,7 +384,7 @@ pub enum McpOauth {
     Client(McpOauthClient),
 }
 
-/// Who we are for a server's login.
+/// Our identity at a server's login.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase")]

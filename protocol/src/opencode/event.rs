@@ -1,4 +1,4 @@
-//! Everything the engine publishes, with OpenCode's names and payloads (facts: OpenCode §1.5).
+//! All events of the engine, with OpenCode's names and payloads (facts: OpenCode §1.5).
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct Event {
     pub payload: EventPayload,
 }
 
-/// What happened; `type` and `properties` on the wire.
+/// The kind and the data of an event; `type` and `properties` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "properties")]
 pub enum EventPayload {
@@ -93,7 +93,8 @@ pub enum EventPayload {
         /// The field that grows: `text` for text and reasoning.
         field: String,
         delta: String,
-        /// Bytes the field held before; not on the wire, so that a replay and live text meet exactly.
+        /// The number of bytes in the field before; not on the wire, so that a replay and live text meet
+        /// exactly.
         #[serde(skip)]
         offset: usize,
     },
@@ -124,7 +125,7 @@ pub enum EventPayload {
         session_id: SessionId,
         #[serde(rename = "requestID")]
         request_id: QuestionId,
-        /// Of each question the chosen labels and what the user wrote.
+        /// For each question the chosen labels and any text of the user.
         answers: Vec<Vec<String>>,
     },
     #[serde(rename = "question.rejected")]
@@ -134,7 +135,7 @@ pub enum EventPayload {
         #[serde(rename = "requestID")]
         request_id: QuestionId,
     },
-    /// A tool call, and not the user by a setting, changed which agent answers.
+    /// A tool call changed the answering agent; changes by the user are no such event.
     #[serde(rename = "session.next.agent.switched")]
     AgentSwitched {
         #[serde(rename = "sessionID")]
@@ -149,10 +150,10 @@ pub enum EventPayload {
     },
     #[serde(rename = "file.edited")]
     FileEdited {
-        /// Absolute path.
+        /// The absolute path.
         file: String,
     },
-    /// A word to the user beside the conversation; `sessionID` is ours.
+    /// A message to the user outside of the conversation; `sessionID` is ours.
     #[serde(rename = "tui.toast.show")]
     Toast {
         #[serde(rename = "sessionID")]
@@ -163,18 +164,18 @@ pub enum EventPayload {
     },
     #[serde(rename = "mcp.tools.changed")]
     McpToolsChanged {
-        /// Server name.
+        /// The name of the server.
         server: String,
     },
-    /// Not OpenCode's, whose configuration holds until it is restarted.
+    /// Our own event: OpenCode reads its configuration at the start only.
     #[serde(rename = "config.updated")]
     ConfigUpdated {
-        /// Absolute path of the directory whose files say something else now.
+        /// Absolute path of the directory whose configuration has changed.
         directory: String,
     },
 }
 
-/// How much a toast matters.
+/// The importance of a toast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToastVariant {
@@ -184,7 +185,7 @@ pub enum ToastVariant {
     Error,
 }
 
-/// A session as of an event.
+/// A session at the time of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionInfo {
     #[serde(rename = "sessionID")]
@@ -192,7 +193,7 @@ pub struct SessionInfo {
     pub info: Box<Session>,
 }
 
-/// The `type` of an event, for subscribers that want only some.
+/// The `type` of an event, for subscribers that want only some kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
     SessionCreated,
@@ -222,7 +223,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [EventKind; 24] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
@@ -250,7 +251,7 @@ impl EventKind {
         EventKind::ConfigUpdated,
     ];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             EventKind::SessionCreated => "session.created",
@@ -280,14 +281,14 @@ impl EventKind {
         }
     }
 
-    /// The kind with this name on the wire.
+    /// Returns the kind with this name on the wire.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
 impl EventPayload {
-    /// The payload's kind.
+    /// Returns the payload's kind.
     pub fn kind(&self) -> EventKind {
         match self {
             EventPayload::SessionCreated(_) => EventKind::SessionCreated,
@@ -317,7 +318,7 @@ impl EventPayload {
         }
     }
 
-    /// The session the event is about, where it is about one.
+    /// Returns the session of the event, if it belongs to one.
     pub fn session_id(&self) -> Option<&SessionId> {
         match self {
             EventPayload::SessionCreated(info)

@@ -4,13 +4,13 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// An id string that does not have the shape its kind requires.
+/// The error for an id string without the shape that its kind requires.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{value}` is not a valid id: expected `{prefix}_` followed by letters and digits")]
 pub struct InvalidId {
     /// The prefix that was required, without the underscore.
     pub prefix: &'static str,
-    /// What was given instead.
+    /// The string that was given.
     pub value: String,
 }
 
@@ -42,12 +42,12 @@ macro_rules! id {
                 Self(value.into())
             }
 
-            /// The id as it stands on the wire.
+            /// Returns the id as it is on the wire.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// The id's shared text, for types that want an `Arc<str>`.
+            /// Returns the id's shared text, for types that need an `Arc<str>`.
             pub fn shared(&self) -> Arc<str> {
                 self.0.clone()
             }
@@ -68,32 +68,32 @@ macro_rules! id {
 }
 
 id!(
-    /// A session. Made descending: newer ids sort first.
+    /// The id of a session. Made descending: newer ids sort first.
     SessionId,
     "ses"
 );
 id!(
-    /// A message. Made ascending: message order is id order.
+    /// The id of a message. Made ascending: message order is id order.
     MessageId,
     "msg"
 );
 id!(
-    /// A part of a message. Made ascending.
+    /// The id of a part of a message. Made ascending.
     PartId,
     "prt"
 );
 id!(
-    /// A pending permission request.
+    /// The id of a pending permission request.
     PermissionId,
     "per"
 );
 id!(
-    /// A pending question.
+    /// The id of a pending question.
     QuestionId,
     "que"
 );
 id!(
-    /// A published event.
+    /// The id of a published event.
     EventId,
     "evt"
 );

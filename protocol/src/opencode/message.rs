@@ -19,7 +19,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The message's id.
+    /// Returns the message's id.
     pub fn id(&self) -> &MessageId {
         match self {
             Message::User(user) => &user.id,
@@ -27,7 +27,7 @@ impl Message {
         }
     }
 
-    /// The session the message belongs to.
+    /// Returns the id of the message's session.
     pub fn session_id(&self) -> &SessionId {
         match self {
             Message::User(user) => &user.session_id,
@@ -45,16 +45,16 @@ pub struct MessageWithParts {
     pub parts: Vec<Part>,
 }
 
-/// What the user (or a synthetic prompt) said.
+/// A message of the user (or a synthetic prompt).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UserMessage {
     pub id: MessageId,
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
     pub time: CreatedTime,
-    /// Agent that is to answer.
+    /// The agent that is to answer.
     pub agent: String,
-    /// Model that is to answer.
+    /// The model that is to answer.
     pub model: ModelRef,
     /// Extra system text for this turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ pub struct ModelRef {
     pub provider_id: String,
     #[serde(rename = "modelID")]
     pub model_id: String,
-    /// Reasoning-effort variant.
+    /// The variant, such as a reasoning effort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
 }
@@ -92,13 +92,13 @@ impl std::fmt::Display for ModelRef {
     }
 }
 
-/// What the model answered in one step.
+/// The model's answer in one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AssistantMessage {
     pub id: MessageId,
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    /// The user message this answers.
+    /// The user message that this one answers.
     #[serde(rename = "parentID")]
     pub parent_id: MessageId,
     #[serde(rename = "modelID")]
@@ -108,14 +108,15 @@ pub struct AssistantMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     pub agent: String,
-    /// Older name of `agent`.
+    /// The older name of `agent`.
     pub mode: String,
     pub path: MessagePath,
     pub time: AssistantTime,
-    /// US dollars.
+    /// The cost in US dollars.
     pub cost: f64,
     pub tokens: Tokens,
-    /// Why the model stopped: `stop`, `tool-calls`, `length`, `content-filter`, `error` or `unknown`.
+    /// The reason that the model stopped: `stop`, `tool-calls`, `length`, `content-filter`, `error` or
+    /// `unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,20 +126,20 @@ pub struct AssistantMessage {
     pub summary: Option<bool>,
 }
 
-/// Where the assistant worked.
+/// The directory and worktree of the assistant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessagePath {
     pub cwd: String,
     pub root: String,
 }
 
-/// Milliseconds since the epoch.
+/// A time in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedTime {
     pub created: i64,
 }
 
-/// Milliseconds since the epoch.
+/// Times in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssistantTime {
     pub created: i64,
@@ -176,7 +177,7 @@ impl Tokens {
         self.cache.write += other.cache.write;
     }
 
-    /// Tokens the model read: the size of the context it answered from.
+    /// Returns the number of tokens that the model read: the size of its context.
     pub fn context(&self) -> u64 {
         self.input + self.cache.read + self.cache.write
     }

@@ -16,12 +16,12 @@ pub struct Part {
     pub session_id: SessionId,
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
-    /// What the piece is.
+    /// The kind of the piece and its data.
     #[serde(flatten)]
     pub kind: PartKind,
 }
 
-/// What a part is; `type` on the wire.
+/// The kind and the data of a part; `type` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum PartKind {
@@ -30,7 +30,7 @@ pub enum PartKind {
     File(FilePart),
     Tool(Box<ToolPart>),
     StepStart {
-        /// Git tree before the step.
+        /// The git tree before the step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         snapshot: Option<String>,
     },
@@ -46,7 +46,7 @@ pub enum PartKind {
     },
     Patch {
         hash: String,
-        /// Absolute paths changed in the step.
+        /// Absolute paths of the files that changed in the step.
         files: Vec<String>,
     },
     Agent {
@@ -78,7 +78,7 @@ pub enum PartKind {
 }
 
 impl PartKind {
-    /// The text of a text or reasoning part, the two kinds that grow.
+    /// Returns the text of a text or reasoning part, the two kinds that grow.
     pub fn text_mut(&mut self) -> Option<&mut String> {
         match self {
             PartKind::Text(TextPart { text, .. }) | PartKind::Reasoning(ReasoningPart { text, .. }) => {
@@ -102,10 +102,10 @@ impl PartKind {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TextPart {
     pub text: String,
-    /// Not typed by the user.
+    /// Set for text that the user did not type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synthetic: Option<bool>,
-    /// Not sent to the model.
+    /// Set for text that is not sent to the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,7 +144,7 @@ pub struct TextSpan {
     pub end: u64,
 }
 
-/// Milliseconds since the epoch.
+/// Times in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartTime {
     pub start: i64,
@@ -158,27 +158,27 @@ pub struct ToolPart {
     /// The provider's id of the call, unique within the session.
     #[serde(rename = "callID")]
     pub call_id: String,
-    /// Tool id.
+    /// The id of the tool.
     pub tool: String,
     pub state: ToolState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// Key in the metadata of a running command, beside `output`: bytes of all the text it has printed, the last of which
-/// are in `output`.
+/// Key in the metadata of a running command, beside `output`: the number of bytes in all its output, of which
+/// `output` has the end.
 pub const PRINTED: &str = "printed";
-/// Characters that `output` in the metadata of a command has at most (facts: OpenCode §5.1).
+/// Maximum number of characters of `output` in the metadata of a command (facts: OpenCode §5.1).
 pub const MAX_LIVE_CHARS: usize = 30_000;
 
-/// How far a tool call has come; `status` on the wire.
+/// The state of a tool call; `status` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum ToolState {
     /// The model is still writing the input.
     Pending {
         input: Value,
-        /// Input as received so far.
+        /// The input as received so far.
         raw: String,
     },
     /// The tool runs or waits for permission.
@@ -211,7 +211,7 @@ pub enum ToolState {
 }
 
 impl ToolState {
-    /// What the model asked for.
+    /// Returns the arguments of the call.
     pub fn input(&self) -> &Value {
         match self {
             ToolState::Pending { input, .. }
@@ -222,12 +222,12 @@ impl ToolState {
     }
 }
 
-/// Milliseconds since the epoch.
+/// Times in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolTime {
     pub start: i64,
     pub end: i64,
-    /// When the output was dropped from the model's view.
+    /// The time when the output was removed from the model's context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<i64>,
 }

@@ -10,12 +10,12 @@ use super::id::{MessageId, PermissionId, SessionId};
 pub struct Rule {
     /// Wildcard over permission names.
     pub permission: String,
-    /// Wildcard over what is asked for.
+    /// Wildcard over the requested patterns.
     pub pattern: String,
     pub action: Action,
 }
 
-/// What a rule says.
+/// The action of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
@@ -25,7 +25,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The word for it in a configuration.
+    /// Returns the word for it in a configuration.
     pub fn name(self) -> &'static str {
         match self {
             Action::Allow => "allow",
@@ -35,7 +35,7 @@ impl Action {
     }
 }
 
-/// A question to the user: may this tool call go on?
+/// A question to the user about a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PermissionRequest {
     pub id: PermissionId,
@@ -43,20 +43,20 @@ pub struct PermissionRequest {
     pub session_id: SessionId,
     /// Permission name, such as `bash` or `edit`.
     pub permission: String,
-    /// What exactly is asked for.
+    /// The requested patterns.
     pub patterns: Vec<String>,
-    /// What the user is shown: command, path, diff.
+    /// Details for the user: command, path, diff.
     pub metadata: Map<String, Value>,
-    /// Patterns that are allowed from now on when the answer is `always`.
+    /// Patterns that are allowed from now on if the answer is `always`.
     pub always: Vec<String>,
-    /// Ours: those of the patterns that were allowed for ever before.
+    /// Ours: those of the patterns that were approved for ever earlier.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approved: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
 }
 
-/// The tool call that asks.
+/// The tool call that needs the permission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolRef {
     #[serde(rename = "messageID")]
@@ -72,7 +72,7 @@ pub enum Reply {
     Once,
     Always,
     Reject,
-    /// Ours: a rejection that is remembered. Events say `reject`, as OpenCode knows no other.
+    /// Ours: a rejection that is remembered. Events report `reject`, as OpenCode knows no other.
     #[serde(rename = "reject_always")]
     RejectAlways,
 }

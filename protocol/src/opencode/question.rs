@@ -18,35 +18,35 @@ pub struct QuestionRequest {
     pub tool: Option<ToolRef>,
 }
 
-/// A question with the answers that are offered.
+/// A question with the offered answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// The whole question.
     pub question: String,
-    /// A few words for a narrow place.
+    /// A short form for a narrow place.
     pub header: String,
     pub options: Vec<QuestionOption>,
-    /// Several options may be chosen.
+    /// True if several options may be chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiple: Option<bool>,
-    /// False when only the options may be answered; else the user may also write an answer of their own.
+    /// False if only the options may be chosen; otherwise the user may also write a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom: Option<bool>,
 }
 
 impl Question {
-    /// Whether several options may be chosen.
+    /// Returns true if several options may be chosen.
     pub fn is_multiple(&self) -> bool {
         self.multiple == Some(true)
     }
 
-    /// Whether the user may write an answer of their own.
+    /// Returns true if the user may write a text.
     pub fn takes_custom(&self) -> bool {
         self.custom != Some(false)
     }
 }
 
-/// An answer that is offered.
+/// An offered answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionOption {
     pub label: String,

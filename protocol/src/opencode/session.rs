@@ -14,12 +14,12 @@ use super::{
 pub struct Session {
     /// The session's id.
     pub id: SessionId,
-    /// Two random words.
+    /// A short name of two random words.
     pub slug: String,
-    /// Root commit of the repository, or `global` outside git.
+    /// The root commit of the repository, or `global` outside git.
     #[serde(rename = "projectID")]
     pub project_id: String,
-    /// Absolute working directory.
+    /// The absolute working directory.
     pub directory: String,
     /// `directory` relative to the worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,59 +27,59 @@ pub struct Session {
     /// The session that started this one as a subagent.
     #[serde(rename = "parentID", default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<SessionId>,
-    /// Shown title; `New session - <ISO time>` until one is made.
+    /// The title; `New session - <ISO time>` until one is made.
     pub title: String,
-    /// Version of the application that created the session.
+    /// The version of the application that created the session.
     pub version: String,
-    /// Name of the agent used last.
+    /// The name of the last agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Model used last.
+    /// The last model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<SessionModel>,
-    /// Running total in US dollars.
+    /// The running total in US dollars.
     #[serde(default)]
     pub cost: f64,
-    /// Running totals.
+    /// The running totals.
     #[serde(default)]
     pub tokens: Tokens,
-    /// Size of the changes made so far.
+    /// The size of the changes so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SessionSummary>,
-    /// Rules that hold for this session only.
+    /// Rules for this session only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Vec<Rule>>,
-    /// Ours: the rules of the sessions above the subagent's that this one was copied from, a list for each.
+    /// Ours: for a session copied from a subagent's, the rules of the sessions above that one, a list for each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Vec<Rule>>,
     /// A pending undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revert: Option<Revert>,
-    /// When things happened.
+    /// The times of creation and of changes.
     pub time: SessionTime,
 }
 
-/// The model a session used last.
+/// The last model of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionModel {
-    /// Model id within the provider.
+    /// The model's id within the provider.
     pub id: String,
-    /// Provider id.
+    /// The provider's id.
     #[serde(rename = "providerID")]
     pub provider_id: String,
-    /// Reasoning-effort variant.
+    /// The variant, such as a reasoning effort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
 }
 
-/// Size of the changes a session made.
+/// The size of a session's changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionSummary {
-    /// Lines added.
+    /// The number of added lines.
     pub additions: u64,
-    /// Lines removed.
+    /// The number of removed lines.
     pub deletions: u64,
-    /// Files touched.
+    /// The number of changed files.
     pub files: u64,
 }
 
@@ -87,16 +87,16 @@ pub struct SessionSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Revert {
-    /// First message that is undone.
+    /// The first message that is undone.
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
-    /// First part that is undone, when only a part of the message is.
+    /// The first part that is undone, if only a part of the message is.
     #[serde(rename = "partID", default, skip_serializing_if = "Option::is_none")]
     pub part_id: Option<PartId>,
-    /// Tree to restore on redo.
+    /// The git tree to restore on redo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// What the undo changed.
+    /// The changes of the undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
@@ -104,14 +104,14 @@ pub struct Revert {
 /// Times in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionTime {
-    /// Created.
+    /// The time of creation.
     pub created: i64,
-    /// Last changed.
+    /// The time of the last change.
     pub updated: i64,
-    /// Compaction began.
+    /// The start of a compaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacting: Option<i64>,
-    /// Archived.
+    /// The time of archiving.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<i64>,
 }
@@ -119,15 +119,15 @@ pub struct SessionTime {
 /// One entry of a session's todo list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Todo {
-    /// What is to be done.
+    /// The task.
     pub content: String,
-    /// Where it stands.
+    /// The state of the task.
     pub status: TodoStatus,
-    /// How much it matters.
+    /// The importance of the task.
     pub priority: TodoPriority,
 }
 
-/// Where a todo stands.
+/// The state of a todo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
@@ -137,7 +137,7 @@ pub enum TodoStatus {
     Cancelled,
 }
 
-/// How much a todo matters.
+/// The importance of a todo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoPriority {
@@ -146,21 +146,21 @@ pub enum TodoPriority {
     Low,
 }
 
-/// What a session is doing.
+/// The activity of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SessionStatus {
-    /// Nothing runs.
+    /// No turn is running.
     Idle,
-    /// A turn runs.
+    /// A turn is running.
     Busy,
-    /// A turn waits before asking the provider again.
+    /// A turn waits before the next request to the provider.
     Retry {
-        /// Attempt that failed, from 1.
+        /// The number of the failed attempt, from 1.
         attempt: u32,
-        /// Why.
+        /// The reason of the failure.
         message: String,
-        /// Milliseconds since the epoch at which the next attempt starts.
+        /// The start of the next attempt, in milliseconds since the epoch.
         next: i64,
     },
 }

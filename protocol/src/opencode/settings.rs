@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Settings that take no part in choosing agents, models and permissions.
+/// Settings that do not affect the choice of agents, models and permissions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -13,7 +13,7 @@ pub struct Settings {
     #[serde(rename = "logLevel")]
     pub log_level: Option<LogLevel>,
     pub server: ServerSettings,
-    /// How deep subagents may start subagents.
+    /// Maximum depth of subagents that start subagents.
     pub subagent_depth: Option<u32>,
     /// `name@version`, `file://…`, or a list of one of these and its options.
     pub plugin: Vec<PluginSpec>,
@@ -23,7 +23,7 @@ pub struct Settings {
     pub formatter: Option<Programs<Formatter>>,
     pub lsp: Option<Programs<LanguageServer>>,
     pub watcher: WatcherSettings,
-    /// Whether the worktree's states are kept for undo.
+    /// True to keep states of the worktree for undo.
     pub snapshot: Option<bool>,
     pub share: Option<Share>,
     /// Deprecated: `share: "auto"`.
@@ -84,7 +84,7 @@ pub struct Reference {
     pub description: Option<String>,
 }
 
-/// `formatter` and `lsp`: all off, all on, or one by one.
+/// `formatter` and `lsp`: all off, all on, or individual settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -121,7 +121,7 @@ pub struct LanguageServer {
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatcherSettings {
-    /// Globs of files whose changes do not matter.
+    /// Globs of files whose changes are ignored.
     pub ignore: Vec<String>,
 }
 
@@ -157,7 +157,7 @@ pub struct AttachmentSettings {
     pub image: ImageSettings,
 }
 
-/// `attachment.image`: how large a picture may reach the model.
+/// `attachment.image`: the maximum size of pictures for the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -168,7 +168,7 @@ pub struct ImageSettings {
     pub max_base64_bytes: Option<u64>,
 }
 
-/// `tool_output`: what a tool may hand to the model before the rest goes to a file.
+/// `tool_output`: the maximum output of a tool for the model; the rest goes to a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -177,7 +177,7 @@ pub struct ToolOutputSettings {
     pub max_bytes: Option<usize>,
 }
 
-/// `compaction`: when a long conversation is summarised, and what of it stays.
+/// `compaction`: when to summarise a long conversation, and which part of it to keep.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -193,7 +193,7 @@ pub struct CompactionSettings {
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EnterpriseSettings {
-    /// Address of a share server of one's own.
+    /// The address of your own share server.
     pub url: Option<String>,
 }
 
@@ -206,17 +206,17 @@ pub struct ExperimentalSettings {
     pub open_telemetry: Option<bool>,
     /// Tools that only primary agents have.
     pub primary_tools: Vec<String>,
-    /// Whether a turn goes on after a refused call.
+    /// True if a turn continues after a refused call.
     pub continue_loop_on_deny: Option<bool>,
-    /// Milliseconds.
+    /// Time limit in milliseconds.
     pub mcp_timeout: Option<u64>,
     pub policies: Option<Value>,
     /// Commands that run after a file was edited or a session ended.
     pub hook: Option<HookSettings>,
-    /// How often a failed request is sent again.
+    /// Number of retries of a failed request.
     #[serde(rename = "chatMaxRetries")]
     pub chat_max_retries: Option<u32>,
-    /// Whether models have the tool `batch`, which makes several calls at once.
+    /// True to offer models the tool `batch`, which makes several calls at once.
     pub batch_tool: Option<bool>,
 }
 
@@ -225,7 +225,7 @@ pub struct ExperimentalSettings {
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HookSettings {
-    /// By the pattern of the files.
+    /// Commands by the pattern of the files.
     pub file_edited: BTreeMap<String, Vec<HookCommand>>,
     pub session_completed: Vec<HookCommand>,
 }
@@ -239,20 +239,20 @@ pub struct HookCommand {
     pub environment: BTreeMap<String, String>,
 }
 
-/// `windlass`: what OpenCode does not have.
+/// `windlass`: settings that OpenCode does not have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WindlassSettings {
-    /// Whether an existing file is changed only when the session knows it as it is.
+    /// True to change an existing file only if the session knows its current content.
     pub file_time: Option<bool>,
-    /// Where else agents are: marketplaces.
+    /// Additional agents from marketplaces.
     pub agents: MarketSettings,
-    /// Where `websearch` and `codesearch` ask instead of Exa.
+    /// The address that `websearch` and `codesearch` use instead of Exa's.
     pub exa_url: Option<String>,
-    /// Where `websearch` asks instead of Parallel.
+    /// The address that `websearch` uses instead of Parallel's.
     pub parallel_url: Option<String>,
-    /// The boundary around the commands that agents run.
+    /// The sandbox of the commands that agents run.
     pub sandbox: SandboxSettings,
 }
 
@@ -263,13 +263,14 @@ pub struct WindlassSettings {
 pub struct SandboxSettings {
     pub mode: Option<SandboxMode>,
     pub network: Option<SandboxNetwork>,
-    /// Files and directories that may be written in every mode but `read-only`, from the session's directory.
+    /// Files and directories that are writable in every mode but `read-only`; relative paths start from the
+    /// session's directory.
     pub writable: Option<Vec<String>>,
     /// Names of variables that commands keep although windlass uses them itself.
     pub environment: Option<Vec<String>>,
-    /// Whether commands in a full sandbox skip the rules of `bash` that ask.
+    /// True to let commands in a full sandbox skip the `ask` rules of `bash`.
     pub ask_less: Option<bool>,
-    /// What is different for an agent, by its name.
+    /// Settings that differ for an agent, by its name.
     pub agents: BTreeMap<String, AgentSandbox>,
 }
 
@@ -285,7 +286,7 @@ pub struct AgentSandbox {
     pub ask_less: Option<bool>,
 }
 
-/// What a command may write.
+/// The files that a command may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -296,7 +297,7 @@ pub enum SandboxMode {
 }
 
 impl SandboxMode {
-    /// The word for it in a configuration.
+    /// Returns the word for it in a configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -306,7 +307,7 @@ impl SandboxMode {
     }
 }
 
-/// The network a command sees.
+/// The network that a command can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -316,13 +317,13 @@ pub enum SandboxNetwork {
     Loopback,
 }
 
-/// `windlass.agents`: agents that nobody configured one by one.
+/// `windlass.agents`: agents from directories and lists rather than from the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MarketSettings {
-    /// Directories of markdown agents, from the directory of the file that names them.
+    /// Directories of Markdown agents; relative paths start from the directory of the configuration file.
     pub paths: Vec<String>,
-    /// Addresses of lists of agents: of a directory with `index.json`, or of a `.json` file.
+    /// URLs of lists of agents: a directory with `index.json`, or a `.json` file.
     pub urls: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What counts as a message, and which code a line that is none gets.
+//! Classification of lines as messages, and the codes of those that are none.
 
 use super::{Id, Incoming, Malformed, code, parse};
 

@@ -1,4 +1,4 @@
-//! Times as people read them.
+//! Formatting of times for people.
 
 use super::{Zone, weekday};
 

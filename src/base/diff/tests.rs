@@ -1,4 +1,4 @@
-//! The patch text is the one clients of OpenCode already parse.
+//! The patch text keeps the format that clients of OpenCode parse.
 
 use super::{BLOCK, n_same_first, n_same_last, unified};
 

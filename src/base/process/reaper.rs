@@ -1,6 +1,7 @@
-//! The reaper's work: to keep account of its daemon's children, and to end them once the daemon is gone.
+//! The reaper: keeps account of its daemon's children and kills them when the daemon ends.
 //!
-//! The daemon holds the only write end of a pipe, so the end of input means that the daemon has ended, however it did.
+//! The daemon holds the only write end of a pipe, so the end of input means that the daemon has ended, for any
+//! reason.
 
 use std::{
     io::{BufReader, Read},
@@ -15,34 +16,35 @@ use nix::{
 
 use super::tree::{self, Look};
 
-/// The hidden command by which this program is a reaper.
+/// The hidden subcommand that makes this program a reaper.
 pub const COMMAND: &str = "reap";
-/// As much as the standard input's own buffer holds, which is then not used.
+/// The size of the standard input's own buffer, so that reads bypass that one.
 const BUFFER_BYTES: usize = 8 * 1024;
-/// Between a kill and the next look for who is left.
+/// The pause between a kill and the next look for survivors.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Looks until what cannot be killed is left alone: 5 s.
+/// Number of looks after which the reaper gives up on processes that cannot be killed: 5 s.
 const MAX_LOOKS: usize = 1000;
-/// Looks until a process that shows nothing is taken for one that has nothing to show: 100 ms.
+/// Number of looks after which a process with an unreadable environment is taken for one without our tag: 100
+/// ms.
 const MAX_UNCLEAR: usize = 20;
 
-/// What the daemon says of a child.
+/// A report of the daemon about one of its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
-    /// It is about to be started.
+    /// The child is about to be started.
     Begun,
-    /// It runs, and leads this group.
+    /// The child runs and leads this group.
     Leads(Pid),
-    /// It is nobody's business any more, nor is what it left behind.
+    /// The child is no longer registered; the processes it left behind may run on.
     Forgotten,
-    /// What it left behind has to end.
+    /// The processes that the child left behind must be killed.
     Doomed,
 }
 
-/// Fewer bytes than `PIPE_BUF`: a record is written whole or not at all.
+/// The size of a record. It is below `PIPE_BUF`, so a record is written whole or not at all.
 pub const RECORD_BYTES: usize = 16;
 
-/// A record as it goes through the pipe: kind, group, number of the child.
+/// Encodes a record for the pipe: kind, group, number of the child.
 pub fn encode(record: Record, child: u64) -> [u8; RECORD_BYTES] {
     let (kind, group) = match record {
         Record::Begun => (0, 0),
@@ -66,12 +68,12 @@ fn decode(bytes: [u8; RECORD_BYTES]) -> Option<(Record, u64)> {
     Some((record, (number >> 64) as u64))
 }
 
-/// The mark of a daemon's child.
+/// Returns the tag of a daemon's child.
 pub fn mark(daemon: &str, child: u64) -> String {
     format!("{daemon}.{child}")
 }
 
-/// Keeps account until the input ends, and then ends all that is left.
+/// Keeps account until the input ends, and then kills every child that is left.
 pub fn run(daemon: &str, input: impl Read) {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
     let mut running: Vec<Running> = Vec::new();
@@ -89,7 +91,7 @@ pub fn run(daemon: &str, input: impl Read) {
             Some((Record::Doomed, child)) => doomed.push(child),
             None => {}
         }
-        // One look is for all that are known to be doomed.
+        // One look serves all children known to be due by now.
         if input.buffer().len() < RECORD_BYTES {
             end(daemon, &doomed);
             doomed.clear();
@@ -99,7 +101,7 @@ pub fn run(daemon: &str, input: impl Read) {
         if let Some(group) = group
             && group.is_ours(tree::start(group.leader))
         {
-            // One that has ended is what we want.
+            // A group that has already ended needs no kill.
             let _ = killpg(group.leader, Signal::SIGKILL);
         }
         doomed.push(*child);
@@ -107,28 +109,29 @@ pub fn run(daemon: &str, input: impl Read) {
     end(daemon, &doomed);
 }
 
-/// A child that was not forgotten.
+/// A registered child.
 struct Running {
     child: u64,
     group: Option<Group>,
 }
 
-/// A child's group, which also holds those who hide their mark.
+/// A child's group, which also holds the processes that hide their tag.
 struct Group {
     leader: Pid,
-    /// Not known of a leader that had ended when we heard of it.
+    /// The start time of the leader; `None` if it had already ended when its record was read.
     start: Option<u64>,
 }
 
 impl Group {
-    /// Whether the number is still the child's, when this is the start of the process that has it now.
+    /// Returns true if the group number still belongs to the child, given the start time of the process that
+    /// has the number now.
     fn is_ours(&self, start: Option<u64>) -> bool {
-        // A number is not given away while it is a group's, and a group of a later leader has that leader at first.
+        // A number is not reused while a group has it, and a later group begins with a leader of that number.
         start.is_none() || start == self.start
     }
 }
 
-/// Kills whoever bears the mark of one of these children, and what those started, until there is nobody.
+/// Kills the processes that bear the tag of one of these children, and their descendants, until none is left.
 fn end(daemon: &str, children: &[u64]) {
     if children.is_empty() {
         return;
@@ -139,12 +142,13 @@ fn end(daemon: &str, children: &[u64]) {
         if marked.is_empty() && (is_clear || n_looks >= MAX_UNCLEAR) {
             return;
         }
-        // All are found before the first is killed: after that nobody knows whose parent it was.
+        // All are found before the first is killed: after that their parents can no longer be determined.
         let descendants: Vec<Pid> = marked.iter().flat_map(|pid| tree::descendants(*pid)).collect();
         for pid in marked.into_iter().chain(descendants) {
             let _ = kill(pid, Signal::SIGKILL);
         }
-        // Whoever was just being started is seen at the next look; nothing tells of the end of other people's children.
+        // A process that was just being started is found at the next look. The end of a process that is not our
+        // child cannot be waited for.
         thread::sleep(PAUSE);
     }
 }

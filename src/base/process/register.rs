@@ -1,4 +1,5 @@
-//! Our children as long as they run: numbered, marked, and told to a reaper that ends them should we die first.
+//! Running children of this process: each has a number and a tag, and a reaper kills them if the daemon ends
+//! first.
 
 use std::{
     io::{self, PipeWriter, Write},
@@ -20,20 +21,22 @@ use super::{
 };
 use crate::base::{ids, lock::lock};
 
-/// How long the end of the process waits for the end of its reaper, which has nothing to do by then.
+/// Maximum time that the end of this process waits for the end of its reaper, which has nothing left to do by
+/// then.
 const CLOSE_LIMIT: Duration = Duration::from_millis(250);
 const ID_CHARS: usize = 12;
 
 static REGISTER: Mutex<Register> =
     Mutex::new(Register { marks: None, n_children: 0, running: Vec::new(), reaper: None });
 
-/// Has children registered from now on, for a program that can be its own reaper; `marks` are those it bears itself.
+/// Turns registration on, for a program that can be its own reaper; `inherited` holds the tags of this process
+/// itself.
 pub fn open(marks: Option<&str>) {
     let around = marks.map(|marks| format!("{marks}{SEPARATOR}")).unwrap_or_default();
     lock(&REGISTER).marks = Some(Marks { daemon: ids::random(ID_CHARS), around });
 }
 
-/// Lets the reaper go and waits for it. A child that is still registered is ended by it.
+/// Closes the reaper's pipe and waits for the reaper, which kills the children that are still registered.
 pub async fn close() {
     let reaper = lock(&REGISTER).reaper.take();
     let Some(Reaper { pipe, mut process }) = reaper else { return };
@@ -46,11 +49,11 @@ pub(super) fn begin() -> Option<Registration> {
     lock(&REGISTER).begin()
 }
 
-/// Keeps a child registered.
+/// The registration of a child, dropped when the child has ended.
 #[derive(Debug)]
 pub(super) struct Registration {
     child: u64,
-    /// What [`MARK`] has to be for the child.
+    /// The value of [`CHILD_TAG`] for the child.
     pub(super) marks: String,
 }
 
@@ -63,7 +66,7 @@ impl Registration {
         register.tell(Record::Leads(group), self.child);
     }
 
-    /// Has everything ended that the child started, wherever it is by now.
+    /// Makes the reaper kill all processes that the child started, even those that left its group.
     pub(super) fn doom(&self) {
         lock(&REGISTER).tell(Record::Doomed, self.child);
     }
@@ -78,19 +81,19 @@ impl Drop for Registration {
 }
 
 struct Register {
-    /// Nothing is registered without them, as in tests of the library, whose program is no reaper.
+    /// Set by [`open`]. Unset in unit tests, whose program is no reaper; nothing is registered then.
     marks: Option<Marks>,
     n_children: u64,
-    /// And the groups that they lead.
+    /// Children and the groups that they lead.
     running: Vec<(u64, Option<Pid>)>,
-    /// Started with the first child, and again with the next one after it was lost.
+    /// Started with the first child, and restarted with the next child after it was lost.
     reaper: Option<Reaper>,
 }
 
 struct Marks {
     /// A name that no other process has.
     daemon: String,
-    /// What this process was marked with, so that whoever ends it by its mark ends its children too.
+    /// The tags of this process itself, so that killing by one of them reaches our children too.
     around: String,
 }
 
@@ -126,7 +129,8 @@ impl Register {
         let Some(reaper) = &mut self.reaper else { return };
         if let Err(error) = reaper.pipe.write(&reaper::encode(record, child)) {
             tracing::warn!(%error, "the reaper is lost; the next child gets another");
-            // One that has not read for thousands of records is stuck. It must not take the closed pipe for our end.
+            // A reaper that has not read for thousands of records is stuck. It must not take the closed pipe
+            // for our end.
             let _ = reaper.process.start_kill();
             self.reaper = None;
         }
@@ -140,7 +144,7 @@ struct Reaper {
 
 impl Reaper {
     fn start(daemon: &str) -> io::Result<Self> {
-        // Both ends are closed in every program that is started.
+        // Both ends are closed on exec in every program that is started.
         let (input, pipe) = io::pipe()?;
         rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK)?;
         let mut command = Command::new(program()?);
@@ -156,7 +160,7 @@ impl Reaper {
     }
 }
 
-/// This very program, also when the file has been replaced meanwhile.
+/// Returns the path of this very program, even if its file has been replaced meanwhile.
 fn program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }
@@ -166,7 +170,8 @@ fn detach(command: &mut Command) {
     // SAFETY: setsid and sigprocmask are plain system calls; they neither allocate nor take locks.
     unsafe {
         command.pre_exec(|| {
-            // What ends us by our group, our terminal or a polite signal is to leave the reaper its work.
+            // A signal to our group, our terminal or our process must not end the reaper before it has done its
+            // work.
             setsid()?;
             SigSet::all().thread_block()?;
             Ok(())

@@ -1,4 +1,4 @@
-//! Nothing a child started is left behind.
+//! No process that a child started is left behind.
 
 use std::{collections::BTreeMap, ffi::OsStr, path::Path, time::Duration};
 

@@ -1,15 +1,15 @@
-//! Which processes belong together: by who started whom, and by a mark that they inherit.
+//! Finds the processes that belong together: by their parents, and by a tag that children inherit.
 
 use nix::unistd::Pid;
 
-/// The variable that holds a child's mark, behind the marks that this process bears itself.
+/// The environment variable that holds a child's tag, behind the tags that this process bears itself.
 ///
-/// Unlike its group and its parents a process keeps it by `setsid` and when its parent ends.
+/// A process keeps it after `setsid` and after its parent has ended, unlike its group and its parent.
 pub const MARK: &str = "WINDLASS_CHILD";
-/// Between the marks of one variable.
+/// The separator between the tags in the variable.
 pub const SEPARATOR: char = '/';
 
-/// Every process that `leader` started, and what those started, as far as the system tells.
+/// Returns the descendants of `leader`, as far as the system reports them.
 pub fn descendants(leader: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     let mut pending = vec![leader];
@@ -26,15 +26,16 @@ pub fn descendants(leader: Pid) -> Vec<Pid> {
     found
 }
 
-/// What one look at all processes showed.
+/// The result of one look at all processes.
 pub struct Look {
-    /// Those that bear a mark that was looked for.
+    /// The processes with one of the wanted tags.
     pub marked: Vec<Pid>,
-    /// Whether every process showed what it bears.
+    /// True if the environment of every process could be read.
     pub is_clear: bool,
 }
 
-/// Looks for everybody who bears such a mark; finds nobody where the system does not show what processes inherited.
+/// Looks for all processes with a wanted tag; finds none on systems that do not show the environment of
+/// processes.
 pub fn look(is_wanted: &dyn Fn(&str) -> bool) -> Look {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -55,8 +56,8 @@ fn bears(variables: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> bool {
     marks.is_some_and(|marks| marks.split(SEPARATOR).any(is_wanted))
 }
 
-/// The variables a process began with; empty when it is somebody else's or has ended, none while it is between two
-/// programs, when it shows nothing.
+/// Reads the environment that a process began with: empty if it belongs to another user or has ended, `None`
+/// while it is between two programs and shows nothing.
 fn environment(pid: Pid) -> Option<Vec<u8>> {
     let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let variables = read("environ");
@@ -67,14 +68,14 @@ fn environment(pid: Pid) -> Option<Vec<u8>> {
         let has_program = std::fs::read_link(format!("/proc/{pid}/exe")).is_ok();
         return (!has_program).then(Vec::new);
     }
-    // It became a program between the first two looks, or has no variables.
+    // The process became a program between the first two reads, or has no variables.
     Some(read("environ"))
 }
 
-/// When a process began, in ticks since the system did: with its number it is one process only.
+/// Returns the start time of a process in ticks since boot. Together with its number it identifies one process.
 pub fn start(pid: Pid) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before the last parenthesis may hold blanks; the start is field 22.
+    // The name before the last parenthesis may contain blanks; the start is field 22.
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_ascii_whitespace().nth(19)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Items come in the order they went in, and whoever waits is woken by what it waits for.
+//! Items leave the queue in order, and every waiter is woken by the event it waits for.
 
 use std::{collections::VecDeque, pin::pin, task::Poll};
 

@@ -1,4 +1,4 @@
-//! Events come out the same however the bytes were cut.
+//! The same events result wherever the bytes are split.
 
 use super::{Event, MAX_EVENT_BYTES, Parser, TooLarge};
 

@@ -1,4 +1,4 @@
-//! Watches directories with inotify: no thread, one descriptor that is waited for like a socket.
+//! Watches directories with inotify: no thread, and one descriptor that is awaited like a socket.
 
 use std::{
     collections::HashMap,
@@ -19,14 +19,14 @@ use super::{
     plan::{Plan, Wanted},
 };
 
-/// Follows files and directories.
+/// A watcher of files and directories.
 pub struct Watcher {
     inotify: AsyncFd<Descriptor>,
     watched: HashMap<WatchDescriptor, Wanted>,
 }
 
 impl Watcher {
-    /// Follows nothing yet. Must be called within the runtime.
+    /// Makes a watcher without targets. Must be called within the runtime.
     #[expect(
         unsafe_code,
         reason = "registering a descriptor is unsafe; this one is owned by what registers it"
@@ -38,23 +38,24 @@ impl Watcher {
         Ok(Self { inotify: inotify?, watched: HashMap::new() })
     }
 
-    /// Follows exactly `targets` from here on, and says whether something of it may have changed since `since` that
-    /// was not watched until now. Does blocking reads of directories.
+    /// Watches exactly `targets` from now on, and reports if a part of them that was not watched until now may
+    /// have changed since `since`. Does blocking reads of directories.
     pub fn follow(&mut self, targets: &[Target], since: SystemTime) -> io::Result<Followed> {
         let mut watched: HashMap<WatchDescriptor, Wanted> = HashMap::new();
         let mut has_changed = false;
         let plan = Plan::new(targets);
         let mut is_whole = plan.overfull.is_empty();
-        // A directory has one watch, also under two names: one for what is in it is to replace one for itself.
+        // A directory has one watch, even under two names: a watch of its entries must replace one of the
+        // directory itself.
         let (itself, inside): (Vec<_>, Vec<_>) =
             plan.directories.into_iter().partition(|(_, wanted)| wanted.is_itself());
         for (directory, wanted) in itself.into_iter().chain(inside) {
             let Some(descriptor) = self.add(&directory, &wanted)? else {
-                // One that may be searched and not listed has files that can be read and not watched.
+                // The files of a directory that may be searched but not listed can be read but not watched.
                 is_whole = is_whole && (wanted.is_itself() || !directory.join(".").exists());
                 continue;
             };
-            // The order matters: what changes from here on is an event.
+            // The order matters: changes from here on are events.
             let is_new = !self.watched.get(&descriptor).is_some_and(|before| before.covers(&wanted));
             has_changed = has_changed || is_new && wanted.may_have_changed(&directory, since);
             match watched.get_mut(&descriptor) {
@@ -65,16 +66,17 @@ impl Watcher {
         }
         let before = std::mem::replace(&mut self.watched, watched);
         for descriptor in before.into_keys().filter(|it| !self.watched.contains_key(it)) {
-            // One that the kernel has ended by itself is gone already.
+            // The kernel may have removed the watch already.
             let _ = self.inotify.get_ref().0.rm_watch(descriptor);
         }
         Ok(Followed { has_changed, is_whole })
     }
 
-    /// `None` when there is nothing to watch by now, or it may not be read.
+    /// Adds a watch; `None` if the directory is gone by now or may not be read.
     fn add(&self, directory: &Path, wanted: &Wanted) -> io::Result<Option<WatchDescriptor>> {
         let itself = AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_ONLYDIR;
-        // No `IN_MODIFY`: a file that is being written is read when it has been, and a busy neighbour wakes nobody.
+        // Without `IN_MODIFY`: a file is read when its writer closes it, and a file that is written all the
+        // time causes no wakeups.
         let inside = AddWatchFlags::IN_CREATE
             | AddWatchFlags::IN_CLOSE_WRITE
             | AddWatchFlags::IN_ATTRIB
@@ -88,9 +90,10 @@ impl Watcher {
         }
     }
 
-    /// Whether something that is followed may have changed since the last time.
+    /// Returns true if a target may have changed since the last call.
     pub fn has_changed(&self) -> io::Result<bool> {
-        // The system queues an event before the change that caused it returns, so what happened by now is there.
+        // The system queues an event before the change that caused it returns, so every change until now has
+        // its event.
         let mut has_changed = false;
         loop {
             match self.inotify.get_ref().0.read_events() {
@@ -102,7 +105,7 @@ impl Watcher {
         }
     }
 
-    /// Ends when something that is followed may have changed since the last time. Can be dropped at any point.
+    /// Waits until a target may have changed since the last call. Can be dropped at any point.
     pub async fn changed(&mut self) -> io::Result<()> {
         loop {
             let mut ready = self.inotify.readable().await?;
@@ -115,7 +118,7 @@ impl Watcher {
                 }
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(Err(error)) => return Err(error),
-                // Nothing to read after all.
+                // Spurious readiness: there is nothing to read.
                 Err(_) => {}
             }
         }
@@ -137,7 +140,7 @@ fn concerns(watched: &HashMap<WatchDescriptor, Wanted>, event: &InotifyEvent) ->
     match (watched.get(&event.wd), &event.name) {
         (None, _) => false,
         (Some(wanted), Some(name)) => wanted.contains(name),
-        // The directory itself: gone, moved, or readable now.
+        // An event of the directory itself: it is gone, moved, or readable now.
         (Some(_), None) => true,
     }
 }

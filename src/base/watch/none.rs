@@ -1,10 +1,10 @@
-//! Stands in where the system has no inotify: there is nothing to watch with, and whoever asks is told so.
+//! Watcher for systems without inotify: making one always fails.
 
 use std::{convert::Infallible, io, time::SystemTime};
 
 use super::{Followed, Target};
 
-/// Cannot be made.
+/// A watcher that cannot be made.
 pub struct Watcher(Infallible);
 
 impl Watcher {

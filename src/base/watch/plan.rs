@@ -1,4 +1,4 @@
-//! Which directories have to be watched, and for which of their entries, to see everything that is followed.
+//! Finds the directories to watch, and which of their entries matter, to see every change of the targets.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -12,22 +12,22 @@ use std::{
 
 use super::{Target, is_passed_over};
 
-/// Directories of one tree; more are a mistake, such as a link to a whole disk.
+/// Maximum number of directories in one tree; more are a mistake, such as a link to a whole disk.
 pub const MAX_DIRECTORIES: usize = 4000;
 
-/// Links on the way to one file; the system follows no more either.
+/// Maximum number of links on the way to one file, as in the system.
 const MAX_LINKS: usize = 40;
 
-/// How far a file's time may lie behind the clock: file systems count in steps.
+/// Maximum lag of a file's time behind the clock: file systems count in steps.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 
-/// When a file's contents, name or mode last changed, since 1970.
+/// Returns the time of the last change to a file's contents, name or mode, since 1970.
 pub(super) fn changed_at(metadata: &Metadata) -> Duration {
     let seconds = u64::try_from(metadata.ctime()).unwrap_or_default();
     Duration::new(seconds, u32::try_from(metadata.ctime_nsec()).unwrap_or_default())
 }
 
-/// Which entries of a watched directory matter.
+/// The entries of a watched directory that matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
     Everything,
@@ -43,12 +43,12 @@ impl Wanted {
         Wanted::Names(HashSet::new())
     }
 
-    /// Nothing in the directory matters, only that it stays where it is.
+    /// Returns true if no entry matters, only that the directory stays in place.
     pub(super) fn is_itself(&self) -> bool {
         matches!(self, Wanted::Names(names) if names.is_empty())
     }
 
-    /// Whether whoever watches for this sees what matters to `other` too.
+    /// Returns true if a watch for these entries also sees the changes that matter to `other`.
     pub(super) fn covers(&self, other: &Wanted) -> bool {
         match (self, other) {
             (Wanted::Everything, _) => true,
@@ -64,14 +64,14 @@ impl Wanted {
         }
     }
 
-    /// Whether something that matters in `directory` may have changed since a moment, as far as its times tell.
+    /// Returns true if an entry of `directory` that matters may have changed since `since`, by its times.
     pub(super) fn may_have_changed(&self, directory: &Path, since: SystemTime) -> bool {
         let is_newer = |metadata: Metadata| UNIX_EPOCH + changed_at(&metadata) + CLOCK_STEP >= since;
         let is_new = |path: PathBuf| fs::symlink_metadata(path).is_ok_and(is_newer);
         if self.is_itself() {
             return false;
         }
-        // What was removed or renamed left its mark on the directory.
+        // Removing or renaming an entry changes the time of the directory.
         if fs::metadata(directory).is_ok_and(is_newer) {
             return true;
         }
@@ -92,14 +92,14 @@ impl Wanted {
     }
 }
 
-/// Existing directories by path, without links in it. Only they can be watched, so what does not exist yet is awaited where it, or the
-/// first directory above it that is missing too, will appear.
+/// Existing directories by path, without links in it. Only existing directories can be watched. A path that
+/// does not exist yet is awaited where it, or its first missing ancestor, will appear.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) directories: BTreeMap<PathBuf, Wanted>,
-    /// Trees with more directories than are watched.
+    /// Trees with more directories than can be watched.
     pub(super) overfull: Vec<PathBuf>,
-    /// Where directories lead that were looked at.
+    /// Results of resolving directories.
     ways: HashMap<PathBuf, Option<PathBuf>>,
 }
 
@@ -122,7 +122,8 @@ impl Plan {
         }
     }
 
-    /// One entry of a directory: that it comes, goes, or is another one. Where it leads, if anywhere.
+    /// Watches one entry of a directory: its creation, its removal and its replacement. Returns the path it
+    /// leads to, if any.
     fn entry(&mut self, path: &Path) -> Option<PathBuf> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Some(path.to_owned());
@@ -131,7 +132,7 @@ impl Plan {
             Some(known) => known.clone(),
             None => {
                 let mut left = parts(parent);
-                // The way goes on: nothing but a directory will do there.
+                // More parts follow, so only a directory will do.
                 left.insert(0, OsString::from("."));
                 let way = self.way(PathBuf::from("/"), parent, left);
                 self.ways.insert(parent.to_owned(), way.clone());
@@ -141,9 +142,9 @@ impl Plan {
         self.way(parent?, path, vec![name.to_owned()])
     }
 
-    /// Goes from a directory part by part, the last of `left` first, as the system does: every link on the way must
-    /// stay what it is, and so must what it ends with; every directory must stay where it is. `None` when it leads
-    /// nowhere yet: then what is missing is awaited.
+    /// Follows a path from a directory part by part, the last part of `left` first, as the system does. Every
+    /// link on the way, every directory and the final target are watched. Returns `None` if a part does not
+    /// exist yet: that part is awaited.
     fn way(&mut self, mut at: PathBuf, path: &Path, mut left: Vec<OsString>) -> Option<PathBuf> {
         let mut n_links = 0;
         self.want(&at, Wanted::itself());
@@ -163,7 +164,7 @@ impl Plan {
                     if error.kind() == io::ErrorKind::PermissionDenied
                         && let (Some(above), Some(name)) = (at.parent(), at.file_name())
                     {
-                        // That it may be searched is a change of the directory, seen from above it.
+                        // A change of its search permission is an event of the directory above it.
                         self.want(above, Wanted::name(name));
                     }
                     self.want(&at, Wanted::name(&part));
@@ -189,7 +190,7 @@ impl Plan {
                 at = entry;
                 self.want(&at, Wanted::itself());
             } else {
-                // A file where a directory is awaited.
+                // A file exists where a directory is awaited.
                 self.want(&at, Wanted::name(&part));
                 return None;
             }
@@ -197,10 +198,10 @@ impl Plan {
         Some(at)
     }
 
-    /// Level by level, so that what there is too much of lies deep.
+    /// Watches a tree level by level, so that only deep directories are lost when there are too many.
     fn tree(&mut self, root: &Path, max_depth: usize) {
         let Some(real) = self.entry(root) else { return };
-        // A link may lead back up, so directories are known by what they are rather than by name.
+        // A link may lead back up, so directories are identified by inode rather than by name.
         let mut seen = HashSet::new();
         let mut pending = VecDeque::from([(real, 0)]);
         while let Some((directory, depth)) = pending.pop_front() {
@@ -230,7 +231,7 @@ impl Plan {
     }
 }
 
-/// The parts of a path, the last one first.
+/// Splits a path into its parts, the last one first.
 fn parts(path: &Path) -> Vec<OsString> {
     let parts = path.components().filter(|part| !matches!(part, Component::RootDir | Component::Prefix(_)));
     parts.map(|part| part.as_os_str().to_owned()).rev().collect()

@@ -1,4 +1,4 @@
-//! Whether what is followed is still what it was when it was read, as far as the file system's records tell.
+//! Detects changes of watched files since they were read, by the file system's records.
 
 use std::{
     fs,
@@ -13,27 +13,28 @@ use super::{
     plan::{Plan, Wanted, changed_at},
 };
 
-/// How coarse a file system's times are that counts in parts of a second: two ticks of a slow kernel.
+/// Step of the times of a file system that counts fractions of a second: two ticks of a slow kernel.
 const FINE_STEP: Duration = Duration::from_millis(20);
-/// And of one that counts in seconds.
+/// Step of the times of a file system that counts whole seconds.
 const COARSE_STEP: Duration = Duration::from_secs(2);
 
-/// What followed files and directories were at one time: identities, sizes and times.
+/// The state of watched files and directories at one time: identities, sizes and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(u64);
 
-/// How targets are found at one time.
+/// The state in which targets are found at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
-    /// What they are, or `None` when that would not show a change that follows: when some of them changed after they
-    /// were read, or so shortly before that the next change could bear the same time, or when there are too many.
+    /// The state of the targets, or `None` if it could not reveal the next change: if some of them changed
+    /// after they were read, or so shortly before that the next change could bear the same time, or if there
+    /// are too many.
     pub stamp: Option<Stamp>,
-    /// Trees with more directories than are followed.
+    /// Trees with more directories than are watched.
     pub overfull: Vec<PathBuf>,
 }
 
 impl Survey {
-    /// Of targets that are read since then. Does blocking reads of directories.
+    /// Surveys targets that were read since `since`. Does blocking reads of directories.
     pub fn of(targets: &[Target], since: SystemTime) -> Self {
         let plan = Plan::new(targets);
         let stamp = if plan.overfull.is_empty() { Stamp::of(&plan, since) } else { None };
@@ -67,9 +68,9 @@ impl Stamp {
 
 struct Sum {
     hasher: DefaultHasher,
-    /// The latest change, since 1970.
+    /// The time of the latest change, since 1970.
     latest: Duration,
-    /// Some time is not a whole second, so the file system counts finer than that.
+    /// Set if some time is not a whole second, so that the file system counts in finer steps.
     has_fractions: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Changes are seen wherever they happen, and only those that matter.
+//! Relevant changes are seen wherever they happen, and no others.
 
 use std::{
     fs,
@@ -14,7 +14,8 @@ use super::{
     plan::{MAX_DIRECTORIES, Plan, Wanted},
 };
 
-/// The directories that are watched for some targets, below a root, each with the names that matter there.
+/// Returns the directories that are watched for some targets, below a root, each with the names that matter
+/// there.
 fn plan(root: &Path, targets: &[Target]) -> Vec<(String, Vec<String>)> {
     let below =
         |directory: &Path| directory.strip_prefix(root).ok().map(|relative| relative.display().to_string());
@@ -25,7 +26,7 @@ fn plan(root: &Path, targets: &[Target]) -> Vec<(String, Vec<String>)> {
             Wanted::Names(names) => names.iter().map(|name| name.display().to_string()).collect(),
         };
         names.sort();
-        // Of the directories on the way only their going matters.
+        // Of the directories on the way, only their removal matters.
         (!names.is_empty()).then_some((below(&directory)?, names))
     });
     named.collect()
@@ -86,7 +87,7 @@ fn links_are_followed_to_where_they_lead() {
     let scratch = scratch();
     let root = scratch.path().canonicalize().unwrap();
     symlink(root.join("elsewhere/real.md"), root.join("here/agents/linked.md")).unwrap();
-    // Round in circles.
+    // A link that leads back up.
     symlink(root.join("here/agents"), root.join("here/agents/deep/again")).unwrap();
     let targets = [tree(root.join("here/agents"))];
     let directories: Vec<String> =
@@ -95,7 +96,7 @@ fn links_are_followed_to_where_they_lead() {
 }
 
 async fn sees_change(watcher: &mut Watcher) -> bool {
-    // What has happened is in the queue already.
+    // Events of past changes are in the queue already.
     tokio::time::timeout(Duration::from_millis(300), watcher.changed()).await.is_ok_and(|seen| seen.is_ok())
 }
 
@@ -162,7 +163,7 @@ fn what_changed_before_it_was_watched_is_known_by_its_time() {
     }
 }
 
-/// A change of what is followed, and what it is called.
+/// A description of a change and the function that makes it.
 type Change = (&'static str, fn(&Path));
 
 #[test]
@@ -224,7 +225,7 @@ async fn every_link_on_the_way_is_followed_and_so_is_where_it_will_lead() {
         fs::rename(root.join("new"), root.join("current")).unwrap();
     };
     let move_away: Change = |root| fs::rename(root.join("versions"), root.join("gone")).unwrap();
-    // What is followed below the root, what is done before, and the changes that are to be seen one by one.
+    // Each case: the target below the root, the preparation, and the changes that must be seen one by one.
     let cases: [(&str, &str, Change, &[Change]); 5] = [
         (
             "a directory that a link led to goes and comes again",

@@ -1,4 +1,4 @@
-//! Which texts hold the words, and where.
+//! Search for words: matches and their positions.
 
 use super::Words;
 

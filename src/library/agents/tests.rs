@@ -1,4 +1,4 @@
-//! Which agents there are and what they may do.
+//! The agents of a configuration and their permissions.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
 use super::{Agent, agents, default_agent};
 use crate::config::{Config, Environment, fixture::load, paths::Paths};
 
-/// What a configuration text resolves to, away from any real file.
+/// Resolves a configuration text without any real file.
 fn config(text: &Value) -> Config {
     config_in(
         Path::new("/nowhere"),
@@ -207,7 +207,7 @@ fn of_switched_tools_the_last_decides() {
     assert_eq!(careful.policy.evaluate("edit", "a"), Deny);
 }
 
-/// Rules of `build` under what an administrator says.
+/// Checks the rules of `build` under an administrator's configuration.
 #[track_caller]
 fn check_managed(own: Value, managed: Value, expected: &[(&str, &str, Action)]) {
     let root = tempfile::tempdir().unwrap();
@@ -238,7 +238,7 @@ fn nothing_is_looser_than_what_the_administrator_says() {
     let no_writing = || json!({"tools": {"write": false}});
     check_managed(json!({"permission": {"edit": "allow"}}), no_writing(), &[("edit", "a", Deny)]);
     check_managed(of_build(json!({"edit": {"docs/*": "allow"}})), no_writing(), &[("edit", "docs/a", Deny)]);
-    // What is said of an agent stands over what is said of all, for the administrator too.
+    // Rules of one agent outrank rules of all agents, for the administrator too.
     let mut both = asks();
     both["agent"]["build"]["permission"] = json!({"bash": {"rm *": "deny", "ls": "allow"}});
     check_managed(
@@ -286,7 +286,7 @@ fn what_is_stricter_than_the_administrator_says_stays() {
     );
     let own_agent = json!({"agent": {"build": {"tools": {"bash": false}}}});
     check_managed(own_agent, json!({"agent": {"build": {"tools": {"bash": true}}}}), &[("bash", "ls", Deny)]);
-    // What nobody restricts, the administrator may open.
+    // The administrator may allow a permission that no other rule restricts.
     check_managed(
         json!({}),
         general(json!({"external_directory": {"/opt/*": "allow"}})),

@@ -1,22 +1,23 @@
-//! A command's template: arguments put in, shell commands and mentions found. Pure (facts: OpenCode §6.1, §6.9).
+//! A command's template: fills in arguments and finds shell commands and mentions. Pure (facts: OpenCode §6.1,
+//! §6.9).
 
-/// Stands for all that was typed.
+/// The placeholder for all that was typed.
 const ALL: &str = "$ARGUMENTS";
 
-/// Shell text in which a word may become shell although it is quoted.
+/// Shell syntax in which even a quoted word may be evaluated.
 const NESTED: [&str; 9] = ["$(", "${", "$'", "((", "[[", "<<", "<(", ">(", "#"];
 
 /// A piece of a template whose arguments are filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     Text(String),
-    /// `` !`cmd` ``: to be replaced by what the command prints.
+    /// A shell command, `` !`cmd` ``, to be replaced by its output.
     Shell(String),
-    /// A command of the template that what was typed cannot be put into without becoming shell itself.
+    /// A command of the template into which the typed words cannot be put without being evaluated by the shell.
     Unfillable(String),
 }
 
-/// Fills the arguments in as [`expand`] does and runs nothing: what looks like a shell command stays words.
+/// Fills in the arguments as [`expand`] does, but without shell commands: text that looks like one stays text.
 pub fn expand_words(text: &str, arguments: &str) -> Vec<Piece> {
     let highest = placeholders(text).max();
     match highest.is_some() || text.contains(ALL) {
@@ -25,15 +26,15 @@ pub fn expand_words(text: &str, arguments: &str) -> Vec<Piece> {
     }
 }
 
-/// Puts what was typed behind a text that has no places for it, such as a manual that explains them.
+/// Appends the typed words to a text that has no placeholders, such as a manual that explains them.
 pub fn append_words(text: &str, arguments: &str) -> Vec<Piece> {
     let is_alone = arguments.trim().is_empty();
     vec![Piece::Text(if is_alone { text.to_owned() } else { format!("{text}\n\n{arguments}") })]
 }
 
-/// Fills the arguments in.
+/// Fills in the arguments.
 ///
-/// Shell commands are those of the template: what the user typed is put into them, but never becomes one.
+/// Shell commands are those of the template: typed words are put into them, but never become commands.
 pub fn expand(template: &str, arguments: &str) -> Vec<Piece> {
     let words = words(arguments);
     let highest = placeholders(template).max();
@@ -57,20 +58,20 @@ pub fn expand(template: &str, arguments: &str) -> Vec<Piece> {
     pieces
 }
 
-/// What to type behind the name of a command with this template.
+/// Returns the arguments to type behind the name of a command with this template.
 pub fn hint(template: &str) -> Option<String> {
     match placeholders(template).max() {
         Some(highest) => {
             let names: Vec<String> = (1..=highest.min(9)).map(|place| format!("<{place}>")).collect();
             Some(names.join(" "))
         }
-        // What is typed is all that it says.
+        // An empty template consists of the typed words only.
         None if template.trim().is_empty() => Some("message".to_owned()),
         None => template.contains(ALL).then(|| "arguments".to_owned()),
     }
 }
 
-/// The files or agents that a text mentions by `@name`, in order, each once.
+/// Returns the files or agents that a text mentions by `@name`, in order, each once.
 pub fn mentions(text: &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     let mut before = None;
@@ -82,7 +83,7 @@ pub fn mentions(text: &str) -> Vec<&str> {
         }
         let rest = &text[start + 1..];
         let end = rest.find(|it: char| it.is_whitespace() || matches!(it, ',' | '`')).unwrap_or(rest.len());
-        // A full stop at the end is the sentence's.
+        // A full stop at the end belongs to the sentence.
         let name = rest[..end].trim_end_matches('.');
         if !name.is_empty() && !found.contains(&name) {
             found.push(name);
@@ -101,13 +102,13 @@ fn push_text(pieces: &mut Vec<Piece>, text: String) {
     }
 }
 
-/// What comes before the next shell command, the command, and what follows it.
+/// Splits a text into the part before the next shell command, the command, and the part behind it.
 fn next_shell(text: &str) -> Option<(&str, &str, &str)> {
     let start = text.find("!`")?;
     let (command, after) = text[start + 2..].split_once('`')?;
     match command.trim().is_empty() {
         false => Some((&text[..start], command, after)),
-        // Two backticks hold no command; what follows them may.
+        // Two backticks enclose no command; the text behind them may contain one.
         true => {
             let skipped = text.len() - after.len();
             let (before, command, after) = next_shell(after)?;
@@ -116,14 +117,14 @@ fn next_shell(text: &str) -> Option<(&str, &str, &str)> {
     }
 }
 
-/// A word of the arguments without its quotes, and where it ends in them.
+/// A word of the arguments without its quotes, and the position of its end.
 struct Word<'a> {
     text: &'a str,
     start: usize,
     end: usize,
 }
 
-/// Words are separated by spaces; quotes keep spaces together.
+/// Splits arguments into words. Spaces separate words; quotes keep spaces together.
 fn words(arguments: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     let mut rest = 0;
@@ -135,7 +136,7 @@ fn words(arguments: &str) -> Vec<Word<'_>> {
         let (text, end) = match closed {
             Some(length) => (&tail[1..=length], start + length + 2),
             None => {
-                // A quote that is never closed is a character like any other.
+                // A quote that is never closed is an ordinary character.
                 let length = tail
                     .char_indices()
                     .skip(1)
@@ -150,7 +151,8 @@ fn words(arguments: &str) -> Vec<Word<'_>> {
     words
 }
 
-/// Whether words kept together begin here, in the middle of a word: an apostrophe behind a letter begins none.
+/// Returns true if a quoted section begins here. In the middle of a word, an apostrophe behind a letter begins
+/// none.
 fn opens_quote(before: &str, text: &str) -> bool {
     let quote = text.chars().next().filter(|it| match it {
         '"' => true,
@@ -160,12 +162,12 @@ fn opens_quote(before: &str, text: &str) -> bool {
     quote.is_some_and(|quote| text[1..].contains(quote))
 }
 
-/// The numbers of `$1`, `$2` and so on.
+/// Returns the numbers of `$1`, `$2` and so on.
 fn placeholders(template: &str) -> impl Iterator<Item = usize> + '_ {
     template.match_indices('$').filter_map(|(at, _)| place(&template[at + 1..])).map(|(place, _)| place)
 }
 
-/// A placeholder's number and how many digits it has.
+/// Parses a placeholder's number and counts its digits.
 fn place(text: &str) -> Option<(usize, usize)> {
     let n_digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let place = text[..n_digits].parse().ok().filter(|place| *place > 0)?;
@@ -195,7 +197,7 @@ fn fill(text: &str, arguments: &str, words: &[Word<'_>], highest: Option<usize>)
     filled
 }
 
-/// Puts what was typed into a shell command as words of it, quoted as the place needs; `None` where that is not certain.
+/// Puts the typed words into a shell command, quoted as each place needs; `None` if that cannot be done safely.
 fn fill_shell(command: &str, arguments: &str, words: &[Word<'_>], highest: Option<usize>) -> Option<String> {
     let is_nested = NESTED.iter().any(|it| command.contains(it));
     let mut filled = String::with_capacity(command.len());
@@ -236,7 +238,7 @@ fn fill_shell(command: &str, arguments: &str, words: &[Word<'_>], highest: Optio
     Some(filled)
 }
 
-/// The words that a placeholder stands for, and what follows it.
+/// Returns the words for a placeholder, and the text behind it.
 fn typed<'a, 'b>(
     text: &'b str,
     words: &'a [Word<'a>],
@@ -254,7 +256,7 @@ fn is_harmless(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte))
 }
 
-/// A word as it stands between quotes of this kind, or with its own where there are none.
+/// Appends a word in the form for quotes of this kind, or with quotes of its own if there are none.
 fn push_quoted(filled: &mut String, word: &str, quote: Option<char>) {
     match quote {
         Some('"') => {
@@ -274,7 +276,8 @@ fn push_quoted(filled: &mut String, word: &str, quote: Option<char>) {
     }
 }
 
-/// The last placeholder takes all that is left: a lone word without its quotes, several as they were typed.
+/// Fills the last placeholder with all remaining words: a lone word without its quotes, several as they were
+/// typed.
 fn push_rest(filled: &mut String, arguments: &str, words: &[Word<'_>]) {
     filled.push_str(match words {
         [] => "",

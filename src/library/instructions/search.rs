@@ -1,4 +1,4 @@
-//! Looks for the files that an entry of `instructions` names.
+//! Searches the files that an entry of `instructions` names.
 
 use std::{
     collections::VecDeque,
@@ -12,20 +12,20 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::config::{Config, Instruction};
 
-/// Directory entries one pattern may look at.
+/// Maximum number of directory entries that one pattern may examine.
 pub const MAX_ENTRIES: usize = 20_000;
 
-/// What one entry of `instructions` that is no URL names.
+/// The files that one entry of `instructions` names, for entries that are no URLs.
 #[derive(Default)]
 pub struct Named {
     pub files: Vec<PathBuf>,
-    /// Whether there was more to search than is searched.
+    /// True if the search stopped at [`MAX_ENTRIES`].
     pub is_cut: bool,
-    /// Which directories could not be searched, and why.
+    /// Directories that could not be searched, with the reasons.
     pub unreadable: Vec<String>,
 }
 
-/// Looks for it. Blocks.
+/// Searches the files of an entry. Blocks.
 pub fn named(config: &Config, instruction: &Instruction) -> Named {
     let mut named = Named::default();
     let pattern = instruction.pattern.as_str();
@@ -37,7 +37,7 @@ pub fn named(config: &Config, instruction: &Instruction) -> Named {
         let own_directory = config.named_directory();
         named.expand(own_directory.as_ref().unwrap_or(&config.paths.opencode_config), pattern);
     } else {
-        // Outside a repository "up to the worktree" is the whole disk: too much to walk for a glob.
+        // Outside a repository, "up to the worktree" is the whole disk: too much to walk for a glob.
         let is_whole_disk = config.worktree == Path::new("/") && is_glob(pattern);
         let n_levels = if is_whole_disk { 1 } else { usize::MAX };
         for directory in config.upwards().iter().take(n_levels) {
@@ -51,14 +51,14 @@ pub fn named(config: &Config, instruction: &Instruction) -> Named {
 }
 
 impl Named {
-    /// Adds the files below `directory` that match, sorted.
+    /// Adds the matching files below `directory`, sorted.
     fn expand(&mut self, directory: &Path, pattern: &str) {
         let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
         let mut n_left = MAX_ENTRIES;
         let mut places = vec![directory.to_owned()];
         let mut parts: Vec<&str> = pattern.split('/').collect();
         let mut is_searched = false;
-        // Part by part, so that only directories that match so far are looked into.
+        // Matched part by part, so that only directories that match so far are read.
         while let Some((part, rest)) = parts.split_first() {
             if !is_glob(part) {
                 places.iter_mut().for_each(|place| place.push(part));
@@ -84,7 +84,7 @@ impl Named {
         }
         self.is_cut |= n_left == 0;
         if is_searched {
-            // What cannot be reached is told when it is read.
+            // Reading an unreachable file reports the problem later.
             let is_unreachable = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
             places.retain(|place| fs::metadata(place).map_or_else(is_unreachable, |it| it.is_file()));
         }
@@ -93,7 +93,8 @@ impl Named {
     }
 }
 
-/// What matches so many levels below a directory: the nearest first, as only so many entries are looked at.
+/// Returns the matches up to `max_depth` levels below a directory, the nearest first, because the number of
+/// examined entries is limited.
 fn below(
     directory: &Path,
     matcher: &GlobMatcher,
@@ -102,7 +103,8 @@ fn below(
     unreadable: &mut Vec<String>,
 ) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    // Only where everything below is looked through: whoever writes a directory's name means it.
+    // Only a search at every depth skips ignored directories: a pattern that spells a directory's name means
+    // it.
     let is_everything = max_depth == usize::MAX;
     let ignored = if is_everything { Ignored::above(directory) } else { Ignored::default() };
     let mut pending = VecDeque::from([(directory.to_owned(), 1, ignored)]);
@@ -129,7 +131,7 @@ fn below(
             if path.strip_prefix(directory).is_ok_and(|relative| matcher.is_match(relative)) {
                 found.push(path.clone());
             }
-            // Links are not followed: they may lead back.
+            // Links are not followed, because they may lead back up.
             let is_directory = || entry.file_type().is_ok_and(|kind| kind.is_dir());
             if depth < max_depth && is_directory() && !ignored.has(&path) {
                 pending.push_back((path, depth + 1, ignored.clone()));
@@ -139,16 +141,16 @@ fn below(
     found
 }
 
-/// Which directories the project has git and search tools pass over; the innermost rules last.
+/// The directories that git and search tools skip in the project; the innermost rules last.
 #[derive(Clone, Default)]
 struct Ignored {
     rules: Vec<Arc<Gitignore>>,
-    /// Whether a repository is around.
+    /// True inside of a repository.
     is_in_git: bool,
 }
 
 impl Ignored {
-    /// What the directories above say, up to the repository's root.
+    /// Reads the rules of the directories above, up to the repository's root.
     fn above(directory: &Path) -> Self {
         let Some(root) = directory.ancestors().find(|it| it.join(".git").exists()) else {
             return Self::default();
@@ -161,7 +163,7 @@ impl Ignored {
         between.into_iter().fold(ignored, |ignored, it| ignored.with(it))
     }
 
-    /// These rules, and those in a directory over them.
+    /// Adds the rules of a directory on top of these.
     fn with(mut self, directory: &Path) -> Self {
         if self.is_in_git {
             self.add(directory, ".gitignore");
@@ -176,7 +178,7 @@ impl Ignored {
             return;
         }
         let mut builder = GitignoreBuilder::new(directory);
-        // A line that means nothing ignores nothing.
+        // A malformed line ignores nothing.
         let _ = builder.add(file);
         if let Ok(rules) = builder.build() {
             self.rules.push(Arc::new(rules));
@@ -189,7 +191,7 @@ impl Ignored {
     }
 }
 
-/// Whether these are no files of anybody's, but endless ones of the running system.
+/// Returns true for the system's virtual file systems, whose files may be endless.
 fn is_of_kernel(path: &Path) -> bool {
     ["/proc", "/sys", "/dev"].iter().any(|directory| path == Path::new(directory))
 }
@@ -198,12 +200,12 @@ fn is_glob(pattern: &str) -> bool {
     pattern.contains(['*', '?', '[', '{'])
 }
 
-/// Whether a pattern asks for files of whatever name.
+/// Returns true if a pattern matches files of any name.
 pub fn names_everything(pattern: &str) -> bool {
     pattern.rsplit('/').next().is_some_and(|last| !last.is_empty() && last.bytes().all(|byte| byte == b'*'))
 }
 
-/// Whether something has this name, even if it cannot be reached, such as a link that leads nowhere.
+/// Returns true if the name exists, even for an unreachable target, such as that of a broken link.
 pub fn is_there(file: &Path) -> bool {
     match fs::metadata(file) {
         Err(error) if error.kind() != io::ErrorKind::PermissionDenied => file.symlink_metadata().is_ok(),

@@ -1,4 +1,4 @@
-//! Which instruction files are read, in which order, and what becomes of those that cannot be used.
+//! Instruction files: selection, order, and the treatment of unusable ones.
 
 use std::{fs, path::Path};
 
@@ -85,7 +85,7 @@ fn instruction_files_are_read_in_order() {
     assert_eq!(read("p/docs", &[]), ["claude", "outer"]);
 }
 
-/// What a repository with these files gives, with the names of its warnings shortened to the file.
+/// Reads the instructions of a repository with these files; warnings are shortened to the file's name.
 fn repository(files: &[(&str, Vec<u8>)], entries: &str, pages: &Pages) -> (Vec<String>, Vec<String>) {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path().canonicalize().unwrap();
@@ -141,7 +141,7 @@ fn what_is_no_text_is_left_out_and_named() {
         r#"{"instructions": ["image.md", "folder.md", "loop.md", "missing.md", "http://h/a", "http://h/b"]}"#;
     let pages = Pages::from([("http://h/a".to_owned(), Err("the server answered 404".to_owned()))]);
     let (texts, warnings) = repository(&files, entries, &pages);
-    // What is not UTF-8 is no reason to lose the rest.
+    // Invalid UTF-8 is no reason to lose the rest.
     assert_eq!(texts.len(), 1);
     assert!(texts[0].ends_with("caf\u{fffd} rules"), "{texts:?}");
     assert_eq!(
@@ -271,9 +271,9 @@ fn a_search_of_everything_passes_over_what_the_project_ignores() {
     };
     assert_eq!(last_lines(r#"{"instructions": ["**/*.md"]}"#), ["two", "one", "three"]);
     assert_eq!(last_lines(r#"{"instructions": ["a/**/*.md"]}"#), ["two", "one"]);
-    // Whoever names a directory means it.
+    // A pattern that spells a directory's name means it.
     assert_eq!(last_lines(r#"{"instructions": ["target/*/*.md", "private/**/*.md"]}"#), ["no", "no"]);
-    // Outside a repository git has no say.
+    // Outside a repository, git's rules do not apply.
     let temporary = tempfile::tempdir().unwrap();
     let outside = |name: &str, text: &str| {
         let file = temporary.path().join(name);

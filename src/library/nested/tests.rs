@@ -1,4 +1,4 @@
-//! Which instruction files go with a file, and how much of them.
+//! Instruction files for a file that is read, and their sizes.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -38,7 +38,7 @@ fn they_lie_between_the_file_and_the_sessions_directory() {
     let both = ["session/a/AGENTS.md", "session/a/b/CLAUDE.md"];
     assert_eq!(files(&root, &[], "session/a/b/c/x.rs"), both);
     assert_eq!(files(&root, &[], "session/a/x.rs"), both[..1]);
-    // The file itself has just been read.
+    // The file being read is not added to itself.
     assert_eq!(files(&root, &[], "session/a/b/CLAUDE.md"), both[..1]);
     for outside in ["session/x.rs", "x.rs", "beside/x.rs"] {
         assert_eq!(files(&root, &[], outside), [""; 0], "{outside}");

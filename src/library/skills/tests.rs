@@ -1,4 +1,4 @@
-//! Skills: where they are found, which one wins, and what is wrong with them.
+//! Skills: locations, precedence, and problems.
 
 use std::os::unix::fs::symlink;
 
@@ -7,7 +7,7 @@ use windlass_protocol::opencode::permission::Rule;
 use super::*;
 use crate::{config::rules::rule, tool::fake::Project};
 
-/// A project whose home lies beside it.
+/// Makes a project with the home directory beside it.
 fn project() -> Project {
     let mut project = Project::new();
     project.config.environment.home = project.path("../home");
@@ -20,7 +20,7 @@ fn write(project: &Project, place: &str, name: &str, description: &str) {
     project.write(&format!("{place}/SKILL.md"), text);
 }
 
-/// Names with descriptions, without the built-in one; and the warnings, then the notes.
+/// Returns names with descriptions, without the built-in skill, and the warnings, then the notes.
 fn found(project: &Project) -> (Vec<(String, String)>, Vec<String>) {
     let (skills, findings) = scan(&project.config);
     let skills = skills.into_iter().filter(|skill| skill.location.is_some());
@@ -103,7 +103,7 @@ fn one_file_in_two_places_is_one_skill() {
     write(&project, ".claude/skills/x", "x", "text");
     std::fs::create_dir_all(project.path(".agents/skills")).unwrap();
     symlink(project.path(".claude/skills/x"), project.path(".agents/skills/x")).unwrap();
-    // A link back up would go round for ever.
+    // A link back up would be followed for ever.
     symlink(project.path(".claude/skills"), project.path(".claude/skills/round")).unwrap();
     let (skills, warnings) = found(&project);
     assert_eq!((skills.len(), warnings), (1, Vec::new()));
@@ -257,7 +257,7 @@ fn a_skill_that_is_no_text_far_behind_its_front_matter_is_not_listed_and_told() 
         warnings,
         ["project/.opencode/skill/x/SKILL.md:4005:4: the skill cannot be read: it is not text in UTF-8"]
     );
-    // It may break between the list and its use.
+    // A skill may break between the listing and its use.
     let location = Some(project.path(".opencode/skill/x/SKILL.md"));
     let skill = Skill { name: "x".to_owned(), description: "text".to_owned(), location };
     let reason = skill.load().unwrap_err();
@@ -290,7 +290,7 @@ fn a_search_that_finds_no_end_is_cut_and_told() {
         std::fs::File::create(much.join(idx.to_string())).unwrap();
     }
     write(&project, ".opencode/skill/much/data/far/er", "far", "text");
-    // Packages are not counted, and nothing is looked for in them.
+    // Package directories are neither searched nor counted.
     write(&project, ".agents/skills/vendor/node_modules/x", "package", "text");
     let (skills, warnings) = found(&project);
     assert_eq!(skills, [("near".to_owned(), "text".to_owned())]);
@@ -305,7 +305,7 @@ fn a_place_that_is_no_directory_is_told() {
     std::fs::create_dir_all(project.path(".agents")).unwrap();
     symlink("nowhere", project.path(".agents/skills")).unwrap();
     project.write(".claude", "a file where a directory might be");
-    // Its places are looked at once.
+    // Home and project are the same directory, which is searched once.
     project.config.environment.home = project.root().join("project");
     let (_, warnings) = found(&project);
     let cannot = "cannot be read, so skills in it are left out";

@@ -1,7 +1,8 @@
-//! Skills behind the URLs of `skills.urls`: what a server lists, and what is kept of it on this machine (facts: OpenCode §2.4).
+//! Skills behind the URLs of `skills.urls`: the server's list, and the copies kept on this machine (facts:
+//! OpenCode §2.4).
 //!
-//! Below the directory of a URL lie `index.json`, which says what holds, and `NAME/VERSION/` with a skill's files. A
-//! version's directory never changes: whoever reads it may go on.
+//! The directory of a URL contains `index.json`, which lists the current versions, and `NAME/VERSION/` with a
+//! skill's files. The directory of a version never changes, so that readers may continue with it.
 
 use std::{
     collections::HashSet,
@@ -29,29 +30,29 @@ pub struct Listed {
     pub version: Option<String>,
 }
 
-/// What was kept of a URL.
+/// The kept copy of a URL's skills.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     pub url: String,
     pub skills: Vec<KeptSkill>,
-    /// What was wrong when it was fetched last, for the user to see.
+    /// Problems of the last fetch, for the user to see.
     pub problems: Vec<String>,
 }
 
-/// A skill that was kept.
+/// A skill of which a copy is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptSkill {
     pub name: String,
-    /// Name of the directory its files lie in.
+    /// Name of the directory with its files.
     pub version: String,
 }
 
-/// Where the skills of a URL are kept.
+/// Returns the directory for the skills of a URL.
 pub fn directory(paths: &Paths, url: &str) -> PathBuf {
     paths.skills().join(format!("{:016x}", fnv(url.as_bytes())))
 }
 
-/// What was kept of a URL; `None` when nothing was. Blocking.
+/// Returns the kept copy of a URL; `None` if there is none. Blocking.
 pub fn kept(paths: &Paths, url: &str) -> Option<Kept> {
     let text = fs::read(directory(paths, url).join("index.json")).ok()?;
     let kept: Kept = serde_json::from_slice(&text).ok()?;
@@ -59,42 +60,42 @@ pub fn kept(paths: &Paths, url: &str) -> Option<Kept> {
     Some(kept).filter(|kept| kept.url == url)
 }
 
-/// Lets this be what was kept, and removes what neither this nor the one before names. Blocking.
+/// Makes `kept` the current copy, and removes the versions that are neither in it nor in `before`. Blocking.
 pub fn keep(paths: &Paths, kept: &Kept, before: &[KeptSkill]) -> io::Result<()> {
     let directory = directory(paths, &kept.url);
     fs::create_dir_all(&directory)?;
     let temporary = directory.join(format!("index.{}.new", std::process::id()));
     fs::write(&temporary, serde_json::to_vec(kept)?)?;
     fs::rename(&temporary, directory.join("index.json"))?;
-    // A turn that began before may still read the versions that held then.
+    // A turn that began earlier may still read the previous versions.
     let held = kept.skills.iter().chain(before);
     let held: HashSet<PathBuf> = held.map(|skill| place(&directory, skill)).collect();
     for skill in fs::read_dir(&directory)?.flatten() {
         let Ok(versions) = fs::read_dir(skill.path()) else { continue };
         for version in versions.flatten().map(|version| version.path()).filter(|path| !held.contains(path)) {
-            // Another process may be writing or removing it; the next time will do.
+            // Another process may be writing or removing the version; a later call removes it.
             let _ = fs::remove_dir_all(version);
         }
     }
     Ok(())
 }
 
-/// The directory of a kept skill.
+/// Returns the directory of a kept skill.
 pub fn place(directory: &Path, skill: &KeptSkill) -> PathBuf {
     directory.join(&skill.name).join(&skill.version)
 }
 
-/// The `SKILL.md` files that were kept of a URL, and what was wrong with it. Blocking.
+/// Returns the kept `SKILL.md` files of a URL, and the problems of its last fetch. Blocking.
 pub(super) fn locations(paths: &Paths, url: &str) -> (Vec<PathBuf>, Vec<String>) {
     let Some(kept) = kept(paths, url) else { return (Vec::new(), Vec::new()) };
     let directory = directory(paths, url);
-    // The index is ours, and yet a file that anything may have changed.
+    // We wrote the index, but any program may have changed the file since.
     let is_ours = |skill: &&KeptSkill| is_valid(&skill.name) && is_valid(&skill.version);
     let skills = kept.skills.iter().filter(is_ours);
     (skills.map(|skill| place(&directory, skill).join(FILE)).collect(), kept.problems)
 }
 
-/// Reads a server's `index.json`: the skills that can be used, and why others cannot.
+/// Reads a server's `index.json`: the usable skills, and the problems of the others.
 pub fn read_index(text: &[u8]) -> Result<(Vec<Listed>, Vec<String>), String> {
     let index: Value = serde_json::from_slice(text).map_err(|error| format!("is not JSON ({error})"))?;
     let Some(entries) = index.get("skills").and_then(Value::as_array) else {
@@ -150,7 +151,7 @@ fn read_entry(entry: &Value) -> Result<Listed, String> {
     Ok(Listed { name: name.to_owned(), files: paths, version })
 }
 
-/// Whether a path stays below the directory it is joined to, on every system.
+/// Returns true if a path stays below the directory it is joined to, on every system.
 fn is_below(path: &str) -> bool {
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     let is_bad = |it: char| it.is_control() || matches!(it, '\\' | ':');

@@ -1,4 +1,4 @@
-//! Which servers and roots files of a project get, by configuration and by what is on PATH.
+//! Servers and roots for the files of a project, by configuration and by PATH.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
@@ -50,7 +50,7 @@ impl Project {
         self.root.path().canonicalize().unwrap().join("project").join(name)
     }
 
-    /// Servers and their roots for a file, and what is missing.
+    /// Returns the servers and roots for a file, and the missing programs.
     fn chosen(&self, file: &str) -> (Vec<(String, String)>, Vec<&'static str>) {
         let Choice { specs, missing } = choose(&self.whole(), definitions(&self.config), &self.path(file));
         let project = self.path("");
@@ -144,7 +144,7 @@ fn the_configuration_says_what_else_is_run_and_what_is_not() {
     assert_eq!(incomplete(&place.config), [("no-command", "command"), ("no-extensions", "extensions")]);
     assert_eq!(place.chosen("a.my").0, one("mine", ""));
     assert_eq!(place.chosen("Myfile").0, one("mine", ""));
-    // Whatever its program is: starting it tells.
+    // A configured program need not exist: starting it reports the failure.
     assert_eq!(place.chosen("a.rs").0, one("rust", ""));
     assert_eq!(place.chosen("a.go"), (vec![], vec![]));
     assert_eq!(place.chosen("a.php").0, vec![]);
@@ -183,7 +183,7 @@ fn every_known_server_has_a_name_files_and_a_program() {
         assert!(!row.id.is_empty() && !row.extensions.is_empty() && !row.command.is_empty(), "{}", row.id);
         assert_eq!(ROWS.iter().filter(|it| it.id == row.id).count(), 1, "{}", row.id);
     }
-    // OpenCode's 38 but `razor`, which is a part of an editor's extension.
+    // OpenCode's 38 except `razor`, which is part of an editor's extension.
     assert_eq!(ROWS.len(), 37);
 }
 
@@ -199,13 +199,13 @@ fn a_configured_command_of_a_known_server_starts_in_the_directory_that_its_words
 
 #[test]
 fn of_a_known_server_the_program_that_was_found_is_run() {
-    // `bin` of the directory that it is started in stands before it on PATH.
+    // The start directory's `bin` comes before PATH's entries.
     let place = Project::new(json!(true), &["sub/go.mod", "sub/bin/gopls"], &["gopls"]);
     let choice = choose(&place.whole(), definitions(&place.config), &place.path("sub/a.go"));
     let spec = &choice.specs[0];
     assert_eq!(spec.program, place.root.path().join("bin/gopls"));
     assert_eq!(spec.directory, place.path("sub"));
-    // A PATH of its own is where it is looked for.
+    // A server's own PATH decides the search.
     let own = json!({"gopls": {"env": {"PATH": "/nowhere"}}});
     let place = Project::new(own, &[], &["gopls"]);
     assert_eq!(place.chosen("a.go"), (vec![], vec!["gopls"]));

@@ -1,4 +1,4 @@
-//! A server that never gets ready, never answers, or is stopped, as its client sees it.
+//! A server that never gets ready, never answers, or is stopped.
 
 use serde_json::Map;
 use tempfile::TempDir;
@@ -10,7 +10,7 @@ const SHORT: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(30);
 const PATIENT: Limits = Limits { initialize: LONG, request: LONG, look: LONG, work: LONG };
 
-/// A server that runs, the scripted one of the tests in a mode or any other program.
+/// Starts a server: the scripted one of the tests in a mode, or any other program.
 fn started(command: &[&str], directory: &TempDir, limits: Limits) -> Arc<Client> {
     let definition = Definition {
         id: "toy".to_owned(),

@@ -1,4 +1,5 @@
-//! Servers as published, installed by `make clients` into tests/clients/mcp (or where `WINDLASS_TEST_MCP_DIR` says).
+//! Published servers, installed by `make clients` into tests/clients/mcp (or the directory in
+//! `WINDLASS_TEST_MCP_DIR`).
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -8,7 +9,7 @@ use crate::{
     mcp::ResourceList,
 };
 
-/// The directory with `node_modules` and `.venv`, where there is one.
+/// Returns the directory with `node_modules` and `.venv`, if it exists.
 #[expect(clippy::disallowed_methods, reason = "tests have no Config to take the variable from")]
 fn installed() -> Option<PathBuf> {
     let given = std::env::var("WINDLASS_TEST_MCP_DIR").ok().map(PathBuf::from);
@@ -34,7 +35,7 @@ async fn everything_lists_and_answers() {
     for tool in ["echo", "get-sum", "get-tiny-image", "get-structured-content", "get-resource-links"] {
         assert!(keys.contains(&format!("everything_{tool}")), "{tool} is not among {keys:?}");
     }
-    // Servers may list tools only for clients with the capability, after they saw it.
+    // Some servers list tools only for clients with the capability, and only after they saw it.
     let start = Instant::now();
     while !servers.hold().tools().iter().any(|tool| tool.name == "get-roots-list") {
         assert!(

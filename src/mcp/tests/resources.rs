@@ -1,4 +1,4 @@
-//! Lists of resources that never end, and answers that are none.
+//! Endless lists of resources, and malformed answers.
 
 use super::*;
 use crate::mcp::ResourceList;
@@ -13,9 +13,9 @@ async fn list(quirk: &str, list: ResourceList) -> Result<(usize, bool), CallErro
 async fn a_list_of_resources_ends_here_when_it_does_not_there() {
     assert_eq!(list("endless", ResourceList::Resources).await, Ok((256, true)));
     assert_eq!(list("many", ResourceList::Resources).await, Ok((2048, true)));
-    // Four entries of a megabyte, before the next one of the page would be too much.
+    // Four entries of a megabyte; the next one would exceed the limit.
     assert_eq!(list("wide", ResourceList::Resources).await, Ok((4, true)));
-    // A cursor that leads to itself is the end.
+    // A cursor that leads to itself ends the list.
     assert_eq!(list("standing", ResourceList::Resources).await, Ok((2, false)));
 }
 

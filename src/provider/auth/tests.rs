@@ -1,4 +1,4 @@
-//! Where keys are read and written.
+//! Reading and writing of keys.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -12,7 +12,7 @@ fn environment(home: &Path, content: Option<&str>) -> Environment {
     Environment { variables: variables.into_iter().collect(), home: home.to_owned() }
 }
 
-/// `provider=key` and the warnings.
+/// Returns `provider=key` and the warnings.
 fn loaded(environment: &Environment) -> (Vec<String>, Vec<String>) {
     let (credentials, warnings) = load(&Paths::new(environment), environment);
     let shown = credentials.iter().map(|(provider, entry)| match entry {

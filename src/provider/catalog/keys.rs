@@ -1,4 +1,4 @@
-//! The places of providers' keys, in the order in which they are looked for.
+//! The places of providers' keys, in the order of the lookup.
 
 use std::path::PathBuf;
 
@@ -10,23 +10,23 @@ use crate::{
     provider::auth,
 };
 
-/// A key that was found; the key itself stays where it is.
+/// A key that was found, without the key itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub provider: String,
     /// `key`, `oauth` or `well-known`.
     pub kind: &'static str,
     pub place: Place,
-    /// False for a key that another one goes before.
+    /// False for a key that an earlier one overrides.
     pub is_used: bool,
 }
 
-/// Where a key is.
+/// The place of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// `provider.<id>.options.apiKey`.
     Configuration,
-    /// A file of credentials, or the variable that takes its place.
+    /// A file of credentials, or the variable that replaces it.
     File(PathBuf),
     Variable(String),
 }

@@ -2,7 +2,7 @@
 
 use windlass_protocol::opencode::config::{Modalities, ModelConfig, ModelCost, ModelLimit};
 
-/// The configuration overrides and adds.
+/// The built-in providers. The configuration overrides and extends them.
 pub(super) const ROWS: [Row; 2] = [
     Row {
         id: "anthropic",
@@ -58,7 +58,7 @@ pub(super) struct RowModel {
     pub context: u64,
     pub max_input: Option<u64>,
     pub output: u64,
-    /// US dollars per million tokens: input, output, cache read, cache write.
+    /// The price in US dollars per million tokens: input, output, cache read, cache write.
     pub cost: [f64; 4],
     pub takes_pdf: bool,
     pub takes_temperature: bool,

@@ -1,4 +1,4 @@
-//! Which models can be asked, and by default.
+//! The usable models, and the default one.
 
 use std::{path::Path, time::Duration};
 
@@ -238,7 +238,7 @@ fn the_best_is_that_of_the_first_provider_that_is_meant() {
                    opencode.json";
     assert_eq!(best(json!({}), &[]), nothing);
     assert_eq!(best(json!({"disabled_providers": ["openai"]}), &[]), nothing);
-    // Another provider than the one that is described is not meant.
+    // A provider that is described is meant, not another one.
     assert_eq!(
         best(json!({"provider": {"local": {"models": {"a": {}}}}}), &key),
         "`provider.local` has no address; set `options.baseURL` there"

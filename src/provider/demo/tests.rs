@@ -11,7 +11,7 @@ use crate::provider::{
 
 const TOOLS: [&str; 6] = ["bash", "edit", "list", "read", "todowrite", "write"];
 
-/// The texts, the calls and how it ends.
+/// The texts, the calls and the end of an answer.
 #[derive(Debug, PartialEq)]
 struct Answer {
     text: String,
@@ -60,7 +60,7 @@ fn user(text: &str) -> PromptMessage<'_> {
     PromptMessage::User(vec![UserContent::Text(text.into())])
 }
 
-/// The prompt after the user said `text` and the tools answered `results`, one per step.
+/// Makes the prompt after the user said `text` and the tools answered `results`, one per step.
 fn prompt<'a>(text: &'a str, results: &[(&'a str, bool)]) -> Prompt<'a> {
     let mut messages = vec![user("hello"), PromptMessage::Assistant(Vec::new()), user(text)];
     for (output, is_error) in results {
@@ -132,7 +132,8 @@ fn nothing_but_an_exact_form_is_a_command() {
     ] {
         check_text(words, &[], "This is windlass's built-in demo model");
     }
-    // Nor is one beside other words: what was piped, attached or said by a command's template.
+    // A command with other text in the same message is none either: piped text, attachments, or a command's
+    // template.
     let beside = vec![UserContent::Text("/demo run ls".into()), UserContent::Text("and this".into())];
     let prompt =
         Prompt { messages: vec![PromptMessage::User(beside)], tools: tools(&TOOLS), ..Prompt::default() };

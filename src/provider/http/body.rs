@@ -1,4 +1,4 @@
-//! What the request bodies and stream events of all wires share.
+//! Parts of request bodies and stream events that all wires share.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ pub(in crate::provider) struct Fields<'a, T> {
     fields: Vec<(&'a str, Field<'a, T>)>,
 }
 
-/// A field's value: `T` is what only one wire knows.
+/// A field's value; `T` is a type that only one wire knows.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(in crate::provider) enum Field<'a, T> {
@@ -38,7 +38,7 @@ impl<'a, T: Serialize> Fields<'a, T> {
     }
 
     pub(in crate::provider) fn encode(&self) -> Vec<u8> {
-        // Everything in here is strings, numbers and JSON values, which cannot fail to encode.
+        // All values are strings, numbers and JSON values, which cannot fail to encode.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
@@ -56,7 +56,7 @@ impl<T: Serialize> Serialize for Fields<'_, T> {
     }
 }
 
-/// The model's options with the prompt's over them.
+/// Merges the prompt's options over the model's.
 pub(in crate::provider) fn options<'a>(
     model: &'a Model,
     over: &'a Map<String, Value>,
@@ -64,20 +64,21 @@ pub(in crate::provider) fn options<'a>(
     model.options.iter().filter(|(key, _)| !over.contains_key(*key)).chain(over)
 }
 
-/// A piece of the conversation for later requests.
+/// Encodes a piece of the conversation for later requests.
 pub(in crate::provider) fn encode_piece(is_models: bool, piece: &impl Serialize) -> Option<Encoded> {
     // Strings, numbers and JSON values cannot fail to encode.
     Some(Encoded { is_models, json: to_raw_value(piece).ok()? })
 }
 
-/// A medium in the form the model takes, or the words that stand in for it.
+/// A medium in the form that the model takes, or a text in its place.
 pub(in crate::provider) enum Accepted<'a> {
     Image(&'a Media<'a>),
     Pdf(&'a Media<'a>),
     Note(String),
 }
 
-/// Replaces what the model cannot see by a sentence it can pass on to the user (facts: OpenCode §7.3).
+/// Replaces media that the model does not accept by a sentence it can pass on to the user (facts: OpenCode
+/// §7.3).
 pub(in crate::provider) fn accept<'a>(model: &Model, media: &'a Media<'a>) -> Accepted<'a> {
     let kind = match media.mime.split_once('/') {
         _ if media.mime == "application/pdf" => "pdf",
@@ -100,8 +101,8 @@ pub(in crate::provider) fn accept<'a>(model: &Model, media: &'a Media<'a>) -> Ac
     }
 }
 
-/// The output limit that is asked for: the prompt's, else 32 000 at most (facts: OpenCode §6.3), and never more than
-/// the model's.
+/// Returns the output limit to request: the prompt's, else at most 32 000 (facts: OpenCode §6.3), and never
+/// more than the model's.
 pub(in crate::provider) fn cap_output(model: &Model, wanted: Option<u64>) -> u64 {
     const CAP: u64 = 32_000;
     const DEFAULT: u64 = 8_192;
@@ -113,15 +114,15 @@ pub(in crate::provider) fn cap_output(model: &Model, wanted: Option<u64>) -> u64
     }
 }
 
-/// A connection that closed too early.
+/// Makes the error for a connection that closed too early.
 pub(in crate::provider) fn cut_off() -> ProviderError {
     ProviderError::Transport { message: "the connection closed before the answer was complete".to_owned() }
 }
 
-/// Reads an event's JSON.
+/// Parses an event's JSON.
 ///
-/// JavaScript servers cut text between the halves of a surrogate pair and escape each half, which is valid JSON
-/// to them alone; the halves become replacement characters.
+/// JavaScript servers cut text between the halves of a surrogate pair and escape each half, which only they
+/// accept as valid JSON; the halves become replacement characters.
 pub(in crate::provider) fn parse<T: DeserializeOwned>(data: &str) -> Result<T, ProviderError> {
     let parsed = serde_json::from_str(data).or_else(|error| match replace_lone_surrogates(data) {
         Some(repaired) => serde_json::from_str(&repaired),
@@ -163,7 +164,7 @@ fn escaped_unit(text: &str) -> Option<u16> {
     u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
 }
 
-/// A call's arguments as the object every wire wants.
+/// Returns a call's arguments as the object that every wire requires.
 pub(in crate::provider) fn input_object(input: &Value) -> Cow<'_, Value> {
     match input {
         Value::Object(_) => Cow::Borrowed(input),
@@ -173,7 +174,7 @@ pub(in crate::provider) fn input_object(input: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// A token count, however the provider wrote the number.
+/// Reads a token count, in any notation of numbers.
 pub(in crate::provider) fn count(value: &Value, pointer: &str) -> u64 {
     match value.pointer(pointer) {
         Some(number) => number.as_u64().or_else(|| number.as_f64().map(|float| float as u64)).unwrap_or(0),

@@ -1,4 +1,4 @@
-//! Turns what providers say when they refuse into the kinds that the engine branches on.
+//! Classifies the refusals of providers into the kinds that the engine branches on.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::base::text;
 #[cfg(test)]
 mod tests;
 
-/// How much of a provider's own sentence is shown.
+/// Maximum bytes of a provider's own message that are shown.
 const MAX_MESSAGE_BYTES: usize = 2000;
 
-/// Phrases by which providers say that the prompt is too long, in lower case (facts: OpenCode §6.5).
-/// `#` is a number, `*` anything.
+/// Lower-case phrases by which providers say that the prompt is too long (facts: OpenCode §6.5). `#` is a
+/// number, `*` anything.
 const OVERFLOW_PHRASES: &[&str] = &[
     "prompt is too long",
     "prompt too long",
@@ -48,7 +48,7 @@ const OVERFLOW_PHRASES: &[&str] = &[
     "input length*exceeds*context length",
 ];
 
-/// Who was asked, for messages; never holds the key.
+/// The provider that was asked, for messages; never contains the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::provider) struct Origin {
     pub provider_id: String,
@@ -69,7 +69,7 @@ impl Origin {
         Origin { provider_id: model.provider_id.clone(), provider_name: model.provider_name.clone(), host }
     }
 
-    /// Says in the error's message whom it comes from and, for a refused key, what to do.
+    /// Adds the provider to the error's message and, for a refused key, the remedy.
     pub fn named(&self, mut error: ProviderError) -> ProviderError {
         let remedy = match &error {
             ProviderError::Auth { .. } => self.key_remedy(),
@@ -111,7 +111,7 @@ impl Origin {
     }
 }
 
-/// What an unsuccessful response means. `now_ms` is the time that a `retry-after` date is compared with.
+/// Classifies an unsuccessful response. `now_ms` is the time to compare a `retry-after` date with.
 pub fn classify(model: &Model, status: u16, headers: &HeaderMap, body: &[u8], now_ms: i64) -> ProviderError {
     Origin::of(model).named(from_response(status, headers, body, now_ms))
 }
@@ -142,7 +142,7 @@ pub(super) fn from_response(status: u16, headers: &HeaderMap, body: &[u8], now_m
     failure.of_kind(kind)
 }
 
-/// What an error object inside a stream means: `{"error": {…}}`, `{"error": "…"}` or the inner object itself.
+/// Classifies an error object inside a stream: `{"error": {…}}`, `{"error": "…"}` or the inner object itself.
 pub(in crate::provider) fn from_event(event: &Value) -> ProviderError {
     let said = Said::read(event);
     let message = match &said.message {
@@ -164,16 +164,16 @@ pub(in crate::provider) fn from_event(event: &Value) -> ProviderError {
     failure.of_kind(kind)
 }
 
-/// Whether the JSON of an event or a body tells of a failure.
+/// Returns true if the JSON of an event or a body reports a failure.
 pub(in crate::provider) fn holds_error(json: &Value) -> bool {
     json.get("error").is_some_and(|error| !error.is_null())
         || json.get("object").or(json.get("type")).is_some_and(|kind| kind == "error")
 }
 
-/// The provider's own words.
+/// The provider's own message.
 struct Said {
     message: Option<String>,
-    /// `code`, `type` and `status` of the error, as far as they are there.
+    /// `code`, `type` and `status` of the error, those that exist.
     codes: Vec<String>,
 }
 
@@ -193,7 +193,7 @@ impl Said {
             Value::Number(number) => Some(number.to_string()),
             _ => None,
         };
-        // Routers put what the real provider said behind their own "Provider returned error".
+        // Routers put the real provider's message behind their own "Provider returned error".
         let raw = error.pointer("/metadata/raw").and_then(text);
         let own = ["message", "detail", "msg"].iter().find_map(|key| text(error.get(*key)?));
         let message = match (own.or_else(|| error.is_string().then(|| text(error)).flatten()), raw) {
@@ -225,7 +225,7 @@ enum Kind {
 fn kind_of_status(status: u16, said: &Said) -> Kind {
     match status {
         401 | 403 => Kind::Auth,
-        // More tries do not fill an empty account.
+        // Retries do not fill an empty account.
         429 if said.has_code("insufficient_quota") || said.has_code("usage_not_included") => Kind::Api,
         429 => Kind::RateLimited,
         413 => Kind::Overflow,
@@ -270,7 +270,7 @@ impl Failure {
     }
 }
 
-/// How long the provider asked to be left alone: `retry-after-ms`, or `retry-after` in seconds or as a date.
+/// Reads the delay that the provider asked for: `retry-after-ms`, or `retry-after` in seconds or as a date.
 fn retry_after(headers: &HeaderMap, now_ms: i64) -> Option<Duration> {
     let header = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &str| header(name)?.parse::<f64>().ok();

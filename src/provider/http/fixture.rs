@@ -1,6 +1,6 @@
-//! Recorded exchanges under `fixtures/providers`: the request that is made and the stream that answers it.
+//! Recorded exchanges under `fixtures/providers`: each has a request and the stream that answers it.
 //!
-//! `WINDLASS_BLESS=1 cargo test --lib provider` writes the requests anew.
+//! `WINDLASS_BLESS=1 cargo test --lib provider` rewrites the requests.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::base::sse;
 
-/// A model that can do everything.
+/// Makes a model with every capability.
 pub(in crate::provider) fn model(wire: Wire) -> Model {
     Model {
         provider_id: "acme".to_owned(),
@@ -40,7 +40,8 @@ pub(in crate::provider) fn model(wire: Wire) -> Model {
     }
 }
 
-/// The request body is the recorded one, and the recorded stream gives `expected` however it is cut.
+/// Checks that the request body is the recorded one, and that the recorded stream gives `expected` however it
+/// is split.
 #[track_caller]
 pub(in crate::provider) fn check(
     case: &str,
@@ -72,7 +73,7 @@ pub(in crate::provider) fn check(
     assert_eq!(decode(model.wire, &bytes), (expected.to_vec(), end), "byte by byte");
 }
 
-/// A conversation of which a part was encoded before makes the same request as one of which nothing was.
+/// Checks that a conversation that was encoded in part before makes the same request as one that was not.
 #[track_caller]
 pub(in crate::provider) fn check_encoded(model: &Model) {
     let input = json!({"filePath": "a \"b\"\n", "n": [1, null]});
@@ -124,7 +125,7 @@ pub(in crate::provider) fn check_encoded(model: &Model) {
     }
 }
 
-/// What the pieces of a stream say, with adjacent fragments of one block put together.
+/// Decodes the pieces of a stream, with adjacent fragments of one block joined.
 pub(in crate::provider) fn decode(wire: Wire, pieces: &[&[u8]]) -> (Vec<Delta>, Result<(), ProviderError>) {
     let mut decoder = match wire {
         Wire::OpenAiChat => Decoder::OpenAiChat(openai_chat::Decoder::default()),
@@ -147,7 +148,7 @@ pub(in crate::provider) fn decode(wire: Wire, pieces: &[&[u8]]) -> (Vec<Delta>, 
     (merge(deltas), end)
 }
 
-/// The same for events given by their data alone.
+/// Decodes events that are given by their data alone.
 pub(in crate::provider) fn decode_data(wire: Wire, data: &[&str]) -> (Vec<Delta>, Result<(), ProviderError>) {
     let stream: String = data.iter().map(|data| format!("data: {data}\n\n")).collect();
     decode(wire, &[stream.as_bytes()])

@@ -18,7 +18,7 @@ const HELLO: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"}}]}\n
 const STOP: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
 
-/// What the server does once its answer is sent.
+/// The server's action after its answer is sent.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
     Close,
@@ -36,7 +36,7 @@ async fn listen() -> (TcpListener, Model) {
     (listener, model)
 }
 
-/// The head and the body of one request.
+/// Reads the head and the body of one request.
 async fn receive(socket: &mut TcpStream) -> (String, String) {
     let mut received = Vec::new();
     loop {
@@ -66,7 +66,7 @@ async fn ask(client: &Client, model: &Model) -> (Vec<Delta>, Result<(), Provider
     (merge(deltas), end)
 }
 
-/// Asks a server that gives `answer`.
+/// Sends a request to a server that gives `answer`.
 fn exchange(
     answer: &str,
     then: Then,
@@ -80,7 +80,7 @@ fn exchange(
             let (head, _) = receive(&mut socket).await;
             socket.write_all(answer.as_bytes()).await.unwrap();
             if then == Then::Hang {
-                // Until the client goes away.
+                // Waits until the client disconnects.
                 let _ = socket.read_u8().await;
             }
             head
@@ -92,7 +92,7 @@ fn exchange(
     })
 }
 
-/// The port is another one each time.
+/// Removes the port, which differs each time.
 fn without_address(mut error: ProviderError, model: &Model) -> ProviderError {
     let address = model.base_url.trim_start_matches("http://").trim_end_matches("/v1");
     match &mut error {
@@ -159,7 +159,7 @@ fn an_answer_is_complete_though_the_server_stays() {
 fn the_connection_serves_the_next_request() {
     run(async {
         let (listener, model) = listen().await;
-        // The end of the body comes only when the answer itself was read.
+        // The end of the body comes only after the client has read the answer itself.
         let finished = Notify::new();
         let serve = async {
             let (mut socket, _) = listener.accept().await.unwrap();

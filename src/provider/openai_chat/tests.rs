@@ -1,4 +1,4 @@
-//! The chat-completions wire against recorded streams and the habits of other servers.
+//! The chat-completions wire against recorded streams and the peculiarities of other servers.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Waits double up to a limit that only the provider may pass.
+//! Delays double up to a limit that only the provider may exceed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Stores that are whole, damaged, missing and read-only.
+//! Stores that are intact, damaged, missing and read-only.
 
 use std::{fs, time::Duration};
 

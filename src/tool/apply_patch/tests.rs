@@ -1,4 +1,4 @@
-//! What is asked and written, and that a patch is applied whole or not at all.
+//! Questions and writes of a patch, which is applied completely or not at all.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -227,7 +227,8 @@ async fn deleting_a_link_leaves_what_it_leads_to() {
     assert_eq!(project.last_ask().patterns, ["link", "a"]);
 }
 
-/// Several files at once, with byte order marks, either line end, lines that repeat and last lines without an end.
+/// Several files at once, with byte order marks, either line end, repeated lines, and last lines without an
+/// end.
 #[tokio::test]
 async fn a_patch_of_several_files_leads_each_from_one_text_to_the_other() {
     const LINES: &[&str] = &["a", "b", "", "}", "  x"];

@@ -1,4 +1,4 @@
-//! A slip in a type costs no round; a missing argument is said.
+//! A wrong type costs no round if the meaning is clear; a missing argument is reported.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn a_list_may_come_as_json_text() {
     let ignored = json!({ "ignore": "[\"a\", \"b\"]" });
     let args: list::Args = arguments("list", ignored).expect("decodes");
     assert_eq!(args.ignore, Some(vec!["a".to_owned(), "b".to_owned()]));
-    // Text that is no list is not taken for one.
+    // Text that is not a list is not decoded as one.
     assert!(arguments::<list::Args>("list", json!({ "ignore": "7" })).is_err());
 }
 

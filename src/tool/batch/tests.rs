@@ -1,4 +1,4 @@
-//! Which calls a batch makes, and what it says of them.
+//! Calls of a batch, and its report on them.
 
 use serde_json::{Value, json};
 

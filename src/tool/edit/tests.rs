@@ -1,4 +1,4 @@
-//! What is asked, written and answered.
+//! Questions, writes and answers of an edit.
 
 use std::fs;
 
@@ -127,7 +127,8 @@ async fn failures_say_what_to_do() {
     assert_eq!(project.content("a.txt"), "a b\na b\n");
 }
 
-/// Byte order mark and line ends are the file's, whatever the model writes; only what it named is replaced.
+/// Byte order mark and line ends stay those of the file, whatever the model writes; only the named text is
+/// replaced.
 #[test]
 fn an_exact_edit_is_a_plain_replacement_in_the_files_own_form() {
     const PIECES: &[&str] = &["a", "ab", "ä", " ", "{", "\n", "\n", "x = 1"];
@@ -142,14 +143,14 @@ fn an_exact_edit_is_a_plain_replacement_in_the_files_own_form() {
         let new = [numbers.pick(PIECES), numbers.pick(PIECES)].concat();
         let is_all = numbers.below(2) == 0;
         let is_unique = body.find(&old) == body.rfind(&old);
-        // Blank text is found in looser ways, too; replacing by the same is refused before.
+        // Blank text also matches in looser ways, and replacing a text by itself is refused earlier.
         if old.trim().is_empty() || old == new || !(is_all || is_unique) {
             continue;
         }
         let bom = numbers.pick(&["", BOM]);
         let end = numbers.pick(&["\n", "\r\n"]);
         let file = |text: &str| format!("{bom}{}", text.replace('\n', end));
-        // The model may have the line ends of the file, or plain ones.
+        // The model may use the line ends of the file, or plain ones.
         let said = |text: &str, end: &str| text.replace('\n', end);
         let its_end = if body.contains('\n') { numbers.pick(&["\n", end]) } else { "\n" };
         let wanted = body.replace(&old, &new);

@@ -1,4 +1,4 @@
-//! The reading that is used, and the refusals.
+//! The chosen reading, and the refusals.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ fn lines_are_found_by_their_trimmed_text() {
 
 #[test]
 fn the_first_of_two_loose_matches_wins_when_its_text_is_unique() {
-    // As OpenCode does: uniqueness is that of the text found, not of the reading.
+    // As in OpenCode, the text found must be unique, not the reading.
     check("  a\nb\n a\n", "a   ", "x", Ok("x\nb\n a\n"));
 }
 
@@ -63,7 +63,7 @@ fn a_loose_match_must_not_swallow_much_more() {
     check(&format!("a{}", "b".repeat(600)), "a", false);
 }
 
-/// What one reading offers.
+/// Checks the candidates of one reading.
 #[track_caller]
 fn offers(name: &str, content: &str, old: &str, expected: &[&str]) {
     let replacer = REPLACERS.iter().find(|replacer| replacer.name == name).expect("a replacer");
@@ -113,7 +113,7 @@ fn block_anchor_takes_the_block_that_is_most_alike() {
     // One line more or less is within a quarter, at least one; two are not.
     offers("block-anchor", "{\nsame\nmore\n}\n", "{\nsame\n}\n", &["{\nsame\nmore\n}\n"]);
     offers("block-anchor", "{\nsame\nmore\nmore\n}\n", "{\nsame\n}\n", &[]);
-    // A blank line is as good as another, and letters are not bytes.
+    // Blank lines are equal to each other, and letters are not bytes.
     offers("block-anchor", "{\n\nääää\n}\n", "{\n  \nääaä\n}", &["{\n\nääää\n}"]);
     // Exactly at the bound: 13 of 20 letters.
     offers(
@@ -169,7 +169,7 @@ fn context_aware_wants_both_ends_and_half_of_the_rest() {
 
 #[test]
 fn loose_readings_are_used_in_order() {
-    // Too little alike for the anchors, half of the lines equal for the context.
+    // Not similar enough for the anchors; half of the lines are equal for the context.
     check(
         "f {\n  keep();\n  xxxxxxxxxxxxxxxxxxxx\n}\n",
         "f {\n  keep();\n  yyyyyyyyyyyyyyyyyyyy\n}\n",
@@ -194,7 +194,7 @@ fn an_edit_touches_nothing_outside_its_span() {
         let content = pieces.concat();
         let start = numbers.below(n_pieces);
         let end = start + 1 + numbers.below(n_pieces - start);
-        // What the model remembers is nearly what is there.
+        // The model's memory differs slightly from the file.
         let mut remembered = pieces[start..end].to_vec();
         for _ in 0..numbers.below(3) {
             let place = numbers.below(remembered.len());
@@ -218,11 +218,11 @@ fn an_edit_touches_nothing_outside_its_span() {
 
 #[test]
 fn a_large_file_of_equal_lines_does_not_hold_the_tool_up() {
-    // Every line is an anchor, nothing is found: the worst that each reading can meet.
+    // Every line is an anchor and nothing is found: the worst case of each reading.
     let content = "  x = y\n".repeat(200_000);
     let old = format!("{}z", "x = y\n".repeat(500));
     let begun = std::time::Instant::now();
     assert_eq!(replace(&content, &old, "new", false), Err(MatchError::NotFound));
-    // Generous, for builds without optimization on busy machines; a quadratic search takes minutes.
+    // Generous, for unoptimized builds on busy machines; a quadratic search takes minutes.
     assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
 }

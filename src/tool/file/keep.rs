@@ -1,4 +1,4 @@
-//! Gives a new file what belongs to the one whose place it takes: owner, mode, extended attributes and access lists.
+//! Copies the properties of a replaced file to the new one: owner, mode, extended attributes and access lists.
 
 use std::{
     fs::{File, Metadata},
@@ -9,15 +9,16 @@ use std::{
 
 use rustix::fs as unix;
 
-/// Who may do what beyond the mode's bits (`acl(5)`).
+/// The attribute of an access control list, which extends the mode's bits (`acl(5)`).
 const ACL: &str = "system.posix_acl_access";
-/// Attributes of a file are at most this long, and so is the list of their names (`xattr(7)`).
+/// Maximum length of an attribute, and of the list of their names (`xattr(7)`).
 const MAX_ATTRIBUTE: usize = 64 * 1024;
 
-/// Whether the new file is as the old one was. When it is not, the old one has to be written in place.
+/// Copies the properties; returns true if the new file has the same as the old one. If not, the old one has to
+/// be written in place.
 ///
-/// The owner first: a change of it takes setuid and setgid away. The mode last, because a list of the directory's or
-/// the kernel may have changed it.
+/// The owner comes first, because changing it clears setuid and setgid. The mode comes last, because access
+/// lists of the directory or the kernel may have changed it.
 pub(crate) fn keep(new: &File, old: &Metadata, path: &Path) -> io::Result<bool> {
     let own = new.metadata()?;
     if (own.uid(), own.gid()) != (old.uid(), old.gid())
@@ -32,12 +33,12 @@ pub(crate) fn keep(new: &File, old: &Metadata, path: &Path) -> io::Result<bool> 
     Ok(new.metadata()?.mode() == old.mode())
 }
 
-/// Copies what can be copied; whether who may do what is the same.
+/// Copies the attributes that can be copied; returns true if the access rights are the same.
 fn copy_attributes(new: &File, path: &Path) -> bool {
     let mut buffer = vec![0; MAX_ATTRIBUTE];
     let names = match unix::listxattr(path, &mut buffer[..]) {
         Ok(n_bytes) => buffer[..n_bytes].to_vec(),
-        // The file system has none.
+        // The file system has no attributes.
         Err(_) => return true,
     };
     let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
@@ -51,6 +52,6 @@ fn copy_attributes(new: &File, path: &Path) -> bool {
             return false;
         }
     }
-    // The directory may have given it a list that the old file did not have.
+    // The directory may have given the new file an access list that the old one did not have.
     has_list || unix::fgetxattr(new, ACL, &mut buffer[..]).is_err() || unix::fremovexattr(new, ACL).is_ok()
 }

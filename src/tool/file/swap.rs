@@ -1,4 +1,4 @@
-//! Puts new content in the place of files: of all of them, or of none.
+//! Replaces the content of several files, of all or of none.
 
 use std::{
     fs,
@@ -20,27 +20,27 @@ use crate::{
 
 const MOVED: &str = "it leads elsewhere than when permission was asked for it; try again";
 
-/// A file's old and new state; none where there is no file.
+/// A file's old and new content; `None` where there is no file.
 pub(crate) struct Swap {
-    /// As it was named.
+    /// The path as it was named.
     pub path: PathBuf,
-    /// The file that was judged, with links followed. No link that is put there later is followed.
+    /// The file that was judged, with links followed. Links created there later are not followed.
     pub real: PathBuf,
     pub before: Option<Vec<u8>>,
     pub after: Option<Vec<u8>>,
-    /// A new file gets the permissions of this one.
+    /// The file whose permissions a new file gets.
     pub like: Option<PathBuf>,
 }
 
-/// Which file could not be written.
+/// The failure of writing a file.
 pub(crate) struct Failure {
     pub path: PathBuf,
     pub error: io::Error,
 }
 
-/// Writes everything or, when something fails, leaves everything as it was. Blocks.
+/// Writes everything or, after a failure, leaves everything as it was. Blocks.
 ///
-/// Answers the stamps that the files have now.
+/// Returns the new stamps of the files.
 pub(crate) fn swap_all(swaps: &[Swap]) -> Result<Vec<Option<FileStamp>>, Failure> {
     let failed = |swap: &Swap, error| {
         let error = if pinned::is_moved(&error) { io::Error::other(MOVED) } else { error };
@@ -57,7 +57,7 @@ pub(crate) fn swap_all(swaps: &[Swap]) -> Result<Vec<Option<FileStamp>>, Failure
     }
     let mut undo = Undo(Vec::new());
     for (idx, (place, staged)) in places.iter().zip(staged).enumerate() {
-        // Nothing can fail after the last one, so it needs no way back.
+        // No step can fail after the last one, so it needs no undo.
         let is_last = idx + 1 == swaps.len();
         undo.0.extend(commit(place, staged, is_last).map_err(|error| failed(place.swap, error))?);
     }
@@ -73,7 +73,7 @@ pub(crate) fn swap_all(swaps: &[Swap]) -> Result<Vec<Option<FileStamp>>, Failure
 /// A file in the directory that was judged.
 struct Place<'a> {
     swap: &'a Swap,
-    /// Leads through `_directory`.
+    /// A path through the descriptor of `_directory`.
     path: PathBuf,
     _directory: Directory,
 }
@@ -92,11 +92,11 @@ impl<'a> Place<'a> {
     }
 }
 
-/// New content that waits to be put in place.
+/// New content that is not in place yet.
 enum Staged {
-    /// A reader sees the old or the new text, never a part.
+    /// Replaces the file by renaming: a reader sees the old or the new text, never a part.
     Rename(Temporary),
-    /// Renaming over the file would take a link apart or lose its owner.
+    /// Writes the file in place, because renaming over it would break a link or lose its owner.
     InPlace,
     Remove,
 }
@@ -111,10 +111,10 @@ fn stage(place: &Place<'_>) -> io::Result<Staged> {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
-    // Tells now, and without harm, whether the file may be written.
+    // Finds out now, and without harm, if the file may be written.
     let in_place = || open_to_write(path).map(|_| Staged::InPlace);
     if let Some(old) = &old {
-        // Renaming over these would take a link apart or get past the file's own protection.
+        // Renaming over these files would break a link or bypass the file's own protection.
         let is_protected = old.permissions().readonly();
         if old.nlink() > 1 || is_protected {
             let staged = in_place()?;
@@ -126,13 +126,13 @@ fn stage(place: &Place<'_>) -> io::Result<Staged> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
     if old.is_some() {
-        // Nobody else may read it before it has the file's own mode.
+        // No other user may read it before it has the file's own mode.
         options.mode(0o600);
     }
     let opened = options.open(&temporary.0);
     let mut file = match (opened, &old) {
         (Ok(file), _) => file,
-        // The directory may be closed while the file is not.
+        // The directory may be read-only while the file is writable.
         (Err(_), Some(_)) => return in_place(),
         (Err(error), None) => return Err(error),
     };
@@ -147,13 +147,13 @@ fn stage(place: &Place<'_>) -> io::Result<Staged> {
     Ok(Staged::Rename(temporary))
 }
 
-/// Fails where the content cannot be stored: a file that is written in place would be lost halfway.
+/// Fails if the content cannot be stored: a file that is written in place would be lost halfway.
 fn prove_room(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = Temporary::beside(path);
     let opened = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary.0);
     match opened {
         Ok(mut file) => file.write_all(content),
-        // A closed directory proves nothing.
+        // A read-only directory proves nothing.
         Err(_) => Ok(()),
     }
 }
@@ -162,14 +162,14 @@ fn open_to_write(path: &Path) -> io::Result<fs::File> {
     fs::OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// Writes over a file; what it takes no new room for cannot fail for want of room.
+/// Writes over a file. Blocks that are allocated already cannot run out of space.
 fn overwrite(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = open_to_write(path)?;
     let permissions = file.metadata()?.permissions();
     file.write_all(content)?;
     file.set_len(content.len() as u64)?;
     if file.metadata()?.permissions() != permissions {
-        // A write takes setuid and setgid away. Whoever may not give them back has lost them by right.
+        // A write clears setuid and setgid. A user who may not restore them loses them rightly.
         let _ = file.set_permissions(permissions);
     }
     Ok(())
@@ -182,7 +182,7 @@ fn commit(place: &Place<'_>, staged: Staged, is_last: bool) -> io::Result<Option
             let written = overwrite(real, swap.after.as_deref().unwrap_or_default());
             let before = swap.before.clone().unwrap_or_default();
             if let Err(error) = written {
-                // Part of it may be written.
+                // A part of it may be written.
                 WayBack::Rewrite { real: real.to_owned(), before }.go();
                 return Err(error);
             }
@@ -213,7 +213,7 @@ fn commit(place: &Place<'_>, staged: Staged, is_last: bool) -> io::Result<Option
     }
 }
 
-/// How one file gets back what it was.
+/// The way to restore one file.
 enum WayBack {
     None,
     Rename { backup: Temporary, real: PathBuf },
@@ -248,7 +248,7 @@ impl WayBack {
     }
 }
 
-/// Goes all ways back, the newest first, unless it was emptied.
+/// Restores the files on drop, the newest change first, unless the list was emptied.
 struct Undo(Vec<WayBack>);
 
 impl Drop for Undo {
@@ -259,19 +259,19 @@ impl Drop for Undo {
     }
 }
 
-/// Directories that were made, each with the one above it; they are removed unless the list is emptied.
+/// New directories, each with its parent, which are removed on drop unless the list was emptied.
 struct MadeDirectories(Vec<(Directory, PathBuf)>);
 
 impl Drop for MadeDirectories {
     fn drop(&mut self) {
         while let Some((_above, path)) = self.0.pop() {
-            // Somebody may have put something into it.
+            // Fails if another process has put files into it.
             let _ = fs::remove_dir(path);
         }
     }
 }
 
-/// A file that is removed unless it was renamed away.
+/// A file that is removed on drop unless it was renamed away.
 struct Temporary(PathBuf);
 
 impl Temporary {

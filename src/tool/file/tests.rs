@@ -1,4 +1,4 @@
-//! A file is replaced at once, keeps what belongs to it, and is not changed behind the user's back.
+//! Files are replaced atomically, keep their properties, and are not changed behind the user's back.
 
 use std::{fs, os::unix::fs::symlink, sync::Arc};
 
@@ -26,7 +26,7 @@ async fn links_are_written_through() {
 async fn a_file_changed_while_the_user_is_asked_is_left_alone() {
     for (tool, input, theirs) in [
         ("edit", json!({ "filePath": "a", "oldString": "old", "newString": "new" }), "theirs"),
-        // As long as what was shown, and dated as it was.
+        // Same length and date as the text that was shown.
         ("edit", json!({ "filePath": "a", "oldString": "old", "newString": "new" }), "odd"),
         ("write", json!({ "filePath": "a", "content": "new" }), "odd"),
         ("write", json!({ "filePath": "a", "content": "new" }), "theirs"),
@@ -70,7 +70,7 @@ async fn edits_of_one_file_wait_for_each_other() {
         assert_eq!(first["before"], "1 2");
         gate.add_permits(1);
         project.host.arrived.notified().await;
-        // The later one asks about what the earlier one left, so it asked when that was done.
+        // The later call asks about the earlier one's result, so it asked only after that.
         assert_eq!(project.last_ask().metadata["filediff"]["before"], first["after"]);
         gate.add_permits(1);
     };
@@ -195,7 +195,7 @@ async fn only_a_file_the_model_knows_is_changed() {
         project.write("a", "old");
         project.output("read", json!({ "filePath": "a", "limit": 1 })).await;
         project.output(tool, input).await;
-        // What was just written is known.
+        // Content that was just written is known.
         project.output("write", json!({ "filePath": "a", "content": "again" })).await;
     }
 }
@@ -214,7 +214,7 @@ async fn a_change_is_noticed_though_size_and_time_are_the_same_and_a_touch_is_no
         let error = project.error("write", json!({ "filePath": "a", "content": "x" })).await;
         assert!(error.contains("has been modified since it was last read."), "{error}");
         assert_eq!(project.content("a").len(), size);
-        // Another file in its place is another file.
+        // A replaced file is another file.
         project.output("read", json!({ "filePath": "a" })).await;
         project.write("b", &old);
         fs::File::options()

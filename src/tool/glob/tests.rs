@@ -1,4 +1,4 @@
-//! Which files are found, in which order, and how many.
+//! Files found, their order, and their number.
 
 use std::{
     ffi::OsStr,
@@ -130,7 +130,7 @@ async fn the_ask_shows_what_is_searched() {
 async fn a_cancelled_turn_ends_the_search() {
     let project = Project::new();
     project.cancel.cancel();
-    // Either end may be seen first: the search of an empty directory takes no time.
+    // Either end may come first: the search of an empty directory takes no time.
     match project.run("glob", json!({ "pattern": "*" })).await {
         Ok(output) => assert_eq!(output.output, "No files found"),
         Err(error) => assert_eq!(error, ToolError::Cancelled { partial: None }),
@@ -156,7 +156,7 @@ async fn odd_names_stay_one_line_each() {
     assert_eq!(output.output, format!("{root}/\n  $'a\\nb.rs'\n  $'caf\\xe9.rs'\n"));
     let output = project.output("read", json!({ "filePath": "." })).await;
     assert!(output.output.contains("\n$'a\\nb.rs'\n$'caf\\xe9.rs'\nloop/\n"), "{}", output.output);
-    // As JSON text the name can be said, so the file can be read.
+    // The model can write the name as JSON text, so the file can be read.
     let output = project.output("read", json!({ "filePath": "a\nb.rs" })).await;
     assert!(output.output.contains("\n1: needle\n"), "{}", output.output);
     assert_eq!(output.title, "$'a\\nb.rs'");

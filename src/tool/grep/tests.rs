@@ -1,4 +1,4 @@
-//! Which lines are found, in which order, and how many.
+//! Lines found, their order, and their number.
 
 use std::fs;
 
@@ -57,7 +57,7 @@ async fn what_could_not_be_searched_is_named() {
     .await;
     check(&project, json!({ "pattern": "needle", "path": "wide.txt" }), &format!("No files found\n\n{note}"))
         .await;
-    // Nobody, not even root, reads this from its beginning.
+    // Not even root can read this file from its beginning.
     let error = project.error("grep", json!({ "pattern": "x", "path": "/proc/self/mem" })).await;
     assert_eq!(error, "Cannot read /proc/self/mem: Input/output error (os error 5)");
 }
@@ -182,7 +182,7 @@ async fn files_that_read_would_ask_for_are_not_searched() {
         ),
     )
     .await;
-    // Whether it matches does not show.
+    // A match in such a file does not show.
     for pattern in ["needle", "other"] {
         let expected = format!("No files found\n\n{note} ./.env. Use the read tool to ask for it.)");
         check(&project, json!({ "pattern": pattern, "path": ".env" }), &expected).await;

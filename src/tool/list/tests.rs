@@ -1,4 +1,4 @@
-//! The tree that is shown.
+//! The tree as text.
 
 use std::fs;
 

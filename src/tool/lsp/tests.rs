@@ -1,4 +1,4 @@
-//! What the tool asks of the user, and which calls it refuses before any server is asked.
+//! Questions to the user, and calls that are refused before any server is asked.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What rules say of resources in general.
+//! Rules for all resources.
 
 use windlass_protocol::opencode::permission::Action;
 

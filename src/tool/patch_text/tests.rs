@@ -1,4 +1,4 @@
-//! The format as models write it, and that a patch made of two texts leads from one to the other.
+//! The format as models write it. A patch made of two texts turns one into the other.
 
 use similar::{DiffTag, TextDiff};
 
@@ -58,7 +58,7 @@ fn chunks_are_told_apart() {
         vec![Chunk { contexts: vec!["class A".into(), "fn x".into()], ..chunk(&["-a"]) }],
     );
     check("\n@@\n-a", vec![chunk(&["-a"])]);
-    // Models forget the space of an empty line; empty lines before the next file mean nothing.
+    // Models forget the space of an empty line; empty lines before the next file have no meaning.
     check("@@\n a\n\n-b\n\n", vec![chunk(&[" a", " ", "-b"])]);
     check("@@\n-a\n\\ No newline at end of file\n+b", vec![chunk(&["-a", "+b"])]);
     check("@@\n-*** x\n+--- y", vec![chunk(&["-*** x", "+--- y"])]);
@@ -97,7 +97,7 @@ fn lines_are_found_ever_more_loosely_and_kept_as_they_are() {
     check("a  \nb\nc\n", "@@\n a\n-b\n+x", Ok("a  \nx\nc\n"));
     check("\ta\nb \nc\n", "@@\n a\n-  b\n+x", Ok("\ta\nx\nc\n"));
     check("say “hi” – now…\nb\n", "@@\n say \"hi\" - now...\n-b\n+x", Ok("say “hi” – now…\nx\n"));
-    // An exact place further down is better than a loose one.
+    // An exact match further down is better than a loose one.
     check(" b\nb\n", "@@\n-b\n+x", Ok(" b\nx\n"));
     check("a\nb\n", "@@\n-z\n+x", Err("Failed to find expected lines in a:\nz"));
     check("", "@@\n-z", Err("Failed to find expected lines in a:\nz"));
@@ -133,7 +133,7 @@ fn a_patch_of_two_texts_leads_from_one_to_the_other() {
     let mut numbers = Numbers::new();
     let mut below = |bound: usize| numbers.below(bound);
     for round in 0..2000 {
-        // Distinct lines, so that three lines of context mean one place.
+        // Distinct lines, so that three lines of context identify one place.
         let before: Vec<String> = (0..below(40)).map(|idx| format!("line {idx} of {round}")).collect();
         let mut after = before.clone();
         for edit in 0..below(6) {
@@ -159,7 +159,7 @@ fn a_patch_of_two_texts_leads_from_one_to_the_other() {
     }
 }
 
-/// The body of an update that leads from some lines to others.
+/// Makes the body of an update that turns some lines into others.
 pub(in crate::tool) fn body_of(old: &[&str], new: &[&str], n_context: usize) -> String {
     let text_diff = TextDiff::configure().diff_slices(old, new);
     let mut body = String::new();
@@ -177,8 +177,8 @@ pub(in crate::tool) fn body_of(old: &[&str], new: &[&str], n_context: usize) -> 
     body
 }
 
-/// Lines that repeat, each with an end of its own kind, the last perhaps with none. With the whole file as context a
-/// place is never in doubt.
+/// Lines that repeat, each with its own line end, the last perhaps with none. With the whole file as context,
+/// every place is unambiguous.
 #[test]
 fn a_patch_keeps_the_lines_it_does_not_name_byte_for_byte() {
     const LINES: &[&str] = &["a", "b", "", "}", "  x", "tail "];
@@ -201,7 +201,7 @@ fn a_patch_keeps_the_lines_it_does_not_name_byte_for_byte() {
         }
         let old: Vec<&str> = before.iter().map(|(text, _)| *text).collect();
         let new: Vec<&str> = after.iter().map(|(text, _)| *text).collect();
-        // A line that is removed beside its like may stand for that one; ends would be told apart then, lines not.
+        // A removed line beside an equal one could be either of them; they differ in their ends only.
         let is_ambiguous = before.windows(2).any(|pair| pair[0].0 == pair[1].0);
         if old == new || new.is_empty() || is_ambiguous {
             continue;
@@ -215,7 +215,7 @@ fn a_patch_keeps_the_lines_it_does_not_name_byte_for_byte() {
         let bare: Vec<&str> =
             applied.split_inclusive('\n').map(|line| line.trim_end_matches(['\n', '\r'])).collect();
         assert_eq!(bare, new, "{text:?} with {body}");
-        // Every kept line is there with the end it had.
+        // Every kept line has the end it had.
         let pairs = TextDiff::configure().diff_slices(&old, &new);
         let lines: Vec<&str> = applied.split_inclusive('\n').collect();
         for (tag, old_range, new_range) in pairs.ops().iter().map(similar::DiffOp::as_tag_tuple) {
@@ -224,7 +224,7 @@ fn a_patch_keeps_the_lines_it_does_not_name_byte_for_byte() {
             }
             for (kept, line) in before[old_range].iter().zip(&lines[new_range]) {
                 let is_same = **line == format!("{}{}", kept.0, kept.1);
-                // One that had no end gets one when something follows.
+                // A last line without an end gets one if more lines follow.
                 assert!(is_same || kept.1.is_empty(), "{text:?} with {body} gave {applied:?}");
             }
         }

@@ -1,4 +1,4 @@
-//! What is outside the project is decided by where a path really leads.
+//! The real path decides if a file is outside the project.
 
 use std::{
     ffi::OsStr,
@@ -91,7 +91,7 @@ fn other_names_of_an_env_file_are_known_to_the_rules() {
     check(&project, ".ENV", true, &[".ENV", ".env"]);
     check(&project, "sub/Prod.ENV.local", true, &["sub/Prod.ENV.local", "sub/prod.env.local"]);
     check(&project, "notes.txt", true, &["notes.txt", ".env"]);
-    // Only the directories where such files lie are searched.
+    // Only the directories that may contain such files are searched.
     check(&project, "other.txt", true, &["other.txt"]);
 }
 
@@ -110,7 +110,7 @@ async fn a_question_names_what_a_link_leads_to() {
     assert!(!project.last_ask().metadata.contains_key("resolved"));
 }
 
-/// What the rules of the plan agent allow by name must not be another name of the source.
+/// A file that rules of the plan agent allow by name must not be another name of the source.
 #[test]
 fn a_plan_that_is_a_hard_link_is_judged_by_more_than_its_name() {
     let project = Project::new();

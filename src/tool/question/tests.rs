@@ -1,4 +1,4 @@
-//! What the user is asked, and what the model reads of the answers.
+//! Questions to the user, and the model's text of the answers.
 
 use serde_json::{Value, json};
 use windlass_protocol::opencode::question::{Question, QuestionOption};

@@ -1,4 +1,4 @@
-//! Windows, limits and what cannot be read.
+//! Windows, limits and unreadable files.
 
 use std::{
     fs::{self, File},
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// What stands between the content tags.
+/// Returns the text between the content tags.
 fn content(output: &str) -> &str {
     let start = output.find("<content>\n").expect("has content") + "<content>\n".len();
     output[start..].strip_suffix("\n</content>").expect("ends")
@@ -116,11 +116,11 @@ async fn the_head_of_a_huge_file_is_quick() {
     let project = Project::new();
     let mut file = File::create(project.path("huge")).expect("created");
     file.write_all("line\n".repeat(5000).as_bytes()).expect("written");
-    // A hole reads as zeros but costs no disk.
+    // A hole reads as zeros but needs no disk space.
     file.set_len(1 << 40).expect("sized");
     let begin = Instant::now();
     let output = project.output("read", json!({ "filePath": "huge", "limit": 3 })).await;
-    // All of it takes minutes.
+    // Reading all of it takes minutes.
     assert!(begin.elapsed() < Duration::from_secs(15));
     assert_eq!(
         content(&output.output),

@@ -1,4 +1,4 @@
-//! What a resource is known as to rules.
+//! The patterns of a resource in rules.
 
 use super::patterns;
 

@@ -1,10 +1,10 @@
-//! What models and users know of the tools, to the letter (facts: OpenCode §5, seed 002).
+//! Exact texts of the tools for models and users (facts: OpenCode §5, seed 002).
 
 use serde_json::{Map, Value, json};
 
 use crate::tool::{ToolError, fake::Project};
 
-/// A project with a few files; `PATH` in a text stands for its directory.
+/// Makes a project with a few files; `PATH` in a text is replaced by its directory.
 fn project() -> Project {
     let project = Project::new();
     project.write("file", "one\ntwo\nthree\n");
@@ -131,7 +131,7 @@ fn refusals_are_the_known_ones() {
     }
 }
 
-/// A call's title, what the model reads, and the names in its metadata.
+/// Title, text for the model, and names in the metadata of a call.
 #[tokio::test]
 async fn results_have_the_known_form() {
     let edit = json!({ "filePath": "file", "oldString": "two", "newString": "zwei" });

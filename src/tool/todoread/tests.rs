@@ -1,4 +1,4 @@
-//! What todowrite wrote is what todoread shows.
+//! The list from todowrite is shown by todoread.
 
 use serde_json::json;
 use windlass_protocol::opencode::session::Todo;

@@ -1,4 +1,4 @@
-//! The list is replaced whole, and lenient about spelling.
+//! The list is replaced as a whole, with lenient spelling.
 
 use serde_json::{Value, json};
 

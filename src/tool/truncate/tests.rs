@@ -1,4 +1,4 @@
-//! What is cut, what is kept, and where the whole goes.
+//! The cut, the kept part, and the file with the whole output.
 
 use std::{
     fs,

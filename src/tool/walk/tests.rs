@@ -1,4 +1,4 @@
-//! Which files a glob includes.
+//! Files that a glob includes.
 
 use std::path::Path;
 

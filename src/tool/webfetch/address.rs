@@ -1,4 +1,5 @@
-//! Which addresses a URL may be fetched from, public ones and others that a rule names, and the form rules know it by.
+//! Decides which addresses a URL may be fetched from (public ones, and others that a rule names), and
+//! normalizes URLs for rules.
 
 use std::{
     io,
@@ -11,12 +12,12 @@ use windlass_protocol::opencode::permission::{Action, Rule};
 
 use crate::{base::text, config::rules::wildcard};
 
-/// Finds the addresses of a host name.
+/// A function that resolves a host name.
 pub(crate) type Lookup = fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 
-/// The addresses to connect to, after each was judged; else a sentence for the model.
+/// Returns the addresses to connect to after judging each, or a sentence for the model.
 ///
-/// One address that may not be reached refuses the name as a whole: which one a connection takes is chance.
+/// One forbidden address makes the whole name forbidden, because the choice of a connection is arbitrary.
 pub(crate) async fn judge(url: &Url, rules: &[Rule], lookup: Lookup) -> Result<Vec<SocketAddr>, String> {
     let Some(host) = url.host_str() else { return Err(format!("Cannot fetch {url}: it names no host.")) };
     let literal: Option<IpAddr> = literal(host);
@@ -37,11 +38,11 @@ pub(crate) async fn judge(url: &Url, rules: &[Rule], lookup: Lookup) -> Result<V
             }
         }
     }
-    // Port 0 stands for the URL's own.
+    // Port 0 means the URL's own.
     Ok(addresses.into_iter().map(|address| SocketAddr::new(address, 0)).collect())
 }
 
-/// Refuses an address that is written as one before anyone is asked; names are looked up once that is allowed.
+/// Refuses a forbidden literal address before any question; names are resolved only after the approval.
 pub(crate) fn judge_literal(url: &Url, rules: &[Rule]) -> Result<(), String> {
     let host = url.host_str().unwrap_or_default();
     let special = literal(host).and_then(|address| special(address).map(|kind| (address, kind)));
@@ -51,24 +52,24 @@ pub(crate) fn judge_literal(url: &Url, rules: &[Rule]) -> Result<(), String> {
     }
 }
 
-/// The URL in the form that rules can be written for: [`Url`] has resolved dots, the host's case and default ports;
-/// characters that need no escape have none (RFC 3986 §6.2.2), and the host's name does not end in a dot.
+/// Normalizes a URL for rules: [`Url`] has resolved dots, the host's case and default ports; this also decodes
+/// needless escapes (RFC 3986 §6.2.2) and removes the last dot of the host's name.
 pub(crate) fn normal(mut url: Url) -> Url {
     let path = unescaped(url.path(), is_unreserved);
     url.set_path(&path);
     let query = url.query().map(|query| unescaped(query, is_unreserved));
     url.set_query(query.as_deref());
-    // It is never sent.
+    // The fragment is never sent.
     url.set_fragment(None);
     let host = url.host_str().and_then(|host| host.strip_suffix('.')).map(str::to_owned);
     if let Some(host) = host.filter(|host| !host.is_empty()) {
-        // A host that is shorter by its last dot is as valid as before.
+        // A host without its last dot is as valid as before.
         let _ = url.set_host(Some(&host));
     }
     url
 }
 
-/// The URL with each run of slashes in its path made one.
+/// Reduces each run of slashes in the URL's path to one.
 pub(crate) fn with_single_slashes(url: &Url) -> Url {
     let mut plain = url.clone();
     let mut path = String::with_capacity(url.path().len());
@@ -81,7 +82,7 @@ pub(crate) fn with_single_slashes(url: &Url) -> Url {
     plain
 }
 
-/// The URL with letters of every script as they are read.
+/// Decodes the letters of all scripts in a URL.
 pub(crate) fn readable(url: &Url) -> String {
     unescaped(url.as_str(), |character| !character.is_ascii() && !text::is_hidden(character))
 }
@@ -90,7 +91,7 @@ fn is_unreserved(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_' | '~')
 }
 
-/// Decodes the escapes of wanted characters; the others stay, in capitals.
+/// Decodes the escapes of wanted characters; writes the others in capitals.
 fn unescaped(text: &str, is_wanted: fn(char) -> bool) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
@@ -102,7 +103,7 @@ fn unescaped(text: &str, is_wanted: fn(char) -> bool) -> String {
             bytes.push(byte);
         }
         if bytes.is_empty() {
-            // A sign that escapes nothing must not do so once what follows it is decoded.
+            // A percent sign that escapes nothing must not do so after the text behind it is decoded.
             done.push_str("%25");
             rest = &rest[1..];
             continue;
@@ -126,13 +127,13 @@ fn push_escaped(text: &mut String, bytes: &[u8]) {
     bytes.iter().for_each(|byte| text.push_str(&format!("%{byte:02X}")));
 }
 
-/// The byte that an escape at the text's start stands for.
+/// Returns the byte of an escape at the start of the text.
 fn escaped_byte(text: &str) -> Option<u8> {
     let digits = text.strip_prefix('%')?.get(..2).filter(|it| it.bytes().all(|it| it.is_ascii_hexdigit()))?;
     u8::from_str_radix(digits, 16).ok()
 }
 
-/// Asks the system.
+/// Resolves a name by the system.
 pub(crate) fn system_lookup(host: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
     Box::pin(async move {
         let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
@@ -140,7 +141,7 @@ pub(crate) fn system_lookup(host: String) -> BoxFuture<'static, io::Result<Vec<I
     })
 }
 
-/// What an address is when it is not a public one
+/// Returns the kind of an address that is not public
 /// (<https://www.iana.org/assignments/iana-ipv4-special-registry>, `iana-ipv6-special-registry`).
 pub(crate) fn special(address: IpAddr) -> Option<&'static str> {
     match address {
@@ -177,19 +178,19 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0xfe80..=0xfebf, ..] => Some("link-local"),
         [0xfec0..=0xfeff, ..] => Some("site-local"),
         [0xff00..=0xffff, ..] => Some("multicast"),
-        // A translator sends these on to the IPv4 address inside.
+        // A translator forwards these to the IPv4 address inside.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
-        // Teredo's inner address is hidden; the others are for protocols, tests and documents.
+        // Teredo's inner address is hidden; the others are for protocols, tests and documentation.
         [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some("reserved"),
         [0x2000..=0x3fff, ..] => None,
         _unassigned => Some("reserved"),
     }
 }
 
-/// Whether a rule for `webfetch` allows this URL and says in its pattern which host it means.
+/// Returns true if a rule for `webfetch` allows this URL and names its host in the pattern.
 ///
-/// `https://*` or `https://github.com*` were not written with the user's own network in mind, and the latter matches
-/// `https://github.com.evil.example` too.
+/// `https://*` or `https://github.com*` were not written with the user's own network in mind, and the latter
+/// matches `https://github.com.evil.example` too.
 fn is_allowed(url: &Url, rules: &[Rule]) -> bool {
     rules.iter().any(|rule| {
         rule.permission == "webfetch"
@@ -219,7 +220,7 @@ fn names_host(pattern: &str, url: &Url) -> bool {
     }
 }
 
-/// The address that a host is, as [`Url`] writes it: it has already read `0x7f.1` and `2130706433`.
+/// Parses a literal address of a host as [`Url`] writes it, which has already read `0x7f.1` and `2130706433`.
 fn literal(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }

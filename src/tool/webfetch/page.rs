@@ -1,4 +1,4 @@
-//! Turns what a server sent into what the model reads.
+//! Converts a server's answer to text for the model.
 
 use std::rc::Rc;
 
@@ -11,14 +11,15 @@ use windlass_protocol::opencode::part::FilePart;
 
 use super::{super::read, Format};
 
-/// Pages nested deeper are given as text: the converter recurses, and a page must not be able to end the process.
+/// Maximum nesting of pages that are converted: the converter recurses, and a page must not be able to end the
+/// process. Others become plain text.
 const MAX_DEPTH: usize = 256;
-/// Pages with more tags are given as text.
+/// Maximum number of tags of pages that are converted. Others become plain text.
 const MAX_TAGS: usize = 200_000;
-/// How many of [`FORMATTING`] may be open; more are left out.
+/// Maximum number of open elements of [`FORMATTING`]; more are left out.
 const MAX_FORMATTING: usize = 8;
 
-/// Elements whose content is not meant to be read, and those whose content is no markup.
+/// Elements whose content is not meant to be read, and those whose content is not markup.
 const UNREAD: [&str; 14] = [
     "script", "style", "noscript", "iframe", "object", "applet", "template", "svg", "math", "textarea",
     "xmp", "noembed", "noframes", "frameset",
@@ -30,7 +31,7 @@ const VOID: [&str; 14] = [
     "param",
 ];
 
-/// Tags that say nothing here.
+/// Tags without a meaning for the text.
 const DROPPED: [&str; 12] = [
     "html",
     "head",
@@ -46,11 +47,11 @@ const DROPPED: [&str; 12] = [
     "frame",
 ];
 
-/// Elements that HTML parsers open again in every block behind a missing end tag.
+/// Elements that HTML parsers reopen in every block behind a missing end tag.
 const FORMATTING: [&str; 14] =
     ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
 
-/// An element, and those that its start ends when they are open.
+/// An element, and the open elements that its start tag closes.
 const IMPLIED_ENDS: [(&str, &[&str]); 8] = [
     ("p", &["p"]),
     ("li", &["p", "li"]),
@@ -62,15 +63,15 @@ const IMPLIED_ENDS: [(&str, &[&str]); 8] = [
     ("option", &["option"]),
 ];
 
-/// Elements of a table that hold others of it, and those that hold content.
+/// Elements of a table that contain others of it, and those that contain content.
 const TABLE: [&str; 6] = ["table", "thead", "tbody", "tfoot", "tr", "colgroup"];
 const CELLS: [&str; 3] = ["td", "th", "caption"];
 
-/// The attributes that reach the reader.
+/// The attributes that are kept.
 const ATTRIBUTES: [(&str, &[&str]); 4] =
     [("a", &["href", "title"]), ("img", &["src", "alt", "title"]), ("code", &["class"]), ("ol", &["start"])];
 
-/// Elements whose words stand apart from those before them.
+/// Elements whose text is separated from the text before them.
 const APART: [&str; 3] = ["td", "th", "option"];
 
 /// Elements that end a line.
@@ -113,7 +114,7 @@ pub(crate) enum Page {
     },
 }
 
-/// Reads `body` as its content type says; fails with a sentence for the model.
+/// Reads `body` by its content type; fails with a sentence for the model.
 pub(crate) fn read(body: &[u8], content_type: &str, format: Format) -> Result<Page, String> {
     let mime = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_media = (mime.starts_with("image/") && mime != "image/svg+xml") || mime == "application/pdf";
@@ -140,7 +141,7 @@ fn mime_name(mime: &str) -> &str {
     if mime.is_empty() { "no content type" } else { mime }
 }
 
-/// By the byte order mark, else the content type's charset, else UTF-8.
+/// Decodes a body by its byte order mark, else by the content type's charset, else as UTF-8.
 fn decode(body: &[u8], content_type: &str) -> String {
     let parameter = content_type.split(';').skip(1).find_map(|it| {
         let (name, value) = it.split_once('=')?;
@@ -150,7 +151,7 @@ fn decode(body: &[u8], content_type: &str) -> String {
     encoding.unwrap_or(encoding_rs::UTF_8).decode(body).0.into_owned()
 }
 
-/// None when the page is nested too deeply or too large.
+/// Converts a page to Markdown; `None` if it is nested too deeply or too large.
 fn markdown(html: &str) -> Option<String> {
     let options = Options {
         bullet_list_marker: BulletListMarker::Dash,
@@ -164,10 +165,10 @@ fn markdown(html: &str) -> Option<String> {
     (depth(&tree) <= MAX_DEPTH).then(|| converter.tree_to_markdown(&tree))
 }
 
-/// The page with an end tag for every start tag, in order, and without what nobody reads.
+/// Returns the page with an end tag for every start tag, in order, and without unreadable content.
 ///
-/// HTML's rules for missing and crossed end tags let a small page become a tree of any size: each formatting element
-/// that was left open is made again in every block that follows.
+/// HTML's rules for missing and crossed end tags let a small page become a tree of any size: each formatting
+/// element that was left open is reopened in every block that follows.
 fn balanced(html: &str) -> Option<String> {
     let mut out = String::with_capacity(html.len());
     let mut open: Vec<String> = Vec::new();
@@ -218,7 +219,8 @@ fn balanced(html: &str) -> Option<String> {
                 close(&mut out, &mut open, n_kept);
             }
         }
-        // What stands between cells is moved before the table, with all that is still open, each time anew.
+        // Content between cells is moved in front of the table, each time with all elements that are still
+        // open.
         let is_part = |name: &str| TABLE.contains(&name) || CELLS.contains(&name);
         let around = open.iter().rev().find(|it| is_part(it));
         let is_between_cells = around.is_some_and(|it| TABLE.contains(&it.as_str()));
@@ -259,7 +261,7 @@ fn depth(root: &Rc<Node>) -> usize {
     res
 }
 
-/// The page's words, with line ends where blocks end.
+/// Returns the page's text, with line ends at the ends of blocks.
 fn strip(html: &str) -> String {
     let mut text = String::new();
     let mut rest = html;
@@ -293,12 +295,12 @@ struct Tag<'a> {
     name: &'a str,
     is_end: bool,
     attributes: Vec<(&'a str, &'a str)>,
-    /// From `<` to behind `>`.
+    /// The length from `<` to the byte behind `>`.
     n_bytes: usize,
 }
 
 impl<'a> Tag<'a> {
-    /// The tag that begins the text, if it is one.
+    /// Parses the tag at the start of the text, if there is one.
     fn read(text: &'a str) -> Option<Self> {
         let inner = text.strip_prefix('<')?;
         let is_end = inner.starts_with('/');
@@ -344,12 +346,12 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// The text up to the first character that ends it, and the rest from there on.
+/// Splits a text at the first character for which `is_end` is true.
 fn split(text: &str, is_end: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(is_end).unwrap_or(text.len()))
 }
 
-/// What stands behind the end tag of an element; nothing when it is not ended.
+/// Returns the text behind the end tag of an element; empty if there is no end tag.
 fn after_end<'a>(mut rest: &'a str, name: &str) -> &'a str {
     while let Some(start) = rest.find("</") {
         rest = &rest[start..];
@@ -361,7 +363,7 @@ fn after_end<'a>(mut rest: &'a str, name: &str) -> &'a str {
     ""
 }
 
-/// Appends text with references resolved, its runs of blanks made one, its line ends kept.
+/// Appends text with references resolved and runs of blanks reduced to one; line ends stay.
 fn push_words(out: &mut String, text: &str) {
     let mut rest = text;
     while let Some(char) = rest.chars().next() {
@@ -384,7 +386,7 @@ fn push_words(out: &mut String, text: &str) {
     }
 }
 
-/// The character that a reference at the start of the text stands for, and the reference's length.
+/// Parses a character reference at the start of the text into its character and its length.
 fn reference(text: &str) -> Option<(char, usize)> {
     let end = text.bytes().take(12).position(|byte| byte == b';')?;
     let name = text.get(1..end)?;

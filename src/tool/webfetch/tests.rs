@@ -94,7 +94,7 @@ async fn another_host_is_asked_for_and_a_denied_page_of_the_same_refused() {
     );
     project.host.rules.push(rule("webfetch", "*/0", Action::Deny));
     project.output("webfetch", json!({"url": format!("{base}/1")})).await;
-    // The fake host allows it; the real one answers with the rule.
+    // The fake host allows it; the real one answers by the rule.
     assert_eq!(project.asked()[3], one("webfetch", format!("{base}/0")));
 }
 
@@ -115,7 +115,7 @@ async fn the_question_names_what_will_be_requested() {
     );
 }
 
-/// A project whose host answers by these rules.
+/// Makes a project whose host answers by these rules.
 fn ruled(rules: Vec<Rule>) -> Project {
     let mut project = Project::new();
     project.host.rules = rules.clone();
@@ -153,7 +153,7 @@ async fn a_rule_holds_however_the_address_is_written() {
             format!("{base}//0"),
             format!("{base}///%30"),
             format!("{base}/a/..//0"),
-            // And by a redirect to it.
+            // The same page by a redirect.
             format!("{base}/1"),
             format!("{base}/to//%30"),
         ] {
@@ -177,7 +177,7 @@ async fn what_leads_to_a_private_address_is_refused_before_anyone_is_asked() {
         "{url} redirects to http://10.0.0.1/x. Cannot fetch http://10.0.0.1/x: 10.0.0.1 is a private address"
     );
     assert!(error.starts_with(&expected), "{error}");
-    // Many servers read several slashes as one.
+    // Many servers treat several slashes as one.
     let read = url.replace("/to/http://", "/to/http:/");
     assert_eq!(project.asked(), [("webfetch".to_owned(), vec![url, read])]);
     let error = project.error("webfetch", json!({"url": "http://169.254.169.254/latest"})).await;

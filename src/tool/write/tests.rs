@@ -1,4 +1,4 @@
-//! What is asked, written and answered.
+//! Questions, writes and answers of the tool.
 
 use std::fs;
 
@@ -47,7 +47,7 @@ async fn a_file_keeps_the_line_ends_it_has_throughout() {
         ("a\r\nb\r\n", "x\ny", "x\r\ny"),
         ("a\r\nb", "x\r\ny\n", "x\r\ny\r\n"),
         ("a\nb\n", "x\r\ny\n", "x\ny\n"),
-        // Mixed ones, and a single line, say nothing about what is written.
+        // Mixed line ends, and a single line, do not change the written text.
         ("a\r\nb\n", "x\ny\r\n", "x\ny\r\n"),
         ("a", "x\r\ny\n", "x\r\ny\n"),
         ("\u{feff}a\r\n", "\u{feff}x\n", "\u{feff}x\r\n"),

@@ -1,13 +1,13 @@
-//! A file that was attached: a small picture is shown, anything else is named.
+//! An attached file: a small picture is shown, any other file is named.
 
 use windlass_protocol::opencode::part::FilePart;
 
 use super::escape;
 use crate::base::{figures, text};
 
-/// Pictures that are drawn without being able to do anything.
+/// Types of pictures that cannot contain scripts.
 const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// Bytes of a picture's URL.
+/// Maximum bytes of a picture's URL.
 const MAX_PICTURE: usize = 2 * 1024 * 1024;
 
 /// Writes a file.
@@ -38,7 +38,7 @@ pub fn push(out: &mut String, file: &FilePart) {
     }
 }
 
-/// The URL behind `data:` of a picture that is small enough and nothing but a picture.
+/// Returns the URL behind `data:` of a picture that is small enough and of a safe type.
 fn picture(file: &FilePart) -> Option<&str> {
     let url = file.url.strip_prefix("data:").filter(|url| url.len() <= MAX_PICTURE)?;
     let (mime, data) = url.split_once(";base64,")?;

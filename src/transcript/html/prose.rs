@@ -1,15 +1,15 @@
-//! Markdown of a model as HTML: its own tags are text, links lead to web pages and mail addresses only, and nothing is
-//! loaded.
+//! A model's Markdown as HTML: HTML tags in it become text, links lead to web pages and mail addresses only,
+//! and nothing is loaded.
 
 use pulldown_cmark::{Alignment, CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd, html};
 
 use super::escape;
 use crate::base::text;
 
-/// Bytes of a text that are read as Markdown; a longer one is plain.
+/// Maximum bytes of a text that is rendered as Markdown; a longer one is shown as plain text.
 const MAX_MARKDOWN: usize = 256 * 1024;
 
-/// Writes a text of Markdown.
+/// Renders a text of Markdown.
 pub fn push(out: &mut String, markdown: &str) {
     let markdown = text::readable(markdown);
     if markdown.len() > MAX_MARKDOWN {
@@ -24,19 +24,19 @@ pub fn push(out: &mut String, markdown: &str) {
     html::push_html(out, events);
 }
 
-/// What is open where the text is drawn.
+/// The open elements at the current position.
 #[derive(Default)]
 struct Drawing {
-    /// Of each open link, true if it is drawn as one.
+    /// For each open link, true if it is rendered as a link.
     links: Vec<bool>,
-    /// Of the columns of the open table.
+    /// The alignments of the columns of the open table.
     alignments: Vec<Alignment>,
     column: usize,
     is_in_head: bool,
 }
 
 impl Drawing {
-    /// An event of which only what is harmless is left.
+    /// Removes everything unsafe from an event.
     fn harmless<'a>(&mut self, event: Event<'a>) -> Event<'a> {
         match event {
             Event::Html(html) | Event::InlineHtml(html) => Event::Text(html),
@@ -60,7 +60,7 @@ impl Drawing {
                 attrs: Vec::new(),
             }),
             Event::End(TagEnd::Heading(level)) => Event::End(TagEnd::Heading(lower(level))),
-            // The page's policy allows no style of an element's own, by which cells would be aligned.
+            // The page's policy forbids inline styles, which the alignment of cells would need.
             Event::Start(Tag::Table(alignments)) => {
                 self.alignments = alignments.clone();
                 Event::Start(Tag::Table(alignments))
@@ -84,7 +84,7 @@ impl Drawing {
     }
 
     fn open_link<'a>(&mut self, url: &str) -> Event<'a> {
-        // A link within a link is none.
+        // A link within a link is rendered as text.
         let is_link = is_allowed(url) && !self.links.contains(&true);
         self.links.push(is_link);
         if !is_link {

@@ -1,4 +1,4 @@
-//! What the agent asks of its client, and how a test answers in the user's place.
+//! Requests of the agent to its client, and the test's answers in the user's place.
 
 use serde_json::{Value, json};
 
@@ -13,14 +13,14 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// The tool call the permission is for.
+    /// Returns the tool call that needs the permission.
     pub fn call(&self) -> &Value {
         &self.params["toolCall"]
     }
 }
 
 impl Agent {
-    /// The next permission request that the test has not read.
+    /// Returns the next permission request that the test has not read.
     pub async fn permission(&self) -> Ask {
         self.shared
             .wait(self.deadline, "a permission request", |state| {
@@ -63,7 +63,7 @@ impl Agent {
         self.shared.send(&reply);
     }
 
-    /// Ends when the agent has sent `$/cancel_request` for this request; answers it as a client does.
+    /// Waits until the agent has sent `$/cancel_request` for this request, and answers it as a client does.
     pub async fn withdrawn(&self, ask: &Ask) {
         self.shared
             .wait(self.deadline, "the agent to withdraw its request", |state| {
@@ -74,18 +74,18 @@ impl Agent {
         self.shared.send(&permission_reply(ask, Answer::Cancelled));
     }
 
-    /// How many permission requests there were.
+    /// Returns the number of permission requests.
     pub fn n_asked(&self) -> usize {
         self.shared.state.lock().unwrap().asks.len()
     }
 
-    /// The permission requests so far.
+    /// Returns the permission requests so far.
     pub fn asks(&self) -> Vec<Ask> {
         self.shared.state.lock().unwrap().asks.iter().map(|state| state.ask.clone()).collect()
     }
 }
 
-/// The response that picks the option of this kind.
+/// Makes the response that picks the option of this kind.
 pub(super) fn permission_reply(ask: &Ask, answer: Answer) -> Value {
     let kind = match answer {
         Answer::AllowOnce => "allow_once",

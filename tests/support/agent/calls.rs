@@ -1,4 +1,4 @@
-//! One tool call at a time: the scripted model makes it and then ends its turn.
+//! Single tool calls: the scripted model makes one and then ends its turn.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,21 +8,21 @@ use super::Agent;
 use crate::support::{llm::Reply, message::Turn};
 
 impl Agent {
-    /// Has the model make one call in a session; what it was told about it.
+    /// Makes the model call a tool in a session; returns the result that it was told.
     pub async fn told(&self, session: &str, tool: &str, arguments: Value) -> String {
-        // The same id again in a session would be changed.
+        // A repeated id in a session would be changed.
         static N_CALLS: AtomicUsize = AtomicUsize::new(0);
         let id = format!("call_told_{}", N_CALLS.fetch_add(1, Ordering::Relaxed));
         self.call(session, &id, tool, arguments).await.1
     }
 
-    /// Has the model make `call_1` in a new session; the turn, and what it was told about the call.
+    /// Makes the model call `call_1` in a new session; returns the turn, and the result that it was told.
     pub async fn run(&self, tool: &str, arguments: Value) -> (Turn, String) {
         let session = self.new_session().await;
         self.call(&session, "call_1", tool, arguments).await
     }
 
-    /// Has the model make one call in a session; the turn, and what it was told about the call.
+    /// Makes the model call a tool in a session; returns the turn, and the result that it was told.
     pub async fn call(&self, session: &str, id: &str, tool: &str, arguments: Value) -> (Turn, String) {
         self.llm.reply(Reply::call(id, tool, arguments));
         self.llm.reply(Reply::text("done"));

@@ -1,4 +1,4 @@
-//! What the client asks of the agent, and the answers that come.
+//! Requests of the client to the agent, and their answers.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::support::message::Turn;
 
-/// A request on its way; other things can be done until its answer is asked for.
+/// A request on its way; the test can do other work until it asks for the answer.
 pub struct Pending {
     pub id: Value,
     method: String,
     session: String,
-    /// Position in the log before the request.
+    /// The position in the log before the request.
     start: usize,
     shared: Arc<Shared>,
     deadline: Duration,
@@ -29,7 +29,7 @@ impl Pending {
         self.shared.state.lock().unwrap().answers.contains_key(&self.id.to_string())
     }
 
-    /// The answer.
+    /// Returns the answer.
     pub async fn answer(&self) -> Result<Value, RpcError> {
         self.answered().await.1
     }
@@ -40,7 +40,7 @@ impl Pending {
         self.shared.wait(self.deadline, &what, |state| state.answers.get(&id).cloned()).await
     }
 
-    /// The result of a prompt with the updates that came before it.
+    /// Returns the result of a prompt with the updates that came before it.
     pub async fn turn(&self) -> Turn {
         let (end, answer) = self.answered().await;
         let result = answer.unwrap_or_else(|error| panic!("{} failed: {error:?}", self.method));
@@ -50,7 +50,7 @@ impl Pending {
         Turn { stop, usage: result["usage"].clone(), updates }
     }
 
-    /// The updates that came before the answer, also when that is an error.
+    /// Returns the updates that came before the answer, even if that is an error.
     pub async fn updates(&self) -> Vec<Value> {
         let (end, _) = self.answered().await;
         updates(&self.shared.state.lock().unwrap().lines[self.start..end], &self.session)
@@ -77,12 +77,12 @@ impl Agent {
         self.request("initialize", params).await.unwrap()
     }
 
-    /// A new session in the scratch repository.
+    /// Opens a session in the scratch repository.
     pub async fn new_session(&self) -> String {
         self.open().await.0
     }
 
-    /// The same, and what the client is told of it.
+    /// Opens a session; returns its id and the answer.
     pub async fn open(&self) -> (String, Value) {
         let answer = self.request("session/new", self.session_params()).await.unwrap();
         (answer["sessionId"].as_str().unwrap().to_owned(), answer)
@@ -104,7 +104,7 @@ impl Agent {
         self.notify("session/cancel", json!({"sessionId": session}));
     }
 
-    /// Loads a session; the replayed updates.
+    /// Loads a session; returns the replayed updates.
     pub async fn load(&self, session: &str) -> Vec<Value> {
         let params = json!({"sessionId": session, "cwd": self.scratch.cwd(), "mcpServers": []});
         let pending = self.send_request("session/load", params);
@@ -145,12 +145,12 @@ impl Agent {
         self.shared.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// Writes bytes as they are; a newline is not added.
+    /// Writes bytes unchanged; no newline is added.
     pub fn raw(&self, bytes: impl Into<Vec<u8>>) {
         let _ = self.shared.input.send(Input::Bytes(bytes.into()));
     }
 
-    /// Writes a line that is answered with a null id; the error.
+    /// Writes a line that is answered with a null id; returns the error.
     pub async fn malformed(&self, line: impl Into<Vec<u8>>) -> (i64, String) {
         self.raw(line);
         let answer = self
@@ -162,7 +162,7 @@ impl Agent {
     }
 }
 
-/// The parameters of a prompt that is one text.
+/// Makes the parameters of a prompt that is one text.
 pub fn prompt_params(session: &str, text: &str) -> Value {
     json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})
 }

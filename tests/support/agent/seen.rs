@@ -1,4 +1,4 @@
-//! What a test reads of the pipes: it waits for something to come, or takes all that came so far.
+//! Messages of the agent that a test reads: it waits for one, or takes all that came so far.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::{
 use crate::support::message::{tag, text};
 
 impl Agent {
-    /// The next message from the agent for which `is_wanted` holds; earlier ones are passed over.
+    /// Returns the next message from the agent for which `is_wanted` is true; skips earlier ones.
     pub async fn wait_for(&self, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
         self.shared
             .wait(self.deadline, what, |state| {
@@ -25,7 +25,7 @@ impl Agent {
             .await
     }
 
-    /// The next update with this tag, of any session.
+    /// Returns the next update with this tag, of any session.
     pub async fn wait_update(&self, wanted: &str) -> Value {
         let message = self
             .wait_for(&format!("an update `{wanted}`"), |message| {
@@ -35,7 +35,7 @@ impl Agent {
         message["params"]["update"].clone()
     }
 
-    /// Ends when these calls of a session have begun to run, in whatever order.
+    /// Waits until these calls of a session have begun to run, in any order.
     pub async fn wait_running(&self, session: &str, call_ids: &[&str]) {
         let is_running =
             |update: &Value, id: &str| update["toolCallId"] == id && update["status"] == "in_progress";
@@ -48,7 +48,7 @@ impl Agent {
             .await;
     }
 
-    /// Ends when the agent has said `wanted` in this session, in however many chunks.
+    /// Waits until the agent has said `wanted` in this session, in any number of chunks.
     pub async fn wait_text(&self, session: &str, wanted: &str) {
         self.shared
             .wait(self.deadline, &format!("the text `{wanted}`"), |state| {
@@ -58,7 +58,7 @@ impl Agent {
             .await;
     }
 
-    /// Ends when stderr holds `wanted`.
+    /// Waits until stderr contains `wanted`.
     pub async fn wait_stderr(&self, wanted: &str) {
         self.shared
             .wait(self.deadline, &format!("`{wanted}` on stderr"), |state| {
@@ -67,12 +67,12 @@ impl Agent {
             .await;
     }
 
-    /// Everything on both pipes so far.
+    /// Returns all lines on both pipes so far.
     pub fn lines(&self) -> Vec<Line> {
         self.shared.state.lock().unwrap().lines.clone()
     }
 
-    /// Every update of a session so far.
+    /// Returns every update of a session so far.
     pub fn updates(&self, session: &str) -> Vec<Value> {
         updates(&self.shared.state.lock().unwrap().lines, session)
     }

@@ -1,4 +1,4 @@
-//! What goes over the agent's pipes: every line is kept, and each of the agent's is judged as it arrives.
+//! The agent's pipes: every line is kept, and each of the agent's is checked as it arrives.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -63,7 +63,7 @@ pub struct Line {
 #[derive(Default)]
 pub(super) struct State {
     pub lines: Vec<Line>,
-    /// Where `wait_for` goes on.
+    /// The position from which `wait_for` continues.
     pub cursor: usize,
     pub open: HashMap<String, Open>,
     pub answers: HashMap<String, (usize, Result<Value, RpcError>)>,
@@ -74,7 +74,7 @@ pub(super) struct State {
     pub failures: Vec<String>,
     pub stderr: String,
     pub is_closed: bool,
-    /// The output may end in the middle, so requests may stay open.
+    /// Set if the output may end in the middle, so that requests may stay open.
     pub may_be_cut: bool,
 }
 
@@ -91,7 +91,7 @@ pub(super) enum Input {
 
 pub(super) async fn write_input(mut stdin: ChildStdin, mut commands: mpsc::UnboundedReceiver<Input>) {
     while let Some(Input::Bytes(bytes)) = commands.recv().await {
-        // Writing to an agent that has exited is part of some tests.
+        // Some tests write to an agent that has exited.
         if stdin.write_all(&bytes).await.is_err() {
             return;
         }
@@ -115,7 +115,7 @@ pub(super) async fn read_output(
     shared: Arc<Shared>,
     mut reading: watch::Receiver<bool>,
 ) {
-    // The smallest buffer, so that a paused client takes nothing off the pipe beyond one line.
+    // The smallest buffer, so that a paused client takes no more than one line off the pipe.
     let mut stdout = BufReader::with_capacity(8192, stdout);
     let mut line = Vec::new();
     loop {
@@ -145,7 +145,7 @@ impl Shared {
         let _ = self.input.send(Input::Bytes(bytes));
     }
 
-    /// Takes one line of the agent's.
+    /// Processes one line of the agent's.
     fn receive(&self, line: &[u8]) {
         let mut state = self.state.lock().unwrap();
         let message = match serde_json::from_slice::<Value>(line) {
@@ -177,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// Ends when `find` finds something in what has come so far.
+    /// Waits until `find` returns a value for the lines so far.
     pub async fn wait<T>(
         &self,
         deadline: Duration,
@@ -271,7 +271,7 @@ impl State {
         }
     }
 
-    /// Whether the client has said that it shows forms.
+    /// Returns true if the client has declared that it shows forms.
     fn takes_forms(&self) -> bool {
         let form = "/params/clientCapabilities/elicitation/form";
         self.lines.iter().any(|line| line.message.pointer(form).is_some_and(Value::is_object))
@@ -302,7 +302,7 @@ impl State {
     }
 }
 
-/// The updates of one session.
+/// Returns the updates of one session.
 pub(super) fn updates(lines: &[Line], session: &str) -> Vec<Value> {
     lines
         .iter()

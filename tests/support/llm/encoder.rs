@@ -1,10 +1,10 @@
-//! What the scripted model streams, written in the form of each wire.
+//! The streams of the scripted model, in the form of each wire.
 
 use serde_json::{Value, json};
 
 use super::{Finish, Wire};
 
-/// Bytes of a large call's arguments in one event.
+/// Maximum bytes of a large call's arguments in one event.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Writes the stream of one wire.
@@ -12,7 +12,7 @@ pub(super) struct Encoder {
     wire: Wire,
     pub out: String,
     tokens: (u64, u64),
-    /// Anthropic: the open block and its kind.
+    /// For Anthropic: the open block and its kind.
     block: Option<&'static str>,
     n_blocks: usize,
     n_calls: usize,
@@ -92,10 +92,10 @@ impl Encoder {
         }
     }
 
-    /// The arguments come in two pieces, as they do from real models.
+    /// Writes a call with the arguments in two pieces, as real models do.
     pub fn call(&mut self, id: &str, name: &str, arguments: &str) {
         let half = (0..=arguments.len() / 2).rev().find(|at| arguments.is_char_boundary(*at)).unwrap_or(0);
-        // A stream's events have a largest size.
+        // Events of a stream have a maximum size.
         let is_small = arguments.len() < 2 * PIECE_BYTES;
         let pieces = match is_small {
             true => vec![&arguments[..half], &arguments[half..]],

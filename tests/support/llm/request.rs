@@ -1,4 +1,4 @@
-//! A request to the scripted model as it arrived, and what it tells the model.
+//! A request to the scripted model, and its parts.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::support::http::Asked;
 #[derive(Debug, Clone)]
 pub struct Request {
     pub path: String,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: HashMap<String, String>,
     pub body: Value,
 }
@@ -24,7 +24,7 @@ impl Request {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The names of the tools offered.
+    /// Returns the names of the offered tools.
     pub fn tools(&self) -> Vec<String> {
         let name = |tool: &Value| {
             tool["function"]["name"].as_str().or(tool["name"].as_str()).unwrap_or_default().to_owned()
@@ -32,7 +32,7 @@ impl Request {
         self.body["tools"].as_array().map(|tools| tools.iter().map(name).collect()).unwrap_or_default()
     }
 
-    /// All text of the system prompt.
+    /// Returns the whole text of the system prompt.
     pub fn system(&self) -> String {
         let mut system = texts(&self.body["system"]);
         for message in self.messages().iter().filter(|message| message["role"] == "system") {
@@ -45,7 +45,7 @@ impl Request {
         self.body["messages"].as_array().cloned().unwrap_or_default()
     }
 
-    /// What the model was told about the tool calls it made, by call id.
+    /// Returns the result of a tool call that the model was told, by call id.
     pub fn tool_result(&self, call_id: &str) -> String {
         for message in self.messages() {
             if message["role"] == "tool" && message["tool_call_id"] == call_id {
@@ -60,7 +60,7 @@ impl Request {
         panic!("the model was told nothing about `{call_id}`: {:#}", self.body["messages"]);
     }
 
-    /// The text of the last user message.
+    /// Returns the text of the last user message.
     pub fn last_user(&self) -> String {
         let messages = self.messages();
         let is_prompt = |message: &&Value| {
@@ -79,7 +79,7 @@ impl Request {
     }
 }
 
-/// The text of a string or of a list of blocks.
+/// Returns the text of a string or of a list of blocks.
 fn texts(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! How the scripted model sends a reply: its gates, its cuts, and what a client that does not read makes of it.
+//! Sends the scripted model's replies, with their gates and cuts, and notices clients that do not read.
 
 use std::{io, time::Duration};
 
@@ -6,10 +6,10 @@ use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
 use super::{Gate, Reply, Step, Wire, encoder::Encoder};
 
-/// How long a write may be stuck before the server reports that its client does not read.
+/// The time that a write may be stuck before the server reports that its client does not read.
 const STALL: Duration = Duration::from_millis(500);
 
-/// Answers one request; false when the connection is to be closed.
+/// Answers one request. Returns false if the connection is to be closed.
 pub(super) async fn answer(stream: &mut TcpStream, wire: Wire, reply: Reply) -> io::Result<bool> {
     if let Some(gate) = &reply.before
         && !pass(gate, stream).await
@@ -61,14 +61,15 @@ pub(super) async fn answer(stream: &mut TcpStream, wire: Wire, reply: Reply) -> 
     }
     send(stream, &mut encoder.out, reply.stalled.as_ref()).await?;
     if let Some(stalled) = &reply.stalled {
-        // All of it fits into the system's buffers, which may be larger than any reply: nothing is left to stall.
+        // All of it fits into the system's buffers, which may be larger than any reply, so no write is left to
+        // stall.
         stalled.reached.send_replace(true);
     }
     stream.write_all(b"0\r\n\r\n").await?;
     Ok(true)
 }
 
-/// Waits at a gate; false when the client hung up.
+/// Waits at a gate. Returns false if the client hung up.
 async fn pass(gate: &Gate, stream: &mut TcpStream) -> bool {
     let mut open = gate.open.subscribe();
     gate.reached.send_replace(true);
@@ -83,7 +84,7 @@ async fn pass(gate: &Gate, stream: &mut TcpStream) -> bool {
     }
 }
 
-/// Sends what is buffered as one HTTP chunk.
+/// Sends the buffered text as one HTTP chunk.
 async fn send(stream: &mut TcpStream, out: &mut String, stalled: Option<&Gate>) -> io::Result<()> {
     if out.is_empty() {
         return Ok(());

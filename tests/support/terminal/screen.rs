@@ -1,4 +1,4 @@
-//! What a terminal shows: rows of cells with their colours, and the rows that have scrolled away.
+//! The content of a terminal: rows of cells with their colours, and the rows that have scrolled away.
 
 use std::fmt;
 
@@ -16,11 +16,11 @@ use alacritty_terminal::{
 /// One cell of a screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// The character and what is drawn over it; empty in the second half of a wide one.
+    /// The character with any combining ones; empty in the second half of a wide one.
     pub text: String,
     /// Colours and attributes in words, such as `bold green on black`; empty for plain text.
     pub style: String,
-    /// Where a click leads.
+    /// The target of a link.
     pub link: Option<String>,
 }
 
@@ -29,9 +29,9 @@ pub struct Cell {
 pub struct Screen {
     /// Rows that have scrolled away, the oldest first.
     pub history: Vec<Vec<Cell>>,
-    /// Rows in sight.
+    /// The visible rows.
     pub rows: Vec<Vec<Cell>>,
-    /// Row and column.
+    /// The row and column of the cursor.
     pub cursor: (usize, usize),
     pub is_cursor_shown: bool,
 }
@@ -52,12 +52,12 @@ impl Screen {
         }
     }
 
-    /// The rows in sight as text, without blanks at their ends.
+    /// Returns the visible rows as text, without trailing blanks.
     pub fn lines(&self) -> Vec<String> {
         self.rows.iter().map(|row| line(row)).collect()
     }
 
-    /// Everything from the first row that scrolled away to the last one that is not empty.
+    /// Returns everything from the first row that scrolled away to the last one that is not empty.
     pub fn all_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.history.iter().chain(&self.rows).map(|row| line(row)).collect();
         while lines.last().is_some_and(String::is_empty) {
@@ -66,23 +66,23 @@ impl Screen {
         lines
     }
 
-    /// Returns true if a row, in sight or scrolled away, contains this.
+    /// Returns true if a row, visible or scrolled away, contains this text.
     pub fn contains(&self, text: &str) -> bool {
         self.history.iter().chain(&self.rows).any(|row| line(row).contains(text))
     }
 
-    /// The first row that contains this.
+    /// Returns the first row that contains this text.
     pub fn row_with(&self, text: &str) -> &[Cell] {
         let row = self.history.iter().chain(&self.rows).find(|row| line(row).contains(text));
         row.unwrap_or_else(|| panic!("no row contains `{text}`:\n{self}"))
     }
 
-    /// The style of the first cell of this text.
+    /// Returns the style of the first cell of this text.
     pub fn style_of(&self, text: &str) -> &str {
         &self.first_cell(text).style
     }
 
-    /// Where this text leads.
+    /// Returns the link of this text.
     pub fn link_of(&self, text: &str) -> Option<&str> {
         self.first_cell(text).link.as_deref()
     }
@@ -99,7 +99,7 @@ impl Screen {
         &row[at.unwrap()]
     }
 
-    /// Everything as text in which each run of a style stands between `‹style:` and `›`.
+    /// Returns everything as text in which each run of a style is between `‹style:` and `›`.
     pub fn styled(&self) -> String {
         let mut rows: Vec<String> = self.history.iter().chain(&self.rows).map(|row| styled(row)).collect();
         while rows.last().is_some_and(String::is_empty) {
@@ -110,7 +110,7 @@ impl Screen {
 }
 
 impl fmt::Display for Screen {
-    /// All rows, with the edge of the terminal as a bar, so that trailing blanks and wraps are seen.
+    /// Writes all rows, with the edge of the terminal as a bar, so that trailing blanks and wraps are visible.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = self.history.iter().chain(&self.rows);
         let n_rows = self.all_lines().len();

@@ -1,4 +1,4 @@
-//! What clients in the field leave out or add does not cost them the request.
+//! Omissions and additions of real clients do not cost them the request.
 
 use serde_json::json;
 

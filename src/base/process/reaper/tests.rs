@@ -1,4 +1,4 @@
-//! What of a daemon's children is ended by its reaper, and what is left alone.
+//! The reaper ends its daemon's children and leaves other processes alone.
 #![expect(clippy::disallowed_methods, reason = "what a reaper ends is started by somebody else")]
 
 use std::{
@@ -14,7 +14,7 @@ use nix::{
 use super::{Group, Record, decode, encode, mark, run};
 use crate::base::process::tree::{self, MARK};
 
-/// A process in a group of its own, with these marks.
+/// Starts a process in a group of its own, with these tags.
 fn marked(marks: &str) -> Child {
     Command::new("sleep").arg("600").env(MARK, marks).process_group(0).spawn().expect("sleep starts")
 }
@@ -32,7 +32,7 @@ fn was_killed(mut child: Child) -> bool {
     child.wait().expect("is ours").signal() == Some(Signal::SIGKILL as i32)
 }
 
-/// Ends it; whether it still ran.
+/// Ends the process and returns true if it still ran.
 fn ran(mut child: Child) -> bool {
     let is_running = child.try_wait().expect("is ours").is_none();
     kill(group(&child), Signal::SIGKILL).expect("is not waited for yet");
@@ -93,7 +93,7 @@ fn a_number_that_was_given_away_is_another_group() {
     assert!(start.is_some());
     let with_start = |start| Group { leader: group(&child), start };
     assert!(with_start(start).is_ours(start));
-    // Its leader has ended, its members need not have.
+    // A group can have members after its leader has ended.
     assert!(with_start(start).is_ours(None) && with_start(None).is_ours(None));
     assert!(!with_start(start).is_ours(start.map(|start| start + 1)));
     assert!(!with_start(None).is_ours(start));

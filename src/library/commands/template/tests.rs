@@ -1,8 +1,8 @@
-//! Templates: what arguments, shell commands and mentions become.
+//! Templates: the results for arguments, shell commands and mentions.
 
 use super::*;
 
-/// The expanded template; shell commands in angle brackets.
+/// Expands a template; shell commands appear in angle brackets.
 fn expanded(template: &str, arguments: &str) -> String {
     let pieces = expand(template, arguments).into_iter();
     let texts = pieces.map(|piece| match piece {
@@ -102,7 +102,7 @@ fn words_alone_are_filled_and_shell_stays_words() {
         ("All: $ARGUMENTS", "x  y", "All: x  y"),
         ("See !`rm $1` and @a", "b", "See !`rm b` and @a"),
         ("Nothing", "x\n  y", "Nothing\n\nx\n  y"),
-        // What is not typed is empty, as in a command's template.
+        // A missing argument is empty, as in a command's template.
         ("Do $1, then $2: $ARGUMENTS.", "", "Do , then : ."),
         ("Do $1, then $2.", "a", "Do a, then ."),
     ];

@@ -1,4 +1,4 @@
-//! What a server may list, and what is kept of it.
+//! Lists from servers, and the copies kept of them.
 
 use serde_json::json;
 

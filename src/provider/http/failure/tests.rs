@@ -1,4 +1,4 @@
-//! Each refusal is of the right kind and says who refused and why.
+//! Each refusal gets the right kind and names the provider and the reason.
 
 use std::time::Duration;
 

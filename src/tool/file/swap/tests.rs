@@ -1,4 +1,4 @@
-//! A file is replaced at once, keeps what belongs to it, and several are changed together or not at all.
+//! Files are replaced atomically, keep their properties, and are changed together or not at all.
 
 use std::{
     fs, io,
@@ -48,7 +48,7 @@ fn special_bits_attributes_and_access_lists_are_kept() {
             if is_linked {
                 fs::hard_link(&path, project.path("other")).expect("linked");
             }
-            // Only the administrator may give a file away; for others it stays their own.
+            // Only root may change the owner; otherwise it stays the test's.
             let _ = std::os::unix::fs::chown(&path, Some(12), Some(34));
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("set");
             let owner = fs::metadata(&path).expect("there");
@@ -61,7 +61,7 @@ fn special_bits_attributes_and_access_lists_are_kept() {
         }
     }
     let path = project.write("file", "old");
-    // A list that lets user 12 read: version 2, then tag, rights and id of each entry.
+    // An access list that lets user 12 read: version 2, then tag, rights and id of each entry.
     let entry = |tag: u16, rights: u16, id: u32| {
         [&tag.to_le_bytes()[..], &rights.to_le_bytes()[..], &id.to_le_bytes()[..]].concat()
     };
@@ -75,7 +75,7 @@ fn special_bits_attributes_and_access_lists_are_kept() {
     let set = |name: &str, value: &[u8]| {
         rustix::fs::setxattr(&path, name, value, rustix::fs::XattrFlags::empty()).is_ok()
     };
-    // Not every file system has them.
+    // Not every file system supports these attributes.
     let expected = [
         ("user.origin", &b"here"[..], set("user.origin", b"here")),
         ("system.posix_acl_access", &list[..], set("system.posix_acl_access", &list)),
@@ -133,7 +133,7 @@ fn what_fails_in_the_middle_leaves_everything_as_it_was() {
     fs::hard_link(&linked, project.path("other")).expect("linked");
     let created = project.path("x/y/created");
     let inode = fs::metadata(&updated).expect("there").ino();
-    // A directory can be seen to be none only when the file is removed.
+    // Only the removal shows that the path is a directory.
     fs::create_dir(project.path("directory")).expect("created");
     let swaps = [
         swap(&updated, Some("one")),

@@ -12,7 +12,7 @@ use windlass_protocol::opencode::permission::{Action, Rule};
 use super::{judge, normal, readable};
 use crate::config::rules::rule;
 
-/// A name service of one page.
+/// Resolves the names of a small test network.
 fn lookup(host: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
     let addresses = match host.as_str() {
         "public.example" | "api.corp.example" | "github.com.evil.example" => vec!["93.184.215.14"],
@@ -140,7 +140,7 @@ async fn a_rule_opens_the_hosts_it_names_and_no_others() {
         ("http://LOCALHOST:*", "http://localhost:3000/", false),
         ("https://*.corp.example/*", "https://internal.corp.example/", true),
         ("https://github.com*", "https://github.com/x", true),
-        // These name no host, or another one.
+        // These patterns name no host, or another one.
         ("*", "http://127.0.0.1/", false),
         ("http*", "http://127.0.0.1/", false),
         ("http://*", "http://127.0.0.1/", false),
@@ -173,7 +173,7 @@ fn a_url_has_one_form_that_rules_know_it_by() {
         ("https://host/a/%2E%2e/b/./c", "https://host/b/c"),
         ("https://host/%2f%c3%a9%7E%41", "https://host/%2F%C3%A9~A"),
         ("https://host/x?q=%41%26%3d&r#%41", "https://host/x?q=A%26%3D&r"),
-        // What is no escape does not become one.
+        // A percent sign that is no escape does not become one.
         ("https://host/%%36%31", "https://host/%2561"),
         ("https://host/%2541%zz%4", "https://host/%2541%25zz%254"),
         ("https://host/%ff%41", "https://host/%FFA"),

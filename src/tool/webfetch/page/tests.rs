@@ -13,7 +13,7 @@ fn shown(body: impl AsRef<[u8]>, content_type: &str, format: Format) -> String {
     }
 }
 
-/// Enough to tell a square from a line.
+/// Large enough to distinguish quadratic from linear time.
 const N_BYTES: usize = 128 << 10;
 
 const PAGE: &str = "<!doctype html><html><head><title>Tea &amp; more</title><style>p {}</style>\
@@ -80,7 +80,7 @@ fn text_is_decoded_by_its_charset() {
 fn images_and_documents_are_attached_and_other_binaries_refused() {
     let png = b"\x89PNG\r\n\x1a\nrest";
     assert_eq!(shown(png, "image/png", Format::Markdown), "Image data:image/png;base64,iVBORw0KGgpyZXN0");
-    // The bytes decide what it is called: a provider refuses a request with a wrong name.
+    // The bytes decide the type, because providers refuse requests with a wrong one.
     assert_eq!(shown(png, "image/jpeg", Format::Markdown), "Image data:image/png;base64,iVBORw0KGgpyZXN0");
     assert_eq!(
         shown(b"%PDF-1.7", "application/pdf", Format::Text),
