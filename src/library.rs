@@ -85,9 +85,10 @@ pub struct InstructionBlock {
 /// Returns the path of a session's plan: in the project, or in our data directory if there is no project
 /// (facts: OpenCode §3.3).
 pub fn plan_file(config: &Config, session: &Session) -> PathBuf {
-    let directory = match config.worktree == Path::new("/") {
-        true => config.paths.data.join("plans"),
-        false => config.worktree.join(".opencode/plans"),
+    let directory = if config.worktree == Path::new("/") {
+        config.paths.data.join("plans")
+    } else {
+        config.worktree.join(".opencode/plans")
     };
     directory.join(format!("{}-{}.md", session.time.created, session.slug))
 }

@@ -182,9 +182,10 @@ impl Servers {
             let others = others.iter().map(|other| other.client.ask(question));
             results.extend(join_all(others).await.into_iter().flatten().flatten());
         }
-        match results.is_empty() && !failures.is_empty() {
-            true => Err(AskError::Failed(failures.join("\n"))),
-            false => Ok(results),
+        if results.is_empty() && !failures.is_empty() {
+            Err(AskError::Failed(failures.join("\n")))
+        } else {
+            Ok(results)
         }
     }
 
@@ -287,15 +288,16 @@ async fn ask(client: &Arc<Client>, question: &Question<'_>) -> Result<Vec<Value>
 fn hint(missing: &[(&str, &str)]) -> String {
     let programs: Vec<String> =
         missing.iter().map(|(program, id)| format!("{program} (server `{id}`)")).collect();
-    match programs.is_empty() {
-        true => "None of the servers takes such files; `lsp` in opencode.json can name one: its `command` and its \
+    if programs.is_empty() {
+        "None of the servers takes such files; `lsp` in opencode.json can name one: its `command` and its \
                  `extensions`."
-            .to_owned(),
-        false => format!(
+            .to_owned()
+    } else {
+        format!(
             "None of the programs that could serve it is on PATH, and windlass downloads none. Install one of them: {}. \
              Or name another `command` in `lsp` of opencode.json.",
             programs.join(", ")
-        ),
+        )
     }
 }
 

@@ -367,9 +367,10 @@ impl Held {
     }
 
     fn table(&self) -> Arc<Table> {
-        match Arc::ptr_eq(&self.slots, &self.shared.slots()) {
-            true => self.shared.table(),
-            false => Arc::new(table(&self.slots, |_, _| {})),
+        if Arc::ptr_eq(&self.slots, &self.shared.slots()) {
+            self.shared.table()
+        } else {
+            Arc::new(table(&self.slots, |_, _| {}))
         }
     }
 }

@@ -77,9 +77,10 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        match is_shown(character) {
-            true => shown.push(character),
-            false => shown.extend(character.escape_unicode()),
+        if is_shown(character) {
+            shown.push(character);
+        } else {
+            shown.extend(character.escape_unicode());
         }
     }
     Cow::Owned(shown)
@@ -143,16 +144,15 @@ pub fn size(bytes: u64) -> String {
 pub fn visible_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for character in json.chars() {
-        match matches!(character, '\n' | '\t') || !is_hidden(character) {
-            true => shown.push(character),
-            false => {
-                let units = character
-                    .encode_utf16(&mut [0; 2])
-                    .iter()
-                    .map(|unit| format!("\\u{unit:04x}"))
-                    .collect::<String>();
-                shown.push_str(&units);
-            }
+        if matches!(character, '\n' | '\t') || !is_hidden(character) {
+            shown.push(character);
+        } else {
+            let units = character
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .map(|unit| format!("\\u{unit:04x}"))
+                .collect::<String>();
+            shown.push_str(&units);
         }
     }
     shown

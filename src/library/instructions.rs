@@ -38,24 +38,23 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
     let files: Vec<PathBuf> = global(config, &mut acc).into_iter().chain(project(config, &mut acc)).collect();
     let mut sources: Vec<Source> = files.into_iter().map(Source::File).collect();
     for instruction in &config.instructions {
-        match is_url(&instruction.pattern) {
-            true => sources.push(Source::Page(instruction.pattern.clone())),
-            false => {
-                let mut named = named(config, instruction);
-                if named.is_cut {
-                    let message =
-                        format!("is looked for among the nearest {MAX_ENTRIES} files and directories only");
-                    acc.cut(&instruction.pattern, message);
-                }
-                if names_everything(&instruction.pattern) {
-                    acc.leave_no_texts(&instruction.pattern, &mut named.files);
-                }
-                if let Some((first, more)) = named.unreadable.split_first() {
-                    let more = if more.is_empty() { "" } else { "; so it is with others" };
-                    acc.warn(&instruction.pattern, format!("{first}{more}"));
-                }
-                sources.extend(named.files.into_iter().map(Source::File));
+        if is_url(&instruction.pattern) {
+            sources.push(Source::Page(instruction.pattern.clone()));
+        } else {
+            let mut named = named(config, instruction);
+            if named.is_cut {
+                let message =
+                    format!("is looked for among the nearest {MAX_ENTRIES} files and directories only");
+                acc.cut(&instruction.pattern, message);
             }
+            if names_everything(&instruction.pattern) {
+                acc.leave_no_texts(&instruction.pattern, &mut named.files);
+            }
+            if let Some((first, more)) = named.unreadable.split_first() {
+                let more = if more.is_empty() { "" } else { "; so it is with others" };
+                acc.warn(&instruction.pattern, format!("{first}{more}"));
+            }
+            sources.extend(named.files.into_iter().map(Source::File));
         }
     }
     let mut left = MAX_TOTAL_BYTES;
@@ -203,9 +202,10 @@ pub(super) fn is_url(pattern: &str) -> bool {
 
 /// Puts a line that names the source over a text, and under it a line that says if it was cut.
 fn labelled(source: String, kept: &str, n_bytes: usize) -> InstructionBlock {
-    let note = match kept.len() < n_bytes {
-        true => format!("\n[The file is cut here: {} of {n_bytes} bytes are shown.]", kept.len()),
-        false => String::new(),
+    let note = if kept.len() < n_bytes {
+        format!("\n[The file is cut here: {} of {n_bytes} bytes are shown.]", kept.len())
+    } else {
+        String::new()
     };
     InstructionBlock { text: format!("Instructions from: {source}\n{kept}{note}"), source }
 }
@@ -255,9 +255,10 @@ fn text_of(file: &Path) -> Result<Option<Text>, String> {
     }
     let content = String::from_utf8_lossy(&bytes);
     // Invalid UTF-8 grows when it is replaced, so the length of a complete text is its length after that.
-    let n_bytes = match bytes.len() < MAX_BYTES + 4 {
-        true => content.len(),
-        false => usize::try_from(n_bytes).unwrap_or(usize::MAX),
+    let n_bytes = if bytes.len() < MAX_BYTES + 4 {
+        content.len()
+    } else {
+        usize::try_from(n_bytes).unwrap_or(usize::MAX)
     };
     Ok(cut(&content, n_bytes))
 }

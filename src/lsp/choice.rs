@@ -154,9 +154,12 @@ impl Definition {
     /// Returns true if a file belongs to this server, by its name.
     pub fn takes(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let ends = |end: &String| match end.starts_with('.') {
-            true => name.len() > end.len() && name.ends_with(end.as_str()),
-            false => *end == name || name.rsplit_once('.').is_some_and(|(_, extension)| extension == end),
+        let ends = |end: &String| {
+            if end.starts_with('.') {
+                name.len() > end.len() && name.ends_with(end.as_str())
+            } else {
+                *end == name || name.rsplit_once('.').is_some_and(|(_, extension)| extension == end)
+            }
         };
         self.extensions.iter().any(ends)
     }

@@ -200,10 +200,8 @@ impl Plan {
                         let path = file_path.display();
                         return Err(unverified(&format!("Failed to read file to update: {path}")));
                     };
-                    let after = match chunks.is_empty() {
-                        true => bytes.clone(),
-                        false => updated(&file_path, bytes, chunks)?,
-                    };
+                    let after =
+                        if chunks.is_empty() { bytes.clone() } else { updated(&file_path, bytes, chunks)? };
                     let to = match move_to {
                         Some(move_to) => open(&mut states, &files, move_to)?,
                         None => from,

@@ -66,9 +66,10 @@ fn plan(target: &Target, gate: &ReadGate, args: &Args) -> Result<Change, ToolErr
     let path = target.path.as_path();
     let before = gate.load(target)?;
     let Some(bytes) = before else {
-        return match args.old_string.is_empty() {
-            true => Ok(Change::new(path, None, args.new_string.clone())),
-            false => Err(ToolError::Model(format!("File {} not found", path.display()))),
+        return if args.old_string.is_empty() {
+            Ok(Change::new(path, None, args.new_string.clone()))
+        } else {
+            Err(ToolError::Model(format!("File {} not found", path.display())))
         };
     };
     if args.old_string.is_empty() {

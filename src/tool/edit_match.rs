@@ -143,9 +143,10 @@ impl<'a> Content<'a> {
     fn block(&self, lines: Range<usize>, old: &str) -> &'a str {
         let all = self.lines();
         let (Some(first), Some(last)) = (all.get(lines.start), all.get(lines.end - 1)) else { return "" };
-        let end = match old.ends_with('\n') {
-            true => all.get(lines.end).map_or(self.text.len(), |next| next.start),
-            false => last.end,
+        let end = if old.ends_with('\n') {
+            all.get(lines.end).map_or(self.text.len(), |next| next.start)
+        } else {
+            last.end
         };
         &self.text[first.start..end]
     }

@@ -242,9 +242,8 @@ impl Project {
 
     /// Makes the host refuse one permission.
     pub(crate) fn deny(&mut self, permission: &'static str) {
-        self.host.answer = Box::new(move |ask| match ask.permission == permission {
-            true => Err(ToolError::Denied { feedback: None }),
-            false => Ok(()),
+        self.host.answer = Box::new(move |ask| {
+            if ask.permission == permission { Err(ToolError::Denied { feedback: None }) } else { Ok(()) }
         });
     }
 

@@ -230,14 +230,13 @@ impl ReadGate {
         let is_hidden = is_hidden(path, content);
         let path = path.display();
         let Some(noted) = noted else {
-            return Err(ToolError::Model(match is_hidden {
-                false => {
-                    format!("You must read the file {path} before overwriting it. Use the Read tool first")
-                }
-                true => format!(
+            return Err(ToolError::Model(if is_hidden {
+                format!(
                     "{path} is a binary file, which the Read tool does not show, so it is not overwritten or \
                      deleted unseen. If it has to go, remove it with the bash tool."
-                ),
+                )
+            } else {
+                format!("You must read the file {path} before overwriting it. Use the Read tool first")
             }));
         };
         let now = now.map_err(|error| ToolError::Model(format!("Cannot read {path}: {error}")))?;
@@ -377,10 +376,7 @@ pub(crate) async fn ask_edit(
     .await?;
     let always = if is_any { Vec::new() } else { vec!["*".to_owned()] };
     let ask = Ask { permission: "edit".to_owned(), patterns, always, metadata };
-    match is_any {
-        true => cx.host.ask_any(ask).await,
-        false => cx.host.ask(ask).await,
-    }
+    if is_any { cx.host.ask_any(ask).await } else { cx.host.ask(ask).await }
 }
 
 /// A change that was made.

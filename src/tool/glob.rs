@@ -109,9 +109,10 @@ struct Found {
 fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<Found, ToolError> {
     let root = target.path.as_path();
     if !target.is_directory {
-        let message = match root.exists() {
-            true => format!("glob path must be a directory: {}", root.display()),
-            false => format!("glob path does not exist: {}", root.display()),
+        let message = if root.exists() {
+            format!("glob path must be a directory: {}", root.display())
+        } else {
+            format!("glob path does not exist: {}", root.display())
         };
         return Err(ToolError::Model(message));
     }

@@ -86,9 +86,10 @@ fn list(
 ) -> Result<(String, usize, bool), ToolError> {
     let root = target.path.as_path();
     if !target.is_directory {
-        let message = match root.exists() {
-            true => format!("list path must be a directory: {}", root.display()),
-            false => format!("list path does not exist: {}", root.display()),
+        let message = if root.exists() {
+            format!("list path must be a directory: {}", root.display())
+        } else {
+            format!("list path does not exist: {}", root.display())
         };
         return Err(ToolError::Model(message));
     }

@@ -86,9 +86,10 @@ async fn undenied(cx: &ToolCx<'_>, servers: Vec<String>) -> Vec<String> {
     let is_denied = |server: &String| {
         permission::resolve("read", &mcp::pattern(server, "*"), &policy, &answers) == Action::Deny
     };
-    match servers.iter().all(is_denied) {
-        true => servers,
-        false => servers.into_iter().filter(|server| !is_denied(server)).collect(),
+    if servers.iter().all(is_denied) {
+        servers
+    } else {
+        servers.into_iter().filter(|server| !is_denied(server)).collect()
     }
 }
 

@@ -106,17 +106,16 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let (roots, policy, answers) = (Roots::new(cx.config), cx.host.policy(), cx.host.answers().await);
     // A hover quotes the text of a definition without naming its file.
     let is_quoted = operation == Operation::Hover && !results.is_empty();
-    let quoted = match is_quoted && policy.is_restricted("read") {
-        true => {
-            let question = Question { operation: Operation::GoToDefinition, ..question };
-            tokio::select! {
-                biased;
-                () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
-                // A server without an answer has revealed nothing of another file.
-                found = cx.lsp.ask(cx.config, &question) => found.unwrap_or_default(),
-            }
+    let quoted = if is_quoted && policy.is_restricted("read") {
+        let question = Question { operation: Operation::GoToDefinition, ..question };
+        tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
+            // A server without an answer has revealed nothing of another file.
+            found = cx.lsp.ask(cx.config, &question) => found.unwrap_or_default(),
         }
-        false => Vec::new(),
+    } else {
+        Vec::new()
     };
     let sorting = blocking(move || {
         let mut guard = Guard { roots, policy, answers, known: BTreeMap::new(), withheld: BTreeSet::new() };
@@ -130,9 +129,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
         sorted = sorting => sorted?,
     };
-    let mut output = match results.is_empty() {
-        true => format!("No results found for {name}"),
-        false => serde_json::to_string_pretty(&results).unwrap_or_default(),
+    let mut output = if results.is_empty() {
+        format!("No results found for {name}")
+    } else {
+        serde_json::to_string_pretty(&results).unwrap_or_default()
     };
     if !withheld.is_empty() {
         output.push_str(&format!(

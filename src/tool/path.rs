@@ -83,12 +83,13 @@ pub(crate) async fn unmoved(cx: &ToolCx<'_>, target: &Target) -> Result<(), Tool
 
 fn compare(target: &Target, now: &Target) -> Result<(), ToolError> {
     let is_same = now.real == target.real && now.patterns.iter().all(|name| target.patterns.contains(name));
-    match is_same {
-        true => Ok(()),
-        false => Err(ToolError::Model(format!(
+    if is_same {
+        Ok(())
+    } else {
+        Err(ToolError::Model(format!(
             "{} leads elsewhere than when permission was asked for it, so nothing was done. Try again.",
             one_line(&target.path)
-        ))),
+        )))
     }
 }
 

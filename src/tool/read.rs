@@ -260,13 +260,14 @@ fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)
     let shown: Vec<String> = shown.collect();
     let n_before = window.offset - 1;
     let is_truncated = n_before + shown.len() < n_total;
-    let note = match is_truncated {
-        true => format!(
+    let note = if is_truncated {
+        format!(
             "(Showing {} of {n_total} entries. Use 'offset' parameter to read beyond entry {})",
             shown.len(),
             n_before + shown.len()
-        ),
-        false => format!("({n_total} entries)"),
+        )
+    } else {
+        format!("({n_total} entries)")
     };
     let path = display(&target.path);
     let output = format!(

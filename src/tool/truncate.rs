@@ -34,9 +34,10 @@ pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Resul
     }
     let removed = &tool_output.output[head.len()..];
     let is_cut_by_lines = head.lines().count() >= limits.max_lines;
-    let note = match is_cut_by_lines {
-        true => format!("...{} lines truncated...", removed.trim_start_matches('\n').lines().count()),
-        false => format!("...{} bytes truncated...", removed.len()),
+    let note = if is_cut_by_lines {
+        format!("...{} lines truncated...", removed.trim_start_matches('\n').lines().count())
+    } else {
+        format!("...{} bytes truncated...", removed.len())
     };
     let head = head.to_owned();
     let full = std::mem::take(&mut tool_output.output);
@@ -46,10 +47,7 @@ pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Resul
     let hint = match saved {
         Ok(path) => {
             tool_output.metadata.insert("outputPath".to_owned(), Value::String(display(&path)));
-            let hint = match is_task_allowed(cx) {
-                true => HINT_WITH_TASK,
-                false => HINT,
-            };
+            let hint = if is_task_allowed(cx) { HINT_WITH_TASK } else { HINT };
             format!(
                 "The tool call succeeded but the output was truncated. Full output saved to: {}\n{hint}",
                 path.display()
@@ -131,10 +129,7 @@ pub(crate) fn tail(output: &str, limits: ToolOutputLimits) -> &str {
         }
         start -= line.len();
     }
-    match start == output.len() {
-        true => text::tail(output, limits.max_bytes),
-        false => &output[start..],
-    }
+    if start == output.len() { text::tail(output, limits.max_bytes) } else { &output[start..] }
 }
 
 /// Makes a new, private file for a full output.

@@ -59,9 +59,10 @@ impl Unread {
     /// Formats a note for the model; empty if everything was searched.
     pub(crate) fn note(&self) -> String {
         let paths = lock(&self.0);
-        match paths.is_empty() {
-            true => String::new(),
-            false => format!("\n\n(Some paths were inaccessible and not searched: {})", names(&paths)),
+        if paths.is_empty() {
+            String::new()
+        } else {
+            format!("\n\n(Some paths were inaccessible and not searched: {})", names(&paths))
         }
     }
 }

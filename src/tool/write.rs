@@ -47,10 +47,7 @@ fn plan(target: &Target, gate: &ReadGate, content: String) -> Result<Change, Too
         Some(line_ends) => line_ends.of(content),
         None => content,
     };
-    let after = match had_bom && !content.starts_with(BOM) {
-        true => format!("{BOM}{content}"),
-        false => content,
-    };
+    let after = if had_bom && !content.starts_with(BOM) { format!("{BOM}{content}") } else { content };
     Ok(Change::new(&target.path, before, after))
 }
 

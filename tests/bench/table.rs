@@ -125,9 +125,10 @@ pub fn missing(subjects: &[Subject]) -> String {
     };
     let budgeted = BUDGETS.iter().map(|(row, _)| *row).filter(|row| row.ends_with(", over rg"));
     let missing: Vec<&str> = budgeted.filter(|row| !names.contains(row) && is_searched(row)).collect();
-    match missing.is_empty() {
-        true => String::new(),
-        false => format!("NOT MEASURED, because there is no `rg` on PATH: {}\n", missing.join("; ")),
+    if missing.is_empty() {
+        String::new()
+    } else {
+        format!("NOT MEASURED, because there is no `rg` on PATH: {}\n", missing.join("; "))
     }
 }
 

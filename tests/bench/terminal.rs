@@ -78,10 +78,7 @@ fn on_terminal(mut command: Command) -> Result<Option<Duration>> {
         first.get_or_insert_with(|| started.elapsed());
     }
     let status = child.wait()?;
-    match status.success() {
-        true => Ok(first),
-        false => Err(format!("a run on a terminal ended with {status}").into()),
-    }
+    if status.success() { Ok(first) } else { Err(format!("a run on a terminal ended with {status}").into()) }
 }
 
 /// Returns the processor time of the children that have ended.

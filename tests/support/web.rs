@@ -173,10 +173,12 @@ async fn write(stream: &mut TcpStream, page: Page) -> std::io::Result<()> {
         head += &format!("{name}: {value}\r\n");
     }
     let has_length = page.headers.iter().any(|(name, _)| name == "content-length");
-    match page.is_chunked {
-        true => head += "transfer-encoding: chunked\r\n\r\n",
-        false if has_length => head += "\r\n",
-        false => head += &format!("content-length: {}\r\n\r\n", page.body.len()),
+    if page.is_chunked {
+        head += "transfer-encoding: chunked\r\n\r\n";
+    } else if has_length {
+        head += "\r\n";
+    } else {
+        head += &format!("content-length: {}\r\n\r\n", page.body.len());
     }
     stream.write_all(head.as_bytes()).await?;
     pass(page.body_gate.as_ref()).await;

@@ -221,9 +221,10 @@ impl Plan {
                 if is_passed_over(&entry.file_name()) {
                     continue;
                 }
-                let leads_to = match kind.is_symlink() {
-                    true => self.entry(&entry.path()),
-                    false => kind.is_dir().then(|| entry.path()),
+                let leads_to = if kind.is_symlink() {
+                    self.entry(&entry.path())
+                } else {
+                    kind.is_dir().then(|| entry.path())
                 };
                 pending.extend(leads_to.filter(|_| depth < max_depth).map(|it| (it, depth + 1)));
             }

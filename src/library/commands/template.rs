@@ -20,9 +20,10 @@ pub enum Piece {
 /// Fills in the arguments as [`expand`] does, but without shell commands: text that looks like one stays text.
 pub fn expand_words(text: &str, arguments: &str) -> Vec<Piece> {
     let highest = placeholders(text).max();
-    match highest.is_some() || text.contains(ALL) {
-        true => vec![Piece::Text(fill(text, arguments, &words(arguments), highest))],
-        false => append_words(text, arguments),
+    if highest.is_some() || text.contains(ALL) {
+        vec![Piece::Text(fill(text, arguments, &words(arguments), highest))]
+    } else {
+        append_words(text, arguments)
     }
 }
 
@@ -106,14 +107,13 @@ fn push_text(pieces: &mut Vec<Piece>, text: String) {
 fn next_shell(text: &str) -> Option<(&str, &str, &str)> {
     let start = text.find("!`")?;
     let (command, after) = text[start + 2..].split_once('`')?;
-    match command.trim().is_empty() {
-        false => Some((&text[..start], command, after)),
+    if command.trim().is_empty() {
         // Two backticks enclose no command; the text behind them may contain one.
-        true => {
-            let skipped = text.len() - after.len();
-            let (before, command, after) = next_shell(after)?;
-            Some((&text[..skipped + before.len()], command, after))
-        }
+        let skipped = text.len() - after.len();
+        let (before, command, after) = next_shell(after)?;
+        Some((&text[..skipped + before.len()], command, after))
+    } else {
+        Some((&text[..start], command, after))
     }
 }
 
@@ -180,9 +180,10 @@ fn fill(text: &str, arguments: &str, words: &[Word<'_>], highest: Option<usize>)
     while let Some((before, after)) = rest.split_once('$') {
         filled.push_str(before);
         if let Some((place, n_digits)) = place(after) {
-            match highest == Some(place) {
-                true => push_rest(&mut filled, arguments, words.get(place - 1..).unwrap_or_default()),
-                false => filled.push_str(words.get(place - 1).map_or("", |word| word.text)),
+            if highest == Some(place) {
+                push_rest(&mut filled, arguments, words.get(place - 1..).unwrap_or_default());
+            } else {
+                filled.push_str(words.get(place - 1).map_or("", |word| word.text));
             }
             rest = &after[n_digits..];
         } else if let Some(after) = after.strip_prefix(&ALL[1..]) {

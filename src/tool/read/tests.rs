@@ -280,9 +280,12 @@ async fn secrets_are_not_read_under_another_name() {
     let mut project = Project::new();
     project.write(".env", "KEY=1");
     symlink(".env", project.path("notes.txt")).expect("linked");
-    project.host.answer = Box::new(|ask| match ask.patterns.iter().any(|it| it.ends_with(".env")) {
-        true => Err(ToolError::Denied { feedback: None }),
-        false => Ok(()),
+    project.host.answer = Box::new(|ask| {
+        if ask.patterns.iter().any(|it| it.ends_with(".env")) {
+            Err(ToolError::Denied { feedback: None })
+        } else {
+            Ok(())
+        }
     });
     for name in [".env", "notes.txt", "./x/../.env"] {
         let refused = project.run("read", json!({ "filePath": name })).await;

@@ -111,9 +111,10 @@ fn unescaped(text: &str, is_wanted: fn(char) -> bool) -> String {
         rest = &rest[bytes.len() * 3..];
         for chunk in bytes.utf8_chunks() {
             for character in chunk.valid().chars() {
-                match is_wanted(character) {
-                    true => done.push(character),
-                    false => push_escaped(&mut done, character.encode_utf8(&mut [0; 4]).as_bytes()),
+                if is_wanted(character) {
+                    done.push(character);
+                } else {
+                    push_escaped(&mut done, character.encode_utf8(&mut [0; 4]).as_bytes());
                 }
             }
             push_escaped(&mut done, chunk.invalid());

@@ -97,12 +97,11 @@ impl Encoder {
         let half = (0..=arguments.len() / 2).rev().find(|at| arguments.is_char_boundary(*at)).unwrap_or(0);
         // Events of a stream have a maximum size.
         let is_small = arguments.len() < 2 * PIECE_BYTES;
-        let pieces = match is_small {
-            true => vec![&arguments[..half], &arguments[half..]],
-            false => {
-                let pieces = arguments.as_bytes().chunks(PIECE_BYTES);
-                pieces.map(|piece| str::from_utf8(piece).expect("large arguments are ASCII")).collect()
-            }
+        let pieces = if is_small {
+            vec![&arguments[..half], &arguments[half..]]
+        } else {
+            let pieces = arguments.as_bytes().chunks(PIECE_BYTES);
+            pieces.map(|piece| str::from_utf8(piece).expect("large arguments are ASCII")).collect()
         };
         match self.wire {
             Wire::OpenAi => {
