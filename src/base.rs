@@ -2,9 +2,9 @@
 
 pub mod cause;
 pub mod clock;
-pub mod deed;
 pub mod diff;
 pub mod figures;
+pub mod file_change;
 pub mod hash;
 pub mod home;
 pub mod ids;

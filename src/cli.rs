@@ -178,7 +178,7 @@ pub fn run() -> ExitCode {
         Some(_) | None => LevelFilter::WARN,
     };
     let log = logging::start(&cli.global, &environment, least);
-    process::register::open(environment.get(process::tree::MARK));
+    process::child_table::open(environment.get(process::tree::CHILD_TAG));
     sandbox::open();
     process::hide();
     let code = command(cli, environment);

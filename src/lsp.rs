@@ -33,7 +33,7 @@ use client::{Client, End, LIMITS, Phase};
 /// changes.
 const MAX_STARTS: u32 = 3;
 /// The note about a server that will not be started again.
-const LEFT_ALONE: &str = "\nIt is not started again until the configuration changes.";
+const GAVE_UP: &str = "\nIt is not started again until the configuration changes.";
 /// Maximum number of servers of one directory; another one replaces the least recently used.
 const MAX_SERVERS: usize = 16;
 
@@ -126,7 +126,7 @@ impl Leased {
     }
 
     /// Returns true if the server must not be started again, because it would end as before.
-    fn is_left_alone(&self) -> bool {
+    fn gave_up(&self) -> bool {
         match self.client.phase() {
             Phase::Starting | Phase::Ready | Phase::Ended { how: End::NotStarted, .. } => false,
             Phase::Ended { how: End::NotReady, .. } => true,
@@ -163,7 +163,7 @@ impl Servers {
         let leased: Vec<Leased> = specs.into_iter().map(|spec| self.lease(spec)).collect();
         let asked = leased.iter().map(|leased| async {
             let failed = |error: String| {
-                let left = if leased.is_left_alone() { LEFT_ALONE } else { "" };
+                let left = if leased.gave_up() { GAVE_UP } else { "" };
                 format!("The language server {} {error}{left}", leased.client.spec.definition.id)
             };
             ask(&leased.client, question).await.map_err(failed)
@@ -216,7 +216,7 @@ impl Servers {
         let n_uses = clients.values().map(|it| it.used).max().unwrap_or_default() + 1;
         let known = clients.get_mut(&key).filter(|it| it.client.spec == spec);
         let n_starts = match known {
-            Some(leased) if leased.is_running() || leased.is_left_alone() => {
+            Some(leased) if leased.is_running() || leased.gave_up() => {
                 leased.used = n_uses;
                 return leased.clone();
             }

@@ -267,8 +267,8 @@ impl Servers {
     }
 
     /// Leases the current servers: those that are replaced meanwhile go on until the lease is dropped.
-    pub fn hold(&self) -> Held {
-        Held { shared: self.shared.clone(), slots: self.shared.slots() }
+    pub fn lease(&self) -> ServersLease {
+        ServersLease { shared: self.shared.clone(), slots: self.shared.slots() }
     }
 
     /// Waits until no server is connecting any more, or until `limit` has passed.
@@ -291,12 +291,12 @@ impl Servers {
 
 /// The servers of one moment. They end no earlier than this is dropped, unless their [`Servers`] are closed.
 #[derive(Clone)]
-pub struct Held {
+pub struct ServersLease {
     shared: Arc<Shared>,
     slots: Arc<Slots>,
 }
 
-impl Held {
+impl ServersLease {
     /// Returns the tools of the connected servers, sorted by key.
     pub fn tools(&self) -> Vec<Arc<McpTool>> {
         self.table().values().cloned().collect()

@@ -28,7 +28,7 @@ use crate::{
     },
     library::skills::Skill,
     lsp::Servers,
-    mcp::{Held, ResourceList},
+    mcp::{ResourceList, ServersLease},
     permission::Ask,
 };
 
@@ -299,7 +299,7 @@ pub struct ToolCx<'a> {
     /// The skills that the `skill` tool can load.
     pub skills: &'a [Skill],
     /// The MCP servers: the configuration's, then the client's.
-    pub servers: &'a [Held],
+    pub servers: &'a [ServersLease],
     /// The language servers of the session's directory.
     pub lsp: &'a Servers,
     /// A token that is cancelled with the turn.
@@ -320,7 +320,7 @@ pub trait Host: Send + Sync {
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Like [`Host::ask`], for calls whose effect the patterns do not show: also asks if the rules allow the
     /// patterns but would ask about or deny anything else.
-    fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
+    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Returns the policy that decides about the call.
     fn policy(&self) -> Policy;
     /// Returns the user's remembered answers as of now: one that was revoked a moment ago, in any process, is
@@ -343,9 +343,9 @@ pub trait Host: Send + Sync {
     /// Returns the session's todo list.
     fn todos(&self) -> Vec<Todo>;
     /// Returns the file's stamp from the session's last read or write; `path` must have its links followed.
-    fn noted(&self, path: &Path) -> Option<FileStamp>;
+    fn known_stamp(&self, path: &Path) -> Option<FileStamp>;
     /// Remembers a file's stamp at the time the model learnt its content.
-    fn note(&self, path: &Path, stamp: FileStamp);
+    fn record_read(&self, path: &Path, stamp: FileStamp);
     /// Returns true if an instruction file is new to the model. The caller must then show it, because no later
     /// call gets true.
     fn claim_instructions(&self, path: &Path) -> bool;
@@ -405,7 +405,8 @@ pub struct FileStamp {
     #[serde(skip)]
     pub content: Option<u64>,
     /// The time when the session learnt it, in milliseconds since the epoch.
-    pub noted_ms: i64,
+    #[serde(rename = "noted_ms")]
+    pub seen_ms: i64,
 }
 
 impl FileStamp {
@@ -418,7 +419,7 @@ impl FileStamp {
             inode: metadata.ino(),
             n_bytes: metadata.len(),
             content: None,
-            noted_ms: clock::now_ms(),
+            seen_ms: clock::now_ms(),
         }
     }
 

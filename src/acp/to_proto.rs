@@ -26,7 +26,7 @@ use windlass_protocol::{
 use crate::{
     base::{
         clock,
-        deed::{self, Deed},
+        file_change::{self, FileChange},
         home, text,
     },
     engine,
@@ -124,22 +124,22 @@ fn title(tool: &str, input: &Value) -> Option<String> {
 /// What a patch does to the files it names, as soon as they are known.
 fn patched_files(input: &Value) -> Option<String> {
     let deeds = deeds(input);
-    let told = deed::told(deeds.iter().map(|(deed, name)| (*deed, name.as_str())));
+    let told = file_change::summary(deeds.iter().map(|(deed, name)| (*deed, name.as_str())));
     (!told.is_empty()).then(|| text::head(&told, MAX_FILES_TITLE).to_owned())
 }
 
 /// The sections of a patch, as far as it can be read.
-fn deeds(input: &Value) -> Vec<(Deed, String)> {
+fn deeds(input: &Value) -> Vec<(FileChange, String)> {
     let patch = input.get("patchText").or(input.get("patch")).or(input.get("input")).and_then(Value::as_str);
-    let mut deeds: Vec<(Deed, String)> = Vec::new();
+    let mut deeds: Vec<(FileChange, String)> = Vec::new();
     for header in patch.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("*** ")) {
         let (deed, name) = match (header.split_once(" File:"), header.strip_prefix("Move to:")) {
-            (Some(("Add", name)), _) => (Deed::Add, name),
-            (Some(("Delete", name)), _) => (Deed::Delete, name),
-            (Some(("Update", name)), _) => (Deed::Update, name),
+            (Some(("Add", name)), _) => (FileChange::Add, name),
+            (Some(("Delete", name)), _) => (FileChange::Delete, name),
+            (Some(("Update", name)), _) => (FileChange::Update, name),
             (_, Some(name)) => {
                 if let Some((deed, from)) = deeds.last_mut() {
-                    *deed = Deed::Move;
+                    *deed = FileChange::Move;
                     *from = format!("{from} → {}", name.trim());
                 }
                 continue;
@@ -156,7 +156,7 @@ fn call_kind(tool: &str, input: &Value) -> ToolKind {
     match tool {
         "apply_patch" | "patch" => {
             let deeds = deeds(input);
-            let is_deletion = !deeds.is_empty() && deeds.iter().all(|(deed, _)| *deed == Deed::Delete);
+            let is_deletion = !deeds.is_empty() && deeds.iter().all(|(deed, _)| *deed == FileChange::Delete);
             if is_deletion { ToolKind::Delete } else { ToolKind::Edit }
         }
         _other => kind(tool),

@@ -21,11 +21,11 @@ use tokio::{
     process::{ChildStderr, ChildStdin, ChildStdout, Command},
 };
 
-use self::{register::Registration, tree::descendants};
+use self::{child_table::Registration, tree::descendants};
 
+pub mod child_table;
 pub mod pager;
 pub mod reaper;
-pub mod register;
 pub mod tree;
 
 /// The description of a process to start.
@@ -88,15 +88,15 @@ pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
     die_with_parent(&mut command);
     // Registered before the start, so that no process it starts is missed. A failed start drops the
     // registration.
-    let registration = if spawn.is_parent { register::begin() } else { None };
+    let registration = if spawn.is_parent { child_table::register() } else { None };
     if let Some(registration) = &registration {
-        command.env(tree::MARK, &registration.marks);
+        command.env(tree::CHILD_TAG, &registration.tags);
     }
     let mut inner = command.spawn()?;
     let id = inner.id().and_then(|id| i32::try_from(id).ok());
     let group = Pid::from_raw(id.ok_or_else(|| io::Error::other("the child ended before it was seen"))?);
     if let Some(registration) = &registration {
-        registration.leads(group);
+        registration.set_group(group);
     }
     Ok(Child {
         stdin: inner.stdin.take(),
@@ -169,7 +169,7 @@ impl Child {
         for pid in &descendants {
             let _ = kill(*pid, Signal::SIGKILL);
         }
-        self.doom();
+        self.kill_later();
         match exited {
             Ok(status) => status.ok(),
             Err(_) => self.inner.wait().await.ok(),
@@ -185,9 +185,9 @@ impl Child {
     }
 
     /// Asks the reaper to kill descendants that left the group and whose parents have ended.
-    fn doom(&self) {
+    fn kill_later(&self) {
         if let Some(registration) = &self.registration {
-            registration.doom();
+            registration.kill_later();
         }
     }
 
@@ -206,7 +206,7 @@ impl Drop for Child {
             let _ = kill(pid, Signal::SIGKILL);
         }
         if is_known {
-            self.doom();
+            self.kill_later();
         }
     }
 }

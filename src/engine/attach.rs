@@ -243,7 +243,7 @@ struct UserGave<'a> {
 }
 
 impl Host for UserGave<'_> {
-    fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
         self.ask(ask)
     }
 
@@ -287,11 +287,11 @@ impl Host for UserGave<'_> {
         Vec::new()
     }
 
-    fn noted(&self, path: &Path) -> Option<FileStamp> {
+    fn known_stamp(&self, path: &Path) -> Option<FileStamp> {
         self.noted_files.get(path)
     }
 
-    fn note(&self, path: &Path, stamp: FileStamp) {
+    fn record_read(&self, path: &Path, stamp: FileStamp) {
         self.noted_files.insert(path, stamp);
     }
 

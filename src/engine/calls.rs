@@ -115,7 +115,7 @@ impl Host for CallHost {
         Box::pin(self.asked(ask, false))
     }
 
-    fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
         Box::pin(self.asked(ask, true))
     }
 
@@ -190,11 +190,11 @@ impl Host for CallHost {
         lock(&self.reports.todos).clone()
     }
 
-    fn noted(&self, path: &Path) -> Option<FileStamp> {
+    fn known_stamp(&self, path: &Path) -> Option<FileStamp> {
         self.noted_files.get(path)
     }
 
-    fn note(&self, path: &Path, stamp: FileStamp) {
+    fn record_read(&self, path: &Path, stamp: FileStamp) {
         self.noted_files.insert(path, stamp);
     }
 
@@ -519,7 +519,7 @@ fn doom_loop(tool: &str, input: &Value, times: usize) -> Ask {
 struct Job {
     loaded: Arc<super::workspace::Loaded>,
     /// Those of the configuration, then the client's.
-    servers: Vec<mcp::Held>,
+    servers: Vec<mcp::ServersLease>,
     entry: Entry,
     agent: String,
     cancel: CancellationToken,

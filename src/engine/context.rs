@@ -23,7 +23,7 @@ use crate::{
     base::{clock, ids},
     config::{Warning, policy::Above},
     library::{Agent, InstructionBlock},
-    mcp::{self, Held},
+    mcp::{self, ServersLease},
     provider::Model,
 };
 
@@ -57,7 +57,7 @@ pub struct TurnCx<'a> {
     /// What the sessions above may do, when it is a subagent's.
     pub above: Above,
     /// Servers of the configuration.
-    pub mcp: Held,
+    pub mcp: ServersLease,
     pub cancel: CancellationToken,
 }
 
@@ -85,8 +85,8 @@ impl SessionCx {
 
 impl TurnCx<'_> {
     /// The MCP servers of the turn: the configuration's, then the client's if it gave some.
-    pub fn servers(&self) -> Vec<Held> {
-        let clients = self.session.mcp.iter().map(|servers| servers.hold());
+    pub fn servers(&self) -> Vec<ServersLease> {
+        let clients = self.session.mcp.iter().map(|servers| servers.lease());
         std::iter::once(self.mcp.clone()).chain(clients).collect()
     }
 

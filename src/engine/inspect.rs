@@ -116,7 +116,7 @@ pub async fn inspect(
         variant,
         instructions: read.blocks,
         above: Above::default(),
-        mcp: workspace.mcp().hold(),
+        mcp: workspace.mcp().lease(),
         cancel: CancellationToken::new(),
     };
     let state = SessionState::new(info, Vec::new());

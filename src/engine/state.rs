@@ -73,7 +73,7 @@ impl NotedFiles {
 
     fn forget(&self, since: i64) {
         let mut noted = lock(&self.0);
-        noted.stamps.retain(|_, stamp| stamp.noted_ms < since);
+        noted.stamps.retain(|_, stamp| stamp.seen_ms < since);
     }
 
     /// What was added and is not stored yet; from now on it counts as stored.
@@ -191,7 +191,7 @@ impl Journal {
         for (path, stamp) in noted_files.take_unsaved() {
             // A stamp that cannot be written costs another reading, nothing else.
             let Ok(data) = serde_json::to_value(stamp) else { continue };
-            let file = NotedFile { path, noted: stamp.noted_ms, stamp: data };
+            let file = NotedFile { path, noted: stamp.seen_ms, stamp: data };
             self.writes.push(Write::NotedFile { session_id: info.id.clone(), file });
         }
     }

@@ -143,7 +143,7 @@ async fn drive(
         variant,
         instructions: Vec::new(),
         above,
-        mcp: session.workspace.mcp().hold(),
+        mcp: session.workspace.mcp().lease(),
         cancel: cancel.clone(),
     };
     let called = match called {

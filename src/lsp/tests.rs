@@ -48,7 +48,7 @@ async fn a_start_for_want_of_the_program_does_not_count() {
     for _ in 0..=MAX_STARTS {
         let leased = servers.lease(wanted.clone());
         leased.client.ready().await.unwrap_err();
-        assert_eq!((leased.n_starts, leased.is_left_alone()), (1, false));
+        assert_eq!((leased.n_starts, leased.gave_up()), (1, false));
     }
     servers.close().await;
 }

@@ -57,7 +57,7 @@ fn failure(servers: &Servers) -> String {
 }
 
 async fn call(servers: &Servers, key: &str, input: Value) -> Result<CallOutput, CallError> {
-    servers.hold().call(key, input, &CancellationToken::new()).await
+    servers.lease().call(key, input, &CancellationToken::new()).await
 }
 
 async fn text(servers: &Servers, key: &str, input: Value) -> String {
@@ -129,7 +129,7 @@ fn keys_and_schemas_are_what_providers_accept() {
 async fn all_pages_are_listed_and_tools_called() {
     let servers = settled(vec![scripted("my server", &[])]).await;
     assert_eq!(statuses(&servers), [Status::Connected]);
-    let tools = servers.hold().tools();
+    let tools = servers.lease().tools();
     assert_eq!(tools.len(), 11);
     let add = &tools[0];
     assert_eq!(
@@ -148,7 +148,7 @@ async fn all_pages_are_listed_and_tools_called() {
     assert_eq!(roots, json!([{"uri": "file:///tmp"}]));
     servers.close().await;
     assert_eq!(statuses(&servers), [Status::Disabled]);
-    assert!(servers.hold().tools().is_empty());
+    assert!(servers.lease().tools().is_empty());
 }
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn a_hanging_server_delays_nobody() {
     servers.settled(LONG).await;
     let error = "MCP server hanging did not answer initialize within 300ms".to_owned();
     assert_eq!(statuses(&servers), [Status::Failed { error }, Status::Connected]);
-    assert_eq!(servers.hold().tools().len(), 11);
+    assert_eq!(servers.lease().tools().len(), 11);
 }
 
 #[tokio::test]
@@ -211,7 +211,7 @@ async fn dropping_kills_a_stubborn_server_and_its_children() {
 }
 
 fn stubborn_pids(servers: &Servers) -> Vec<String> {
-    let tools = servers.hold().tools();
+    let tools = servers.lease().tools();
     let named = tools.iter().find_map(|tool| tool.name.strip_prefix("pids_")).expect("is listed");
     named.split('_').map(str::to_owned).collect()
 }
@@ -225,8 +225,8 @@ async fn a_cancelled_call_returns_at_once_and_the_server_is_told() {
         cancel.cancel();
         Instant::now()
     };
-    let held = servers.hold();
-    let (result, cancelled_at) = tokio::join!(held.call("s_hang", json!({}), &cancel), cancelling);
+    let lease = servers.lease();
+    let (result, cancelled_at) = tokio::join!(lease.call("s_hang", json!({}), &cancel), cancelling);
     assert!(cancelled_at.elapsed() < Duration::from_secs(15));
     assert_eq!(result, Err(CallError::Cancelled));
     let dropped = tokio::time::timeout(Duration::from_millis(50), call(&servers, "s_hang", json!({})));
@@ -259,8 +259,8 @@ async fn a_server_that_stops_reading_holds_up_neither_calls_nor_close() {
         cancel.cancel();
     };
     let start = Instant::now();
-    let held = servers.hold();
-    let (result, ()) = tokio::join!(held.call("s_hang", input, &cancel), cancelling);
+    let lease = servers.lease();
+    let (result, ()) = tokio::join!(lease.call("s_hang", input, &cancel), cancelling);
     assert_eq!(result, Err(CallError::Cancelled));
     servers.close().await;
     assert!(start.elapsed() < Duration::from_secs(15));
@@ -269,7 +269,7 @@ async fn a_server_that_stops_reading_holds_up_neither_calls_nor_close() {
 #[tokio::test]
 async fn noise_on_standard_output_is_skipped() {
     let servers = settled(vec![scripted("s", &["garbage", "malformed-tool"])]).await;
-    assert_eq!(servers.hold().tools().len(), 11);
+    assert_eq!(servers.lease().tools().len(), 11);
     assert_eq!(text(&servers, "s_add_numbers", json!({"a": 1, "b": 2})).await, "3");
 }
 
@@ -294,7 +294,7 @@ async fn the_tools_of_a_dead_server_vanish() {
     assert_eq!(call(&servers, "s_die", json!({})).await, Err(died));
     assert_eq!(changed(&events).await, "s");
     assert_eq!(failure(&servers), "MCP server s stopped (exit status: 3): the end is near");
-    assert!(servers.hold().tools().is_empty());
+    assert!(servers.lease().tools().is_empty());
     let gone = "the tool is gone: MCP server s stopped (exit status: 3): the end is near".to_owned();
     assert_eq!(call(&servers, "s_die", json!({})).await, Err(CallError::Failed(gone)));
 }
@@ -307,13 +307,13 @@ async fn a_changed_list_is_fetched_again() {
     assert_eq!(changed(&events).await, "s");
     assert_eq!(text(&servers, "s_grow", json!({})).await, "grew");
     assert_eq!(changed(&events).await, "s");
-    assert!(servers.hold().tools().iter().any(|tool| tool.key == "s_grown"));
+    assert!(servers.lease().tools().iter().any(|tool| tool.key == "s_grown"));
 }
 
 #[tokio::test]
 async fn of_two_tools_with_one_key_the_later_is_used() {
     let servers = settled(vec![scripted("a b", &[]), scripted("a.b", &[])]).await;
-    let tools = servers.hold().tools();
+    let tools = servers.lease().tools();
     assert_eq!(tools.len(), 11);
     assert!(tools.iter().all(|tool| tool.server == "a.b"));
 }

@@ -21,8 +21,8 @@ use super::{
     path::{self, Target, display},
 };
 use crate::base::{
-    deed::{self, Deed},
     diff,
+    file_change::{self, FileChange},
     path::real,
     text,
 };
@@ -84,8 +84,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let shown: Vec<Value> = plan.changes.iter().map(Change::shown).collect();
     let names: Vec<String> = plan.changes.iter().map(Change::name).collect();
     let paths = names.join(", ");
-    let deeds = plan.changes.iter().map(|change| change.deed).zip(names.iter().map(String::as_str));
-    let told = deed::told(deeds);
+    let kinds = plan.changes.iter().map(|change| change.kind).zip(names.iter().map(String::as_str));
+    let summary = file_change::summary(kinds);
     let diff: String = plan.changes.iter().map(|change| change.unified.patch.as_str()).collect();
     let mut patterns: Vec<String> = Vec::new();
     let mut resolved: Vec<String> = Vec::new();
@@ -95,7 +95,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         patterns.extend(new);
         resolved.extend(target.resolved().filter(|it| !resolved.contains(it)));
     }
-    let mut metadata = object(json!({ "filepath": paths, "changes": told, "diff": diff, "files": shown }));
+    let mut metadata = object(json!({ "filepath": paths, "changes": summary, "diff": diff, "files": shown }));
     if !resolved.is_empty() {
         metadata.insert("resolved".to_owned(), resolved.join(", ").into());
     }
@@ -105,8 +105,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         path::unmoved(cx, target).await?;
     }
     let lines: Vec<String> = plan.changes.iter().map(Change::line).collect();
-    let title = match text::head(&told, MAX_TITLE) {
-        head if head.len() < told.len() => format!("{head}…"),
+    let title = match text::head(&summary, MAX_TITLE) {
+        head if head.len() < summary.len() => format!("{head}…"),
         head => head.to_owned(),
     };
     file::put(cx, plan.swaps).await?;
@@ -314,7 +314,7 @@ fn updated(path: &Path, bytes: &[u8], chunks: &[patch_text::Chunk]) -> Result<Ve
 struct Change {
     from: Target,
     to: Target,
-    deed: Deed,
+    kind: FileChange,
     unified: diff::Unified,
     /// The whole texts, if they are small enough.
     texts: Option<(Value, Value)>,
@@ -323,24 +323,24 @@ struct Change {
 impl Change {
     fn new(from: &State, to: &State) -> Self {
         let (before, after) = (from.before.as_deref(), to.now.as_deref());
-        let deed = match (before, after) {
-            _ if from.target.real != to.target.real => Deed::Move,
-            (None, _) => Deed::Add,
-            (Some(_), None) => Deed::Delete,
-            (Some(_), Some(_)) => Deed::Update,
+        let kind = match (before, after) {
+            _ if from.target.real != to.target.real => FileChange::Move,
+            (None, _) => FileChange::Add,
+            (Some(_), None) => FileChange::Delete,
+            (Some(_), Some(_)) => FileChange::Update,
         };
         let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
         let unified = diff::unified(&display(&to.target.path), &text(before), &text(after));
         let (from, to) = (from.target.clone(), to.target.clone());
-        Self { from, to, deed, unified, texts: file::shown_texts(before, after) }
+        Self { from, to, kind, unified, texts: file::shown_texts(before, after) }
     }
 
     fn shown(&self) -> Value {
-        let kind = match self.deed {
-            Deed::Add => "add",
-            Deed::Update => "update",
-            Deed::Delete => "delete",
-            Deed::Move => "move",
+        let kind = match self.kind {
+            FileChange::Add => "add",
+            FileChange::Update => "update",
+            FileChange::Delete => "delete",
+            FileChange::Move => "move",
         };
         let mut shown = json!({
             "filePath": display(&self.from.path),
@@ -350,7 +350,7 @@ impl Change {
             "additions": self.unified.additions,
             "deletions": self.unified.deletions,
         });
-        if self.deed == Deed::Move {
+        if self.kind == FileChange::Move {
             shown["movePath"] = Value::String(display(&self.to.path));
         }
         if let Some((before, after)) = self.texts.clone() {
@@ -362,17 +362,17 @@ impl Change {
 
     /// Returns the name for the user; for a moved file, with the old name.
     fn name(&self) -> String {
-        match self.deed {
-            Deed::Move => format!("{} → {}", self.from.relative, self.to.relative),
-            Deed::Add | Deed::Update | Deed::Delete => self.to.relative.clone(),
+        match self.kind {
+            FileChange::Move => format!("{} → {}", self.from.relative, self.to.relative),
+            FileChange::Add | FileChange::Update | FileChange::Delete => self.to.relative.clone(),
         }
     }
 
     fn line(&self) -> String {
-        let letter = match self.deed {
-            Deed::Add => 'A',
-            Deed::Update | Deed::Move => 'M',
-            Deed::Delete => 'D',
+        let letter = match self.kind {
+            FileChange::Add => 'A',
+            FileChange::Update | FileChange::Move => 'M',
+            FileChange::Delete => 'D',
         };
         format!("{letter} {}", self.to.relative)
     }

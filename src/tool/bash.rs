@@ -100,7 +100,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             continue;
         }
         match is_any {
-            true => cx.host.ask_any(ask).await?,
+            true => cx.host.ask_opaque(ask).await?,
             false => cx.host.ask(ask).await?,
         }
     }

@@ -30,7 +30,7 @@ use crate::{
     config::{Config, Environment, ToolOutputLimits, Warning, paths::Paths, policy::Policy, rules::rule},
     library::skills::Skill,
     lsp::Servers,
-    mcp::Held,
+    mcp::ServersLease,
     permission::Ask,
 };
 
@@ -41,13 +41,13 @@ pub(crate) struct FakeHost {
     pub answer: Answer,
     pub asks: Mutex<Vec<Ask>>,
     /// Number of the asks by [`Host::ask_opaque`].
-    pub n_any: AtomicUsize,
+    pub n_opaque: AtomicUsize,
     /// The rules that tools are told; the answers come from `answer`.
     pub rules: Vec<Rule>,
     pub progress: Mutex<Vec<Map<String, Value>>>,
     pub todos: Mutex<Vec<Todo>>,
     pub edited: Mutex<Vec<PathBuf>>,
-    pub noted: Mutex<BTreeMap<PathBuf, FileStamp>>,
+    pub stamps: Mutex<BTreeMap<PathBuf, FileStamp>>,
     pub questions: Mutex<Vec<Question>>,
     /// The user's answer to every question.
     pub answers: Result<Answers, ToolError>,
@@ -77,8 +77,8 @@ impl Host for FakeHost {
         })
     }
 
-    fn ask_any(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
-        self.n_any.fetch_add(1, Ordering::Relaxed);
+    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.n_opaque.fetch_add(1, Ordering::Relaxed);
         self.ask(ask)
     }
 
@@ -133,12 +133,12 @@ impl Host for FakeHost {
         self.todos.lock().expect("not poisoned").clone()
     }
 
-    fn noted(&self, path: &Path) -> Option<FileStamp> {
-        self.noted.lock().expect("not poisoned").get(path).copied()
+    fn known_stamp(&self, path: &Path) -> Option<FileStamp> {
+        self.stamps.lock().expect("not poisoned").get(path).copied()
     }
 
-    fn note(&self, path: &Path, stamp: FileStamp) {
-        self.noted.lock().expect("not poisoned").insert(path.to_owned(), stamp);
+    fn record_read(&self, path: &Path, stamp: FileStamp) {
+        self.stamps.lock().expect("not poisoned").insert(path.to_owned(), stamp);
     }
 
     fn claim_instructions(&self, path: &Path) -> bool {
@@ -160,7 +160,7 @@ pub(crate) struct Project {
     temporary: TempDir,
     pub config: Config,
     pub skills: Vec<Skill>,
-    pub servers: Vec<Held>,
+    pub servers: Vec<ServersLease>,
     pub lsp: Servers,
     pub host: FakeHost,
     pub cancel: CancellationToken,
@@ -213,12 +213,12 @@ impl Project {
         let host = FakeHost {
             answer: Box::new(|_| Ok(())),
             asks: Mutex::default(),
-            n_any: AtomicUsize::new(0),
+            n_opaque: AtomicUsize::new(0),
             rules: vec![rule("*", "*", Action::Allow)],
             progress: Mutex::default(),
             todos: Mutex::default(),
             edited: Mutex::default(),
-            noted: Mutex::default(),
+            stamps: Mutex::default(),
             questions: Mutex::default(),
             answers: Ok(Vec::new()),
             switched: Mutex::default(),

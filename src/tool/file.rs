@@ -212,41 +212,42 @@ pub(crate) enum ReadGate {
     /// No check: it is switched off in the configuration.
     Open,
     /// The session's last known state of the file; `None` if it was never read.
-    Noted(Option<FileStamp>),
+    Known(Option<FileStamp>),
 }
 
 impl ReadGate {
     pub(crate) fn new(cx: &ToolCx<'_>, target: &Target) -> Self {
-        if cx.config.file_time { Self::Noted(cx.host.noted(&target.real)) } else { Self::Open }
+        if cx.config.file_time { Self::Known(cx.host.known_stamp(&target.real)) } else { Self::Open }
     }
 
     /// Checks a file that exists and has this content. Blocks.
     fn check(&self, path: &Path, content: &[u8]) -> Result<(), ToolError> {
-        let noted = match self {
+        let known = match self {
             Self::Open => return Ok(()),
-            Self::Noted(noted) => noted,
+            Self::Known(known) => known,
         };
         let now = fs::metadata(path).map(|metadata| FileStamp::of(&metadata).with_content(content));
         let is_hidden = is_hidden(path, content);
         let path = path.display();
-        let Some(noted) = noted else {
-            return Err(ToolError::Model(if is_hidden {
+        let Some(known) = known else {
+            let message = if is_hidden {
                 format!(
                     "{path} is a binary file, which the Read tool does not show, so it is not overwritten or \
                      deleted unseen. If it has to go, remove it with the bash tool."
                 )
             } else {
                 format!("You must read the file {path} before overwriting it. Use the Read tool first")
-            }));
+            };
+            return Err(ToolError::Model(message));
         };
         let now = now.map_err(|error| ToolError::Model(format!("Cannot read {path}: {error}")))?;
-        if now.is_same(noted) {
+        if now.is_same(known) {
             return Ok(());
         }
         Err(ToolError::Model(format!(
             "File {path} has been modified since it was last read.\nLast modification: {}\nLast read: {}\n\nPlease read the file again before modifying it.",
             clock::iso(i64::try_from(now.modified_ns / 1_000_000).unwrap_or_default()),
-            clock::iso(noted.noted_ms),
+            clock::iso(known.seen_ms),
         )))
     }
 
@@ -298,7 +299,7 @@ pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolErr
     .await?;
     for (swap, stamp) in swaps.iter().zip(stamps) {
         if let Some(stamp) = stamp {
-            cx.host.note(&swap.real, stamp);
+            cx.host.record_read(&swap.real, stamp);
         }
         cx.host.edited(&swap.path, &swap.real);
     }
@@ -366,17 +367,17 @@ pub(crate) async fn ask_edit(
     let unnamed = targets.iter().filter(|target| !target.patterns.iter().all(is_named));
     let targets: Vec<(PathBuf, PathBuf)> = unnamed.map(|it| (it.path.clone(), it.real.clone())).collect();
     let deciding = cx.config.deciding.clone();
-    let is_any = blocking(move || {
+    let is_opaque = blocking(move || {
         let decides = |path: &Path| obeyed::is_obeyed(path, &deciding);
-        let is_any = |(path, real): &(PathBuf, PathBuf)| {
+        let is_opaque = |(path, real): &(PathBuf, PathBuf)| {
             decides(path) || decides(real) || obeyed::is_linked(real, &deciding)
         };
-        Ok(targets.iter().any(is_any))
+        Ok(targets.iter().any(is_opaque))
     })
     .await?;
-    let always = if is_any { Vec::new() } else { vec!["*".to_owned()] };
+    let always = if is_opaque { Vec::new() } else { vec!["*".to_owned()] };
     let ask = Ask { permission: "edit".to_owned(), patterns, always, metadata };
-    if is_any { cx.host.ask_any(ask).await } else { cx.host.ask(ask).await }
+    if is_opaque { cx.host.ask_opaque(ask).await } else { cx.host.ask(ask).await }
 }
 
 /// A change that was made.

@@ -44,8 +44,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value, list: ResourceList) -> Re
     cx.host.ask(Ask { permission: "read".to_owned(), always, patterns, metadata }).await?;
 
     let asked = servers.iter().map(async |server| {
-        let held = mcp::offering(cx.servers, server)?;
-        held.resources(server, list, cx.cancel).await.map_err(mcp::failed)
+        let lease = mcp::offering(cx.servers, server)?;
+        lease.resources(server, list, cx.cancel).await.map_err(mcp::failed)
     });
     let answers = join_all(asked).await;
     let (mut found, mut errors, mut n_failed) = (Vec::new(), Vec::new(), 0);

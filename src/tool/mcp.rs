@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{ToolCx, ToolError, ToolOutput, truncate};
 use crate::{
     config::policy::Policy,
-    mcp::{CallError, Held, McpTool, Status},
+    mcp::{CallError, McpTool, ServersLease, Status},
     permission::Ask,
 };
 
@@ -16,7 +16,7 @@ const PREFIX: &str = "mcp:";
 /// Asks for permission, calls the tool, and cuts the result to size.
 pub async fn run(
     cx: &ToolCx<'_>,
-    servers: &Held,
+    servers: &ServersLease,
     tool: &McpTool,
     input: Value,
 ) -> Result<ToolOutput, ToolError> {
@@ -44,10 +44,10 @@ pub(super) fn failed(error: CallError) -> ToolError {
 }
 
 /// Returns the connected servers that offer resources, sorted.
-pub fn with_resources(servers: &[Held]) -> Vec<String> {
+pub fn with_resources(servers: &[ServersLease]) -> Vec<String> {
     let mut names = Vec::new();
-    for held in servers {
-        names.extend(held.with_resources());
+    for lease in servers {
+        names.extend(lease.with_resources());
     }
     names.sort_unstable();
     names.dedup();
@@ -56,11 +56,11 @@ pub fn with_resources(servers: &[Held]) -> Vec<String> {
 
 /// Returns the lease with the server of that name, if it offers resources. The client's servers come first, as
 /// with tools.
-pub(super) fn offering<'a>(servers: &'a [Held], server: &str) -> Result<&'a Held, ToolError> {
-    let mut held = servers.iter().rev();
-    let found = held.find(|held| held.with_resources().iter().any(|name| name == server));
+pub(super) fn offering<'a>(servers: &'a [ServersLease], server: &str) -> Result<&'a ServersLease, ToolError> {
+    let mut lease = servers.iter().rev();
+    let found = lease.find(|lease| lease.with_resources().iter().any(|name| name == server));
     found.ok_or_else(|| {
-        let why = match servers.iter().rev().find_map(|held| held.status(server)) {
+        let why = match servers.iter().rev().find_map(|lease| lease.status(server)) {
             Some(Status::Connected) => "does not support resources".to_owned(),
             Some(Status::Connecting) => "is not connected yet".to_owned(),
             Some(Status::Failed { error }) => format!("is not connected: {error}"),

@@ -95,7 +95,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     };
     remind(cx, &mut tool_output, files).await?;
     if let Some(stamp) = stamp {
-        cx.host.note(&real, stamp);
+        cx.host.record_read(&real, stamp);
     }
     Ok(tool_output)
 }

@@ -37,8 +37,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     };
     cx.host.ask(ask).await?;
 
-    let held = mcp::offering(cx.servers, &server)?;
-    let read = held.read_resource(&server, &uri, cx.cancel).await;
+    let lease = mcp::offering(cx.servers, &server)?;
+    let read = lease.read_resource(&server, &uri, cx.cancel).await;
     // The transport does not report that an answer was too long.
     let hint = match read {
         Err(CallError::TimedOut(_)) => " (answers of over 16 MiB are not taken)",

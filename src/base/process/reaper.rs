@@ -32,13 +32,13 @@ const MAX_UNCLEAR: usize = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
     /// The child is about to be started.
-    Begun,
+    Spawned,
     /// The child runs and leads this group.
-    Leads(Pid),
+    Group(Pid),
     /// The child is no longer registered; the processes it left behind may run on.
-    Forgotten,
+    Exited,
     /// The processes that the child left behind must be killed.
-    Doomed,
+    Kill,
 }
 
 /// The size of a record. It is below `PIPE_BUF`, so a record is written whole or not at all.
@@ -47,10 +47,10 @@ pub const RECORD_BYTES: usize = 16;
 /// Encodes a record for the pipe: kind, group, number of the child.
 pub fn encode(record: Record, child: u64) -> [u8; RECORD_BYTES] {
     let (kind, group) = match record {
-        Record::Begun => (0, 0),
-        Record::Leads(group) => (1, group.as_raw()),
-        Record::Forgotten => (2, 0),
-        Record::Doomed => (3, 0),
+        Record::Spawned => (0, 0),
+        Record::Group(group) => (1, group.as_raw()),
+        Record::Exited => (2, 0),
+        Record::Kill => (3, 0),
     };
     (u128::from(child) << 64 | u128::from(group.cast_unsigned()) << 32 | kind).to_le_bytes()
 }
@@ -59,17 +59,17 @@ fn decode(bytes: [u8; RECORD_BYTES]) -> Option<(Record, u64)> {
     let number = u128::from_le_bytes(bytes);
     let group = Pid::from_raw((number >> 32) as i32);
     let record = match number as u32 {
-        0 => Record::Begun,
-        1 => Record::Leads(group),
-        2 => Record::Forgotten,
-        3 => Record::Doomed,
+        0 => Record::Spawned,
+        1 => Record::Group(group),
+        2 => Record::Exited,
+        3 => Record::Kill,
         _ => return None,
     };
     Some((record, (number >> 64) as u64))
 }
 
 /// Returns the tag of a daemon's child.
-pub fn mark(daemon: &str, child: u64) -> String {
+pub fn tag(daemon: &str, child: u64) -> String {
     format!("{daemon}.{child}")
 }
 
@@ -77,24 +77,24 @@ pub fn mark(daemon: &str, child: u64) -> String {
 pub fn run(daemon: &str, input: impl Read) {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
     let mut running: Vec<Running> = Vec::new();
-    let mut doomed = Vec::new();
+    let mut due = Vec::new();
     let mut bytes = [0; RECORD_BYTES];
     while input.read_exact(&mut bytes).is_ok() {
         match decode(bytes) {
-            Some((Record::Begun, child)) => running.push(Running { child, group: None }),
-            Some((Record::Leads(leader), child)) => {
+            Some((Record::Spawned, child)) => running.push(Running { child, group: None }),
+            Some((Record::Group(leader), child)) => {
                 running.retain(|it| it.child != child);
                 let group = Group { leader, start: tree::start(leader) };
                 running.push(Running { child, group: Some(group) });
             }
-            Some((Record::Forgotten, child)) => running.retain(|it| it.child != child),
-            Some((Record::Doomed, child)) => doomed.push(child),
+            Some((Record::Exited, child)) => running.retain(|it| it.child != child),
+            Some((Record::Kill, child)) => due.push(child),
             None => {}
         }
         // One look serves all children known to be due by now.
         if input.buffer().len() < RECORD_BYTES {
-            end(daemon, &doomed);
-            doomed.clear();
+            end(daemon, &due);
+            due.clear();
         }
     }
     for Running { child, group } in &running {
@@ -104,9 +104,9 @@ pub fn run(daemon: &str, input: impl Read) {
             // A group that has already ended needs no kill.
             let _ = killpg(group.leader, Signal::SIGKILL);
         }
-        doomed.push(*child);
+        due.push(*child);
     }
-    end(daemon, &doomed);
+    end(daemon, &due);
 }
 
 /// A registered child.
@@ -136,15 +136,15 @@ fn end(daemon: &str, children: &[u64]) {
     if children.is_empty() {
         return;
     }
-    let marks: Vec<String> = children.iter().map(|child| mark(daemon, *child)).collect();
+    let tags: Vec<String> = children.iter().map(|child| tag(daemon, *child)).collect();
     for n_looks in 0..MAX_LOOKS {
-        let Look { marked, is_clear } = tree::look(&|wanted| marks.iter().any(|it| it == wanted));
-        if marked.is_empty() && (is_clear || n_looks >= MAX_UNCLEAR) {
+        let Look { tagged, is_clear } = tree::look(&|wanted| tags.iter().any(|it| it == wanted));
+        if tagged.is_empty() && (is_clear || n_looks >= MAX_UNCLEAR) {
             return;
         }
         // All are found before the first is killed: after that their parents can no longer be determined.
-        let descendants: Vec<Pid> = marked.iter().flat_map(|pid| tree::descendants(*pid)).collect();
-        for pid in marked.into_iter().chain(descendants) {
+        let descendants: Vec<Pid> = tagged.iter().flat_map(|pid| tree::descendants(*pid)).collect();
+        for pid in tagged.into_iter().chain(descendants) {
             let _ = kill(pid, Signal::SIGKILL);
         }
         // A process that was just being started is found at the next look. The end of a process that is not our

@@ -5,7 +5,7 @@ use nix::unistd::Pid;
 /// The environment variable that holds a child's tag, behind the tags that this process bears itself.
 ///
 /// A process keeps it after `setsid` and after its parent has ended, unlike its group and its parent.
-pub const MARK: &str = "WINDLASS_CHILD";
+pub const CHILD_TAG: &str = "WINDLASS_CHILD";
 /// The separator between the tags in the variable.
 pub const SEPARATOR: char = '/';
 
@@ -29,7 +29,7 @@ pub fn descendants(leader: Pid) -> Vec<Pid> {
 /// The result of one look at all processes.
 pub struct Look {
     /// The processes with one of the wanted tags.
-    pub marked: Vec<Pid>,
+    pub tagged: Vec<Pid>,
     /// True if the environment of every process could be read.
     pub is_clear: bool,
 }
@@ -39,11 +39,11 @@ pub struct Look {
 pub fn look(is_wanted: &dyn Fn(&str) -> bool) -> Look {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut look = Look { marked: Vec::new(), is_clear: true };
+    let mut look = Look { tagged: Vec::new(), is_clear: true };
     for pid in pids.map(Pid::from_raw) {
         match environment(pid) {
             None => look.is_clear = false,
-            Some(variables) if bears(&variables, is_wanted) => look.marked.push(pid),
+            Some(variables) if bears(&variables, is_wanted) => look.tagged.push(pid),
             Some(_) => {}
         }
     }
@@ -52,8 +52,8 @@ pub fn look(is_wanted: &dyn Fn(&str) -> bool) -> Look {
 
 fn bears(variables: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> bool {
     let mut variables = variables.split(|byte| *byte == 0).filter_map(|it| str::from_utf8(it).ok());
-    let marks = variables.find_map(|it| it.strip_prefix(MARK)?.strip_prefix('='));
-    marks.is_some_and(|marks| marks.split(SEPARATOR).any(is_wanted))
+    let tags = variables.find_map(|it| it.strip_prefix(CHILD_TAG)?.strip_prefix('='));
+    tags.is_some_and(|tags| tags.split(SEPARATOR).any(is_wanted))
 }
 
 /// Reads the environment that a process began with: empty if it belongs to another user or has ended, `None`

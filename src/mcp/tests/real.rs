@@ -31,17 +31,17 @@ async fn everything_lists_and_answers() {
     let Some(dir) = installed() else { return };
     let servers = settled(vec![everything(&dir)]).await;
     assert_eq!(statuses(&servers), [Status::Connected]);
-    let keys: Vec<String> = servers.hold().tools().iter().map(|tool| tool.key.clone()).collect();
+    let keys: Vec<String> = servers.lease().tools().iter().map(|tool| tool.key.clone()).collect();
     for tool in ["echo", "get-sum", "get-tiny-image", "get-structured-content", "get-resource-links"] {
         assert!(keys.contains(&format!("everything_{tool}")), "{tool} is not among {keys:?}");
     }
     // Some servers list tools only for clients with the capability, and only after they saw it.
     let start = Instant::now();
-    while !servers.hold().tools().iter().any(|tool| tool.name == "get-roots-list") {
+    while !servers.lease().tools().iter().any(|tool| tool.name == "get-roots-list") {
         assert!(
             start.elapsed() < Duration::from_secs(5),
             "no get-roots-list among {:?}",
-            servers.hold().tools()
+            servers.lease().tools()
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -64,16 +64,17 @@ async fn everything_lists_and_answers() {
 async fn everything_shows_its_resources() {
     let Some(dir) = installed() else { return };
     let servers = settled(vec![everything(&dir)]).await;
-    let (held, cancel) = (servers.hold(), CancellationToken::new());
-    assert_eq!(held.with_resources(), ["everything"]);
+    let (lease, cancel) = (servers.lease(), CancellationToken::new());
+    assert_eq!(lease.with_resources(), ["everything"]);
     let (listed, is_cut) =
-        held.resources("everything", ResourceList::Resources, &cancel).await.expect("lists");
+        lease.resources("everything", ResourceList::Resources, &cancel).await.expect("lists");
     let document = "demo://resource/static/document/features.md";
     assert!(!is_cut && listed.iter().any(|entry| entry["uri"] == document), "{listed:?}");
-    let read = async |uri: &str| held.read_resource("everything", uri, &cancel).await;
+    let read = async |uri: &str| lease.read_resource("everything", uri, &cancel).await;
     let features = read(document).await.expect("is read").text;
     assert!(features.starts_with(&format!("Resource: {document}\nMIME: text/markdown\n")), "{features}");
-    let (templates, _) = held.resources("everything", ResourceList::Templates, &cancel).await.expect("lists");
+    let (templates, _) =
+        lease.resources("everything", ResourceList::Templates, &cancel).await.expect("lists");
     let templates: Vec<&str> = templates.iter().filter_map(|entry| entry["uriTemplate"].as_str()).collect();
     let (text, blob) =
         ("demo://resource/dynamic/text/{resourceId}", "demo://resource/dynamic/blob/{resourceId}");
@@ -153,7 +154,7 @@ async fn a_python_server_answers_over_http() {
     spec.timeout = Duration::from_secs(2);
     let servers = settled(vec![spec]).await;
     assert_eq!(statuses(&servers), [Status::Connected]);
-    assert_eq!(servers.hold().tools().len(), 3);
+    assert_eq!(servers.lease().tools().len(), 3);
     assert_eq!(text(&servers, "far_add", json!({"a": 2, "b": 40})).await, "42");
     assert_eq!(text(&servers, "far_slow", json!({"seconds": 4})).await, "done");
     let cancel = CancellationToken::new();
@@ -162,8 +163,8 @@ async fn a_python_server_answers_over_http() {
         cancel.cancel();
         Instant::now()
     };
-    let held = servers.hold();
-    let (result, cancelled_at) = tokio::join!(held.call("far_hang", json!({}), &cancel), cancelling);
+    let lease = servers.lease();
+    let (result, cancelled_at) = tokio::join!(lease.call("far_hang", json!({}), &cancel), cancelling);
     assert!(cancelled_at.elapsed() < Duration::from_secs(15));
     assert_eq!(result, Err(CallError::Cancelled));
     server.end(Duration::from_secs(1)).await;

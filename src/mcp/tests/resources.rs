@@ -5,7 +5,7 @@ use crate::mcp::ResourceList;
 
 async fn list(quirk: &str, list: ResourceList) -> Result<(usize, bool), CallError> {
     let servers = settled(vec![scripted("s", &["resources", quirk])]).await;
-    let listed = servers.hold().resources("s", list, &CancellationToken::new()).await;
+    let listed = servers.lease().resources("s", list, &CancellationToken::new()).await;
     listed.map(|(entries, is_cut)| (entries.len(), is_cut))
 }
 
@@ -28,9 +28,9 @@ async fn an_answer_that_is_no_list_or_resource_is_an_error() {
     assert_eq!(templates, Err(failed("resources/templates/list")));
     let servers = settled(vec![scripted("s", &["resources"]), scripted("plain", &[])]).await;
     let cancel = CancellationToken::new();
-    let held = servers.hold();
-    assert_eq!(held.with_resources(), ["s"]);
-    assert_eq!(held.read_resource("s", "a://0", &cancel).await, Err(failed("resources/read")));
+    let lease = servers.lease();
+    assert_eq!(lease.with_resources(), ["s"]);
+    assert_eq!(lease.read_resource("s", "a://0", &cancel).await, Err(failed("resources/read")));
     let gone = CallError::Failed("MCP server plain is gone".to_owned());
-    assert_eq!(held.read_resource("plain", "a://0", &cancel).await, Err(gone));
+    assert_eq!(lease.read_resource("plain", "a://0", &cancel).await, Err(gone));
 }

@@ -11,12 +11,12 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{Group, Record, decode, encode, mark, run};
-use crate::base::process::tree::{self, MARK};
+use super::{Group, Record, decode, encode, run, tag};
+use crate::base::process::tree::{self, CHILD_TAG};
 
 /// Starts a process in a group of its own, with these tags.
-fn marked(marks: &str) -> Child {
-    Command::new("sleep").arg("600").env(MARK, marks).process_group(0).spawn().expect("sleep starts")
+fn tagged(tags: &str) -> Child {
+    Command::new("sleep").arg("600").env(CHILD_TAG, tags).process_group(0).spawn().expect("sleep starts")
 }
 
 fn group(child: &Child) -> Pid {
@@ -42,7 +42,7 @@ fn ran(mut child: Child) -> bool {
 
 #[test]
 fn records_come_out_as_they_went_in() {
-    for record in [Record::Begun, Record::Leads(Pid::from_raw(i32::MAX)), Record::Forgotten, Record::Doomed] {
+    for record in [Record::Spawned, Record::Group(Pid::from_raw(i32::MAX)), Record::Exited, Record::Kill] {
         for child in [0, 1, u64::MAX] {
             assert_eq!(decode(encode(record, child)), Some((record, child)));
         }
@@ -51,44 +51,44 @@ fn records_come_out_as_they_went_in() {
 }
 
 #[test]
-fn what_bears_the_mark_of_a_running_child_is_ended() {
-    let child = marked(&mark("ended", 7));
-    reaped("ended", &[(Record::Begun, 7)]);
+fn a_process_with_the_tag_of_a_running_child_is_killed() {
+    let child = tagged(&tag("ended", 7));
+    reaped("ended", &[(Record::Spawned, 7)]);
     assert!(was_killed(child));
 }
 
 #[test]
-fn a_mark_is_found_behind_and_before_others() {
-    let children = ["outer.1/deep.7/inner.2", "deep.7/x.1", "x.1/deep.7"].map(marked);
-    reaped("deep", &[(Record::Begun, 7)]);
+fn a_tag_is_found_behind_and_before_others() {
+    let children = ["outer.1/deep.7/inner.2", "deep.7/x.1", "x.1/deep.7"].map(tagged);
+    reaped("deep", &[(Record::Spawned, 7)]);
     assert!(children.into_iter().all(was_killed));
 }
 
 #[test]
-fn what_was_forgotten_or_is_another_daemons_is_left_alone() {
-    let children = ["mine.1", "theirs.2", "mine.22", "mine", "", "xmine.2"].map(marked);
-    let records = [(Record::Begun, 1), (Record::Begun, 2), (Record::Forgotten, 1), (Record::Doomed, 3)];
+fn exited_children_and_those_of_other_daemons_are_left_alone() {
+    let children = ["mine.1", "theirs.2", "mine.22", "mine", "", "xmine.2"].map(tagged);
+    let records = [(Record::Spawned, 1), (Record::Spawned, 2), (Record::Exited, 1), (Record::Kill, 3)];
     reaped("mine", &records);
     assert_eq!(children.map(ran), [true; 6]);
 }
 
 #[test]
-fn what_is_doomed_is_ended_though_it_is_forgotten_next() {
-    let child = marked(&mark("doomed", 4));
-    reaped("doomed", &[(Record::Begun, 4), (Record::Doomed, 4), (Record::Forgotten, 4)]);
+fn a_child_to_kill_is_killed_though_it_is_recorded_as_exited_next() {
+    let child = tagged(&tag("due", 4));
+    reaped("due", &[(Record::Spawned, 4), (Record::Kill, 4), (Record::Exited, 4)]);
     assert!(was_killed(child));
 }
 
 #[test]
-fn a_group_is_ended_without_a_mark() {
-    let child = marked("");
-    reaped("group", &[(Record::Begun, 1), (Record::Leads(group(&child)), 1)]);
+fn a_group_is_killed_without_a_tag() {
+    let child = tagged("");
+    reaped("group", &[(Record::Spawned, 1), (Record::Group(group(&child)), 1)]);
     assert!(was_killed(child));
 }
 
 #[test]
-fn a_number_that_was_given_away_is_another_group() {
-    let child = marked("");
+fn a_reused_number_is_another_group() {
+    let child = tagged("");
     let start = tree::start(group(&child));
     assert!(start.is_some());
     let with_start = |start| Group { leader: group(&child), start };

@@ -17,7 +17,7 @@ use tokio::process::{Child, Command};
 
 use super::{
     reaper::{self, Record},
-    tree::{MARK, SEPARATOR},
+    tree::{CHILD_TAG, SEPARATOR},
 };
 use crate::base::{ids, lock::lock};
 
@@ -26,27 +26,27 @@ use crate::base::{ids, lock::lock};
 const CLOSE_LIMIT: Duration = Duration::from_millis(250);
 const ID_CHARS: usize = 12;
 
-static REGISTER: Mutex<Register> =
-    Mutex::new(Register { marks: None, n_children: 0, running: Vec::new(), reaper: None });
+static CHILD_TABLE: Mutex<ChildTable> =
+    Mutex::new(ChildTable { tags: None, n_children: 0, running: Vec::new(), reaper: None });
 
 /// Turns registration on, for a program that can be its own reaper; `inherited` holds the tags of this process
 /// itself.
-pub fn open(marks: Option<&str>) {
-    let around = marks.map(|marks| format!("{marks}{SEPARATOR}")).unwrap_or_default();
-    lock(&REGISTER).marks = Some(Marks { daemon: ids::random(ID_CHARS), around });
+pub fn open(inherited: Option<&str>) {
+    let inherited = inherited.map(|tags| format!("{tags}{SEPARATOR}")).unwrap_or_default();
+    lock(&CHILD_TABLE).tags = Some(Tags { daemon: ids::random(ID_CHARS), inherited });
 }
 
 /// Closes the reaper's pipe and waits for the reaper, which kills the children that are still registered.
 pub async fn close() {
-    let reaper = lock(&REGISTER).reaper.take();
+    let reaper = lock(&CHILD_TABLE).reaper.take();
     let Some(Reaper { pipe, mut process }) = reaper else { return };
     drop(pipe);
     let _ = tokio::time::timeout(CLOSE_LIMIT, process.wait()).await;
 }
 
 /// Registers a child that is about to be started.
-pub(super) fn begin() -> Option<Registration> {
-    lock(&REGISTER).begin()
+pub(super) fn register() -> Option<Registration> {
+    lock(&CHILD_TABLE).register()
 }
 
 /// The registration of a child, dropped when the child has ended.
@@ -54,35 +54,35 @@ pub(super) fn begin() -> Option<Registration> {
 pub(super) struct Registration {
     child: u64,
     /// The value of [`CHILD_TAG`] for the child.
-    pub(super) marks: String,
+    pub(super) tags: String,
 }
 
 impl Registration {
-    pub(super) fn leads(&self, group: Pid) {
-        let mut register = lock(&REGISTER);
-        if let Some((_, known)) = register.running.iter_mut().find(|(child, _)| *child == self.child) {
+    pub(super) fn set_group(&self, group: Pid) {
+        let mut child_table = lock(&CHILD_TABLE);
+        if let Some((_, known)) = child_table.running.iter_mut().find(|(child, _)| *child == self.child) {
             *known = Some(group);
         }
-        register.tell(Record::Leads(group), self.child);
+        child_table.tell(Record::Group(group), self.child);
     }
 
     /// Makes the reaper kill all processes that the child started, even those that left its group.
-    pub(super) fn doom(&self) {
-        lock(&REGISTER).tell(Record::Doomed, self.child);
+    pub(super) fn kill_later(&self) {
+        lock(&CHILD_TABLE).tell(Record::Kill, self.child);
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut register = lock(&REGISTER);
-        register.running.retain(|(child, _)| *child != self.child);
-        register.tell(Record::Forgotten, self.child);
+        let mut child_table = lock(&CHILD_TABLE);
+        child_table.running.retain(|(child, _)| *child != self.child);
+        child_table.tell(Record::Exited, self.child);
     }
 }
 
-struct Register {
+struct ChildTable {
     /// Set by [`open`]. Unset in unit tests, whose program is no reaper; nothing is registered then.
-    marks: Option<Marks>,
+    tags: Option<Tags>,
     n_children: u64,
     /// Children and the groups that they lead.
     running: Vec<(u64, Option<Pid>)>,
@@ -90,30 +90,30 @@ struct Register {
     reaper: Option<Reaper>,
 }
 
-struct Marks {
+struct Tags {
     /// A name that no other process has.
     daemon: String,
     /// The tags of this process itself, so that killing by one of them reaches our children too.
-    around: String,
+    inherited: String,
 }
 
-impl Register {
-    fn begin(&mut self) -> Option<Registration> {
-        let Marks { daemon, around } = self.marks.as_ref()?;
+impl ChildTable {
+    fn register(&mut self) -> Option<Registration> {
+        let Tags { daemon, inherited } = self.tags.as_ref()?;
         let child = self.n_children;
-        let marks = format!("{around}{}", reaper::mark(daemon, child));
+        let tags = format!("{inherited}{}", reaper::tag(daemon, child));
         self.n_children += 1;
-        self.tell(Record::Begun, child);
+        self.tell(Record::Spawned, child);
         self.running.push((child, None));
         if self.reaper.is_none() {
             self.start_reaper();
         }
-        Some(Registration { child, marks })
+        Some(Registration { child, tags })
     }
 
     fn start_reaper(&mut self) {
-        let Some(marks) = &self.marks else { return };
-        match Reaper::start(&marks.daemon) {
+        let Some(tags) = &self.tags else { return };
+        match Reaper::start(&tags.daemon) {
             Ok(reaper) => self.reaper = Some(reaper),
             Err(error) => tracing::warn!(
                 %error,
@@ -121,7 +121,7 @@ impl Register {
             ),
         }
         for (child, group) in self.running.clone() {
-            self.tell(group.map_or(Record::Begun, Record::Leads), child);
+            self.tell(group.map_or(Record::Spawned, Record::Group), child);
         }
     }
 
@@ -151,7 +151,7 @@ impl Reaper {
         command
             .arg0("windlass")
             .args([reaper::COMMAND, daemon])
-            .env_remove(MARK)
+            .env_remove(CHILD_TAG)
             .stdin(input)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
