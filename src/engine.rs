@@ -89,6 +89,7 @@ mod workspace;
 pub use crate::{
     library::Agent,
     mcp::{Report as ServerReport, Status as ServerStatus},
+    permission::denying_rules,
     provider::{Model, unusable::Unusable},
 };
 pub use change::PERMISSION as CONFIG_PERMISSION;

@@ -80,13 +80,18 @@ pub fn is_anything_restricted(permission: &str, policy: &Policy) -> bool {
     policy.is_restricted(permission) || (permission == "edit" && policy.is_restricted("bash"))
 }
 
+/// What the model is told when a rule forbids the call, before the rules.
+const DENIED: &str = "The user has specified a rule which prevents you from using this specific tool call. \
+                      Here are some of the relevant rules ";
+
 /// What the model is told when a rule forbids the call.
 pub fn denied_message(rules: &[Rule]) -> String {
-    let rules = serde_json::to_string(rules).unwrap_or_default();
-    format!(
-        "The user has specified a rule which prevents you from using this specific tool call. \
-         Here are some of the relevant rules {rules}"
-    )
+    format!("{DENIED}{}", serde_json::to_string(rules).unwrap_or_default())
+}
+
+/// Reads the rules back from what the model was told, for people, who read no JSON.
+pub fn denying_rules(message: &str) -> Option<Vec<Rule>> {
+    serde_json::from_str(message.strip_prefix(DENIED)?).ok()
 }
 
 #[cfg(test)]

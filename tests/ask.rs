@@ -1,5 +1,7 @@
 //! Questions to the person at the terminal, key by key.
 
+use std::time::UNIX_EPOCH;
+
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -35,9 +37,9 @@ async fn one_key_allows_a_command_once_or_always() {
     machine.llm.reply(touch("call_3", "three"));
     machine.llm.reply(Reply::text("All made."));
     let mut terminal = terminal(&machine, &["run", "go"]);
-    let screen = terminal.shows_text("$ touch one").await;
+    let screen = terminal.shows_text(KEYS).await;
+    assert!(screen.contains("  $ touch one"), "{screen}");
     assert!(screen.contains("[y] once  [a] always: touch *  [n] no"), "{screen}");
-    terminal.shows_text(KEYS).await;
     assert!(!machine.scratch.exists("one"));
     terminal.types("y");
     terminal.shows_text("? bash").await;
@@ -89,7 +91,9 @@ async fn a_change_is_shown_before_it_is_made() {
     machine.llm.reply(Reply::text("Done."));
     let mut terminal = terminal(&machine, &["run", "go"]);
     let screen = terminal.shows_text(KEYS).await;
-    assert!(screen.contains("-two") && screen.contains("+zw\\u{202e}ei"), "{screen}");
+    assert!(screen.contains("  2 - two") && screen.contains("  2 + zw\\u{202e}ei"), "{screen}");
+    assert!(!screen.contains("Index:"), "{screen}");
+    assert_eq!((screen.style_of("two"), screen.style_of("zw\\u{202e}ei")), ("red", "green"));
     terminal.types("y");
     terminal.ends_with(0).await;
     assert!(machine.scratch.read("a.txt").contains("zw\u{202e}ei"));
@@ -212,4 +216,100 @@ async fn strict_ends_the_run_at_any_refusal() {
         assert_eq!(ended.code, Some(code), "{ended:?}");
     }
     drop(machine);
+}
+
+#[tokio::test]
+async fn a_reason_is_edited_within_its_line() {
+    let machine = asking().await;
+    machine.llm.reply(touch("call_1", "one"));
+    machine.llm.reply(Reply::text("As you wish."));
+    let mut terminal =
+        Terminal::builder(&machine.scratch, &machine.config).size(40, 24).arguments(&["run", "go"]).start();
+    // Keys stay whole where the row is short.
+    let screen = terminal.shows_text(KEYS).await;
+    assert!(screen.lines().contains(&"[y] once  [a] always: touch *  [n] no".to_owned()), "{screen}");
+    terminal.types("f");
+    terminal.shows_text("Why:").await;
+    terminal.types("jj instead\x1b[Huse \x1b[F of it\x1b[D\x1b[D\x17git ");
+    terminal.shows_text("Why: use jj instead git it").await;
+    terminal.types("\x1b[F, as the notes of this project say\r");
+    terminal.ends_with(0).await;
+    let told = machine.llm.last_request().tool_result("call_1");
+    assert!(told.contains("use jj instead git it, as the notes of this project say"), "{told}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn an_answer_settles_what_else_it_allows() {
+    let machine = asking().await;
+    machine.llm.reply(touch("call_1", "one").and_call("call_2", "bash", json!({"command": "touch two"})));
+    machine.llm.reply(Reply::text("Both."));
+    let mut terminal = terminal(&machine, &["run", "go"]);
+    terminal.shows_text(KEYS).await;
+    terminal.types("a");
+    let screen = terminal.ends_with(0).await;
+    assert_eq!(screen.all_lines().iter().filter(|line| line.contains(KEYS)).count(), 1, "{screen}");
+    assert!(machine.scratch.exists("one") && machine.scratch.exists("two"));
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_plan_is_approved_by_a_key_and_carried_out() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::call("call_1", "plan_exit", json!({})));
+    machine.llm.reply(touch("call_2", "built"));
+    machine.llm.reply(Reply::text("Built."));
+    let mut terminal = terminal(&machine, &["run", "--agent", "plan", "plan it"]);
+    let screen = terminal.shows_text("[1-2] choose").await;
+    assert!(screen.contains("1  Yes") && screen.contains("2  No"), "{screen}");
+    assert!(!machine.scratch.exists("built"));
+    terminal.types("1");
+    let screen = terminal.ends_with(0).await;
+    assert!(screen.contains("The agent `build` goes on.") && screen.contains("Built."), "{screen}");
+    assert!(machine.scratch.exists("built"));
+    machine.finish().await;
+}
+
+/// People read why a call was not made, not the JSON that models read, and once.
+#[tokio::test]
+async fn a_denial_is_told_in_words_and_once() {
+    let denied = json!({"bash": {"*": "allow", "rm *": "deny"}, "edit": "deny"});
+    let write = json!({"filePath": "b.txt", "content": "x"});
+    for (call, line) in [
+        (
+            Reply::call("call_1", "bash", json!({"command": "rm a.txt"})),
+            "| bash  rm a.txt: denied by the rules: `bash` of `rm *`",
+        ),
+        (Reply::call("call_1", "write", write), "| write  b.txt: denied by the rules: `edit`"),
+    ] {
+        let gate = Gate::new();
+        let machine = Machine::new().await.with("permission", denied.clone());
+        machine.llm.reply(call);
+        machine.llm.reply(Reply::hang(&gate));
+        let ended = machine.run(&["run", "--strict", "go"]).await;
+        let told = format!("{line}\nSomething was refused, which ends the run (--strict).\n");
+        assert_eq!((ended.code, ended.stderr), (Some(3), told));
+    }
+}
+
+/// The time that a command shows is its own.
+#[tokio::test]
+async fn a_commands_time_is_without_the_wait_for_the_answer() {
+    let machine = asking().await;
+    machine.llm.reply(touch("call_1", "one"));
+    machine.llm.reply(Reply::text("Made."));
+    let mut terminal = terminal(&machine, &["run", "go"]);
+    terminal.shows_text(KEYS).await;
+    let answered = i64::try_from(UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
+    terminal.types("y");
+    terminal.ends_with(0).await;
+    let list = machine.sessions().await;
+    let shown =
+        machine.run(&["session", "export", list[0]["id"].as_str().unwrap(), "--format", "json"]).await;
+    let exported: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let parts =
+        exported["messages"].as_array().unwrap().iter().flat_map(|it| it["parts"].as_array().unwrap());
+    let call = parts.into_iter().find(|part| part["type"] == "tool").unwrap();
+    assert!(call["state"]["time"]["start"].as_i64().unwrap() >= answered, "{call}");
+    machine.finish().await;
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::{
     cli::{Machine, history},
     support::{
+        agent::binary,
         llm::{Gate, Reply},
         terminal::{Terminal, screen::Screen},
     },
@@ -200,4 +201,114 @@ async fn a_chat_ends_with_its_terminal() {
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.stderr.contains("A chat needs a terminal"), "{ended:?}");
     machine.finish().await;
+}
+
+#[tokio::test]
+async fn ctrl_z_stops_the_chat_and_fg_takes_the_line_up_again() {
+    let machine = Machine::new().await;
+    let builder = Terminal::builder(&machine.scratch, &machine.config).size(90, 40).env("PS1", "shell> ");
+    let mut terminal = builder.program("/bin/bash").arguments(&["--norc", "-i"]).start();
+    terminal.shows_text("shell>").await;
+    terminal.types(&format!("{} chat\r", binary().display()));
+    prompt(&terminal).await;
+    terminal.types("half");
+    terminal.shows("the line", |screen| is_at_prompt(screen, "half")).await;
+    terminal.types("\x1a");
+    terminal.shows_text("Stopped").await;
+    terminal.types("fg\r");
+    terminal.shows("the line again", |screen| is_at_prompt(screen, "half")).await;
+    // The editor gets the keys as they are typed.
+    terminal.types("X\x1b[D\x1b[DY");
+    terminal.shows("the edited line", |screen| is_at_prompt(screen, "halYfX")).await;
+    terminal.types("\x03");
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal
+        .shows("the shell", |screen| {
+            screen.lines().iter().rfind(|line| !line.is_empty()).is_some_and(|line| line == "shell>")
+        })
+        .await;
+    terminal.types("exit\r");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_prompt_can_be_undone_redone_and_found_again() {
+    let machine = Machine::new().await;
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    let gate = Gate::new();
+    machine.llm.title(Reply::hang(&gate));
+    machine.llm.reply(Reply::hang(&gate));
+    terminal.types("rename the parser\r");
+    terminal.shows_text("Waiting for the model").await;
+    terminal.types("\x03");
+    let screen = terminal.shows_text("Cancelled.").await;
+    assert!(!screen.contains("Error:"), "{screen}");
+    prompt(&terminal).await;
+    terminal.types("/undo\r");
+    terminal.shows_text("Undone:").await;
+    prompt(&terminal).await;
+    terminal.types("/redo\r");
+    terminal.shows_text("Put back:").await;
+    prompt(&terminal).await;
+    terminal.types("/new\r");
+    terminal.shows_text("A new session, ses_").await;
+    prompt(&terminal).await;
+    terminal.types("/sessions\r");
+    let screen = terminal
+        .shows("the title", |screen| {
+            screen.lines().iter().any(|line| line.starts_with("ses_") && line.ends_with("rename the parser"))
+        })
+        .await;
+    let line =
+        screen.lines().into_iter().find(|line| line.starts_with("ses_") && line.ends_with("parser")).unwrap();
+    let id = line.split(' ').next().unwrap();
+    prompt(&terminal).await;
+    terminal.types(&format!("/sessions {id}\r"));
+    terminal.shows_text("› rename the parser").await;
+    prompt(&terminal).await;
+    terminal.types("/help\r");
+    let screen = terminal.shows_text("Alt-Enter or").await;
+    for command in ["/agent ", "/model ", "/redo ", "/sessions ", "/compact "] {
+        assert!(screen.contains(&format!("  {command}")), "{command}: {screen}");
+    }
+    prompt(&terminal).await;
+    terminal.types("/exit\r");
+    terminal.ends_with(0).await;
+    let titles: Vec<_> = machine.sessions().await.iter().map(|it| it["title"].clone()).collect();
+    assert_eq!(titles, ["rename the parser"], "a session in which nothing was said does not stay");
+    // The title may not have been asked for by then.
+    drop(machine);
+}
+
+#[tokio::test]
+async fn a_narrower_terminal_shows_the_line_once() {
+    let machine = Machine::new().await;
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    terminal.types("a line that is long enough to be wrapped at forty columns");
+    terminal.shows("the line", |screen| is_at_prompt(screen, "forty columns")).await;
+    let n_drawn = terminal.raw().len();
+    terminal.resize(40, 40);
+    terminal.shows("the line drawn anew", |_| terminal.raw().len() > n_drawn).await;
+    terminal.types("!");
+    let screen = terminal.shows("the line with the key", |screen| is_wrapped(screen, "columns!")).await;
+    assert_eq!(screen.all_lines().iter().filter(|line| line.contains("› a line")).count(), 1, "{screen}");
+    terminal.types("\x03");
+    terminal
+        .shows("the prompt", |screen| {
+            screen.lines().iter().rfind(|line| !line.is_empty()).is_some_and(|line| line.ends_with('›'))
+        })
+        .await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+/// The last rows, put together again, end with this.
+fn is_wrapped(screen: &Screen, typed: &str) -> bool {
+    let text: String = screen.rows.iter().flatten().map(|cell| cell.text.as_str()).collect();
+    text.trim_end().ends_with(typed)
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{Machine, history},
-    support::llm::Reply,
+    support::llm::{Gate, Reply},
 };
 
 /// Runs a command that must fail before the model is asked.
@@ -141,5 +141,54 @@ async fn binary_input_is_refused() {
         );
     }
     assert_eq!(machine.llm.requests().len(), 0);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_once() {
+    let machine = Machine::new().await.with("model", json!("acme/m"));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.stderr.starts_with("`model` in OPENCODE_CONFIG_CONTENT"), "{ended:?}");
+
+    let machine = Machine::new().await;
+    machine.scratch.write("opencode.json", "{\"model\": ");
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.lines().count()), (Some(0), "ok\n", 1));
+    assert!(ended.stderr.starts_with("warning: ") && ended.stderr.contains("opencode.json:1:"), "{ended:?}");
+    // It may be why the model is not known.
+    let ended = machine.run(&["run", "-m", "acme/m", "go"]).await;
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(1), 2), "{ended:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_hangs_is_asked_again_in_time() {
+    let mut machine = Machine::new().await;
+    machine.config["provider"]["mock"]["options"]["headerTimeout"] = json!(200);
+    let gate = Gate::new();
+    machine.llm.reply(Reply::hang(&gate));
+    machine.llm.reply(Reply::text("Here I am."));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "Here I am.\n"), "{ended:?}");
+    assert!(ended.stderr.contains("no answer within 200 ms"), "{ended:?}");
+    gate.abandoned().await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_line_of_a_call_names_what_it_is_about() {
+    let machine = Machine::new().await;
+    std::fs::remove_dir_all(machine.scratch.path(".git")).unwrap();
+    let question = json!({"questions": [{"question": "Which one?", "header": "one", "options": []}]});
+    let calls = Reply::call("c1", "read", json!({"filePath": machine.scratch.path("a.txt")}));
+    machine.llm.reply(calls.and_call("c2", "question", question));
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "go"]).await;
+    let mut lines: Vec<&str> = ended.stderr.lines().collect();
+    lines.sort_unstable();
+    assert!(lines[0].starts_with("| question  Which one?: Nobody can be asked"), "{ended:?}");
+    assert_eq!(lines[1..], ["| read  a.txt"], "{ended:?}");
     machine.finish().await;
 }

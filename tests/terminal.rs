@@ -300,3 +300,88 @@ async fn acp_on_a_terminal_says_what_it_is() {
     terminal.ended().await;
     machine.finish().await;
 }
+
+#[tokio::test]
+async fn thoughts_tokens_and_cost_are_shown_while_the_model_works() {
+    let mut machine = Machine::new().await;
+    machine.config["provider"]["mock"]["models"]["mock"]["cost"] = json!({"input": 1000, "output": 1000});
+    let gate = Gate::new();
+    machine.llm.reply(Reply::reasoning("The file may hold *three* lines.").and_call(
+        "c1",
+        "read",
+        json!({"filePath": "a.txt"}),
+    ));
+    machine.llm.reply(Reply::text("It holds").and_gate(&gate).and_text(" three."));
+    let mut terminal = Terminal::builder(&machine.scratch, &machine.config)
+        .arguments(&["run", "--thinking", "count"])
+        .start();
+    let screen = terminal
+        .shows("the live line", |screen| {
+            let lines = screen.lines();
+            let is_live = |line: &String| line.contains("Writing · ") && line.contains(" tokens · $");
+            lines.iter().any(is_live)
+        })
+        .await;
+    assert!(screen.contains("┊ The file may hold three lines."), "{screen}");
+    assert_eq!(screen.style_of("three lines"), "dim italic");
+    gate.open();
+    let screen = terminal.ends_with(0).await;
+    assert!(screen.contains("It holds three."), "{screen}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn colours_can_be_forced_onto_the_simplest_terminal() {
+    let (screen, _, raw) = shown(80, &[("TERM", "dumb"), ("CLICOLOR_FORCE", "1")]).await;
+    assert_eq!(screen.style_of("zwei"), "green");
+    let raw = String::from_utf8_lossy(&raw);
+    assert!(!raw.contains("\x1b[?25l") && !raw.contains("\x1b]8"), "nothing but colours: {raw}");
+}
+
+#[tokio::test]
+async fn two_subagents_at_once_keep_their_calls_apart() {
+    let machine = Machine::new().await;
+    let llm = &machine.llm;
+    let (first, second) = (Gate::new(), Gate::new());
+    let call = |id: &str, pattern: &str| Reply::call(id, "glob", json!({"pattern": pattern}));
+    llm.reply_to("look for tokens", call("d1", "*.txt"));
+    llm.reply_to("look for tokens", Reply::text("In a.txt.").and_gate(&first));
+    llm.reply_to("read the manual", call("e1", "*.md"));
+    llm.reply_to("read the manual", Reply::text("Nothing.").and_gate(&second));
+    let other = json!({"description": "read", "prompt": "read the manual", "subagent_type": "general"});
+    llm.reply(Reply::call("c1", "task", task("look for tokens", "explore")).and_call("c2", "task", other));
+    llm.reply(Reply::text("Both are back."));
+    let mut terminal =
+        Terminal::builder(&machine.scratch, &machine.config).arguments(&["run", "look"]).start();
+    first.reached().await;
+    second.reached().await;
+    terminal
+        .shows("both and how many work", |screen| {
+            screen.contains("Find *.txt") && screen.contains("Find *.md") && screen.contains(" and 1 more")
+        })
+        .await;
+    first.open();
+    second.open();
+    let screen = terminal.ends_with(0).await;
+    let lines = screen.all_lines();
+    // A call stands below the name of the subagent that made it.
+    for (name, found) in [("look around (@explore)", "Find *.txt"), ("read (@general)", "Find *.md")] {
+        let at = lines.iter().position(|line| line.contains(found)).expect(found);
+        assert!(lines[at - 1].contains(name), "{screen}");
+        assert!(lines[at].starts_with("  • "), "{screen}");
+    }
+    assert_eq!(lines.iter().filter(|line| line.contains("└ 1 call ·")).count(), 2, "{screen}");
+    machine.finish().await;
+}
+
+/// tmux keeps a screen in its scrollback when all of it is cleared from the corner.
+#[tokio::test]
+async fn what_is_redrawn_is_never_cleared_from_the_corner() {
+    let (_, _, raw) = shown(80, &[]).await;
+    let raw = String::from_utf8_lossy(&raw);
+    let mut cleared = raw.match_indices("\x1b[J").peekable();
+    assert!(cleared.peek().is_some(), "something is redrawn");
+    for (at, _) in cleared {
+        assert!(raw[..at].ends_with("\r\x1b[K\x1b[C"), "{:?}", &raw[at.saturating_sub(20)..at]);
+    }
+}

@@ -6,6 +6,9 @@ use std::time::Instant;
 /// error.
 pub const TOLD: &str = "told";
 
+/// The target of what is wrong in a configuration that is read for the first time: some commands tell it themselves.
+pub const CONFIGURED: &str = "configured";
+
 /// Formats the time since `began`, such as `1.2s`.
 pub fn duration(began: Instant) -> String {
     format!("{:.1?}", began.elapsed())

@@ -12,13 +12,17 @@ use windlass_protocol::opencode::{
 mod keyboard;
 mod permission;
 mod question;
+mod typing;
 
-use super::view::look::Look;
+use super::view::{Draw, look::Look};
 use crate::engine::Engine;
 
 use keyboard::{Key, Keyboard, Raw};
 use permission::PermissionDialog;
 use question::QuestionDialog;
+
+/// Columns that stay free for the answer behind the keys: a terminal would break it in mid-word.
+const ANSWER_COLUMNS: usize = " › dismissed".len();
 
 /// What waits for an answer.
 #[derive(Debug)]
@@ -134,13 +138,14 @@ impl Person {
     fn next(&mut self) -> Option<String> {
         while self.open.is_none() {
             let asked = self.waiting.pop_front()?;
+            let draw = Draw { look: &self.look, width: self.keyboard.columns() };
             let (dialog, text) = match asked {
                 Asked::Permission(request) if self.engine.is_permission_waiting(&request.id) => {
-                    let (dialog, text) = PermissionDialog::new(&request, &self.look);
+                    let (dialog, text) = PermissionDialog::new(&request, &draw);
                     (Dialog::Permission(request.id, dialog), text)
                 }
                 Asked::Question(request) if self.engine.is_question_waiting(&request.id) => {
-                    let (dialog, text) = QuestionDialog::new(request.questions);
+                    let (dialog, text) = QuestionDialog::new(request.questions, draw.width);
                     (Dialog::Question(request.id, dialog), text)
                 }
                 // That it is settled is on its way behind it.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use windlass_protocol::opencode::{id::SessionId, message::ModelRef};
+use windlass_protocol::opencode::{id::SessionId, message::ModelRef, session::Session};
 
 use super::{
     output,
@@ -24,10 +24,11 @@ use super::{
 };
 use crate::{
     config::{Environment, paths::Paths},
-    engine::{Engine, Invocation, NewSession, Opened, PromptInput, PromptPart},
+    engine::{Engine, EngineError, Invocation, NewSession, Opened, PromptInput, PromptPart},
 };
 
 mod editor;
+mod reflow;
 mod words;
 
 use editor::{Editor, Typed};
@@ -87,6 +88,9 @@ pub fn run(environment: Environment, args: ChatArgs) -> ExitCode {
                 () = interrupts.next() => return Ok(None),
             };
             let result = chat.talk(&mut interrupts).await;
+            if !chat.is_begun {
+                chat.leave().await?;
+            }
             let id = chat.is_begun.then(|| chat.id.clone());
             result.map(|()| Some(id))
         };
@@ -145,12 +149,15 @@ struct Chat {
     first: Option<String>,
     /// Something was said in the session.
     is_begun: bool,
+    /// The session was made here.
+    is_new: bool,
 }
 
 impl Chat {
     async fn open(engine: &Engine, args: ChatArgs, look: Look, history: &Path) -> Result<Self, Failure> {
         let first = args.prompt.unwrap_or_else(|| args.message.join(" "));
         let place = Place::find(engine, &args.talk).await?;
+        place.warn();
         let shown = Shown::new(engine, Format::Default, &args.talk, look.clone());
         let opened = place.open(engine, &args.talk, &first).await?;
         let editor = Editor::start(history).map_err(Failure::Output)?;
@@ -161,6 +168,7 @@ impl Chat {
             look: Look { directory: place.workspace.directory().to_owned(), ..look },
             id: opened.info.id.clone(),
             model: place.model.clone(),
+            is_new: place.is_new(),
             place,
             first: Some(first).filter(|first| !first.trim().is_empty()),
             is_begun: false,
@@ -170,6 +178,9 @@ impl Chat {
         }
         chat.shown.rest().await?;
         chat.greet(&opened).await?;
+        if let Err(unusable) = chat.place.answering() {
+            chat.tell(Err(unusable)).await?;
+        }
         Ok(chat)
     }
 
@@ -354,20 +365,25 @@ impl Chat {
                 let directory = self.place.workspace.directory().to_owned();
                 let new = NewSession { directory, id: None, title: None, servers: Vec::new() };
                 let opened = self.engine.create_session_in(self.place.workspace.clone(), new).await?;
-                self.go_to(&opened).await;
+                self.go_to(&opened).await?;
+                self.is_new = true;
                 format!("A new session, {}.", self.id)
             }
             ("sessions", "") => {
                 let directory = self.place.workspace.directory().display().to_string();
                 let sessions = self.engine.list_sessions(Some(directory), None, N_SESSIONS).await?;
-                let lines = sessions.iter().map(|it| format!("{}  {}", it.id, output::plain(&it.title)));
+                let is_empty = |session: &Session| session.id == self.id && !self.is_begun;
+                let lines = sessions
+                    .iter()
+                    .filter(|it| !is_empty(it))
+                    .map(|it| format!("{}  {}", it.id, output::plain(&it.title)));
                 lines.collect::<Vec<_>>().join("\n")
             }
             ("sessions", id) => {
                 let known = open::known(&self.engine, id).await?;
                 let workspace = self.place.workspace.clone();
                 let opened = self.engine.open_session_in(workspace, &known.id, Vec::new()).await?;
-                self.go_to(&opened).await;
+                self.go_to(&opened).await?;
                 return Ok(self.greet(&opened).await?);
             }
             (_, _) => String::new(),
@@ -376,11 +392,22 @@ impl Chat {
     }
 
     /// Leaves the session for another one.
-    async fn go_to(&mut self, opened: &Opened) {
-        let left = std::mem::replace(&mut self.id, opened.info.id.clone());
-        if left != self.id {
-            self.engine.close_session(&left).await;
+    async fn go_to(&mut self, opened: &Opened) -> Result<(), EngineError> {
+        if opened.info.id != self.id {
+            self.leave().await?;
+            self.id = opened.info.id.clone();
+            self.is_new = false;
         }
         self.is_begun = !opened.messages.is_empty();
+        Ok(())
+    }
+
+    /// Closes the session; one in which nothing was said does not stay in any list.
+    async fn leave(&self) -> Result<(), EngineError> {
+        if self.is_new && !self.is_begun {
+            return self.engine.delete_session(&self.id).await;
+        }
+        self.engine.close_session(&self.id).await;
+        Ok(())
     }
 }

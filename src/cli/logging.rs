@@ -39,7 +39,13 @@ const MAX_LINE_BYTES: usize = 8 << 10;
 ///
 /// On standard error: `WINDLASS_LOG` (a filter), else `--log-level` or `OPENCODE_LOG_LEVEL`, else what is at `least`
 /// as bad, or more with `--print-logs` or `OPENCODE_PRINT_LOGS`. Into the file: at least what is information.
-pub fn start(global: &Global, environment: &Environment, least: LevelFilter) -> LogFile {
+/// Events of the target `told` reach a person in another way.
+pub fn start(
+    global: &Global,
+    environment: &Environment,
+    least: LevelFilter,
+    told: Option<&'static str>,
+) -> LogFile {
     let named = environment.get("OPENCODE_LOG_LEVEL");
     let named = named.and_then(|name| LogLevel::from_str(name, true).ok());
     let wanted_level = global.log_level.or(named).map(LogLevel::filter);
@@ -58,7 +64,7 @@ pub fn start(global: &Global, environment: &Environment, least: LevelFilter) -> 
     let kept = kept.with_targets(TALKATIVE.map(|library| (library, of_libraries)));
     let is_for_programs = prints_more || wanted_level.is_some() || environment.get("WINDLASS_LOG").is_some();
     let subscriber = tracing_subscriber::registry()
-        .with(Stderr { is_for_programs }.with_filter(filter))
+        .with(Stderr { is_for_programs, told }.with_filter(filter))
         .with(file.clone().with_filter(kept));
     // A second start in one process keeps the first log.
     let _ = subscriber.try_init();
@@ -103,11 +109,14 @@ impl LogLevel {
 struct Stderr {
     /// With time and level as in the file; else as sentences for a person.
     is_for_programs: bool,
+    /// A target whose events a person hears of in another way, beside [`log::TOLD`].
+    told: Option<&'static str>,
 }
 
 impl<S: Subscriber> Layer<S> for Stderr {
     fn on_event(&self, event: &Event<'_>, _cx: Context<'_, S>) {
-        if !self.is_for_programs && event.metadata().target() == log::TOLD {
+        let target = event.metadata().target();
+        if !self.is_for_programs && (target == log::TOLD || Some(target) == self.told) {
             return;
         }
         let said = Said::of(event);

@@ -87,6 +87,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     let place = Place::find(engine, &args.talk).await?;
     // A command may bring a model of its own.
     let is_demo = args.command.is_none() && place.answering()?.is_demo();
+    place.warn();
     if args.command.is_none() && !given.is_literal && !(is_demo && words.starts_with("/demo")) {
         check_command(&place, &words)?;
     }

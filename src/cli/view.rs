@@ -6,12 +6,12 @@ use std::collections::HashMap;
 
 use windlass_protocol::opencode::{
     id::SessionId,
-    message::{Message, MessageWithParts},
+    message::{Message, MessageError, MessageWithParts},
     part::{Part, PartKind},
 };
 
 use self::{
-    line::{BOLD, CYAN, DIM, Line, PLAIN, RED},
+    line::{BOLD, CYAN, DIM, Line, PLAIN, RED, YELLOW},
     look::Look,
     markdown::Stream,
     spacing::{Kind, Spacing},
@@ -25,7 +25,7 @@ mod markdown;
 pub mod progress;
 pub mod screen;
 mod spacing;
-mod tool;
+pub mod tool;
 
 /// Where and how wide something is drawn.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +85,10 @@ fn push_message(
             }
             if let Some(error) = &info.error {
                 spacing.before(Kind::Notice, rows);
-                rows.extend(notice(&format!("Error: {}", output::message_of(error)), RED, &draw));
+                rows.extend(match error {
+                    MessageError::MessageAbortedError { .. } => notice("Cancelled.", YELLOW, &draw),
+                    error => notice(&format!("Error: {}", output::message_of(error)), RED, &draw),
+                });
             }
         }
     }

@@ -86,6 +86,8 @@ struct Nested {
 struct Changes {
     /// Newest title and metadata of each call, by part index.
     progress: BTreeMap<usize, (Option<String>, Map<String, Value>)>,
+    /// When calls that waited for an answer went on, by part index.
+    resumed: BTreeMap<usize, i64>,
     todos: Option<Vec<Todo>>,
     switch: Option<AgentSwitch>,
     /// What the user is to be told.
@@ -224,11 +226,17 @@ impl CallHost {
             approvals: &self.approvals,
             cancel: &self.parent.cancel,
         };
-        tokio::select! {
+        let began = clock::now_ms();
+        let result = tokio::select! {
             biased;
             () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
             result = self.engine.asks().ask(asker, ask, is_any) => result,
+        };
+        let now = clock::now_ms();
+        if now > began && result.is_ok() {
+            self.report(|changes| _ = changes.resumed.insert(self.part, now));
         }
+        result
     }
 
     async fn ask_user(&self, questions: Vec<Question>) -> Result<Answers, ToolError> {
@@ -414,7 +422,7 @@ async fn start(
     for call in calls {
         let (name, input, job) = match step.toolbox.route(&call) {
             Route::Run { name, entry, input } => (name, input, Ok(entry)),
-            Route::Refused { name, reason } => (name, Value::Object(Map::new()), Err(reason)),
+            Route::Refused { name, input, error } => (name, input, Err(error)),
         };
         if let Some(part) = state.part_mut(call.part) {
             if let PartKind::Tool(tool) = &mut part.kind {
@@ -425,7 +433,7 @@ async fn start(
         }
         match job {
             Ok(entry) => running.push(step.run(state, call.part, call.call_id, name, entry, input)),
-            Err(reason) => running.push(refused(call.part, reason)),
+            Err(error) => running.push(refused(call.part, error)),
         }
     }
     let session = step.cx.session;
@@ -434,8 +442,8 @@ async fn start(
 }
 
 /// A call that is answered instead of run.
-fn refused(part: usize, reason: String) -> BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)> {
-    Box::pin(std::future::ready((part, Err(ToolError::Model(reason)))))
+fn refused(part: usize, error: ToolError) -> BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)> {
+    Box::pin(std::future::ready((part, Err(error))))
 }
 
 fn running_state(input: &Value) -> ToolState {
@@ -478,7 +486,7 @@ async fn start_nested(
         waiting.insert(part, ended);
         match entry {
             Ok(entry) => running.push(step.run(state, part, call_id, name, entry, input)),
-            Err(reason) => running.push(refused(part, reason)),
+            Err(reason) => running.push(refused(part, ToolError::Model(reason))),
         }
     }
     let session = step.cx.session;
@@ -572,6 +580,12 @@ fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, jo
         state.info.tokens.add(&changes.tokens);
         state.used_below.add(&changes.tokens);
         journal.session(&state.info);
+    }
+    for (index, now) in changes.resumed {
+        let Some(Part { kind: PartKind::Tool(tool), .. }) = state.part_mut(index) else { continue };
+        let ToolState::Running { time, .. } = &mut tool.state else { continue };
+        // The time that people see is the tool's own, without that of the person who was asked.
+        time.start = now;
     }
     for (index, (new_title, new_metadata)) in changes.progress {
         let Some(part) = state.part_mut(index) else { continue };

@@ -18,7 +18,7 @@ impl Engine {
     /// What a directory's files say now, without starting its services. What is wrong in them is logged.
     pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
         let loaded = self.inspect_files(directory).await?;
-        loaded.log_problems(&[]);
+        loaded.log_problems(None);
         Ok(loaded)
     }
 
@@ -56,7 +56,7 @@ impl Engine {
         }
         let reading = self.read(directory).await?;
         let known = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
-        reading.loaded.log_problems(known.as_ref().map_or(&[], |known| known.warnings.as_slice()));
+        reading.loaded.log_problems(known.as_deref());
         self.refresh(&reading.loaded);
         let workspace = {
             let mut workspaces = lock(&self.0.workspaces);

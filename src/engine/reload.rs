@@ -63,7 +63,7 @@ impl Engine {
         let before = workspace.loaded();
         // A model that was chosen in one session meanwhile is not forced on the others.
         loaded.last_used.clone_from(&before.last_used);
-        loaded.log_problems(&before.warnings);
+        loaded.log_problems(Some(&before));
         self.exchange(workspace, reading);
         // A key that was added may be an organisation's.
         self.fetch_and_read_again(true);

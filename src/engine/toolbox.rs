@@ -19,9 +19,9 @@ use super::{
 use crate::{
     config::{policy::Policy, rules::rule},
     library::skills,
-    mcp,
+    mcp, permission,
     provider::ToolSpec,
-    tool::{self, Tool},
+    tool::{self, Tool, ToolError},
 };
 
 /// The id that unknown and malformed calls are sent to.
@@ -31,6 +31,8 @@ const QUESTION: &str = "question";
 /// The tools an agent may use in a step.
 pub struct Toolbox {
     tools: BTreeMap<String, Entry>,
+    /// The tools that a rule denies altogether.
+    hidden: Vec<String>,
     policy: Policy,
     /// The subagents the `task` tool may start, as the model reads of them.
     subagents: String,
@@ -52,7 +54,8 @@ pub(super) enum Route {
     /// It is not run; the model reads why.
     Refused {
         name: String,
-        reason: String,
+        input: Value,
+        error: ToolError,
     },
 }
 
@@ -97,7 +100,8 @@ impl Toolbox {
             }
         }
         let is_hidden = |name: &str| policy.hides(tool::permission_name(name));
-        tools.retain(|name, _| name == INVALID || !is_hidden(name));
+        let hidden = tools.extract_if(.., |name, _| name != INVALID && is_hidden(name));
+        let hidden = hidden.map(|(name, _)| name).collect();
         let is_nobody_there = !cx.session.engine.questions().is_answerable()
             && !tools.contains_key(QUESTION)
             && !is_hidden(QUESTION);
@@ -113,7 +117,7 @@ impl Toolbox {
             tools.remove("skill");
         }
         let skills = Skills { lines: skills::lines(&skills), listing: skills::listing(&skills) };
-        Self { tools, policy, subagents, skills, is_nobody_there, task: None }
+        Self { tools, hidden, policy, subagents, skills, is_nobody_there, task: None }
     }
 
     /// The task that a command gives: the user asked for it, so only the administrator's rules are in its way.
@@ -122,7 +126,8 @@ impl Toolbox {
         let tools = tool::find("task").map(|tool| (tool.name.to_owned(), Entry::Builtin(tool)));
         let tools = tools.into_iter().collect();
         let (subagents, skills) = (String::new(), Skills::default());
-        Self { tools, policy, subagents, skills, is_nobody_there: false, task: Some(task) }
+        let hidden = Vec::new();
+        Self { tools, hidden, policy, subagents, skills, is_nobody_there: false, task: Some(task) }
     }
 
     /// What the system prompt says of the skills.
@@ -187,7 +192,13 @@ impl Toolbox {
     pub(super) fn route(&self, call: &Call) -> Route {
         let Some((name, entry)) = self.meant(&call.tool) else {
             if self.is_nobody_there && call.tool.eq_ignore_ascii_case(QUESTION) {
-                return Route::Refused { name: QUESTION.to_owned(), reason: questions::NOBODY.to_owned() };
+                let error = ToolError::Model(questions::NOBODY.to_owned());
+                return Route::Refused { name: QUESTION.to_owned(), input: shown_input(call), error };
+            }
+            if let Some(name) = self.hidden.iter().find(|name| name.eq_ignore_ascii_case(&call.tool)) {
+                let rules = self.policy.denial(tool::permission_name(name), "*");
+                let error = ToolError::Forbidden(permission::denied_message(&rules));
+                return Route::Refused { name: name.clone(), input: shown_input(call), error };
             }
             let available: Vec<&str> =
                 self.tools.keys().map(String::as_str).filter(|name| *name != INVALID).collect();
@@ -205,7 +216,7 @@ impl Toolbox {
                  changed. Do it in several smaller calls: write a large file in pieces, the first with its beginning \
                  and the others appended to it, or have a command make it."
             );
-            return Route::Refused { name, reason };
+            return Route::Refused { name, input: json!({}), error: ToolError::Model(reason) };
         }
         let raw = if call.raw.trim().is_empty() { "{}" } else { &call.raw };
         let parsed = match serde_json::from_str::<Value>(raw) {
@@ -238,6 +249,12 @@ fn mentioned(state: &SessionState) -> Vec<Rule> {
         _other => None,
     });
     rules.collect()
+}
+
+/// The arguments of a call that is not run, as far as they can be read.
+fn shown_input(call: &Call) -> Value {
+    let input = serde_json::from_str(&call.raw).ok();
+    input.filter(|input: &Value| input.is_object() && !call.is_too_large).unwrap_or_else(|| json!({}))
 }
 
 fn invalid(call: &Call, error: &str) -> Route {

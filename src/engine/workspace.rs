@@ -18,6 +18,7 @@ use super::{EngineError, EngineErrorKind, approvals::Approvals, lint, mention, n
 use crate::{
     base::{
         lock::lock,
+        log,
         watch::{self, Stamp, Survey, Target},
     },
     bus::Bus,
@@ -354,10 +355,14 @@ impl Loaded {
         }));
     }
 
-    /// Logs what is wrong and was not known before.
-    pub(super) fn log_problems(&self, known: &[Warning]) {
-        for warning in self.warnings.iter().filter(|it| !known.contains(it)) {
-            tracing::warn!("{warning}");
+    /// Logs what is wrong, as far as it was not known `before`.
+    pub(super) fn log_problems(&self, before: Option<&Self>) {
+        for warning in &self.warnings {
+            match before {
+                None => tracing::warn!(target: log::CONFIGURED, "{warning}"),
+                Some(before) if before.warnings.contains(warning) => {}
+                Some(_) => tracing::warn!("{warning}"),
+            }
         }
         for note in self.config.notes.iter().chain(&self.notes) {
             tracing::debug!("{note}");

@@ -325,12 +325,9 @@ fn provider(
     let mut barred = provider_config.blacklist.clone().unwrap_or_default();
     barred.extend(models.iter().filter(|(id, model)| !is_offered(id, model)).map(|(id, _)| id.clone()));
     models.retain(|model_id, model| is_offered(model_id, model));
-    if models.is_empty() {
-        let message = match own_server {
-            Some(_) => "OPENAI_BASE_URL is set, but no model: set OPENAI_MODEL or provider.openai.models",
-            None => "has no models: list them under `models`",
-        };
-        warnings.push(warning(&source, message.to_owned()));
+    // Of a server behind the variable any model can be named, and where none is, its absence is told.
+    if models.is_empty() && own_server.is_none() {
+        warnings.push(warning(&source, "has no models: list them under `models`".to_owned()));
     }
     let mut made = Vec::new();
     let mut lack = None;

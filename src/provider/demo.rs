@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::message::ModelRef;
 
 use super::{Delta, Finish, Prompt, PromptMessage, ProviderError, ToolResult, Usage, UserContent};
-use crate::base::text;
+use crate::base::{figures, text};
 
 #[cfg(test)]
 mod tests;
@@ -370,8 +370,8 @@ fn run(turn: &Turn<'_>, line: &str, answer: &mut Answer<'_>) {
             // The tool's own text for an empty output.
             Some("(no output)") => answer.say("The command printed nothing."),
             Some(first) => answer.say(&format!(
-                "The command printed {} lines, beginning with: {}",
-                result.output.lines().count(),
+                "The command printed {}, beginning with: {}",
+                figures::counted(result.output.lines().count(), "line"),
                 text::head(first, 200)
             )),
             None => answer.say("The command printed nothing."),

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::{Delta, Model, Prompt, ProviderError, Wire, anthropic, openai_chat};
 use crate::{
-    base::{cause, clock, log, sse},
+    base::{cause, clock, figures, log, sse},
     config::secrets,
 };
 
@@ -206,7 +206,7 @@ async fn open(
         Ok(Err(error)) => return Err(origin.named(transport(error))),
         Err(_) => {
             return Err(origin.named(ProviderError::Transport {
-                message: format!("no answer within {:?}", model.timeouts.headers),
+                message: format!("no answer within {}", limit(model.timeouts.headers)),
             }));
         }
     };
@@ -344,7 +344,7 @@ impl Stream {
                     self.decoder.finish(deltas).map_err(|_| transport(error))
                 }
                 Err(_) => Err(ProviderError::Transport {
-                    message: format!("the answer stopped: nothing arrived for {:?}", self.chunk_timeout),
+                    message: format!("the answer stopped: nothing arrived for {}", limit(self.chunk_timeout)),
                 }),
             };
             if let Err(error) = read {
@@ -399,6 +399,13 @@ impl Decoder {
             Decoder::OpenAiChat(decoder) => decoder.is_done(),
             Decoder::Anthropic(decoder) => decoder.is_done(),
         }
+    }
+}
+
+fn limit(time: Duration) -> String {
+    match i64::try_from(time.as_millis()).unwrap_or(i64::MAX) {
+        milliseconds @ ..1_000 => format!("{milliseconds} ms"),
+        milliseconds => figures::clock(milliseconds),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::session::{Todo, TodoStatus};
 
 use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, object};
-use crate::permission::Ask;
+use crate::{base::figures, permission::Ask};
 
 /// The tool takes no arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -30,7 +30,7 @@ pub(super) fn listed(todos: &[Todo]) -> Result<ToolOutput, ToolError> {
     let n_open = todos.iter().filter(|todo| todo.status != TodoStatus::Completed).count();
     let internal = |error: serde_json::Error| ToolError::Internal(format!("encode todos: {error}"));
     Ok(ToolOutput {
-        title: format!("{n_open} todos"),
+        title: figures::counted(n_open, "todo"),
         output: serde_json::to_string_pretty(todos).map_err(internal)?,
         metadata: object(json!({ "todos": todos })),
         attachments: Vec::new(),

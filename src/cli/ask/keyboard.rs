@@ -16,6 +16,8 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 /// Bytes that are read at a time; what is pasted may come in several reads.
 const CHUNK: usize = 4096;
+/// Columns where a terminal does not say.
+const USUAL_COLUMNS: usize = 80;
 
 /// A key, as far as dialogues tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,15 +25,34 @@ pub enum Key {
     Char(char),
     Enter,
     Backspace,
-    /// Deletes what was typed.
+    /// Ctrl-U: deletes what stands before the cursor.
     Clear,
     Escape,
     /// Ctrl-C.
     Interrupt,
     /// Ctrl-D.
     End,
-    /// A key that means nothing here, such as an arrow.
+    /// A key that edits a line, and says nothing elsewhere.
+    Edit(Edit),
+    /// A key that means nothing here, such as a function key.
     Other,
+}
+
+/// The keys that edit a line, as in a shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edit {
+    Left,
+    Right,
+    /// To the beginning of the line.
+    Start,
+    /// To its end.
+    End,
+    /// Deletes the character under the cursor.
+    Delete,
+    /// Deletes the word before it.
+    DeleteWord,
+    /// Deletes everything behind it.
+    DeleteRest,
 }
 
 /// See the module's comment.
@@ -111,6 +132,12 @@ impl Keyboard {
         }
     }
 
+    /// Columns of the terminal.
+    pub fn columns(&self) -> usize {
+        let size = termios::tcgetwinsize(&*self.terminal).ok().filter(|size| size.ws_col > 0);
+        size.map_or(USUAL_COLUMNS, |size| size.ws_col.into())
+    }
+
     /// Shows a text on the terminal itself. One that takes nothing misses it.
     pub fn show(&self, text: &str) {
         let _ = (&*self.terminal).write_all(text.as_bytes());
@@ -137,8 +164,18 @@ fn decode(bytes: &mut Vec<u8>) -> Vec<Key> {
             0x04 => (Key::End, 1),
             0x1b => match behind {
                 [] | [0x1b, ..] => (Key::Escape, 1),
-                behind => (Key::Other, 1 + sequence(behind)),
+                behind => {
+                    let n_bytes = sequence(behind);
+                    let edit = behind.get(..n_bytes).and_then(edit_of);
+                    (edit.map_or(Key::Other, Key::Edit), 1 + n_bytes)
+                }
             },
+            0x01 => (Key::Edit(Edit::Start), 1),
+            0x02 => (Key::Edit(Edit::Left), 1),
+            0x05 => (Key::Edit(Edit::End), 1),
+            0x06 => (Key::Edit(Edit::Right), 1),
+            0x0b => (Key::Edit(Edit::DeleteRest), 1),
+            0x17 => (Key::Edit(Edit::DeleteWord), 1),
             0..=0x1f => (Key::Other, 1),
             _ => match character(rest) {
                 Ok((char, n_bytes)) => (Key::Char(char), n_bytes),
@@ -163,6 +200,18 @@ fn sequence(behind: &[u8]) -> usize {
             1 + end.map_or(rest.len(), |end| end + 1)
         }
         _ => 1,
+    }
+}
+
+/// The editing key that a sequence stands for, in the spellings of today's terminals.
+fn edit_of(sequence: &[u8]) -> Option<Edit> {
+    match sequence {
+        b"[D" | b"OD" => Some(Edit::Left),
+        b"[C" | b"OC" => Some(Edit::Right),
+        b"[H" | b"OH" | b"[1~" | b"[7~" => Some(Edit::Start),
+        b"[F" | b"OF" | b"[4~" | b"[8~" => Some(Edit::End),
+        b"[3~" => Some(Edit::Delete),
+        _other => None,
     }
 }
 

@@ -5,18 +5,24 @@ use windlass_protocol::opencode::permission::{PermissionRequest, Reply};
 
 use super::{
     super::view::{
-        self,
-        line::{BOLD, GREEN, Line, PLAIN, RED},
-        look::Look,
+        self, Draw,
+        line::{BOLD, Line, PLAIN},
+        tool::diff,
     },
     Answer, Step,
     keyboard::Key,
-    question::Typing,
+    question,
+    typing::Typing,
 };
-use crate::{base::text, engine};
+use crate::{
+    base::{figures, text},
+    engine,
+};
 
 /// Lines of a change that are shown; the rest is counted.
 const MAX_LINES: usize = 400;
+/// What stands before the reason of a refusal.
+const WHY: &str = "Why: ";
 /// Characters of the patterns that an answer for ever is about.
 const MAX_REMEMBERED: usize = 200;
 
@@ -24,6 +30,8 @@ const MAX_REMEMBERED: usize = 200;
 #[derive(Debug)]
 pub struct PermissionDialog {
     choices: String,
+    /// Columns of the terminal.
+    columns: usize,
     /// An answer for ever is offered.
     can_remember: bool,
     /// The reason that is being typed.
@@ -32,12 +40,15 @@ pub struct PermissionDialog {
 
 impl PermissionDialog {
     /// A dialogue, and the text that opens it.
-    pub fn new(request: &PermissionRequest, look: &Look) -> (Self, String) {
+    pub fn new(request: &PermissionRequest, draw: &Draw<'_>) -> (Self, String) {
         let always = remembered(request);
-        let always_choice = always.as_ref().map(|what| format!("  [a] always: {what}")).unwrap_or_default();
-        let choices = format!("[y] once{always_choice}  [n] no  [f] no, and say why ");
-        let text = format!("{}{choices}", view::text(&subject(request), look));
-        (Self { choices, can_remember: always.is_some(), reason: None }, text)
+        let can_remember = always.is_some();
+        let always = always.map(|what| format!("[a] always: {what}"));
+        let choices = ["[y] once".to_owned()].into_iter().chain(always);
+        let choices = choices.chain(["[n] no".to_owned(), "[f] no, and say why".to_owned()]);
+        let choices = question::keys(&choices.collect::<Vec<_>>(), draw.width);
+        let text = format!("{}{choices}", view::text(&subject(request, draw), draw.look));
+        (Self { choices, columns: draw.width, can_remember, reason: None }, text)
     }
 
     pub fn keys(&mut self, keys: &[Key]) -> Step {
@@ -64,18 +75,22 @@ impl PermissionDialog {
             Key::Char('a' | 'A') if self.can_remember => done("always", Reply::Always),
             Key::Char('n' | 'N') | Key::Escape | Key::End => done("no", Reply::Reject),
             Key::Char('f' | 'F') => {
-                self.reason = Some(Typing::default());
-                Step::More("no\nWhy: ".to_owned())
+                self.reason = Some(Typing::new(WHY, self.columns));
+                Step::More(format!("no\n{WHY}"))
             }
-            Key::Char(_) | Key::Enter | Key::Backspace | Key::Clear | Key::Interrupt | Key::Other => {
-                Step::More(String::new())
-            }
+            Key::Char(_)
+            | Key::Enter
+            | Key::Backspace
+            | Key::Clear
+            | Key::Interrupt
+            | Key::Edit(_)
+            | Key::Other => Step::More(String::new()),
         }
     }
 }
 
 /// The thing that is asked about, each line visible as it is.
-fn subject(request: &PermissionRequest) -> Vec<Line> {
+fn subject(request: &PermissionRequest, draw: &Draw<'_>) -> Vec<Line> {
     let metadata = &request.metadata;
     let name = &request.permission;
     // Tools of MCP servers choose their metadata themselves: none of it may stand for what is asked.
@@ -102,26 +117,35 @@ fn subject(request: &PermissionRequest) -> Vec<Line> {
         text.push_str(&format!(" (in {workdir})"));
     }
     let mut rows = vec![Line::new("? ", PLAIN).with(&text::visible_line(&text), BOLD)];
+    if is_own && metadata.contains_key("diff") {
+        rows.extend(changed(metadata, draw));
+        return rows;
+    }
     let (mark, body) = match field("command") {
         Some(command) => ("  $ ", Some(command.to_owned())),
-        None => ("  ", field("diff").or(field("prompt")).map(str::to_owned)),
+        None => ("  ", field("prompt").map(str::to_owned)),
     };
     let body = body.or_else(|| (!is_own).then(|| own_words(metadata)).flatten()).unwrap_or_default();
     let indent = " ".repeat(mark.len());
     for (idx, line) in body.trim_end().lines().take(MAX_LINES).enumerate() {
-        let style = match line.chars().next() {
-            Some('+') if field("diff").is_some() => GREEN,
-            Some('-') if field("diff").is_some() => RED,
-            Some(_) | None => PLAIN,
-        };
         let mark = if idx == 0 { mark } else { &indent };
-        rows.push(Line::new(mark, PLAIN).with(&text::visible(line), style));
+        rows.push(Line::new(mark, PLAIN).with(&text::visible(line), PLAIN));
     }
     let n_more = body.trim_end().lines().count().saturating_sub(MAX_LINES);
     if n_more > 0 {
-        rows.push(Line::new(&format!("  … {n_more} more lines"), PLAIN));
+        rows.push(Line::new(&format!("  … {} more", figures::counted(n_more, "line")), PLAIN));
     }
     rows
+}
+
+/// The changes of one file, or of several below their names.
+fn changed(metadata: &Map<String, Value>, draw: &Draw<'_>) -> Vec<Line> {
+    let changes = diff::changes(metadata);
+    match changes.as_slice() {
+        [] => diff::hunks(metadata.get("diff").and_then(Value::as_str).unwrap_or_default(), MAX_LINES, draw),
+        [change] => diff::hunks(&change.patch, MAX_LINES, draw),
+        changes => changes.iter().flat_map(|change| diff::drawn(change, "", MAX_LINES, draw)).collect(),
+    }
 }
 
 /// A server's own account of its call.

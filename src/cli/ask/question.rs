@@ -2,39 +2,16 @@
 
 use windlass_protocol::opencode::question::Question;
 
-use super::{Answer, Step, keyboard::Key};
+use super::{
+    super::view::line::{self, Line, PLAIN},
+    ANSWER_COLUMNS, Answer, Step,
+    keyboard::Key,
+    typing::Typing,
+};
 use crate::base::text;
 
-/// Characters of a typed line.
-const MAX_LINE: usize = 4096;
-
-/// Text that is being typed. What is shown grows and shrinks at its end, as in any simple prompt.
-#[derive(Debug, Default)]
-pub struct Typing(String);
-
-impl Typing {
-    /// Takes keys: the text to show; `Err` with the line at its end, or `None` when the person went back.
-    pub fn keys(&mut self, keys: &[Key]) -> Result<String, Option<String>> {
-        let mut shown = String::new();
-        for key in keys {
-            match key {
-                Key::Char(char) if self.0.len() < MAX_LINE && !text::is_hidden(*char) => {
-                    self.0.push(*char);
-                    shown.push(*char);
-                }
-                Key::Backspace => shown.push_str(self.0.pop().map_or("", |_| "\u{8} \u{8}")),
-                Key::Clear => {
-                    shown.push_str(&"\u{8} \u{8}".repeat(self.0.chars().count()));
-                    self.0.clear();
-                }
-                Key::Enter => return Err(Some(std::mem::take(&mut self.0).trim().to_owned())),
-                Key::Escape | Key::End => return Err(None),
-                Key::Char(_) | Key::Interrupt | Key::Other => {}
-            }
-        }
-        Ok(shown)
-    }
-}
+/// What stands before the person's own words.
+const OWN_WORDS: &str = "Your words: ";
 
 /// See the module's comment.
 #[derive(Debug)]
@@ -46,17 +23,20 @@ pub struct QuestionDialog {
     own_words: Option<Typing>,
     /// Digits of an option's number that are not the whole of it yet.
     digits: String,
+    /// Columns of the terminal.
+    columns: usize,
 }
 
 impl QuestionDialog {
     /// A dialogue, and the text that opens it.
-    pub fn new(questions: Vec<Question>) -> (Self, String) {
+    pub fn new(questions: Vec<Question>, columns: usize) -> (Self, String) {
         let mut dialog = Self {
             questions,
             answers: Vec::new(),
             chosen: Vec::new(),
             own_words: None,
             digits: String::new(),
+            columns,
         };
         let text = dialog.show();
         (dialog, text)
@@ -72,8 +52,8 @@ impl QuestionDialog {
         match key {
             Key::Char(digit @ '0'..='9') => self.digit(digit),
             Key::Char('o' | 'O') if question.takes_custom() => {
-                self.own_words = Some(Typing::default());
-                Step::More("\nYour words: ".to_owned())
+                self.own_words = Some(Typing::new(OWN_WORDS, self.columns));
+                Step::More(format!("\n{OWN_WORDS}"))
             }
             Key::Enter if !self.digits.is_empty() => self.choose(),
             Key::Enter if question.is_multiple() => self.note(),
@@ -82,7 +62,9 @@ impl QuestionDialog {
                 Step::More("\u{8} \u{8}".repeat(n_digits))
             }
             Key::Escape | Key::End => Step::Done("dismissed\n".to_owned(), Answer::Question(None)),
-            Key::Char(_) | Key::Enter | Key::Interrupt | Key::Other => Step::More(String::new()),
+            Key::Char(_) | Key::Enter | Key::Interrupt | Key::Edit(_) | Key::Other => {
+                Step::More(String::new())
+            }
         }
     }
 
@@ -185,8 +167,8 @@ impl QuestionDialog {
             shown.push_str(&format!("  {}  {}{description}\n", idx + 1, text::visible_line(&option.label)));
         }
         if question.options.is_empty() {
-            self.own_words = Some(Typing::default());
-            return shown + "Your words: ";
+            self.own_words = Some(Typing::new(OWN_WORDS, self.columns));
+            return shown + OWN_WORDS;
         }
         shown + &self.choices()
     }
@@ -198,14 +180,29 @@ impl QuestionDialog {
             1 => "[1]".to_owned(),
             n_options => format!("[1-{n_options}]"),
         };
-        let own = if question.takes_custom() { "  [o] own words" } else { "" };
-        if question.is_multiple() {
+        let mut choices = Vec::new();
+        let is_multiple = question.is_multiple();
+        choices.push(format!("{numbers} {}", if is_multiple { "on or off" } else { "choose" }));
+        if question.takes_custom() {
+            choices.push("[o] own words".to_owned());
+        }
+        if is_multiple {
             let chosen: Vec<String> = self.chosen.iter().map(|idx| (idx + 1).to_string()).collect();
             let chosen = if chosen.is_empty() { "none".to_owned() } else { chosen.join(", ") };
-            return format!("{numbers} on or off{own}  [Enter] done, chosen: {chosen}  [Esc] dismiss ");
+            choices.push(format!("[Enter] done, chosen: {chosen}"));
         }
-        format!("{numbers} choose{own}  [Esc] dismiss ")
+        choices.push("[Esc] dismiss".to_owned());
+        keys(&choices, self.columns)
     }
+}
+
+/// The line that says which keys there are, with room for the answer behind it.
+pub fn keys(choices: &[String], columns: usize) -> String {
+    let choices: Vec<Line> = choices.iter().map(|choice| Line::new(choice, PLAIN)).collect();
+    let rows = line::flow(&choices, "  ", columns);
+    let has_room = rows.last().is_none_or(|row| row.width() + ANSWER_COLUMNS <= columns);
+    let rows: Vec<String> = rows.iter().map(Line::text).collect();
+    rows.join("\n") + if has_room { " › " } else { "\n› " }
 }
 
 #[cfg(test)]

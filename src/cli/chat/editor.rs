@@ -11,6 +11,10 @@ use std::{
     },
 };
 
+use nix::{
+    sys::signal::{Signal, kill, raise},
+    unistd::{getpgid, getpgrp, getppid},
+};
 use rustix::termios::{self, OptionalActions, Termios};
 use rustyline::{
     Cmd, CompletionType, ConditionalEventHandler, Config, Event, EventContext, EventHandler, KeyCode,
@@ -24,6 +28,8 @@ use super::words::Words;
 const MAX_HISTORY: usize = 1000;
 /// Ends what marks pasted text.
 const NO_PASTE_MARKS: &[u8] = b"\x1b[?2004l";
+/// Begins it.
+const PASTE_MARKS: &[u8] = b"\x1b[?2004h";
 
 /// What the person did with the line.
 pub enum Typed {
@@ -56,7 +62,8 @@ impl Editor {
         let (requests, receiver) = mpsc::channel::<Request>();
         let history = history.to_owned();
         let thread = std::thread::Builder::new().name("editor".to_owned());
-        thread.spawn(move || edit(&receiver, &history))?;
+        let found = before.clone();
+        thread.spawn(move || edit(&receiver, &history, found))?;
         Ok(Self { requests, before })
     }
 
@@ -81,7 +88,7 @@ impl Drop for Editor {
 }
 
 /// The thread's work.
-fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf) {
+fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, before: Option<Termios>) {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .history_ignore_space(true)
@@ -94,6 +101,7 @@ fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf) {
     editor.bind_sequence(newline, EventHandler::Simple(Cmd::Newline));
     editor
         .bind_sequence(KeyEvent::ctrl('c'), EventHandler::Conditional(Box::new(GiveUp(is_given_up.clone()))));
+    editor.bind_sequence(KeyEvent::ctrl('z'), EventHandler::Conditional(Box::new(Stop { before })));
     if let Some(directory) = history.parent() {
         // Without it, lines are remembered for this chat alone.
         let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
@@ -130,5 +138,38 @@ impl ConditionalEventHandler for GiveUp {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, cx: &EventContext<'_>) -> Option<Cmd> {
         self.0.store(!cx.line().is_empty(), Ordering::Relaxed);
         Some(Cmd::Interrupt)
+    }
+}
+
+/// Stops the job at Ctrl-Z, and takes the terminal back when it is continued.
+///
+/// The editor's own way goes on without waiting for the stop, so that its modes are set too early, and the shell's are
+/// in force afterwards.
+struct Stop {
+    /// The terminal as it was found.
+    before: Option<Termios>,
+}
+
+impl ConditionalEventHandler for Stop {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, _: &EventContext<'_>) -> Option<Cmd> {
+        let raw = termios::tcgetattr(io::stdin()).ok();
+        let put = |modes: &Option<Termios>| {
+            if let Some(modes) = modes {
+                // A terminal that is gone needs no modes.
+                let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, modes);
+            }
+        };
+        let _ = rustix::io::write(io::stdout(), NO_PASTE_MARKS);
+        put(&self.before);
+        // A script that started this process belongs to the job, and stops with it.
+        let parent = getppid();
+        if getpgid(Some(parent)).is_ok_and(|group| group == getpgrp()) {
+            let _ = kill(parent, Signal::SIGTSTP);
+        }
+        // Sent to this thread: it goes on only when the process is continued.
+        let _ = raise(Signal::SIGSTOP);
+        put(&raw);
+        let _ = rustix::io::write(io::stdout(), PASTE_MARKS);
+        Some(Cmd::Repaint)
     }
 }

@@ -1,15 +1,16 @@
 //! Completion of commands, their arguments, files and subagents while a line is typed.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{borrow::Cow, path::PathBuf, sync::Arc};
 
 use rustyline::{
     Context, Helper,
     completion::{Completer, Pair},
-    highlight::Highlighter,
+    highlight::{CmdKind, Highlighter},
     hint::Hinter,
     validate::{ValidationContext, ValidationResult, Validator},
 };
 
+use super::reflow::Drawn;
 use crate::engine::Workspace;
 
 /// Names of a directory that are offered at most.
@@ -23,6 +24,7 @@ pub struct Words {
     models: Vec<String>,
     agents: Vec<String>,
     subagents: Vec<String>,
+    drawn: Drawn,
 }
 
 impl Words {
@@ -40,6 +42,7 @@ impl Words {
             models: loaded.model_choices().into_iter().map(|choice| choice.id).collect(),
             agents: loaded.agent_choices().into_iter().map(|choice| choice.id).collect(),
             subagents: subagents.map(|agent| agent.name.clone()).collect(),
+            drawn: Drawn::default(),
         }
     }
 
@@ -107,7 +110,18 @@ impl Hinter for Words {
     type Hint = String;
 }
 
-impl Highlighter for Words {}
+/// Nothing is coloured; the editor says here when it draws.
+impl Highlighter for Words {
+    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _: bool) -> Cow<'b, str> {
+        let cleared = self.drawn.cleared(prompt);
+        if cleared.is_empty() { Cow::Borrowed(prompt) } else { Cow::Owned(cleared + prompt) }
+    }
+
+    fn highlight_char(&self, line: &str, cursor: usize, _: CmdKind) -> bool {
+        self.drawn.note(line, cursor);
+        false
+    }
+}
 
 impl Helper for Words {}
 

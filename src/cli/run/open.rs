@@ -37,7 +37,9 @@ impl Place {
             check_agent(&workspace.loaded(), agent)?;
         }
         let loaded = workspace.loaded();
-        let chosen = args.model.as_deref().map(|model| parse_model(&loaded, model)).transpose()?;
+        let chosen = args.model.as_deref().map(|model| parse_model(&loaded, model)).transpose();
+        // The model may be missing because of what is wrong.
+        let chosen = chosen.inspect_err(|_| warn(&loaded))?;
         let continued = match &args.session {
             Some(id) => Some(known(engine, id).await?),
             None if args.is_continued => {
@@ -57,6 +59,18 @@ impl Place {
             place.model = Some(with_variant(&place.answering()?, variant)?);
         }
         Ok(place)
+    }
+
+    /// Returns true if no session is continued.
+    pub fn is_new(&self) -> bool {
+        self.continued.is_none()
+    }
+
+    /// Says what is wrong in the configuration, unless it keeps the model from answering: that reason is told alone.
+    pub fn warn(&self) {
+        if self.answering().is_ok() {
+            warn(&self.workspace.loaded());
+        }
     }
 
     /// The model that answers, unless it cannot be had.
@@ -112,6 +126,13 @@ impl Place {
         engine.skills_settled().await;
         engine.watch(&self.workspace);
         Ok(opened)
+    }
+}
+
+/// Says what is wrong in the configuration.
+fn warn(loaded: &Loaded) {
+    for warning in &loaded.warnings {
+        output::note(&format!("warning: {warning}"));
     }
 }
 

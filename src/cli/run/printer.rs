@@ -19,8 +19,10 @@ use super::{
     super::{
         output::{self, Output, Stream},
         view::{
+            look::Look,
             progress::Closing,
             screen::{Screen, Suspended},
+            tool,
         },
     },
     args::Format,
@@ -33,7 +35,7 @@ const MAX_SUBJECT: usize = 200;
 /// Turns the events of one session into text.
 pub struct Printer {
     format: Format,
-    shows_thoughts: bool,
+    look: Look,
     session_id: Option<SessionId>,
     /// Messages of the model; what the user said is not repeated.
     answers: HashSet<MessageId>,
@@ -51,10 +53,10 @@ pub struct Printer {
 }
 
 impl Printer {
-    pub fn new(format: Format, shows_thoughts: bool, screen: Option<Screen>) -> Self {
+    pub fn new(format: Format, look: Look, screen: Option<Screen>) -> Self {
         Self {
             format,
-            shows_thoughts,
+            look,
             session_id: None,
             answers: HashSet::new(),
             open_texts: HashMap::new(),
@@ -126,7 +128,7 @@ impl Printer {
                 self.remark(&format!("Attempt {attempt} failed, trying again: {message}"), output);
             }
             EventPayload::Toast { title, message, .. } if self.format == Format::Default => {
-                self.remark(&format!("{title} {message}"), output);
+                self.remark(format!("{title} {message}").trim(), output);
             }
             EventPayload::SessionCreated(_)
             | EventPayload::SessionUpdated(_)
@@ -173,8 +175,12 @@ impl Printer {
 
     /// Ends the text, and says what is to be known of the end.
     pub async fn end(&mut self, remark: Option<&str>, output: &mut Output) -> io::Result<()> {
-        // A refusal ends the turn without an error of the session.
-        if let Some(error) = self.message_error.clone() {
+        // A refusal ends the turn without an error of the session. That a turn was cancelled is no failure: programs
+        // read it in the stream, and people see who did it.
+        let is_told = |error: &MessageError| {
+            self.format == Format::Json || !matches!(error, MessageError::MessageAbortedError { .. })
+        };
+        if let Some(error) = self.message_error.clone().filter(is_told) {
             self.fail(&output::message_of(&error), output);
         }
         if let Some(screen) = &self.screen {
@@ -224,10 +230,10 @@ impl Printer {
                     self.open_texts.insert(part.id.clone(), n_shown.max(text_part.text.len()));
                 }
             }
-            PartKind::Reasoning(reasoning) if is_ended(part) && self.shows_thoughts => {
+            PartKind::Reasoning(reasoning) if is_ended(part) && self.look.shows_thoughts => {
                 self.remark(&format!("Thinking: {}", reasoning.text.trim()), output);
             }
-            PartKind::Tool(tool) if is_ended(part) => self.remark(&tool_line(tool), output),
+            PartKind::Tool(call) if is_ended(part) => self.remark(&tool_line(call, &self.look), output),
             PartKind::Reasoning(_)
             | PartKind::Tool(_)
             | PartKind::File(_)
@@ -248,7 +254,7 @@ impl Printer {
     fn part_line(&mut self, part: &Part, output: &mut Output) {
         let kind = match &part.kind {
             PartKind::Text(_) => "text",
-            PartKind::Reasoning(_) if self.shows_thoughts => "reasoning",
+            PartKind::Reasoning(_) if self.look.shows_thoughts => "reasoning",
             PartKind::Tool(_) => "tool_use",
             PartKind::StepStart { .. } => "step_start",
             PartKind::StepFinish { .. } => "step_finish",
@@ -318,21 +324,15 @@ fn is_ended(part: &Part) -> bool {
 }
 
 /// `| bash  echo hi`, and why it failed if it did.
-fn tool_line(tool: &ToolPart) -> String {
-    let subject = match &tool.state {
-        ToolState::Completed { title, .. } => short(title),
-        ToolState::Running { input, .. }
-        | ToolState::Pending { input, .. }
-        | ToolState::Error { input, .. } => {
-            // The first text of the input is what the call is about: a command, a path, a pattern.
-            let mut fields = input.as_object().into_iter().flat_map(|fields| fields.values());
-            short(fields.find_map(Value::as_str).unwrap_or_default())
+fn tool_line(call: &ToolPart, look: &Look) -> String {
+    let subject = short(&tool::about(call, look));
+    match &call.state {
+        ToolState::Error { error, metadata, .. } => {
+            let reason = tool::reason::of(error, metadata.as_ref());
+            format!("| {}  {subject}: {}", call.tool, short(&reason))
         }
-    };
-    match &tool.state {
-        ToolState::Error { error, .. } => format!("| {}  {subject}: {}", tool.tool, short(error)),
         ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Completed { .. } => {
-            format!("| {}  {subject}", tool.tool)
+            format!("| {}  {subject}", call.tool)
         }
     }
 }

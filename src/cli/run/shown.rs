@@ -82,10 +82,16 @@ impl Shown {
     pub fn new(engine: &Engine, format: Format, args: &TalkArgs, look: Look) -> Self {
         let person = if args.auto || args.no_ask { None } else { Person::find(engine, look.clone()) };
         engine.set_answerable(person.is_some());
+        let directory = args.dir.clone().unwrap_or_else(|| PathBuf::from("."));
+        let directory = directory.canonicalize().unwrap_or(directory);
+        let look = Look { directory, shows_thoughts: args.thinking, ..look };
+        // Text and JSON for programs are not drawn. Without a thread to draw, the text alone is shown.
+        let is_drawn = format == Format::Default && io::stdout().is_terminal();
+        let screen = is_drawn.then(|| Screen::open(look.clone()).ok()).flatten();
         Self {
             events: engine.bus().listen(Filter::All),
             batch: VecDeque::new(),
-            printer: Printer::new(format, args.thinking, screen(format, args, look)),
+            printer: Printer::new(format, look, screen),
             output: Output::new(),
             engine: engine.clone(),
             policy: Policy { is_auto: args.auto, is_strict: args.strict },
@@ -302,14 +308,4 @@ fn is_refusal(payload: &EventPayload) -> bool {
     let PartKind::Tool(tool) = &part.kind else { return false };
     let ToolState::Error { metadata: Some(metadata), .. } = &tool.state else { return false };
     metadata.get("denied").is_some_and(|denied| denied == true)
-}
-
-/// What draws the turn on a terminal; text and JSON for programs are not drawn.
-fn screen(format: Format, args: &TalkArgs, look: Look) -> Option<Screen> {
-    let is_drawn = format == Format::Default && io::stdout().is_terminal();
-    let directory = args.dir.clone().unwrap_or_else(|| PathBuf::from("."));
-    let directory = directory.canonicalize().unwrap_or(directory);
-    let look = Look { directory, shows_thoughts: args.thinking, ..look };
-    // Without a thread to draw, the text alone is shown.
-    is_drawn.then(|| Screen::open(look).ok()).flatten()
 }

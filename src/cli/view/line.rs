@@ -201,6 +201,21 @@ impl Line {
     }
 }
 
+/// Pieces side by side, in as many rows as they need; one is broken only where it alone is too long for a row.
+pub fn flow(pieces: &[Line], between: &str, columns: usize) -> Vec<Line> {
+    let mut rows: Vec<Line> = Vec::new();
+    for piece in pieces {
+        match rows.last_mut() {
+            Some(row) if row.width() + width(between) + piece.width() <= columns => {
+                row.push(between, DIM);
+                row.append(piece.clone());
+            }
+            Some(_) | None => rows.extend(piece.wrap(columns)),
+        }
+    }
+    rows
+}
+
 struct Cell {
     char: char,
     width: usize,

@@ -16,7 +16,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     Draw,
-    line::{BOLD, CYAN, DIM, Line, PLAIN, RED, YELLOW},
+    line::{self, BOLD, CYAN, DIM, Line, PLAIN, RED, YELLOW},
     look::Look,
     markdown::Stream,
     notice,
@@ -214,7 +214,7 @@ impl Progress {
             self.finish(Kind::Notice, rows);
         }
         let summary = turn.summary(now);
-        let rows = summary_rows(&summary, self.width);
+        let rows = line::flow(&summary, " · ", self.width);
         self.finish(Kind::Closing, rows);
         if now - turn.began >= LONG_RUN_MS {
             self.bell = Some(match self.look.notifies {
@@ -629,22 +629,10 @@ fn dimmed(rows: Vec<Line>) -> Vec<Line> {
     rows.into_iter().map(|row| row.styled(DIM.italic()).behind(&bar)).collect()
 }
 
-/// Facts in as many rows as they need; none is broken.
-fn summary_rows(facts: &[Line], width: usize) -> Vec<Line> {
-    let mut rows: Vec<Line> = Vec::new();
-    for fact in facts {
-        match rows.last_mut() {
-            Some(row) if row.width() + 3 + fact.width() <= width => {
-                row.push(" · ", DIM);
-                row.append(fact.clone());
-            }
-            Some(_) | None => rows.push(fact.clone()),
-        }
-    }
-    rows
-}
-
 /// Tokens read and written.
 fn all(tokens: &Tokens) -> u64 {
     tokens.context() + tokens.output + tokens.reasoning
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@ use crate::base::figures;
 
 pub mod diff;
 pub mod plan;
+pub mod reason;
 
 /// Printed lines shown of a command while it runs, once it ended well, and once it failed.
 const LINES_RUNNING: usize = 5;
@@ -35,7 +36,8 @@ pub fn ended(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
             "todowrite" | "todoread" => plan::listed(&plan::of(input, metadata), draw),
             "edit" | "write" | "multiedit" | "apply_patch" | "patch" => {
                 let changes = diff::changes(metadata);
-                let rows = changes.iter().flat_map(|change| diff::drawn(change, &tool.tool, draw));
+                let rows =
+                    changes.iter().flat_map(|change| diff::drawn(change, &tool.tool, diff::MAX_LINES, draw));
                 match changes.is_empty() {
                     true => one_line(tool, draw),
                     false => rows.collect(),
@@ -49,7 +51,7 @@ pub fn ended(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
             if let Some(printed) = printed.filter(|_| tool.tool == "bash") {
                 rows.extend(body(printed, LINES_FAILED, draw));
             }
-            rows.extend(failure(error, draw));
+            rows.extend(failure(&reason::of(error, metadata.as_ref()), draw));
             rows
         }
         ToolState::Pending { .. } | ToolState::Running { .. } => one_line(tool, draw),
@@ -68,6 +70,29 @@ pub fn running(tool: &ToolPart, mark: &str, draw: &Draw<'_>) -> Vec<Line> {
         rows.extend(body(printed, LINES_RUNNING, draw));
     }
     rows
+}
+
+/// The thing that a call is about, for a line of text.
+pub fn about(tool: &ToolPart, look: &Look) -> String {
+    let input = tool.state.input();
+    let fields = || input.as_object().into_iter().flat_map(|fields| fields.values());
+    let own = match tool.tool.as_str() {
+        "read" | "write" | "edit" | "multiedit" => text_of(input, "filePath").map(|path| short(path, look)),
+        "list" => Some(short(text_of(input, "path").unwrap_or("."), look)),
+        "glob" | "grep" => text_of(input, "pattern").map(str::to_owned),
+        "question" => {
+            let first = input.get("questions").and_then(|questions| questions.get(0));
+            first.and_then(|question| text_of(question, "question")).map(str::to_owned)
+        }
+        _other => None,
+    };
+    own.unwrap_or_else(|| match &tool.state {
+        ToolState::Completed { title, .. } => title.clone(),
+        // The first text of the input is what the call is about: a command, a path, a pattern.
+        ToolState::Running { .. } | ToolState::Pending { .. } | ToolState::Error { .. } => {
+            fields().find_map(Value::as_str).unwrap_or_default().to_owned()
+        }
+    })
 }
 
 /// A few words about a call for the line that says what goes on.
@@ -272,11 +297,16 @@ fn within(mut line: Line, input: &Value, look: &Look) -> Line {
 /// A path as short as it can be, which leads to its file.
 pub fn with_path(mut line: Line, path: Option<&str>, look: &Look) -> Line {
     let Some(path) = path else { return line };
+    line.push_link(&short(path, look), PLAIN, file_link(&look.directory.join(path), look));
+    line
+}
+
+/// A path below the session's directory relative to it.
+fn short(path: &str, look: &Look) -> String {
     let absolute = look.directory.join(path);
     let shown = absolute.strip_prefix(&look.directory).unwrap_or(&absolute);
     let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
-    line.push_link(&shown.to_string_lossy(), PLAIN, file_link(&absolute, look));
-    line
+    shown.to_string_lossy().into_owned()
 }
 
 /// Where a click on a file leads.

@@ -257,7 +257,7 @@ fn silence_ends_the_request() {
     assert_eq!(
         end,
         Err(ProviderError::Transport {
-            message: "Acme (HOST): the answer stopped: nothing arrived for 30ms".to_owned()
+            message: "Acme (HOST): the answer stopped: nothing arrived for 30 ms".to_owned()
         })
     );
 
@@ -267,7 +267,7 @@ fn silence_ends_the_request() {
     assert_eq!(deltas, []);
     assert_eq!(
         end,
-        Err(ProviderError::Transport { message: "Acme (HOST): no answer within 30ms".to_owned() })
+        Err(ProviderError::Transport { message: "Acme (HOST): no answer within 30 ms".to_owned() })
     );
 }
 

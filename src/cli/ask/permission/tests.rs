@@ -4,7 +4,11 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::permission::Reply;
 
 use super::{
-    super::{super::view::look::Look, Answer, Step, keyboard::Key},
+    super::{
+        super::view::{Draw, look::Look},
+        Answer, Step,
+        keyboard::Key,
+    },
     PermissionDialog,
 };
 
@@ -13,7 +17,8 @@ fn dialog(permission: &str, always: Value, metadata: Value) -> (PermissionDialog
         "id": "per_1", "sessionID": "ses_1", "permission": permission, "patterns": ["git log -1"],
         "metadata": metadata, "always": always,
     });
-    PermissionDialog::new(&serde_json::from_value(request).expect("request"), &Look::plain())
+    let draw = Draw { look: &Look::plain(), width: 100 };
+    PermissionDialog::new(&serde_json::from_value(request).expect("request"), &draw)
 }
 
 fn bash() -> PermissionDialog {
@@ -32,12 +37,13 @@ fn the_exact_command_is_shown_with_the_keys() {
     let (_, text) = dialog("bash", json!(["git log *"]), json!({"command": "git log -1\necho \u{202e}x"}));
     assert_eq!(
         text,
-        "? bash\n  $ git log -1\n    echo \\u{202e}x\n[y] once  [a] always: git log *  [n] no  [f] no, and say why "
+        "? bash\n  $ git log -1\n    echo \\u{202e}x\n[y] once  [a] always: git log *  [n] no  [f] no, and say why › "
     );
-    let (_, text) = dialog("edit", json!(["*"]), json!({"filepath": "a.txt", "diff": "-one\n+two\n"}));
+    let diff = "Index: a.txt\n--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n-one\n+two\n three\n";
+    let (_, text) = dialog("edit", json!(["*"]), json!({"filepath": "a.txt", "diff": diff}));
     assert_eq!(
         text,
-        "? edit: a.txt\n  -one\n  +two\n[y] once  [a] always: every edit  [n] no  [f] no, and say why "
+        "? edit: a.txt\n  1 - one\n  1 + two\n  2   three\n[y] once  [a] always: every edit  [n] no  [f] no, and say why › "
     );
 }
 

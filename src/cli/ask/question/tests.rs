@@ -15,7 +15,7 @@ fn question(question: &str, labels: &[&str], rest: Value) -> Value {
 }
 
 fn dialog(questions: Value) -> (QuestionDialog, String) {
-    QuestionDialog::new(serde_json::from_value(questions).expect("questions"))
+    QuestionDialog::new(serde_json::from_value(questions).expect("questions"), 100)
 }
 
 /// Types keys, `\r` for Enter, `\x1b` for Escape; the answers, or `None` where they were dismissed.
@@ -37,7 +37,10 @@ fn answers(questions: Value, keys: &str) -> Option<Vec<Vec<String>>> {
 #[test]
 fn a_number_chooses() {
     let ask = || json!([question("Which?", &["Red", "Blue"], json!({}))]);
-    assert_eq!(dialog(ask()).1, "? Which?\n  1  Red\n  2  Blue\n[1-2] choose  [o] own words  [Esc] dismiss ");
+    assert_eq!(
+        dialog(ask()).1,
+        "? Which?\n  1  Red\n  2  Blue\n[1-2] choose  [o] own words  [Esc] dismiss › "
+    );
     assert_eq!(answers(ask(), "2"), Some(vec![vec!["Blue".to_owned()]]));
     assert_eq!(answers(ask(), "9x01"), Some(vec![vec!["Red".to_owned()]]));
     assert_eq!(answers(ask(), "\u{1b}"), None);

@@ -1,6 +1,6 @@
 //! Typed beginnings and what they become.
 
-use super::Words;
+use super::{super::reflow::Drawn, Words};
 
 fn words() -> Words {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -10,6 +10,7 @@ fn words() -> Words {
         models: names(&["mock/mock", "mock/other"]),
         agents: names(&["build", "plan"]),
         subagents: names(&["srcery"]),
+        drawn: Drawn::default(),
     }
 }
 

@@ -10,7 +10,10 @@ use windlass_protocol::opencode::{
 
 use super::{
     super::{
-        super::output::{Output, Stream},
+        super::{
+            output::{Output, Stream},
+            view::look::Look,
+        },
         args::Format,
     },
     Printer,
@@ -53,7 +56,7 @@ fn answer(error: Value) -> EventPayload {
 
 /// What a turn of these events shows.
 fn shown(format: Format, shows_thoughts: bool, events: Vec<EventPayload>) -> Vec<(Stream, String)> {
-    let mut printer = Printer::new(format, shows_thoughts, None);
+    let mut printer = Printer::new(format, Look { shows_thoughts, ..Look::plain() }, None);
     let mut output = Output::new();
     printer.begin(&SessionId::from_trusted("ses_1"));
     for payload in std::iter::once(answer(Value::Null)).chain(events) {

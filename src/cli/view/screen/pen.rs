@@ -29,6 +29,9 @@ const USUAL: (usize, usize) = (80, 24);
 /// Terminals that know these two show a picture whole.
 const BEGIN_PICTURE: &str = "\x1b[?2026h";
 const END_PICTURE: &str = "\x1b[?2026l";
+/// Clears from the cursor's row to the end of the screen. Clearing all of that from the corner of the screen would make
+/// tmux keep it in its scrollback, so the first row is cleared alone, and the rest from beside the corner.
+const ERASE: &str = "\r\x1b[K\x1b[C\x1b[J\r";
 
 /// The one that draws on a terminal.
 pub struct Pen {
@@ -110,7 +113,7 @@ impl Pen {
         if is_live {
             bytes.push_str(BEGIN_PICTURE);
             // Nothing is left of rows that the terminal has wrapped since.
-            bytes.push_str(if self.region.is_empty() { "\x1b[?25l" } else { "\r\x1b[J" });
+            bytes.push_str(if self.region.is_empty() { "\x1b[?25l" } else { ERASE });
         }
         for line in staying {
             line.encode(&self.look, &mut bytes);
@@ -179,7 +182,7 @@ impl Drop for Pen {
         self.modes.restore();
         if !self.region.is_empty() {
             // After a panic the last picture stays, but not without a cursor.
-            let _ = self.write(b"\r\x1b[J\x1b[?25h");
+            let _ = self.write(format!("{ERASE}\x1b[?25h").as_bytes());
         }
     }
 }

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::base::figures;
 
-/// Lines of one diff that are shown.
-const MAX_LINES: usize = 60;
+/// Lines of one diff that are shown of what was done.
+pub const MAX_LINES: usize = 60;
 
 /// What a call did to one file.
 pub struct Change {
@@ -63,7 +63,7 @@ fn counts(file: &Map<String, Value>) -> (u64, u64) {
 }
 
 /// The file's name with `+n −n`, and the diff below.
-pub fn drawn(change: &Change, tool: &str, draw: &Draw<'_>) -> Vec<Line> {
+pub fn drawn(change: &Change, tool: &str, max_lines: usize, draw: &Draw<'_>) -> Vec<Line> {
     let verb = match (change.is_new, change.is_gone, tool) {
         (true, _, _) => "Create",
         (_, true, _) => "Delete",
@@ -78,18 +78,18 @@ pub fn drawn(change: &Change, tool: &str, draw: &Draw<'_>) -> Vec<Line> {
     line.push(&format!("  +{}", change.additions), GREEN);
     line.push(&format!(" −{}", change.deletions), RED);
     let mut rows = header(Line::new("• ", DIM), line, draw.width);
-    rows.extend(hunks(&change.patch, draw));
+    rows.extend(hunks(&change.patch, max_lines, draw));
     rows
 }
 
-/// The lines of a unified diff behind their numbers.
-pub fn hunks(patch: &str, draw: &Draw<'_>) -> Vec<Line> {
+/// The lines of a unified diff behind their numbers, at most so many.
+pub fn hunks(patch: &str, max_lines: usize, draw: &Draw<'_>) -> Vec<Line> {
     let lines = numbered(patch);
     let largest = lines.iter().filter_map(|line| line.number).max().unwrap_or_default();
     let digits = largest.to_string().len();
-    let n_hidden = lines.len().saturating_sub(MAX_LINES);
+    let n_hidden = lines.len().saturating_sub(max_lines);
     let mut rows = Vec::new();
-    for line in lines.iter().take(MAX_LINES) {
+    for line in lines.iter().take(max_lines) {
         let style = match line.sign {
             '+' => GREEN,
             '-' => RED,

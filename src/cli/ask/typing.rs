@@ -1,0 +1,127 @@
+//! A line that is typed in a dialogue: edited as in a shell, within one row of the terminal.
+
+use super::{
+    super::view::line::width,
+    keyboard::{Edit, Key},
+};
+use crate::base::text;
+
+/// Characters of a typed line.
+const MAX_LINE: usize = 4096;
+
+/// See the module's comment. Needs no escape sequence, so it works on the simplest of terminals.
+#[derive(Debug)]
+pub struct Typing {
+    label: &'static str,
+    /// Columns of the terminal.
+    columns: usize,
+    text: Vec<char>,
+    /// Characters before the cursor.
+    cursor: usize,
+    /// The first character that is shown, and the columns that are in use behind the label.
+    shown_from: usize,
+    n_used: usize,
+}
+
+impl Typing {
+    /// An empty line behind a label, which the caller shows.
+    pub fn new(label: &'static str, columns: usize) -> Self {
+        Self { label, columns, text: Vec::new(), cursor: 0, shown_from: 0, n_used: 0 }
+    }
+
+    /// Takes keys: the text to show; `Err` with the line at its end, or `None` when the person went back.
+    pub fn keys(&mut self, keys: &[Key]) -> Result<String, Option<String>> {
+        let mut shown = String::new();
+        for key in keys {
+            match key {
+                Key::Char(char) if self.text.len() < MAX_LINE && !text::is_hidden(*char) => {
+                    self.text.insert(self.cursor, *char);
+                    self.cursor += 1;
+                    let n_columns = width(char.encode_utf8(&mut [0; 4]));
+                    let is_simple = self.cursor == self.text.len() && self.n_used + n_columns <= self.room();
+                    if is_simple {
+                        self.n_used += n_columns;
+                        shown.push(*char);
+                    } else {
+                        shown.push_str(&self.redrawn());
+                    }
+                }
+                Key::Backspace if self.cursor > 0 => {
+                    self.cursor -= 1;
+                    self.text.remove(self.cursor);
+                    shown.push_str(&self.redrawn());
+                }
+                Key::Clear => {
+                    self.text.drain(..self.cursor);
+                    self.cursor = 0;
+                    shown.push_str(&self.redrawn());
+                }
+                Key::Edit(edit) => {
+                    self.edit(*edit);
+                    shown.push_str(&self.redrawn());
+                }
+                Key::Enter => {
+                    let line: String = self.text.iter().collect();
+                    return Err(Some(line.trim().to_owned()));
+                }
+                Key::Escape | Key::End => return Err(None),
+                Key::Char(_) | Key::Backspace | Key::Interrupt | Key::Other => {}
+            }
+        }
+        Ok(shown)
+    }
+
+    fn edit(&mut self, edit: Edit) {
+        match edit {
+            Edit::Left => self.cursor = self.cursor.saturating_sub(1),
+            Edit::Right => self.cursor = (self.cursor + 1).min(self.text.len()),
+            Edit::Start => self.cursor = 0,
+            Edit::End => self.cursor = self.text.len(),
+            Edit::Delete if self.cursor < self.text.len() => _ = self.text.remove(self.cursor),
+            Edit::Delete => {}
+            Edit::DeleteWord => {
+                let before = &self.text[..self.cursor];
+                let word_end = before.iter().rposition(|char| *char != ' ').map_or(0, |at| at + 1);
+                let start = before[..word_end].iter().rposition(|char| *char == ' ').map_or(0, |at| at + 1);
+                self.text.drain(start..self.cursor);
+                self.cursor = start;
+            }
+            Edit::DeleteRest => self.text.truncate(self.cursor),
+        }
+    }
+
+    /// Columns behind the label; the last one stays free, since a terminal may wrap there.
+    fn room(&self) -> usize {
+        self.columns.saturating_sub(width(self.label) + 1).max(4)
+    }
+
+    /// The row anew: the part of the text around the cursor, blanks over what was there, and the cursor in its place.
+    fn redrawn(&mut self) -> String {
+        let room = self.room();
+        self.shown_from = self.shown_from.min(self.cursor);
+        while columns_of(&self.text[self.shown_from..self.cursor]) > room {
+            self.shown_from += 1;
+        }
+        let mut shown = String::new();
+        let mut n_used = 0;
+        for char in &self.text[self.shown_from..] {
+            let n_columns = columns_of(&[*char]);
+            if n_used + n_columns > room {
+                break;
+            }
+            n_used += n_columns;
+            shown.push(*char);
+        }
+        let blanks = " ".repeat(self.n_used.saturating_sub(n_used));
+        self.n_used = n_used;
+        let before: String = self.text[self.shown_from..self.cursor].iter().collect();
+        format!("\r{label}{shown}{blanks}\r{label}{before}", label = self.label)
+    }
+}
+
+fn columns_of(chars: &[char]) -> usize {
+    chars.iter().map(|char| width(char.encode_utf8(&mut [0; 4]))).sum()
+}
+
+#[cfg(test)]
+mod tests;
