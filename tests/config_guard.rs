@@ -235,7 +235,7 @@ async fn the_person_at_the_terminal_is_asked() {
     assert!(screen.contains("? config: let the changed configuration hold"), "{screen}");
     assert!(screen.contains("rule `bash` for `touch *`: deny → allow"), "{screen}");
     terminal.types("y");
-    terminal.shows_text("[f] no, and say why once").await;
+    terminal.shows_text("[f] no, and say why › once").await;
     gate.open();
     terminal.ends_with(0).await;
     machine.finish().await;
@@ -273,7 +273,7 @@ async fn a_chat_asks_again_with_the_next_prompt_until_it_is_answered() {
         terminal.shows("the question", |screen| is_asked(&screen.lines().join("\n"))).await;
         key.inspect(|key| terminal.types(key));
         gate.open();
-        let told = if key.is_some() { "[f] no, and say why once" } else { "(not answered)" };
+        let told = if key.is_some() { "[f] no, and say why › once" } else { "(not answered)" };
         terminal.shows_text(told).await;
         terminal
             .shows("the answer", |screen| screen.lines().join("\n").matches("Done.").count() == n_asked)

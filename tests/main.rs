@@ -51,6 +51,7 @@ mod own_commands;
 mod page;
 mod permission;
 mod permission_sweep;
+mod picture;
 mod plan;
 mod process;
 mod prompt;

@@ -6,6 +6,7 @@
 //! satisfies it.
 
 pub mod screen;
+pub mod svg;
 
 use std::{
     io,
