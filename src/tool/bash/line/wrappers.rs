@@ -34,8 +34,10 @@ const PLAIN: Wrapper = Wrapper {
     is_joined: false,
 };
 
+const ARCHITECTURE: Wrapper = Wrapper { name: "setarch", flags: "BFILRSTXZ3v", ..PLAIN };
+
 #[rustfmt::skip]
-pub const WRAPPERS: &[Wrapper] = &[
+const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "-", ..PLAIN },
     Wrapper { name: "builtin", ..PLAIN },
     Wrapper { name: "emulate", flags: "LR", n_operands: 1, text: Some('c'), ..PLAIN },
@@ -44,10 +46,12 @@ pub const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "chronic", flags: "ve", ..PLAIN },
     Wrapper { name: "chroot", long: &["--userspec=", "--groups=", "--skip-chdir"], n_operands: 1, ..PLAIN },
     Wrapper { name: "chrt", flags: "abfimoprR", values: "TPD", n_operands: 1, ..PLAIN },
+    Wrapper { name: "choom", values: "np", long: &["--adjust=", "--pid="], ..PLAIN },
     Wrapper { name: "command", flags: "p", harmless: "vV", ..PLAIN },
     Wrapper { name: "coproc", ..PLAIN },
     Wrapper { name: "dbus-run-session", long: &["--config-file=", "--dbus-daemon="], ..PLAIN },
     Wrapper { name: "doas", flags: "nL", values: "uC", has_assignments: true, ..PLAIN },
+    Wrapper { name: "entr", flags: "acdnprxz", text: Some('s'), ..PLAIN },
     Wrapper { name: "env", flags: "i0v", values: "uCa", long: &["--ignore-environment", "--null", "--unset=", "--chdir=", "--argv0=", "--debug", "--default-signal", "--ignore-signal", "--block-signal"], has_assignments: true, text: Some('S'), ..PLAIN },
     Wrapper { name: "exec", flags: "cl", values: "a", ..PLAIN },
     Wrapper { name: "fakeroot", flags: "u", values: "lsib", ..PLAIN },
@@ -61,9 +65,14 @@ pub const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "nsenter", flags: "amuinpCUTFrZ", values: "tSGwW", long: &["--all", "--target=", "--setuid=", "--setgid=", "--mount", "--uts", "--ipc", "--net", "--pid", "--user", "--preserve-credentials"], ..PLAIN },
     Wrapper { name: "parallel", flags: "kXmqtv0", values: "jnNLIaPSd", long: &["--jobs=", "--keep-order", "--bar", "--halt=", "--null", "--colsep=", "--arg-file=", "--no-notice", "--will-cite", "--progress", "--eta", "--line-buffer", "--tag", "--dry-run"], is_joined: true, ..PLAIN },
     Wrapper { name: "pkexec", long: &["--user=", "--disable-internal-agent", "--keep-cwd"], ..PLAIN },
+    Wrapper { name: "prlimit", values: "p", long: &["--nofile=", "--nproc=", "--as=", "--cpu=", "--core=", "--stack=", "--pid="], ..PLAIN },
+    Wrapper { name: "repeat", n_operands: 1, ..PLAIN },
     Wrapper { name: "setarch", flags: "BFILRSTXZ3", long: &["--addr-no-randomize", "--3gb", "--4gb", "--verbose"], n_operands: 1, ..PLAIN },
     Wrapper { name: "runuser", flags: "fmp", values: "lugGsw", long: &["--user=", "--login=", "--group=", "--shell="], text: Some('c'), ..PLAIN },
+    Wrapper { name: "script", flags: "aefq", values: "BIOTEmot", long: &["--append", "--flush", "--quiet", "--return"], n_operands: 1, text: Some('c'), ..PLAIN },
+    Wrapper { name: "setpriv", long: &["--reuid=", "--regid=", "--clear-groups", "--init-groups", "--keep-groups", "--groups=", "--no-new-privs", "--inh-caps=", "--bounding-set=", "--reset-env"], ..PLAIN },
     Wrapper { name: "setsid", flags: "cfw", long: &["--ctty", "--fork", "--wait"], ..PLAIN },
+    Wrapper { name: "sg", n_operands: 1, text: Some('c'), is_joined: true, ..PLAIN },
     Wrapper { name: "stdbuf", values: "ioe", long: &["--input=", "--output=", "--error="], ..PLAIN },
     Wrapper { name: "strace", flags: "cCdDfFhiknNqrtTvVwxyYzZ", values: "aeEIoOpPsSuUXb", long: &["--output=", "--trace=", "--follow-forks", "--summary", "--summary-only"], ..PLAIN },
     Wrapper { name: "su", flags: "flmp", values: "gGsw", long: &["--login", "--shell="], text: Some('c'), n_operands: 1, ..PLAIN },
@@ -80,52 +89,35 @@ pub const WRAPPERS: &[Wrapper] = &[
 ];
 
 /// Programs that run shell text.
-pub const SHELLS: [&str; 12] =
-    ["bash", "sh", "zsh", "dash", "ksh", "ash", "mksh", "fish", "rbash", "csh", "tcsh", "yash"];
+#[rustfmt::skip]
+pub const SHELLS: [&str; 21] = [
+    "bash", "sh", "zsh", "dash", "ksh", "ash", "mksh", "fish", "rbash", "csh", "tcsh", "yash", "oksh", "posh", "osh",
+    "sash", "rc", "es", "hush", "lksh", "scsh",
+];
 
 /// Options of `find` and `fd` that are followed by a command.
 pub const FIND_COMMANDS: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
 pub const FD_COMMANDS: [&str; 4] = ["-x", "-X", "--exec", "--exec-batch"];
 
 /// Options of `git` before its subcommand: those with a value in the next word, and flags.
-pub const GIT_VALUES: [&str; 7] =
-    ["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"];
-
-/// Builtins whose arguments may be evaluated: a subscript in them can run a command.
-pub const EVALUATING: [&str; 15] = [
-    "test",
-    "[",
-    "printf",
-    "read",
-    "unset",
-    "declare",
-    "typeset",
-    "local",
-    "export",
-    "readonly",
-    "let",
-    "mapfile",
-    "readarray",
-    "wait",
-    "getopts",
-];
+#[rustfmt::skip]
+pub const GIT_VALUES: [&str; 8] =
+    ["-C", "-c", "--attr-source", "--config-env", "--git-dir", "--namespace", "--super-prefix", "--work-tree"];
 
 /// Variables whose values a shell runs or reads commands from.
+#[rustfmt::skip]
 pub const STEERING: [&str; 11] = [
-    "BASH_ENV",
-    "ENV",
-    "PROMPT_COMMAND",
-    "PS0",
-    "PS1",
-    "PS2",
-    "PS4",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "BASH_CMDS",
-    "BASH_ALIASES",
+    "BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4", "SHELLOPTS", "BASHOPTS", "BASH_CMDS", "BASH_ALIASES",
 ];
 
-/// Returns the row of a wrapper.
+/// Other names of `setarch` that are themselves the architecture.
+const ARCHITECTURES: [&str; 5] = ["i386", "linux32", "linux64", "uname26", "x86_64"];
+
+/// Returns the row of a wrapper, also of one that has a `g` before its name where GNU's programs are not the system's.
 pub fn find(name: &str) -> Option<&'static Wrapper> {
-    WRAPPERS.iter().find(|wrapper| wrapper.name == name)
+    if ARCHITECTURES.contains(&name) {
+        return Some(&ARCHITECTURE);
+    }
+    let of = |name: &str| WRAPPERS.iter().find(|wrapper| wrapper.name == name);
+    of(name).or_else(|| of(name.strip_prefix('g')?))
 }
