@@ -114,7 +114,7 @@ pub struct Instructions {
 
 impl Instructions {
     /// Returns the warnings about all sources that do not reach the model in full.
-    pub fn told(&self) -> Vec<Warning> {
+    pub fn all_warnings(&self) -> Vec<Warning> {
         [self.warnings.as_slice(), &self.cuts].concat()
     }
 }

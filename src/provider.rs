@@ -369,13 +369,13 @@ pub async fn text(
     let mut answer = String::new();
     let mut deltas = Vec::new();
     loop {
-        let goes_on = stream.next(&mut deltas).await?;
+        let has_more = stream.next(&mut deltas).await?;
         for delta in deltas.drain(..) {
             if let Delta::Text { text, .. } = delta {
                 answer.push_str(&text);
             }
         }
-        if !goes_on || answer.len() > MAX_TEXT {
+        if !has_more || answer.len() > MAX_TEXT {
             return Ok(answer);
         }
     }

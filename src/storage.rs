@@ -92,17 +92,17 @@ pub enum Write {
         todos: Vec<Todo>,
     },
     /// Inserts or replaces a session's knowledge of a file.
-    NotedFile {
+    KnownFile {
         session_id: SessionId,
-        file: NotedFile,
+        file: KnownFile,
     },
     /// Forgets the files that a session learnt of from that moment on.
-    ForgetNotedFiles {
+    ForgetKnownFiles {
         session_id: SessionId,
         since: i64,
     },
     /// Copies the files that one session knew before that moment to another session.
-    CopyNotedFiles {
+    CopyKnownFiles {
         from: SessionId,
         to: SessionId,
         before: i64,
@@ -111,10 +111,10 @@ pub enum Write {
 
 /// A file that a session's model knows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NotedFile {
+pub struct KnownFile {
     pub path: PathBuf,
     /// The time when it learnt of the file, in milliseconds since the epoch.
-    pub noted: i64,
+    pub seen_ms: i64,
     /// A value that changes with the file, written by the code that compares it.
     pub stamp: Value,
 }
@@ -125,7 +125,7 @@ pub struct StoredSession {
     pub info: Session,
     pub messages: Vec<MessageWithParts>,
     pub todos: Vec<Todo>,
-    pub noted_files: Vec<NotedFile>,
+    pub noted_files: Vec<KnownFile>,
 }
 
 /// The page of sessions to list: root sessions, most recently changed first.
@@ -421,7 +421,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                 )?
                 .execute([session_id.as_str(), &serde_json::to_string(todos)?])?;
         }
-        Write::NotedFile { session_id, file } => {
+        Write::KnownFile { session_id, file } => {
             connection
                 .prepare_cached(
                     "INSERT OR REPLACE INTO noted_file (session_id, path, noted, data) VALUES (?1, ?2, ?3, ?4)",
@@ -429,16 +429,16 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                 .execute(params![
                     session_id.as_str(),
                     file.path.as_os_str().as_bytes(),
-                    file.noted,
+                    file.seen_ms,
                     file.stamp.to_string()
                 ])?;
         }
-        Write::ForgetNotedFiles { session_id, since } => {
+        Write::ForgetKnownFiles { session_id, since } => {
             connection
                 .prepare_cached("DELETE FROM noted_file WHERE session_id = ?1 AND noted >= ?2")?
                 .execute(params![session_id.as_str(), since])?;
         }
-        Write::CopyNotedFiles { from, to, before } => {
+        Write::CopyKnownFiles { from, to, before } => {
             connection
                 .prepare_cached(
                     "INSERT OR REPLACE INTO noted_file (session_id, path, noted, data) \
@@ -535,16 +535,16 @@ fn todos(connection: &Connection, id: &SessionId) -> Result<Vec<Todo>, StorageEr
     Ok(data.map(|data| serde_json::from_str(&data)).transpose()?.unwrap_or_default())
 }
 
-fn noted_files(connection: &Connection, id: &SessionId) -> Result<Vec<NotedFile>, StorageError> {
+fn noted_files(connection: &Connection, id: &SessionId) -> Result<Vec<KnownFile>, StorageError> {
     let mut statement =
         connection.prepare_cached("SELECT path, noted, data FROM noted_file WHERE session_id = ?1")?;
     let mut rows = statement.query([id.as_str()])?;
     let mut files = Vec::new();
     while let Some(row) = rows.next()? {
         let data: String = row.get(2)?;
-        files.push(NotedFile {
+        files.push(KnownFile {
             path: OsString::from_vec(row.get(0)?).into(),
-            noted: row.get(1)?,
+            seen_ms: row.get(1)?,
             stamp: serde_json::from_str(&data)?,
         });
     }

@@ -102,7 +102,7 @@ fn choose_model(
     let bad = |reason: &str| error(code::INVALID_PARAMS, reason);
     let unnamed = || bad(&format!("unknown model `{model}`; a model is named `provider/model`"));
     let reference = ModelRef::parse(model).ok_or_else(unnamed)?;
-    loaded.checked_model(&reference).map_err(|unusable| match unusable.is_mended_by_login() {
+    loaded.checked_model(&reference).map_err(|unusable| match unusable.is_fixed_by_login() {
         true => error(code::AUTH_REQUIRED, &unusable.to_string()),
         false => bad(&unusable.to_string()),
     })?;

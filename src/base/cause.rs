@@ -1,12 +1,13 @@
-//! The cause of an error in the words a person needs: without the layers of libraries around it, and without numbers.
+//! The cause of an error in words for people: without the layers of libraries around it, and without error
+//! numbers.
 
 use std::error::Error;
 
 use super::text::without_number;
 
-/// The innermost cause of an error, such as `Connection refused`.
+/// Returns the innermost cause of an error, such as `Connection refused`.
 ///
-/// Whatever wraps it names layers of libraries, and an address that may hold a key.
+/// The outer errors name layers of libraries, and an address that may hold a key.
 pub fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(cause) = innermost.source() {

@@ -25,7 +25,7 @@ mod tests {
     use super::fnv;
 
     #[test]
-    fn the_known_values_are_hit() {
+    fn hashes_have_the_known_values() {
         assert_eq!(
             [fnv(b""), fnv(b"a"), fnv(b"foobar")],
             [0xcbf29ce484222325, 0xaf63dc4c8601ec8c, 0x85944171f73967e8]

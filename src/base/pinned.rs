@@ -1,4 +1,4 @@
-//! Files and directories that are opened as they were judged: a symbolic link put in their way since is not followed.
+//! Opens files and directories as they were judged: a symbolic link put in their place since is not followed.
 //!
 //! Paths here are absolute and have had their links followed, as by [`super::path::real`].
 
@@ -12,7 +12,7 @@ use std::{
 
 use nix::libc;
 
-/// A directory that stays the same one, whatever becomes of the path it was opened by.
+/// A directory that stays the same one, even if the path it was opened by leads elsewhere later.
 #[derive(Debug)]
 pub struct Directory {
     file: File,
@@ -21,14 +21,14 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens a directory. Fails with `ELOOP` or `ENOTDIR` when the path has a symbolic link in it.
+    /// Opens a directory. Fails with `ELOOP` or `ENOTDIR` if the path has a symbolic link in it.
     pub fn open(real: &Path) -> io::Result<Self> {
         let file = open(real, libc::O_DIRECTORY)?;
         Ok(Self { file, path: real.to_owned() })
     }
 
-    /// Opens a directory as [`Self::open`] does, after it has made those that are missing, and returns the paths of
-    /// these in `made`, each within the directory above it.
+    /// Opens a directory as [`Self::open`] does, after making the missing ones, and adds their paths to `made`,
+    /// each within the directory above it.
     pub fn make(real: &Path, made: &mut Vec<(Self, PathBuf)>) -> io::Result<Self> {
         match Self::open(real) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -41,7 +41,7 @@ impl Directory {
         let entry = parent.entry(name);
         match fs::create_dir(&entry) {
             Ok(()) => made.push((parent, entry)),
-            // Somebody else was faster.
+            // Another process made it first.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -63,7 +63,8 @@ impl Directory {
     }
 }
 
-/// Opens a file for reading, also a pipe, without waiting. Fails with `ELOOP` when the path has a symbolic link in it.
+/// Opens a file for reading, also a pipe, without waiting. Fails with `ELOOP` if the path has a symbolic link
+/// in it.
 pub fn open_file(real: &Path) -> io::Result<File> {
     open(real, libc::O_NONBLOCK)
 }
@@ -79,7 +80,7 @@ fn open(real: &Path, flags: i32) -> io::Result<File> {
         .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
     match openat2(AT_FDCWD, real, how) {
         Ok(fd) => Ok(fd.into()),
-        // A kernel before 5.6, or a filter that does not know the call.
+        // A kernel before 5.6, or a filter that does not know the system call.
         Err(Errno::ENOSYS | Errno::EPERM) => open_and_compare(real, flags),
         Err(error) => Err(error.into()),
     }
@@ -90,7 +91,7 @@ fn open(real: &Path, flags: i32) -> io::Result<File> {
     open_and_compare(real, flags)
 }
 
-/// Opens a file and looks whether the path still leads to it without a link.
+/// Opens a file and checks that the path still leads to it without a link.
 fn open_and_compare(real: &Path, flags: i32) -> io::Result<File> {
     use std::os::unix::fs::MetadataExt;
     let file = OpenOptions::new().read(true).custom_flags(flags | libc::O_NOFOLLOW).open(real)?;
@@ -99,7 +100,7 @@ fn open_and_compare(real: &Path, flags: i32) -> io::Result<File> {
     if is_same { Ok(file) } else { Err(io::Error::from_raw_os_error(libc::ELOOP)) }
 }
 
-/// Tells whether an error means that a symbolic link was found in a path that had none.
+/// Returns true if an error means that a symbolic link was found in a path that had none.
 pub fn is_moved(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ELOOP)
 }

@@ -217,7 +217,7 @@ mod tests {
     use super::{size, visible, visible_json, visible_line, without_escapes, without_number};
 
     #[test]
-    fn what_steers_a_terminal_is_left_out() {
+    fn control_sequences_are_removed() {
         for (text, shown) in [
             ("plain\n", "plain\n"),
             ("\u{1b}[1;31mred\u{1b}[0m\r\nnext", "red\nnext"),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_shown_and_the_rest_stays() {
+    fn hidden_characters_are_escaped_and_the_rest_stays() {
         for plain in ["ls -la", "grüße 你好 👩\u{fe0f}", "two\n\tlines", "‘quoted’ – dash…"] {
             assert_eq!(visible(plain), plain);
         }

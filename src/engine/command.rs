@@ -30,7 +30,7 @@ use super::{
 use crate::{
     base::{ids, mime},
     config::{model::parse_model, policy::Policy},
-    library::commands::{Body, Command, Own, template},
+    library::commands::{Body, BuiltinCommand, Command, template},
     provider::{Finish, Usage},
     tool::{path::Roots, read},
 };
@@ -56,9 +56,9 @@ pub struct Called {
 
 impl Called {
     /// What the daemon is to do by itself, without a model.
-    pub fn own(&self) -> Option<Own> {
+    pub fn own(&self) -> Option<BuiltinCommand> {
         match self.command.body {
-            Body::Own(own) => Some(own),
+            Body::Builtin(own) => Some(own),
             Body::Template(_) | Body::Skill(_) | Body::Compact => None,
         }
     }
@@ -181,7 +181,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
     let text = match &command.body {
         Body::Template(text) => Some(text.clone()),
         Body::Skill(_) => Some(Arc::from(skill_text(&command).await?)),
-        Body::Compact | Body::Own(_) => None,
+        Body::Compact | Body::Builtin(_) => None,
     };
     let mut journal = Journal::default();
     cx.push_prompt(state, &mut journal);
@@ -207,7 +207,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         Body::Skill(skill) if skill.location.is_some() => template::expand_words(&text, &arguments),
         // The built-in one explains places.
         Body::Skill(_) => template::append_words(&text, &arguments),
-        Body::Template(_) | Body::Compact | Body::Own(_) => {
+        Body::Template(_) | Body::Compact | Body::Builtin(_) => {
             let pieces = template::expand(&text, &arguments);
             parts = mentioned_files(cx, &pieces, &policy).await;
             parts.extend(mentioned_agents(cx, &text, &others));

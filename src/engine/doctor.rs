@@ -188,7 +188,7 @@ fn model(loaded: &Loaded, answering: &Result<Model, Unusable>, leaves: &[Leaf]) 
     let model = match answering {
         Ok(model) => model,
         Err(unusable) => {
-            let remedy = if unusable.is_mended_by_login() {
+            let remedy = if unusable.is_fixed_by_login() {
                 "`windlass auth login` stores a provider's key"
             } else {
                 "correct that, or name another model by `model` in opencode.json"

@@ -64,7 +64,7 @@ pub async fn fork(
         .and_then(|it| history.iter().find(|message| *message.info.id() == it.message_id));
     let before = undone.map_or(i64::MAX, |message| revert::created(&message.info));
     let mut writes = copies(&forked, messages);
-    writes.push(Write::CopyNotedFiles { from: info.id.clone(), to: forked.id.clone(), before });
+    writes.push(Write::CopyKnownFiles { from: info.id.clone(), to: forked.id.clone(), before });
     if !engine.storage().create_session(forked.clone()).await? {
         return Err(EngineError::new(EngineErrorKind::Internal, "the new session's id is taken; try again"));
     }

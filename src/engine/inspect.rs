@@ -80,7 +80,7 @@ pub async fn inspect(
         true => Instructions::default(),
         false => engine.read_instructions(&loaded).await,
     };
-    let mut warnings = read.told();
+    let mut warnings = read.all_warnings();
     warnings.extend(unusable.map(|unusable| Warning {
         source: "model".to_owned(),
         line: None,

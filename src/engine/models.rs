@@ -15,7 +15,7 @@ const OPENAI_MODEL: &str = "OPENAI_MODEL";
 
 impl From<Unusable> for EngineError {
     fn from(unusable: Unusable) -> Self {
-        let kind = match unusable.is_mended_by_login() {
+        let kind = match unusable.is_fixed_by_login() {
             true => EngineErrorKind::AuthRequired,
             false => EngineErrorKind::ModelUnusable,
         };

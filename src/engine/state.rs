@@ -18,7 +18,7 @@ use super::{EngineError, history::History, kept::KeptAnswers};
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
-    storage::{NotedFile, Storage, StoredSession, Write},
+    storage::{KnownFile, Storage, StoredSession, Write},
     tool::{AgentSwitch, FileStamp},
 };
 
@@ -54,8 +54,8 @@ struct Noted {
 
 impl NotedFiles {
     /// What was stored; what a newer version wrote and this one cannot read has to be read again.
-    fn from_stored(files: Vec<NotedFile>) -> Self {
-        let stamp = |file: NotedFile| Some((file.path, serde_json::from_value(file.stamp).ok()?));
+    fn from_stored(files: Vec<KnownFile>) -> Self {
+        let stamp = |file: KnownFile| Some((file.path, serde_json::from_value(file.stamp).ok()?));
         let stamps = files.into_iter().filter_map(stamp).collect();
         Self(Arc::new(Mutex::new(Noted { stamps, unsaved: BTreeSet::new() })))
     }
@@ -191,15 +191,15 @@ impl Journal {
         for (path, stamp) in noted_files.take_unsaved() {
             // A stamp that cannot be written costs another reading, nothing else.
             let Ok(data) = serde_json::to_value(stamp) else { continue };
-            let file = NotedFile { path, noted: stamp.seen_ms, stamp: data };
-            self.writes.push(Write::NotedFile { session_id: info.id.clone(), file });
+            let file = KnownFile { path, seen_ms: stamp.seen_ms, stamp: data };
+            self.writes.push(Write::KnownFile { session_id: info.id.clone(), file });
         }
     }
 
     /// Forgets the files that the model learnt of from that moment on.
     pub fn forget_noted_files(&mut self, info: &Session, noted_files: &NotedFiles, since: i64) {
         noted_files.forget(since);
-        self.writes.push(Write::ForgetNotedFiles { session_id: info.id.clone(), since });
+        self.writes.push(Write::ForgetKnownFiles { session_id: info.id.clone(), since });
     }
 
     pub fn status(&mut self, info: &Session, status: SessionStatus) {

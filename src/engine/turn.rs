@@ -148,7 +148,7 @@ async fn drive(
     };
     let called = match called {
         Some(called) => match called.command.body {
-            Body::Own(own) => return own::run(&cx, state, own, called, unusable.as_ref()).await,
+            Body::Builtin(own) => return own::run(&cx, state, own, called, unusable.as_ref()).await,
             Body::Template(_) | Body::Skill(_) | Body::Compact => Some(called),
         },
         None => None,
@@ -159,7 +159,7 @@ async fn drive(
         () = cx.cancel.cancelled() => Instructions::default(),
         instructions = session.engine.read_instructions(&cx.loaded) => instructions,
     };
-    let untold = read.told();
+    let untold = read.all_warnings();
     cx.instructions = read.blocks;
     match called {
         None => accept(&cx, state, input).await?,

@@ -180,16 +180,17 @@ fn allowed(name: &str, config: &Config) -> Vec<Rule> {
 /// rule, and no looser than the agent's own file. Only the agent's own configuration can give back a tool that
 /// the agent denies itself altogether.
 fn bounded(agent_rules: Vec<Rule>, fetched: &[Rule], config: &Config) -> Policy {
-    let is_whole = |idx: usize, held: &Rule| {
+    let is_whole = |idx: usize, earlier: &Rule| {
         let concerns = |later: &Rule| {
-            wildcard(&held.permission, &later.permission) || wildcard(&later.permission, &held.permission)
+            wildcard(&earlier.permission, &later.permission)
+                || wildcard(&later.permission, &earlier.permission)
         };
         let is_excepted =
             fetched.iter().skip(idx + 1).any(|later| later.action != Action::Deny && concerns(later));
-        held.action == Action::Deny && held.pattern == "*" && !is_excepted
+        earlier.action == Action::Deny && earlier.pattern == "*" && !is_excepted
     };
-    let denied = fetched.iter().enumerate().filter(|(idx, held)| is_whole(*idx, held));
-    let denied: Vec<Rule> = denied.map(|(_, held)| held.clone()).collect();
+    let denied = fetched.iter().enumerate().filter(|(idx, earlier)| is_whole(*idx, earlier));
+    let denied: Vec<Rule> = denied.map(|(_, earlier)| earlier.clone()).collect();
     let meant = [fetched, &config.permission].concat();
     Policy::new(agent_rules).with(Origin::Floor, &meant).with(Origin::Floor, &denied)
 }

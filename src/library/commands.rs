@@ -47,14 +47,14 @@ pub enum Body {
     /// Sends the text of this skill to the model.
     Skill(Skill),
     /// Lets the daemon answer by itself, without a model.
-    Own(Own),
+    Builtin(BuiltinCommand),
     /// Summarises the conversation so that later turns begin from the summary.
     Compact,
 }
 
 /// An action of the daemon without a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Own {
+pub enum BuiltinCommand {
     Help,
     Undo,
     Redo,
@@ -70,7 +70,7 @@ impl Command {
         match &self.body {
             Body::Template(text) => template::hint(text),
             Body::Compact => Some("what the summary must not lose".to_owned()),
-            Body::Skill(_) | Body::Own(_) => None,
+            Body::Skill(_) | Body::Builtin(_) => None,
         }
     }
 }
@@ -134,7 +134,8 @@ fn configured(command: Command, config: &CommandConfig) -> Command {
 }
 
 fn built_in() -> Vec<Command> {
-    let own = |name: &str, description: &str, own: Own| command(name, description, Body::Own(own));
+    let own =
+        |name: &str, description: &str, own: BuiltinCommand| command(name, description, Body::Builtin(own));
     let prompt = |name: &str, description: &str, text: &str| {
         command(name, description, Body::Template(text.trim_end().into()))
     };
@@ -149,17 +150,21 @@ fn built_in() -> Vec<Command> {
             )
         },
         command("compact", "Summarise the conversation and go on from the summary", Body::Compact),
-        own("help", "List the commands", Own::Help),
+        own("help", "List the commands", BuiltinCommand::Help),
         own(
             "undo",
             "Take the last prompt and its answers out of the conversation; files stay as they are",
-            Own::Undo,
+            BuiltinCommand::Undo,
         ),
-        own("redo", "Put back what undo took out", Own::Redo),
-        own("fork", "Copy the conversation so far into a new session", Own::Fork),
-        own("status", "Show the session, its model and agent, what it cost, and MCP servers", Own::Status),
-        own("models", "List the models", Own::Models),
-        own("permissions", "Show the permission rules and remembered answers", Own::Permissions),
+        own("redo", "Put back what undo took out", BuiltinCommand::Redo),
+        own("fork", "Copy the conversation so far into a new session", BuiltinCommand::Fork),
+        own(
+            "status",
+            "Show the session, its model and agent, what it cost, and MCP servers",
+            BuiltinCommand::Status,
+        ),
+        own("models", "List the models", BuiltinCommand::Models),
+        own("permissions", "Show the permission rules and remembered answers", BuiltinCommand::Permissions),
     ]
 }
 

@@ -48,7 +48,7 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
                 acc.cut(&instruction.pattern, message);
             }
             if names_everything(&instruction.pattern) {
-                acc.leave_no_texts(&instruction.pattern, &mut named.files);
+                acc.remove_binaries(&instruction.pattern, &mut named.files);
             }
             if let Some((first, more)) = named.unreadable.split_first() {
                 let more = if more.is_empty() { "" } else { "; so it is with others" };
@@ -135,7 +135,7 @@ impl Instructions {
 
     /// Removes the files that are not text from the matches of a pattern for every file: the pattern does not
     /// mean pictures.
-    fn leave_no_texts(&mut self, pattern: &str, files: &mut Vec<PathBuf>) {
+    fn remove_binaries(&mut self, pattern: &str, files: &mut Vec<PathBuf>) {
         let n_all = files.len();
         let mut first = None;
         files.retain(|file| {

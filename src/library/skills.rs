@@ -146,8 +146,8 @@ pub fn scan(config: &Config) -> (Vec<Skill>, Findings) {
     for (idx, url) in config.skills.urls.iter().enumerate() {
         let (locations, problems) = urls::locations(&config.paths, url);
         places.push(locations);
-        let told = problems.into_iter().map(|problem| named("urls", idx, format!("{url}: {problem}")));
-        findings.warnings.extend(told);
+        let warnings = problems.into_iter().map(|problem| named("urls", idx, format!("{url}: {problem}")));
+        findings.warnings.extend(warnings);
     }
     for locations in places {
         for location in locations {

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_told_each_text_once_and_whole() {
+    fn each_text_is_sent_to_a_server_once_and_whole() {
         let directory = TempDir::new().unwrap();
         let (one, two) = (directory.path().join("one.rs"), directory.path().join("two.py"));
         fs::write(&one, "fn one() {}").unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_files_are_kept_open() {
+    fn the_number_of_open_files_is_limited() {
         let directory = TempDir::new().unwrap();
         let mut documents = Documents::default();
         for idx in 0..MAX_OPEN + 3 {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_file_of_a_sensible_size_is_not_read() {
+    fn binary_and_large_files_are_not_read() {
         let directory = TempDir::new().unwrap();
         let large = directory.path().join("large.c");
         fs::File::create(&large).unwrap().set_len(MAX_TEXT + 1).unwrap();

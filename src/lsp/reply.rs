@@ -36,7 +36,7 @@ mod tests {
     use super::{MAX_ITEMS, reply};
 
     #[test]
-    fn a_server_is_told_what_it_asks_for() {
+    fn requests_of_a_server_are_answered() {
         let settings = json!({"python": {"analysis": {"mode": "strict"}}});
         for (method, params, expected) in [
             (

@@ -20,7 +20,7 @@ fn spec(root: PathBuf) -> Spec {
 }
 
 #[tokio::test]
-async fn the_server_that_was_asked_longest_ago_makes_room_for_another() {
+async fn the_least_recently_used_server_makes_room_for_another() {
     let directory = TempDir::new().unwrap();
     let servers = Servers::default();
     let lease = |idx: usize| {
@@ -40,7 +40,7 @@ async fn the_server_that_was_asked_longest_ago_makes_room_for_another() {
 }
 
 #[tokio::test]
-async fn a_start_for_want_of_the_program_does_not_count() {
+async fn a_start_without_the_program_does_not_count() {
     let directory = TempDir::new().unwrap();
     let servers = Servers::default();
     let mut wanted = spec(directory.path().to_owned());

@@ -1,4 +1,4 @@
-//! Why a server cannot be used, in plain words: what a library says of it is for its own authors.
+//! The reasons that a server cannot be used, in plain words instead of the libraries' messages.
 
 use rmcp::{
     ServiceError,
@@ -8,13 +8,13 @@ use rmcp::{
 
 use crate::base::{cause, stderr::MAX_LOG_BYTES, text};
 
-/// Bytes of an answer that is shown.
+/// Maximum bytes of an answer that are shown.
 const MAX_SAID: usize = 200;
 
-/// Said of everything that no MCP server answers.
+/// The message for every answer that is not MCP.
 const NO_SERVER: &str = "what answers there is no MCP server";
 
-/// The reason for which a connection was not made.
+/// Returns the reason that a connection was not made.
 pub(super) fn of_handshake(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => of_transport(error),
@@ -23,12 +23,12 @@ pub(super) fn of_handshake(error: &ClientInitializeError) -> String {
         ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
             "it speaks only versions of MCP that windlass does not".to_owned()
         }
-        // Everything else is an answer to another question.
+        // All other errors mean an answer to something else.
         _ => NO_SERVER.to_owned(),
     }
 }
 
-/// The reason for which a request was not answered.
+/// Returns the reason that a request was not answered.
 pub(super) fn of_request(error: &ServiceError) -> String {
     match error {
         ServiceError::McpError(error) => error.message.to_string(),
@@ -36,12 +36,12 @@ pub(super) fn of_request(error: &ServiceError) -> String {
         ServiceError::TransportClosed => "it closed the connection".to_owned(),
         ServiceError::Timeout { .. } => "it did not answer in time".to_owned(),
         ServiceError::Cancelled { .. } => "the request was cancelled".to_owned(),
-        // The enum is open.
+        // The enum is non-exhaustive.
         _ => "its answer is none to the request".to_owned(),
     }
 }
 
-/// The reason for which a message did not reach a server, without its URL: that may carry a key.
+/// Returns the reason that a message did not reach a server, without its URL, which may carry a key.
 fn of_transport(error: &DynamicTransportError) -> String {
     let cause = match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
         Some(StreamableHttpError::Client(error)) => match std::error::Error::source(error) {
@@ -54,7 +54,7 @@ fn of_transport(error: &DynamicTransportError) -> String {
             format!("it answered {}", text::head(line, MAX_SAID))
         }
         Some(StreamableHttpError::Io(error)) => cause::innermost(error),
-        // The enum is open.
+        // The enum is non-exhaustive.
         Some(_) => NO_SERVER.to_owned(),
         None => cause::innermost(&*error.error),
     };

@@ -170,7 +170,7 @@ async fn results_become_text_and_files() {
 }
 
 #[tokio::test]
-async fn a_hanging_server_delays_nobody() {
+async fn a_hanging_server_does_not_delay_others() {
     let mut hanging = scripted("hanging", &["silent"]);
     hanging.timeout = Duration::from_millis(300);
     let servers = Servers::start(vec![hanging, scripted("good", &[])], PathBuf::from("/"), Bus::default());
@@ -217,7 +217,7 @@ fn stubborn_pids(servers: &Servers) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_returns_at_once_and_the_server_is_told() {
+async fn a_cancelled_call_returns_at_once_and_notifies_the_server() {
     let servers = settled(vec![scripted("s", &[])]).await;
     let cancel = CancellationToken::new();
     let cancelling = async {
@@ -311,7 +311,7 @@ async fn a_changed_list_is_fetched_again() {
 }
 
 #[tokio::test]
-async fn of_two_tools_with_one_key_the_later_is_used() {
+async fn the_later_of_two_tools_with_one_key_is_used() {
     let servers = settled(vec![scripted("a b", &[]), scripted("a.b", &[])]).await;
     let tools = servers.lease().tools();
     assert_eq!(tools.len(), 11);
@@ -390,7 +390,7 @@ async fn status_of_http_server(respond: impl Fn(&Value) -> String) -> Status {
 }
 
 #[test]
-fn what_a_server_writes_of_its_own_environment_is_not_logged() {
+fn values_of_a_servers_environment_are_not_logged() {
     let environment = [("API_KEY".to_owned(), "envsecret-4242".to_owned())].into();
     let server = Server::Local { command: vec!["x".to_owned()], cwd: None, environment };
     let spec = ServerSpec { name: "x".to_owned(), server, timeout: DEFAULT_TIMEOUT };

@@ -59,16 +59,16 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     fields.json("max_tokens", max_tokens);
     let system = system(prompt);
     if !system.is_empty() {
-        fields.own("system", Own::Blocks(system));
+        fields.structured("system", Structured::Blocks(system));
     }
-    fields.own("messages", Own::Messages(messages(model, prompt)));
+    fields.structured("messages", Structured::Messages(messages(model, prompt)));
     if model.takes_tools && !prompt.tools.is_empty() {
         let tools = prompt.tools.iter().map(|tool| Tool {
             name: &tool.name,
             description: &tool.description,
             input_schema: &tool.schema,
         });
-        fields.own("tools", Own::Tools(tools.collect()));
+        fields.structured("tools", Structured::Tools(tools.collect()));
     }
     fields.json("stream", true);
     // A thinking model refuses sampling settings, and newer ones refuse two of them at once.
@@ -102,7 +102,7 @@ fn snake_case_budget(thinking: &Value) -> Value {
 /// A part of the body that is not plain JSON yet.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Own<'a> {
+enum Structured<'a> {
     Blocks(Vec<Block<'a>>),
     Messages(Vec<Message<'a>>),
     Tools(Vec<Tool<'a>>),
@@ -258,7 +258,7 @@ pub fn encoded(model: &Model, messages: &[PromptMessage<'_>]) -> Vec<Encoded> {
 
 /// Returns the blocks of a message by role; nothing for a message without blocks.
 fn blocks<'a>(model: &Model, message: &'a PromptMessage<'_>) -> Vec<(Role, Vec<Block<'a>>)> {
-    let mut said = match message {
+    let mut by_role = match message {
         PromptMessage::User(contents) => {
             let blocks = contents.iter().filter_map(|content| user_block(model, content));
             vec![(Role::User, blocks.collect())]
@@ -274,8 +274,8 @@ fn blocks<'a>(model: &Model, message: &'a PromptMessage<'_>) -> Vec<(Role, Vec<B
             runs.map(|run| (role(run), blocks(run))).collect()
         }
     };
-    said.retain(|(_, blocks): &(Role, Vec<Block<'_>>)| !blocks.is_empty());
-    said
+    by_role.retain(|(_, blocks): &(Role, Vec<Block<'_>>)| !blocks.is_empty());
+    by_role
 }
 
 fn user_block<'a>(model: &Model, content: &'a UserContent<'_>) -> Option<Block<'a>> {

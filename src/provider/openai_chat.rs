@@ -38,7 +38,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
 
     let mut fields = Fields::new();
     fields.json("model", model.api_id.as_str());
-    fields.own("messages", Own::Messages(messages(model, prompt, reasoning_field)));
+    fields.structured("messages", Structured::Messages(messages(model, prompt, reasoning_field)));
     if model.takes_tools && !prompt.tools.is_empty() {
         let tools = prompt.tools.iter().map(|tool| Tool {
             kind: "function",
@@ -48,7 +48,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
                 parameters: &tool.schema,
             },
         });
-        fields.own("tools", Own::Tools(tools.collect()));
+        fields.structured("tools", Structured::Tools(tools.collect()));
     }
     fields.json("stream", true);
     fields.json("stream_options", json!({"include_usage": true}));
@@ -109,7 +109,7 @@ fn wire_name(option: &str) -> Option<&str> {
 /// A part of the body that is not plain JSON yet.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Own<'a> {
+enum Structured<'a> {
     Messages(Vec<Message<'a>>),
     Tools(Vec<Tool<'a>>),
 }
@@ -344,7 +344,7 @@ struct Call {
     /// The block's number; `None` until the name has arrived, with which the call begins.
     block: Option<u32>,
     /// Arguments that arrived before the name.
-    held: String,
+    pending: String,
     has_input: bool,
 }
 
@@ -551,7 +551,8 @@ impl Decoder {
         }
         let at = known.unwrap_or_else(|| {
             let id = id.clone().unwrap_or_default();
-            let call = Call { index: fragment.index, id, block: None, held: String::new(), has_input: false };
+            let call =
+                Call { index: fragment.index, id, block: None, pending: String::new(), has_input: false };
             self.calls.push(call);
             self.calls.len() - 1
         });
@@ -559,7 +560,7 @@ impl Decoder {
             if let Some(id) = id {
                 self.calls[at].id = id;
             }
-            self.calls[at].held.push_str(&json);
+            self.calls[at].pending.push_str(&json);
             if let Some(name) = name {
                 self.start_call(at, name, deltas);
             }
@@ -597,7 +598,7 @@ impl Decoder {
             call.id = format!("call_{block}");
         }
         deltas.push(Delta::ToolCallStart { block, call_id: call.id.clone(), name });
-        let json = std::mem::take(&mut call.held);
+        let json = std::mem::take(&mut call.pending);
         if !json.is_empty() {
             call.has_input = true;
             deltas.push(Delta::ToolCallInput { block, json });

@@ -76,7 +76,7 @@ impl Unusable {
     }
 
     /// Returns true if a stored key would make the model usable.
-    pub fn is_mended_by_login(&self) -> bool {
+    pub fn is_fixed_by_login(&self) -> bool {
         match &*self.reason {
             Reason::NothingConfigured | Reason::Provider { lack: Lack::Key(_), .. } => true,
             Reason::UnknownProvider { .. }

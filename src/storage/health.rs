@@ -51,7 +51,7 @@ pub fn check(path: &Path, limit: Duration) -> io::Result<Option<StoreHealth>> {
     Ok(Some(StoreHealth { bytes, integrity }))
 }
 
-/// Returns true if a store can be written, for which its directory must be too.
+/// Returns true if a store can be written, which needs a writable directory too.
 pub fn is_writable(path: &Path) -> bool {
     let directory = path.parent().unwrap_or(Path::new("/"));
     fs::OpenOptions::new().append(true).open(path).is_ok()

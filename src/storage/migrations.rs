@@ -65,7 +65,7 @@ pub fn run(connection: &mut Connection) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// The version of a store's schema.
+/// Returns the version of a store's schema.
 pub fn version(connection: &Connection) -> rusqlite::Result<usize> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(usize::try_from(version).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! Opens the store's file: to write it, or to read one that cannot be written.
+//! Opens the store's file, for writing, or for reading one that cannot be written.
 
 use std::{
     ffi::OsString,
@@ -18,7 +18,7 @@ use crate::base::cause;
 const MOVE: &str = "mend or move that file";
 const UNLOCK: &str = "make it and its directory writable";
 
-/// Opens the store, which is made where there is none.
+/// Opens the store, and makes it if it does not exist.
 pub fn to_write(path: &Path) -> Result<Connection, StorageError> {
     if let Some(parent) = path.parent() {
         make_private(parent, path).map_err(|error| failed(path, &error))?;
@@ -33,7 +33,7 @@ pub fn to_write(path: &Path) -> Result<Connection, StorageError> {
     }
 }
 
-/// Opens the store to read it, also one that is not to be written.
+/// Opens the store for reading, even if it must not be written.
 pub fn to_read(path: &Path) -> Result<Connection, StorageError> {
     match to_write(path) {
         Err(StorageError::Open { .. }) if path.is_file() && !health::is_writable(path) => read_only(path),
@@ -58,7 +58,7 @@ fn read_only(path: &Path) -> Result<Connection, StorageError> {
     };
     let log = fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len());
     let opened = match open("?mode=ro") {
-        // Its log has an index that would have to be written; without a log the file is all there is.
+        // The log's index would have to be written; without a log, the file is complete.
         Err(_) if log == 0 => open("?immutable=1"),
         opened => opened,
     };
@@ -70,7 +70,7 @@ fn read_only(path: &Path) -> Result<Connection, StorageError> {
     Ok(connection)
 }
 
-/// Conversations and file contents are the user's own: nobody else may read the directory or the file.
+/// Restricts the directory and the file to their owner: conversations and file contents are private.
 fn make_private(directory: &Path, file: &Path) -> io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
@@ -90,7 +90,7 @@ fn set_up(connection: &mut Connection) -> Result<(), StorageError> {
     migrations::run(connection)
 }
 
-/// The failure to open a file, for a reason of SQLite's.
+/// Makes the error for a file that SQLite could not open.
 fn refused(path: &Path, error: rusqlite::Error) -> StorageError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt) => not_opened(path, "it is damaged", MOVE),
@@ -102,7 +102,7 @@ fn refused(path: &Path, error: rusqlite::Error) -> StorageError {
     }
 }
 
-/// The failure to open a file, for a reason of the system's.
+/// Makes the error for a file that the system could not open.
 pub fn failed(path: &Path, error: &io::Error) -> StorageError {
     let is_locked = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
     not_opened(path, &cause::innermost(error), if is_locked { UNLOCK } else { MOVE })

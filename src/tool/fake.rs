@@ -146,8 +146,8 @@ impl Host for FakeHost {
     }
 
     fn warn(&self, warnings: Vec<Warning>) {
-        let told = warnings.iter().map(ToString::to_string);
-        self.warned.lock().expect("not poisoned").extend(told);
+        let texts = warnings.iter().map(ToString::to_string);
+        self.warned.lock().expect("not poisoned").extend(texts);
     }
 
     fn edited(&self, path: &Path, _real: &Path) {

@@ -1,5 +1,5 @@
-//! Changes whole text files that were read before: one change at a time, shown to the user first, written
-//! atomically.
+//! Changes whole text files that were read before: one change at a time, shown to the user first, written in
+//! one piece.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -283,7 +283,7 @@ pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolErr
     let (swaps, stamps) = blocking(move || {
         let _guards = guards;
         for swap in &swaps {
-            // What is to be deleted may be a link.
+            // The path to delete may be a link.
             if !holds(&swap.path, &real(&swap.real), swap.before.as_deref())? {
                 return Err(ToolError::Model(format!(
                     "File {} was modified while permission was being asked. Read it again and retry.",

@@ -67,8 +67,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value, list: ResourceList) -> Re
         errors.extend(error.map(|error| json!({ "server": server, "error": error })));
     }
     if n_failed == servers.len() {
-        let told = errors.iter().map(|it| format!("{what} of {}: {}", text(it, "server"), text(it, "error")));
-        return Err(ToolError::Model(format!("Cannot list {}", told.collect::<Vec<_>>().join("; "))));
+        let messages =
+            errors.iter().map(|it| format!("{what} of {}: {}", text(it, "server"), text(it, "error")));
+        return Err(ToolError::Model(format!("Cannot list {}", messages.collect::<Vec<_>>().join("; "))));
     }
     let mut metadata = object(json!({ "count": found.len(), "servers": servers }));
     metadata.extend(server.iter().map(|server| ("server".to_owned(), server.as_str().into())));

@@ -143,7 +143,7 @@ async fn remind(
         return Ok(());
     }
     let read = blocking(move || Ok(nested::read(&files))).await?;
-    let warnings = read.told();
+    let warnings = read.all_warnings();
     let Instructions { blocks, .. } = read;
     cx.host.warn(warnings);
     if blocks.is_empty() {

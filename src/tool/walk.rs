@@ -40,7 +40,7 @@ impl Unread {
     }
 
     /// Records a path that a walk could not enter, unless it was removed meanwhile.
-    fn complain(&self, root: &Path, error: &ignore::Error) {
+    fn record_error(&self, root: &Path, error: &ignore::Error) {
         if error.io_error().is_some_and(|error| error.kind() != ErrorKind::NotFound) {
             self.insert(path_of(error).unwrap_or(root));
         }
@@ -177,7 +177,7 @@ pub(crate) fn first_files(
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                walk.unread.complain(walk.root, &error);
+                walk.unread.record_error(walk.root, &error);
                 continue;
             }
         };
@@ -212,7 +212,7 @@ pub(crate) fn files<V>(
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
-                    walk.unread.complain(walk.root, &error);
+                    walk.unread.record_error(walk.root, &error);
                     return WalkState::Continue;
                 }
             };

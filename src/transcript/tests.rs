@@ -236,7 +236,7 @@ fn a_long_output_loses_its_middle() {
 }
 
 #[test]
-fn an_answer_that_leaves_a_block_open_keeps_it_to_itself() {
+fn an_open_code_block_ends_with_its_answer() {
     let stored = Stored::new(json!([
         user("0", vec![text("```\nmine")]),
         answer("1", vec![text("```rust\nfn main() {")]),

@@ -25,7 +25,7 @@ fn equal_texts_have_no_hunk() {
 }
 
 #[test]
-fn a_missing_last_newline_is_said() {
+fn a_missing_last_newline_is_reported() {
     check("a\nb", "a\nc\n", "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+c\n", 1, 1);
 }
 
@@ -48,7 +48,7 @@ fn carriage_returns_stay_in_the_lines() {
 }
 
 #[test]
-fn what_is_the_same_around_a_change_is_left_out() {
+fn equal_text_around_a_change_is_left_out() {
     let before: String = (1..=1000).map(|n| format!("{n}\n")).collect();
     let hunk = "@@ -496,9 +496,9 @@\n 496\n 497\n 498\n 499\n-500\n+5ü0\n 501\n 502\n 503\n 504\n";
     check(&before, &before.replace("\n500\n", "\n5ü0\n"), hunk, 1, 1);
@@ -58,7 +58,7 @@ fn what_is_the_same_around_a_change_is_left_out() {
 }
 
 #[test]
-fn blocks_find_the_same_bytes_as_looking_at_each() {
+fn blocks_find_the_same_bytes_as_single_comparisons() {
     for n_before in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 1000] {
         for n_behind in [0, 1, BLOCK, 2 * BLOCK + 7] {
             let [old, new] =

@@ -13,7 +13,7 @@ fn full(n_items: u32, high_water: usize) -> Queue<u32> {
 }
 
 #[tokio::test]
-async fn a_batch_holds_everything_in_order_behind_what_was_there() {
+async fn a_batch_appends_everything_in_order() {
     let queue = full(3, 1);
     let mut batch = VecDeque::from([0]);
     assert!(queue.next_batch(&mut batch).await);
@@ -35,7 +35,7 @@ async fn a_push_wakes_the_reader() {
 }
 
 #[tokio::test]
-async fn a_closed_queue_is_read_to_its_end_and_takes_no_more() {
+async fn a_closed_queue_is_read_to_its_end_and_takes_nothing_new() {
     let queue = full(1, 1);
     queue.close();
     queue.push(2, 1);
@@ -75,7 +75,7 @@ async fn draining_wakes_everyone_who_waits_for_room() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_room_in_a_closed_queue() {
+async fn a_closed_queue_always_has_room() {
     let queue = full(2, 2);
     let mut room = pin!(queue.room());
     assert_eq!(poll!(&mut room), Poll::Pending);

@@ -50,7 +50,7 @@ fn names_comments_and_unknown_fields() {
 }
 
 #[test]
-fn an_event_without_data_is_not_reported_and_its_name_forgotten() {
+fn an_event_without_data_is_dropped_with_its_name() {
     check(b"event: lost\n\ndata: x\n\n\n\n", &[(None, "x")]);
 }
 

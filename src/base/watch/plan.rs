@@ -100,7 +100,7 @@ pub(super) struct Plan {
     /// Trees with more directories than can be watched.
     pub(super) overfull: Vec<PathBuf>,
     /// Results of resolving directories.
-    ways: HashMap<PathBuf, Option<PathBuf>>,
+    resolved: HashMap<PathBuf, Option<PathBuf>>,
 }
 
 impl Plan {
@@ -128,24 +128,24 @@ impl Plan {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Some(path.to_owned());
         };
-        let parent = match self.ways.get(parent) {
+        let parent = match self.resolved.get(parent) {
             Some(known) => known.clone(),
             None => {
                 let mut left = parts(parent);
                 // More parts follow, so only a directory will do.
                 left.insert(0, OsString::from("."));
-                let way = self.way(PathBuf::from("/"), parent, left);
-                self.ways.insert(parent.to_owned(), way.clone());
-                way
+                let target = self.follow(PathBuf::from("/"), parent, left);
+                self.resolved.insert(parent.to_owned(), target.clone());
+                target
             }
         };
-        self.way(parent?, path, vec![name.to_owned()])
+        self.follow(parent?, path, vec![name.to_owned()])
     }
 
     /// Follows a path from a directory part by part, the last part of `left` first, as the system does. Every
     /// link on the way, every directory and the final target are watched. Returns `None` if a part does not
     /// exist yet: that part is awaited.
-    fn way(&mut self, mut at: PathBuf, path: &Path, mut left: Vec<OsString>) -> Option<PathBuf> {
+    fn follow(&mut self, mut at: PathBuf, path: &Path, mut left: Vec<OsString>) -> Option<PathBuf> {
         let mut n_links = 0;
         self.want(&at, Wanted::itself());
         while let Some(part) = left.pop() {

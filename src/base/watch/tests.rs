@@ -50,7 +50,7 @@ fn scratch() -> TempDir {
 }
 
 #[test]
-fn what_does_not_exist_is_awaited_where_it_will_appear() {
+fn missing_files_are_awaited_where_they_will_appear() {
     let scratch = scratch();
     let root = scratch.path().canonicalize().unwrap();
     let targets = [
@@ -102,7 +102,7 @@ async fn sees_change(watcher: &mut Watcher) -> bool {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn only_what_is_followed_wakes() {
+async fn only_changes_of_targets_wake() {
     let scratch = scratch();
     let root = scratch.path().canonicalize().unwrap();
     let file = root.join("here/one.json");
@@ -149,7 +149,7 @@ async fn a_directory_that_goes_and_comes_back_is_followed_again() {
 }
 
 #[test]
-fn what_changed_before_it_was_watched_is_known_by_its_time() {
+fn changes_before_the_watch_are_known_by_their_time() {
     let scratch = scratch();
     let root = scratch.path().canonicalize().unwrap();
     let may_have_changed = |targets: &[Target], since: SystemTime| {
@@ -202,7 +202,7 @@ fn a_stamp_shows_every_change_that_records_show() {
 }
 
 #[test]
-fn what_changed_as_it_was_read_has_no_stamp() {
+fn a_file_that_changed_during_the_read_has_no_stamp() {
     let scratch = scratch();
     let root = scratch.path().canonicalize().unwrap();
     let targets = [Target::File(root.join("elsewhere/real.md"))];
@@ -214,7 +214,7 @@ fn what_changed_as_it_was_read_has_no_stamp() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn every_link_on_the_way_is_followed_and_so_is_where_it_will_lead() {
+async fn every_link_on_the_way_is_watched_and_so_is_its_missing_target() {
     type Change = fn(&Path);
     let write: Change = |root| {
         fs::create_dir_all(root.join("dot/deep")).unwrap();
@@ -311,7 +311,7 @@ fn a_circle_of_links_ends() {
 }
 
 #[test]
-fn of_a_tree_with_too_many_directories_the_nearest_are_followed() {
+fn the_nearest_directories_of_a_large_tree_are_watched() {
     let scratch = scratch();
     let root = scratch.path().canonicalize().unwrap();
     fs::create_dir_all(root.join("here/agents/z/y")).unwrap();

@@ -3,7 +3,7 @@
 use super::Words;
 
 #[test]
-fn every_word_has_to_be_there_in_any_case() {
+fn every_word_must_occur_in_any_case() {
     let words = Words::new(["parser", "ÜBER"]).expect("words");
     assert!(words.are_in("Über den Parser"));
     assert!(!words.are_in("Über den Lexer"));
@@ -12,20 +12,20 @@ fn every_word_has_to_be_there_in_any_case() {
 }
 
 #[test]
-fn words_that_overlap_are_marked_once() {
+fn overlapping_words_have_one_span() {
     let words = Words::new(["abc", "bcd"]).expect("words");
     assert_eq!(words.spans("xabcdx"), vec![1..5; 1]);
 }
 
 #[test]
-fn json_is_read_as_it_is_escaped() {
+fn words_are_found_in_escaped_json() {
     let words = Words::new(["say \"hi\"", "a.b"]).expect("words");
     assert!(words.may_be_in(r#"{"text":"say \"hi\" a.b"}"#));
     assert!(!words.may_be_in(r#"{"text":"say \"hi\" axb"}"#));
 }
 
 #[test]
-fn the_line_with_the_most_words_is_shown() {
+fn the_best_line_has_the_most_words() {
     let words = Words::new(["fix", "parser"]).expect("words");
     assert_eq!(words.best_line("fix it\nfix the parser\nparser fix"), Some("fix the parser"));
     assert_eq!(words.best_line("nothing"), None);

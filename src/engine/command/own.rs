@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     config::policy::Origin,
-    library::commands::{Own, Source},
+    library::commands::{BuiltinCommand, Source},
     mcp::{Servers, Status},
     provider::unusable::Unusable,
 };
@@ -25,15 +25,15 @@ use crate::{
 pub async fn run(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
-    own: Own,
+    own: BuiltinCommand,
     called: Called,
     unusable: Option<&Unusable>,
 ) -> Result<TurnOutcome, EngineError> {
     let text = match own {
-        Own::Help => help(cx),
-        Own::Undo => undo(state),
-        Own::Redo => redo(state),
-        Own::Fork => {
+        BuiltinCommand::Help => help(cx),
+        BuiltinCommand::Undo => undo(state),
+        BuiltinCommand::Redo => redo(state),
+        BuiltinCommand::Fork => {
             let forked = fork::fork(&cx.session.engine, &state.info, &cx.above, &state.history).await?;
             format!(
                 "The conversation so far is copied into the session `{}` ({}). Open it with your editor's list of \
@@ -41,9 +41,9 @@ pub async fn run(
                 forked.id, forked.title, forked.id
             )
         }
-        Own::Status => status(cx, state, unusable),
-        Own::Models => models(cx, unusable),
-        Own::Permissions => permissions(cx, state).await,
+        BuiltinCommand::Status => status(cx, state, unusable),
+        BuiltinCommand::Models => models(cx, unusable),
+        BuiltinCommand::Permissions => permissions(cx, state).await,
     };
     let mut journal = Journal::default();
     cx.push_prompt(state, &mut journal);

@@ -40,7 +40,7 @@ fn check_rules(text: Value, name: &str, expected: &[(&str, &str, Action)]) {
 }
 
 #[test]
-fn the_seven_built_in_agents_are_there_the_default_first() {
+fn the_seven_built_in_agents_exist_with_the_default_first() {
     let (agents, warnings) = agents(&config(&json!({})), &[]);
     let shown: Vec<_> = agents.iter().map(|agent| (agent.name.as_str(), agent.mode, agent.hidden)).collect();
     let (primary, subagent) = (AgentMode::Primary, AgentMode::Subagent);
@@ -61,7 +61,7 @@ fn the_seven_built_in_agents_are_there_the_default_first() {
 }
 
 #[test]
-fn what_a_tool_saved_is_always_readable_but_for_who_denies_that_or_everything() {
+fn saved_outputs_are_readable_unless_their_directory_or_everything_is_denied() {
     let saved = "/nowhere/.local/share/windlass/tool-output/tool_1";
     let own = "/nowhere/.local/share/windlass/tool-output/*";
     for (permission, action) in [
@@ -76,7 +76,7 @@ fn what_a_tool_saved_is_always_readable_but_for_who_denies_that_or_everything() 
 }
 
 #[test]
-fn built_in_agents_may_do_what_they_are_for() {
+fn built_in_agents_have_the_permissions_of_their_purpose() {
     let none = || json!({});
     let tool_output = "/nowhere/.local/share/windlass/tool-output/tool_1";
     check_rules(
@@ -184,7 +184,7 @@ fn rules_of_the_agent_itself_come_last() {
 }
 
 #[test]
-fn of_switched_tools_the_last_decides() {
+fn the_last_of_several_tool_switches_decides() {
     let own = |tools: Value| json!({"agent": {"build": {"tools": tools}}});
     check_rules(own(json!({"write": true, "edit": false})), "build", &[("edit", "a", Deny)]);
     check_rules(own(json!({"write": false, "edit": true})), "build", &[("edit", "a", Allow)]);
@@ -251,7 +251,7 @@ fn nothing_is_looser_than_what_the_administrator_says() {
 }
 
 #[test]
-fn an_administrator_may_allow_an_agent_what_it_is_not_made_for_but_not_what_the_user_denies() {
+fn an_administrator_may_extend_an_agent_but_not_override_the_users_denials() {
     let root = tempfile::tempdir().unwrap();
     let managed = json!({"agent": {"plan": {"permission": {"edit": {"docs/*": "allow"}}}}});
     std::fs::write(root.path().join("opencode.json"), managed.to_string()).unwrap();
@@ -266,7 +266,7 @@ fn an_administrator_may_allow_an_agent_what_it_is_not_made_for_but_not_what_the_
 }
 
 #[test]
-fn what_is_stricter_than_the_administrator_says_stays() {
+fn rules_stricter_than_the_administrators_stay() {
     let general = |permission: Value| json!({"permission": permission});
     let git = || general(json!({"bash": {"*": "ask", "git *": "allow"}}));
     check_managed(

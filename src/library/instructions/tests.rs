@@ -51,7 +51,7 @@ fn instruction_files_are_read_in_order() {
     let read = |directory: &str, variables: &[(&str, &str)]| -> Vec<String> {
         let config = config_in(&root.join("home"), &root.join(directory), variables);
         let read = read(&config, &pages);
-        assert_eq!(read.told(), []);
+        assert_eq!(read.all_warnings(), []);
         let Instructions { blocks, .. } = read;
         for block in &blocks {
             assert!(block.text.starts_with(&format!("Instructions from: {}\n", block.source)));
@@ -97,7 +97,7 @@ fn repository(files: &[(&str, Vec<u8>)], entries: &str, pages: &Pages) -> (Vec<S
     std::os::unix::fs::symlink("loop.md", root.join("loop.md")).unwrap();
     let config = config_in(Path::new("/nowhere"), &root, &[("OPENCODE_CONFIG_CONTENT", entries)]);
     let read = read(&config, pages);
-    let warnings = read.told();
+    let warnings = read.all_warnings();
     let Instructions { blocks, .. } = read;
     let prefix = format!("{}/", root.display());
     let warnings = warnings.iter().map(|warning| warning.to_string().replace(&prefix, "")).collect();
@@ -105,7 +105,7 @@ fn repository(files: &[(&str, Vec<u8>)], entries: &str, pages: &Pages) -> (Vec<S
 }
 
 #[test]
-fn a_long_file_is_cut_and_says_so() {
+fn a_long_file_is_cut_with_a_note() {
     let (texts, warnings) =
         repository(&[("AGENTS.md", "é".repeat(5 * 1024 * 1024).into_bytes())], "{}", &Pages::new());
     assert_eq!(texts.len(), 1);
@@ -115,7 +115,7 @@ fn a_long_file_is_cut_and_says_so() {
 }
 
 #[test]
-fn all_files_together_are_bounded_and_what_is_left_out_is_named() {
+fn all_files_together_are_bounded_and_the_omitted_are_named() {
     let long = || b"x".repeat(200 * 1024);
     let files = [("d/1.md", long()), ("d/2.md", long()), ("d/3.md", long()), ("d/4.md", long())];
     let (texts, warnings) = repository(&files, r#"{"instructions": ["d/*.md"]}"#, &Pages::new());
@@ -131,7 +131,7 @@ fn all_files_together_are_bounded_and_what_is_left_out_is_named() {
 }
 
 #[test]
-fn what_is_no_text_is_left_out_and_named() {
+fn binary_files_are_left_out_with_a_warning() {
     let files = [
         ("AGENTS.md", b"caf\xe9 rules".to_vec()),
         ("image.md", b"\x89PNG\0\0".to_vec()),
@@ -157,7 +157,7 @@ fn what_is_no_text_is_left_out_and_named() {
 }
 
 #[test]
-fn what_is_no_text_does_not_hide_another_name() {
+fn a_binary_file_does_not_hide_another_name() {
     let files = [("AGENTS.md", b"\x7fELF\0".to_vec()), ("CLAUDE.md", b"Prefer tabs.".to_vec())];
     let (texts, warnings) = repository(&files, r#"{"instructions": ["AGENTS.md"]}"#, &Pages::new());
     assert_eq!(texts.len(), 1);
@@ -166,7 +166,7 @@ fn what_is_no_text_does_not_hide_another_name() {
 }
 
 #[test]
-fn a_link_that_leads_nowhere_and_a_global_file_that_is_no_text_hide_nothing() {
+fn broken_links_and_a_binary_global_file_hide_nothing() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path().canonicalize().unwrap();
     for (name, content) in [
@@ -189,7 +189,7 @@ fn a_link_that_leads_nowhere_and_a_global_file_that_is_no_text_hide_nothing() {
 }
 
 #[test]
-fn a_wildcard_may_stand_in_any_part() {
+fn a_wildcard_may_be_in_any_part() {
     let files = [
         ("a/f4/x/1.md", b"one".to_vec()),
         ("b/f4/x/2.md", b"two".to_vec()),
@@ -208,7 +208,7 @@ fn a_wildcard_may_stand_in_any_part() {
 }
 
 #[test]
-fn a_wildcard_may_stand_behind_the_root_of_all() {
+fn a_wildcard_may_follow_the_root_directory() {
     let temporary = tempfile::tempdir().unwrap();
     let file = temporary.path().canonicalize().unwrap().join("x/rules.md");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -221,7 +221,7 @@ fn a_wildcard_may_stand_behind_the_root_of_all() {
 }
 
 #[test]
-fn what_two_files_name_and_is_not_there_is_missing_once() {
+fn a_missing_file_named_twice_is_reported_once() {
     let temporary = tempfile::tempdir().unwrap();
     let (home, project) = (temporary.path().join("home"), temporary.path().join("project"));
     for file in [home.join(".config/opencode/opencode.json"), project.join("opencode.json")] {
@@ -234,7 +234,7 @@ fn what_two_files_name_and_is_not_there_is_missing_once() {
 }
 
 #[test]
-fn a_search_that_finds_no_end_says_so() {
+fn an_endless_search_is_cut_with_a_warning() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path().canonicalize().unwrap();
     for idx in 0..=super::search::MAX_ENTRIES {
@@ -248,7 +248,7 @@ fn a_search_that_finds_no_end_says_so() {
 }
 
 #[test]
-fn a_search_of_everything_passes_over_what_the_project_ignores() {
+fn a_search_of_everything_skips_ignored_directories() {
     let files = [
         (".gitignore", "/target/\n*.tmp/\n".into()),
         (".git/info/exclude", "private/\n".into()),
@@ -291,7 +291,7 @@ fn a_search_of_everything_passes_over_what_the_project_ignores() {
 }
 
 #[test]
-fn what_a_pattern_for_everything_brings_is_told_in_few_words() {
+fn warnings_of_a_pattern_for_everything_are_summarised() {
     let mut files: Vec<(String, Vec<u8>)> =
         (100..250).map(|idx| (format!("d/{idx}.md"), b"x".to_vec())).collect();
     files.extend((1..5).map(|idx| (format!("d/{idx}.png"), b"\x89PNG\0".to_vec())));
@@ -327,7 +327,7 @@ fn what_a_pattern_for_everything_brings_is_told_in_few_words() {
 }
 
 #[test]
-fn an_entry_that_comes_to_nothing_is_told_with_its_place() {
+fn an_entry_without_a_match_is_reported_with_its_place() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path().canonicalize().unwrap();
     fs::write(root.join("opencode.json"), "{\"instructions\": [\n\"{env:NOPE}\", \"a.md\"]}").unwrap();

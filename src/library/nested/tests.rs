@@ -17,7 +17,7 @@ fn files(root: &Path, variables: &[(&str, &str)], file: &str) -> Vec<String> {
 }
 
 #[test]
-fn they_lie_between_the_file_and_the_sessions_directory() {
+fn files_between_the_read_file_and_the_sessions_directory_are_found() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path().canonicalize().unwrap();
     for path in [
@@ -71,7 +71,7 @@ fn all_together_are_bounded() {
 }
 
 #[test]
-fn what_cannot_be_used_hides_no_other_name_and_is_told() {
+fn an_unusable_file_hides_no_other_name_and_is_reported() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path().canonicalize().unwrap();
     let of_session = root.join("p/session");

@@ -81,7 +81,7 @@ fn switches_leave_places_out() {
 }
 
 #[test]
-fn a_later_place_wins_and_says_so() {
+fn a_later_location_wins_with_a_note() {
     let project = project();
     write(&project, "../home/.claude/skills/x", "x", "home");
     write(&project, ".claude/skills/x", "x", "project");
@@ -171,7 +171,7 @@ fn broken_skills_are_named_with_their_line() {
 }
 
 #[test]
-fn a_skill_that_is_no_file_does_not_hold_anything_up() {
+fn a_skill_that_is_not_a_file_blocks_nothing() {
     let project = project();
     std::fs::create_dir_all(project.path(".opencode/skill/pipe")).unwrap();
     let socket = project.path(".opencode/skill/pipe/SKILL.md");
@@ -246,7 +246,7 @@ fn skill_directories_may_be_read_unless_the_user_says_otherwise() {
 }
 
 #[test]
-fn a_skill_that_is_no_text_far_behind_its_front_matter_is_not_listed_and_told() {
+fn a_skill_with_binary_data_far_into_its_text_is_reported_and_not_listed() {
     let project = project();
     let head = b"---\nname: x\ndescription: text\n---\n".to_vec();
     let text = [head, b"line\n".repeat(4000), b"ab \xff\n".to_vec()].concat();
@@ -265,7 +265,7 @@ fn a_skill_that_is_no_text_far_behind_its_front_matter_is_not_listed_and_told() 
 }
 
 #[test]
-fn a_skill_too_large_to_load_is_not_listed_and_told() {
+fn a_skill_too_large_to_load_is_reported_and_not_listed() {
     let project = project();
     let text =
         |n_bytes: u64| format!("---\nname: x\ndescription: text\n---\n{}", "x".repeat(n_bytes as usize));
@@ -281,7 +281,7 @@ fn a_skill_too_large_to_load_is_not_listed_and_told() {
 }
 
 #[test]
-fn a_search_that_finds_no_end_is_cut_and_told() {
+fn an_endless_search_is_cut_and_reported() {
     let project = project();
     write(&project, ".opencode/skill/near", "near", "text");
     let much = project.path(".opencode/skill/much/data");
@@ -299,7 +299,7 @@ fn a_search_that_finds_no_end_is_cut_and_told() {
 }
 
 #[test]
-fn a_place_that_is_no_directory_is_told() {
+fn a_location_that_is_not_a_directory_is_reported() {
     let mut project = project();
     project.write(".opencode/skills", "a file");
     std::fs::create_dir_all(project.path(".agents")).unwrap();

@@ -68,11 +68,12 @@ pub fn keep(paths: &Paths, kept: &Kept, before: &[KeptSkill]) -> io::Result<()> 
     fs::write(&temporary, serde_json::to_vec(kept)?)?;
     fs::rename(&temporary, directory.join("index.json"))?;
     // A turn that began earlier may still read the previous versions.
-    let held = kept.skills.iter().chain(before);
-    let held: HashSet<PathBuf> = held.map(|skill| place(&directory, skill)).collect();
+    let in_use = kept.skills.iter().chain(before);
+    let in_use: HashSet<PathBuf> = in_use.map(|skill| place(&directory, skill)).collect();
     for skill in fs::read_dir(&directory)?.flatten() {
         let Ok(versions) = fs::read_dir(skill.path()) else { continue };
-        for version in versions.flatten().map(|version| version.path()).filter(|path| !held.contains(path)) {
+        for version in versions.flatten().map(|version| version.path()).filter(|path| !in_use.contains(path))
+        {
             // Another process may be writing or removing the version; a later call removes it.
             let _ = fs::remove_dir_all(version);
         }

@@ -77,7 +77,7 @@ fn there_is_no_server_unless_one_is_switched_on() {
 }
 
 #[test]
-fn a_file_gets_the_servers_of_its_extension_whose_programs_are_there() {
+fn a_file_gets_the_installed_servers_of_its_extension() {
     let programs =
         ["gopls", "typescript-language-server", "oxlint", "docker-langserver", "pyright-langserver", "ty"];
     let place = Project::new(json!(true), &[], &programs);
@@ -99,7 +99,7 @@ fn a_file_gets_the_servers_of_its_extension_whose_programs_are_there() {
 }
 
 #[test]
-fn the_root_is_the_nearest_directory_with_a_mark_within_the_project() {
+fn the_root_is_the_nearest_directory_with_a_marker_within_the_project() {
     let files = [
         "go.work",
         "one/go.mod",
@@ -130,7 +130,7 @@ fn the_root_is_the_nearest_directory_with_a_mark_within_the_project() {
 }
 
 #[test]
-fn the_configuration_says_what_else_is_run_and_what_is_not() {
+fn the_configuration_adds_and_removes_servers() {
     let lsp = json!({
         "mine": {"command": ["my-server", "-x"], "extensions": [".my", "Myfile"], "env": {"A": "1"}, "initialization": {"b": 2}},
         "rust": {"command": ["./ra"], "initialization": {"cargo": {"features": "all"}}},
@@ -157,14 +157,14 @@ fn the_configuration_says_what_else_is_run_and_what_is_not() {
 }
 
 #[test]
-fn a_virtual_environment_is_named_to_pythons_servers() {
+fn pythons_servers_get_the_virtual_environment() {
     let place = Project::new(json!(true), &["app/setup.py", "app/.venv/bin/python"], &["pyright-langserver"]);
     let spec = choose(&place.whole(), definitions(&place.config), &place.path("app/a.py")).specs.remove(0);
     assert_eq!(spec.initialization, json!({ "pythonPath": place.path("app/.venv/bin/python") }));
 }
 
 #[test]
-fn the_projects_typescript_is_named_to_its_servers() {
+fn typescripts_servers_get_the_projects_library() {
     let library = "node_modules/typescript/lib";
     let files = [&*format!("{library}/tsserver.js"), "web/package-lock.json"];
     let place = Project::new(json!(true), &files, &["typescript-language-server", "astro-ls"]);
@@ -188,7 +188,7 @@ fn every_known_server_has_a_name_files_and_a_program() {
 }
 
 #[test]
-fn a_configured_command_of_a_known_server_starts_in_the_directory_that_its_words_count_from() {
+fn a_configured_command_starts_in_the_directory_that_its_paths_are_relative_to() {
     let lsp = json!({"typescript": {"command": ["node", "./tools/ls.js"]}});
     let place = Project::new(lsp, &["sub/package-lock.json"], &["gopls"]);
     let choice = choose(&place.whole(), definitions(&place.config), &place.path("sub/a.ts"));
@@ -198,7 +198,7 @@ fn a_configured_command_of_a_known_server_starts_in_the_directory_that_its_words
 }
 
 #[test]
-fn of_a_known_server_the_program_that_was_found_is_run() {
+fn a_known_server_runs_the_program_that_was_found() {
     // The start directory's `bin` comes before PATH's entries.
     let place = Project::new(json!(true), &["sub/go.mod", "sub/bin/gopls"], &["gopls"]);
     let choice = choose(&place.whole(), definitions(&place.config), &place.path("sub/a.go"));

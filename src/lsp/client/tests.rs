@@ -75,7 +75,7 @@ async fn a_server_that_does_not_answer_is_named_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_of_its_work_is_waited_for_a_while_and_once() {
+async fn a_server_without_progress_reports_is_waited_for_once() {
     let directory = TempDir::new().unwrap();
     let client = scripted("mute", &directory, Limits { look: SHORT, ..PATIENT });
     client.ready().await.unwrap();
@@ -87,7 +87,7 @@ async fn a_server_that_says_nothing_of_its_work_is_waited_for_a_while_and_once()
 }
 
 #[tokio::test]
-async fn nobody_waits_for_the_work_of_a_server_that_has_ended() {
+async fn the_work_of_a_server_that_has_ended_is_not_awaited() {
     let directory = TempDir::new().unwrap();
     let client = scripted("mute", &directory, PATIENT);
     client.ready().await.unwrap();

@@ -10,7 +10,7 @@ async fn list(quirk: &str, list: ResourceList) -> Result<(usize, bool), CallErro
 }
 
 #[tokio::test]
-async fn a_list_of_resources_ends_here_when_it_does_not_there() {
+async fn an_endless_list_of_resources_is_cut() {
     assert_eq!(list("endless", ResourceList::Resources).await, Ok((256, true)));
     assert_eq!(list("many", ResourceList::Resources).await, Ok((2048, true)));
     // Four entries of a megabyte; the next one would exceed the limit.
@@ -20,7 +20,7 @@ async fn a_list_of_resources_ends_here_when_it_does_not_there() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_list_or_resource_is_an_error() {
+async fn a_malformed_list_or_resource_is_an_error() {
     let failed = |method: &str| {
         CallError::Failed(format!("MCP server s could not run {method}: its answer is none to the request"))
     };

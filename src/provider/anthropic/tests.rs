@@ -171,7 +171,7 @@ fn a_thinking_budget_leaves_room_for_the_answer() {
 }
 
 #[test]
-fn whatever_the_provider_adds_is_passed_over() {
+fn unknown_events_are_ignored() {
     let mut expected = text(0, "Hi").to_vec();
     expected.push(Delta::Finish(Finish::Unknown));
     let (deltas, end) = decode_data(

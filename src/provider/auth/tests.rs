@@ -24,7 +24,7 @@ fn loaded(environment: &Environment) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn ours_stands_over_opencodes_which_is_never_written() {
+fn our_file_overrides_opencodes_which_is_never_written() {
     let home = tempfile::tempdir().unwrap();
     let environment = environment(home.path(), None);
     let paths = Paths::new(&environment);
@@ -58,7 +58,7 @@ fn the_variable_replaces_both_files() {
 }
 
 #[test]
-fn what_is_broken_is_told_without_its_content() {
+fn broken_files_are_reported_without_their_content() {
     let home = tempfile::tempdir().unwrap();
     let broken = environment(home.path(), Some("{\"a\": sk-secret}"));
     let message = "OPENCODE_AUTH_CONTENT:1:7: is not a JSON object of credentials; it is ignored";

@@ -41,7 +41,7 @@ fn model(text: &Value, variables: &[(&str, &str)], name: &str) -> Model {
 }
 
 #[test]
-fn what_has_a_key_is_listed_and_the_demo_is_last() {
+fn providers_with_a_key_are_listed_and_the_demo_is_last() {
     let claude = [
         "anthropic/claude-sonnet-4-5",
         "anthropic/claude-sonnet-4-20250514",
@@ -302,7 +302,7 @@ fn the_small_model_is_the_providers_small_family() {
 }
 
 #[test]
-fn a_wrong_name_is_answered_with_names_that_look_like_it() {
+fn a_wrong_name_is_answered_with_similar_names() {
     let catalog = catalog(&json!({}), &[("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", "k")]);
     let suggest = |name: &str| catalog.suggest(&ModelRef::parse(name).unwrap());
     assert_eq!(suggest("anthropic/claude-sonet-4-5")[0], "anthropic/claude-sonnet-4-5");

@@ -305,7 +305,7 @@ fn it_arrives_in_pieces_and_call_ids_differ() {
 }
 
 #[test]
-fn what_was_said_before_does_not_count() {
+fn earlier_turns_do_not_count() {
     let mut prompt = prompt("/demo tour", &[("[]", false)]);
     prompt.messages.push(PromptMessage::Assistant(vec![AssistantContent::Text("Aye.".into())]));
     prompt.messages.push(user("/demo run ls"));

@@ -16,7 +16,7 @@ pub(in crate::provider) struct Fields<'a, T> {
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(in crate::provider) enum Field<'a, T> {
-    Own(T),
+    Structured(T),
     Json(Cow<'a, Value>),
 }
 
@@ -25,8 +25,8 @@ impl<'a, T: Serialize> Fields<'a, T> {
         Fields { fields: Vec::new() }
     }
 
-    pub(in crate::provider) fn own(&mut self, key: &'a str, value: T) {
-        self.set(key, Field::Own(value));
+    pub(in crate::provider) fn structured(&mut self, key: &'a str, value: T) {
+        self.set(key, Field::Structured(value));
     }
 
     pub(in crate::provider) fn json(&mut self, key: &'a str, value: impl Into<Value>) {

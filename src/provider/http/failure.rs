@@ -119,8 +119,8 @@ pub fn classify(model: &Model, status: u16, headers: &HeaderMap, body: &[u8], no
 pub(super) fn from_response(status: u16, headers: &HeaderMap, body: &[u8], now_ms: i64) -> ProviderError {
     let body_text = String::from_utf8_lossy(body);
     let json: Value = serde_json::from_str(&body_text).unwrap_or(Value::Null);
-    let said = Said::read(&json);
-    let words = match &said.message {
+    let refusal = Refusal::read(&json);
+    let words = match &refusal.message {
         Some(message) => text::head(message, MAX_MESSAGE_BYTES).to_owned(),
         None if is_html(headers, &body_text) => html_sentence(status),
         None if body_text.trim().is_empty() => "the provider gave no reason".to_owned(),
@@ -128,10 +128,12 @@ pub(super) fn from_response(status: u16, headers: &HeaderMap, body: &[u8], now_m
     };
     let message = format!("{words} (HTTP {status})");
     let kind = match status {
-        401 | 403 | 429 => kind_of_status(status, &said),
+        401 | 403 | 429 => kind_of_status(status, &refusal),
         413 => Kind::Overflow,
-        _ if said.is_overflow() || (said.message.is_none() && is_overflow(&body_text)) => Kind::Overflow,
-        _ => kind_of_status(status, &said),
+        _ if refusal.is_overflow() || (refusal.message.is_none() && is_overflow(&body_text)) => {
+            Kind::Overflow
+        }
+        _ => kind_of_status(status, &refusal),
     };
     let failure = Failure {
         message,
@@ -144,19 +146,19 @@ pub(super) fn from_response(status: u16, headers: &HeaderMap, body: &[u8], now_m
 
 /// Classifies an error object inside a stream: `{"error": {…}}`, `{"error": "…"}` or the inner object itself.
 pub(in crate::provider) fn from_event(event: &Value) -> ProviderError {
-    let said = Said::read(event);
-    let message = match &said.message {
+    let refusal = Refusal::read(event);
+    let message = match &refusal.message {
         Some(message) => text::head(message, MAX_MESSAGE_BYTES).to_owned(),
         None => "the provider reported an error without saying which".to_owned(),
     };
     let status =
-        said.codes.iter().find_map(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
-    let kind = if said.is_overflow() {
+        refusal.codes.iter().find_map(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
+    let kind = if refusal.is_overflow() {
         Kind::Overflow
-    } else if let Some(kind) = said.codes.iter().find_map(|code| kind_of_code(code)) {
+    } else if let Some(kind) = refusal.codes.iter().find_map(|code| kind_of_code(code)) {
         kind
     } else if let Some(status) = status {
-        kind_of_status(status, &said)
+        kind_of_status(status, &refusal)
     } else {
         Kind::Api
     };
@@ -171,14 +173,14 @@ pub(in crate::provider) fn holds_error(json: &Value) -> bool {
 }
 
 /// The provider's own message.
-struct Said {
+struct Refusal {
     message: Option<String>,
     /// `code`, `type` and `status` of the error, those that exist.
     codes: Vec<String>,
 }
 
-impl Said {
-    fn read(json: &Value) -> Said {
+impl Refusal {
+    fn read(json: &Value) -> Refusal {
         let json = match json {
             // Google wraps its error into an array.
             Value::Array(items) => items.first().unwrap_or(&Value::Null),
@@ -201,7 +203,7 @@ impl Said {
             (own, raw) => own.or(raw).or_else(|| text(json.get("message")?)),
         };
         let codes = ["code", "type", "status"].iter().filter_map(|key| text(error.get(*key)?)).collect();
-        Said { message, codes }
+        Refusal { message, codes }
     }
 
     fn has_code(&self, code: &str) -> bool {
@@ -222,11 +224,11 @@ enum Kind {
     Api,
 }
 
-fn kind_of_status(status: u16, said: &Said) -> Kind {
+fn kind_of_status(status: u16, refusal: &Refusal) -> Kind {
     match status {
         401 | 403 => Kind::Auth,
         // Retries do not fill an empty account.
-        429 if said.has_code("insufficient_quota") || said.has_code("usage_not_included") => Kind::Api,
+        429 if refusal.has_code("insufficient_quota") || refusal.has_code("usage_not_included") => Kind::Api,
         429 => Kind::RateLimited,
         413 => Kind::Overflow,
         408 | 409 | 500.. => Kind::Overloaded,

@@ -208,7 +208,7 @@ fn a_rate_limit_says_how_long() {
 }
 
 #[test]
-fn an_overloaded_server_is_told_apart() {
+fn an_overloaded_server_is_its_own_kind() {
     let (_, end, _) = exchange("HTTP/1.1 529 Busy\r\ncontent-length: 0\r\n\r\n", Then::Close, |_| {});
     assert_eq!(
         end,
@@ -337,7 +337,7 @@ fn dropping_the_stream_closes_the_connection() {
 }
 
 #[test]
-fn nobody_listening_is_said_without_the_key() {
+fn a_refused_connection_is_reported_without_the_key() {
     let error = run(async {
         let (listener, mut model) = listen().await;
         drop(listener);

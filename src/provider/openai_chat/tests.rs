@@ -201,7 +201,7 @@ fn calls(data: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn calls_are_told_apart_on_servers_with_other_habits() {
+fn calls_are_distinguished_on_servers_with_other_habits() {
     // No index, no id, arguments at once.
     assert_eq!(
         calls(&[

@@ -20,7 +20,7 @@ fn jitter_adds_a_quarter_at_most() {
 }
 
 #[test]
-fn the_providers_word_holds() {
+fn the_providers_delay_is_used_unchanged() {
     assert_eq!(delay(1, Some(Duration::from_secs(120)), 1.0), Duration::from_secs(120));
     assert_eq!(delay(5, Some(Duration::ZERO), 1.0), Duration::ZERO);
 }

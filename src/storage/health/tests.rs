@@ -9,7 +9,7 @@ use super::{Integrity, check};
 const LIMIT: Duration = Duration::from_secs(10);
 
 #[test]
-fn a_store_is_read_through_and_left_as_it_is() {
+fn a_check_reads_the_whole_store_and_changes_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("windlass.db");
     assert_eq!(check(&path, LIMIT).unwrap(), None);
@@ -32,7 +32,7 @@ fn a_store_is_read_through_and_left_as_it_is() {
 }
 
 #[test]
-fn a_store_without_the_right_to_write_is_told() {
+fn a_read_only_store_is_reported() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("windlass.db");
     Connection::open(&path).unwrap().execute_batch("CREATE TABLE a (b TEXT)").unwrap();

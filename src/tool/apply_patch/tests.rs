@@ -94,7 +94,7 @@ async fn sections_of_one_file_work_on_each_other() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_before_anyone_is_asked() {
+async fn a_patch_that_does_not_fit_is_refused_before_any_question() {
     let project = project();
     project.write("latin", b"caf\xe9\n");
     fs::create_dir(project.path("directory")).expect("created");
@@ -219,7 +219,7 @@ async fn a_directory_outside_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn deleting_a_link_leaves_what_it_leads_to() {
+async fn deleting_a_link_leaves_its_target() {
     let project = project();
     symlink("a", project.path("link")).expect("linked");
     project.output("apply_patch", patch("*** Delete File: link")).await;
@@ -230,7 +230,7 @@ async fn deleting_a_link_leaves_what_it_leads_to() {
 /// Several files at once, with byte order marks, either line end, repeated lines, and last lines without an
 /// end.
 #[tokio::test]
-async fn a_patch_of_several_files_leads_each_from_one_text_to_the_other() {
+async fn a_patch_turns_each_of_several_files_into_its_new_text() {
     const LINES: &[&str] = &["a", "b", "", "}", "  x"];
     let mut numbers = Numbers::new();
     for _ in 0..40 {

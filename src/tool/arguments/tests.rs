@@ -48,7 +48,7 @@ fn a_list_may_come_as_json_text() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_named() {
+fn missing_and_wrong_arguments_are_named() {
     let schema = r#"{"type":"object","properties":{"filePath":{"type":"string"},"offset":{"type":"integer","minimum":0},"limit":{"type":"integer","minimum":0}},"required":["filePath"]}"#;
     for (input, issues) in [
         (json!({ "path": "a" }), "`filePath` is missing"),
@@ -84,7 +84,7 @@ fn what_is_missing_or_wrong_is_named() {
 }
 
 #[test]
-fn a_schema_is_what_a_root_schema_says() {
+fn a_schema_equals_the_root_schema() {
     fn check<T: schemars::JsonSchema>() {
         let mut root = settings().into_generator().into_root_schema_for::<T>().to_value();
         simplify(&mut root);

@@ -14,7 +14,7 @@ fn refusals(project: &Project) -> Vec<Option<String>> {
 }
 
 #[tokio::test]
-async fn every_call_is_made_as_it_stands() {
+async fn every_call_is_made_unchanged() {
     let project = Project::new();
     let input = json!({"tool_calls": [{"tool": "read", "parameters": {"filePath": "a"}}, {"tool": "list", "parameters": "{\"path\": \"b\"}"}]});
     let output = project.output("batch", input).await;
@@ -48,7 +48,7 @@ async fn the_eleventh_call_does_not_run() {
 }
 
 #[tokio::test]
-async fn what_is_far_too_much_is_counted_but_not_shown() {
+async fn calls_beyond_the_shown_ones_are_counted() {
     let project = Project::new();
     let output = project.output("batch", calls(&["read"; 500])).await;
     assert_eq!(refusals(&project).len(), 20);

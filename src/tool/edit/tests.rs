@@ -168,7 +168,7 @@ fn an_exact_edit_is_a_plain_replacement_in_the_files_own_form() {
 }
 
 #[test]
-fn in_a_file_with_both_line_ends_all_but_the_named_stays() {
+fn only_the_named_text_changes_in_a_file_with_both_line_ends() {
     const ENDS: &[&str] = &["\n", "\r\n"];
     let mut numbers = Numbers::new();
     for round in 0..5000 {

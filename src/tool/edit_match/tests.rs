@@ -151,7 +151,7 @@ fn escape_normalized_reads_backslashes() {
 }
 
 #[test]
-fn trimmed_boundary_drops_what_is_around() {
+fn trimmed_boundary_drops_surrounding_whitespace() {
     offers("trimmed-boundary", "x a b y\n", "\n a b \n", &["a b"]);
     offers("trimmed-boundary", "\n  a\n\nb\n", "a\n\n", &["a", "\n  a", "  a\n"]);
     offers("trimmed-boundary", "a\n", "a", &[]);

@@ -175,7 +175,7 @@ fn overwrite(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn commit(place: &Place<'_>, staged: Staged, is_last: bool) -> io::Result<Option<WayBack>> {
+fn commit(place: &Place<'_>, staged: Staged, is_last: bool) -> io::Result<Option<Restore>> {
     let (swap, real) = (place.swap, place.path.as_path());
     match staged {
         Staged::InPlace => {
@@ -183,46 +183,46 @@ fn commit(place: &Place<'_>, staged: Staged, is_last: bool) -> io::Result<Option
             let before = swap.before.clone().unwrap_or_default();
             if let Err(error) = written {
                 // A part of it may be written.
-                WayBack::Rewrite { real: real.to_owned(), before }.go();
+                Restore::Rewrite { real: real.to_owned(), before }.run();
                 return Err(error);
             }
-            Ok(Some(WayBack::Rewrite { real: real.to_owned(), before }))
+            Ok(Some(Restore::Rewrite { real: real.to_owned(), before }))
         }
         Staged::Rename(temporary) => {
-            let way_back = match &swap.before {
-                None => WayBack::Remove { real: real.to_owned() },
-                Some(_) if is_last => WayBack::None,
+            let restore = match &swap.before {
+                None => Restore::Remove { real: real.to_owned() },
+                Some(_) if is_last => Restore::None,
                 Some(before) => {
                     let backup = Temporary::beside(real);
                     match fs::hard_link(real, &backup.0) {
-                        Ok(()) => WayBack::Rename { backup, real: real.to_owned() },
+                        Ok(()) => Restore::Rename { backup, real: real.to_owned() },
                         // Some file systems have no hard links.
-                        Err(_) => WayBack::Rewrite { real: real.to_owned(), before: before.clone() },
+                        Err(_) => Restore::Rewrite { real: real.to_owned(), before: before.clone() },
                     }
                 }
             };
             fs::rename(&temporary.0, real)?;
-            Ok(Some(way_back))
+            Ok(Some(restore))
         }
         Staged::Remove if is_last => fs::remove_file(real).map(|()| None),
         Staged::Remove => {
             let backup = Temporary::beside(real);
             fs::rename(real, &backup.0)?;
-            Ok(Some(WayBack::Rename { backup, real: real.to_owned() }))
+            Ok(Some(Restore::Rename { backup, real: real.to_owned() }))
         }
     }
 }
 
 /// The way to restore one file.
-enum WayBack {
+enum Restore {
     None,
     Rename { backup: Temporary, real: PathBuf },
     Rewrite { real: PathBuf, before: Vec<u8> },
     Remove { real: PathBuf },
 }
 
-impl WayBack {
-    fn go(self) {
+impl Restore {
+    fn run(self) {
         let (real, done) = match self {
             Self::None => return,
             Self::Rename { backup, real } => {
@@ -249,12 +249,12 @@ impl WayBack {
 }
 
 /// Restores the files on drop, the newest change first, unless the list was emptied.
-struct Undo(Vec<WayBack>);
+struct Undo(Vec<Restore>);
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        while let Some(way_back) = self.0.pop() {
-            way_back.go();
+        while let Some(restore) = self.0.pop() {
+            restore.run();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Files are replaced atomically, keep their properties, and are not changed behind the user's back.
+//! Files are replaced in one step, keep their properties, and are not changed behind the user's back.
 
 use std::{fs, os::unix::fs::symlink, sync::Arc};
 
@@ -267,7 +267,7 @@ async fn names_with_line_breaks_are_refused() {
 }
 
 #[tokio::test]
-async fn a_path_that_ends_like_a_directorys_is_no_files() {
+async fn a_path_with_a_trailing_slash_is_not_a_file() {
     let project = Project::new();
     project.write("file", "x");
     for name in ["new/", "./new/.", "file/", "file/.", "new/..", "/", ".", ".."] {
@@ -291,7 +291,7 @@ async fn a_path_that_ends_like_a_directorys_is_no_files() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_changed_is_named() {
+async fn files_that_cannot_be_changed_are_named() {
     let project = Project::new();
     project.write("file", "x");
     fs::create_dir(project.path("directory")).expect("created");

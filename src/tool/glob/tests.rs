@@ -90,7 +90,7 @@ async fn a_hundred_are_shown() {
 }
 
 #[tokio::test]
-async fn nothing_and_mistakes_are_said() {
+async fn empty_results_and_mistakes_are_reported() {
     let project = Project::new();
     project.write("file", "");
     assert_eq!(project.output("glob", json!({ "pattern": "*.x" })).await.output, "No files found");

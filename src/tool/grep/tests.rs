@@ -42,7 +42,7 @@ async fn matches_are_grouped_by_file_in_path_order() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_searched_is_named() {
+async fn unsearched_files_are_named() {
     let project = Project::new();
     project.write("a.txt", "needle\n");
     let mut wide = vec![b'x'; 17 * 1024 * 1024];
@@ -143,7 +143,7 @@ async fn many_long_lines_stay_within_the_limit() {
 }
 
 #[tokio::test]
-async fn mistakes_are_said() {
+async fn mistakes_are_reported() {
     let project = Project::new();
     assert_eq!(project.error("grep", json!({ "pattern": "" })).await, "pattern is required");
     assert_eq!(

@@ -40,7 +40,7 @@ async fn the_nearest_hundred_are_shown() {
 }
 
 #[tokio::test]
-async fn mistakes_are_said() {
+async fn mistakes_are_reported() {
     let project = Project::new();
     project.write("file", "");
     for (path, problem) in [("file", "must be a directory"), ("none", "does not exist")] {

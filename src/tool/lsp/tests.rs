@@ -10,7 +10,7 @@ use crate::tool::{
 };
 
 #[tokio::test]
-async fn the_question_names_what_is_asked_and_where() {
+async fn the_question_names_the_operation_and_the_place() {
     let project = Project::new();
     project.write("a.rs", "fn a() {}");
     let any =
@@ -45,7 +45,7 @@ async fn a_file_outside_the_project_is_asked_for_first() {
 }
 
 #[tokio::test]
-async fn what_is_refused_goes_no_further() {
+async fn a_refused_call_asks_no_server() {
     for permission in ["lsp", "read"] {
         let mut project = Project::new();
         project.write("a.rs", "");
@@ -57,7 +57,7 @@ async fn what_is_refused_goes_no_further() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_or_no_place_is_named() {
+async fn missing_files_and_wrong_places_are_named() {
     let project = Project::new();
     project.write("directory/a.rs", "");
     let at =

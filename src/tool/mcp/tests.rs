@@ -24,7 +24,7 @@ fn a_rule_about_files_opens_no_resources() {
 }
 
 #[test]
-fn what_is_said_of_a_server_is_not_of_one_whose_name_goes_on() {
+fn a_rule_for_a_server_does_not_match_longer_names() {
     assert_eq!(pattern("docs", "a:b"), "mcp:docs:a:b");
     assert_eq!(pattern("docs:old", "a:b"), "mcp:docs_old:a:b");
 }

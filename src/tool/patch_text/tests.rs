@@ -45,7 +45,7 @@ fn an_envelope_holds_any_number_of_files() {
 }
 
 #[test]
-fn chunks_are_told_apart() {
+fn chunks_are_separated() {
     let check = |body: &str, chunks: Vec<Chunk>| {
         assert_eq!(parse(&envelope(&format!("*** Update File: a\n{body}"))), Ok(vec![update(chunks)]));
     };
@@ -65,7 +65,7 @@ fn chunks_are_told_apart() {
 }
 
 #[test]
-fn what_is_no_patch_is_refused() {
+fn text_that_is_no_patch_is_refused() {
     for (text, expected) in [
         ("nonsense".to_owned(), "Invalid patch format: missing Begin/End markers"),
         ("*** Begin Patch\n*** Delete File: a".to_owned(), "Invalid patch format: missing Begin/End markers"),
@@ -129,7 +129,7 @@ fn line_ends_are_the_files_own() {
 }
 
 #[test]
-fn a_patch_of_two_texts_leads_from_one_to_the_other() {
+fn a_patch_of_two_texts_turns_one_into_the_other() {
     let mut numbers = Numbers::new();
     let mut below = |bound: usize| numbers.below(bound);
     for round in 0..2000 {

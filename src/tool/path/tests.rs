@@ -96,7 +96,7 @@ fn other_names_of_an_env_file_are_known_to_the_rules() {
 }
 
 #[tokio::test]
-async fn a_question_names_what_a_link_leads_to() {
+async fn a_question_names_the_target_of_a_link() {
     let project = Project::new();
     project.write(".env", "secret");
     std::os::unix::fs::symlink(".env", project.path("innocent")).expect("linked");

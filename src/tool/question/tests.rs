@@ -16,7 +16,7 @@ fn answers(lists: &[&[&str]]) -> Result<Vec<Vec<String>>, ToolError> {
 }
 
 #[tokio::test]
-async fn the_answers_stand_beside_their_questions() {
+async fn answers_are_listed_with_their_questions() {
     let mut project = Project::new();
     project.host.answers = answers(&[&["A"], &["x", "own words"], &[]]);
     let mut several = item("Which?", &["x", "y"]);
@@ -59,7 +59,7 @@ async fn a_dismissed_question_says_so() {
 }
 
 #[tokio::test]
-async fn no_question_or_an_odd_one_is_told_to_the_model() {
+async fn missing_and_malformed_questions_are_reported_to_the_model() {
     let project = Project::new();
     assert!(project.error("question", json!({"questions": []})).await.contains("at least one question"));
     let error = project.error("question", json!({"questions": [{"question": "Q?"}]})).await;

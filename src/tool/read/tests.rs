@@ -175,7 +175,7 @@ async fn images_and_documents_are_attached() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_said() {
+async fn unreadable_files_are_reported() {
     let project = Project::new();
     project.write("Button.tsx", "");
     project.write("button.css", "");

@@ -106,7 +106,7 @@ async fn a_subagent_is_proposed_only_where_there_may_be_one() {
 }
 
 #[test]
-fn outputs_go_after_a_week() {
+fn outputs_are_removed_after_a_week() {
     let temporary = tempfile::tempdir().expect("made");
     let now = SystemTime::now();
     let day = Duration::from_secs(24 * 60 * 60);

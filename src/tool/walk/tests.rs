@@ -78,7 +78,7 @@ fn the_end_of_a_glob_leaves_nothing_out_that_the_glob_matches() {
 }
 
 #[test]
-fn the_end_is_what_stands_behind_the_last_wildcard() {
+fn the_end_is_the_text_behind_the_last_wildcard() {
     for (glob, end) in [
         ("**/file_*000.rs", "000.rs"),
         ("*.rs", ".rs"),

@@ -168,7 +168,7 @@ async fn a_rule_holds_however_the_address_is_written() {
 }
 
 #[tokio::test]
-async fn what_leads_to_a_private_address_is_refused_before_anyone_is_asked() {
+async fn private_addresses_are_refused_before_any_question() {
     let base = redirecting().await;
     let project = project(&format!("{base}/*"));
     let url = format!("{base}/to/http://10.0.0.1/x");
@@ -186,7 +186,7 @@ async fn what_leads_to_a_private_address_is_refused_before_anyone_is_asked() {
 }
 
 #[tokio::test]
-async fn what_is_no_web_address_is_refused_before_anyone_is_asked() {
+async fn invalid_urls_are_refused_before_any_question() {
     let project = Project::new();
     for (url, expected) in [
         ("ftp://x/", "URL must start with http:// or https://"),
@@ -203,7 +203,7 @@ async fn what_is_no_web_address_is_refused_before_anyone_is_asked() {
 }
 
 #[tokio::test]
-async fn a_time_that_is_none_is_refused_before_anyone_is_asked() {
+async fn an_invalid_timeout_is_refused_before_any_question() {
     let project = project("http://127.0.0.1:*");
     for timeout in ["0", "-1"] {
         let error =

@@ -32,7 +32,7 @@ async fn a_new_file_has_nothing_before_it() {
 }
 
 #[tokio::test]
-async fn an_existing_file_is_replaced_and_keeps_its_mark() {
+async fn an_existing_file_is_replaced_and_keeps_its_byte_order_mark() {
     let project = Project::new();
     project.write("a", "\u{feff}old\r\n");
     let output = project.output("write", json!({ "filePath": project.text("a"), "content": "new\n" })).await;
@@ -41,7 +41,7 @@ async fn an_existing_file_is_replaced_and_keeps_its_mark() {
 }
 
 #[tokio::test]
-async fn a_file_keeps_the_line_ends_it_has_throughout() {
+async fn a_file_keeps_its_uniform_line_ends() {
     let project = Project::new();
     for (before, content, after) in [
         ("a\r\nb\r\n", "x\ny", "x\r\ny"),

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use super::screen::Cell;
 
-/// Pixels of a cell, of the letters in it, and around all of them.
+/// Sizes in pixels: of a cell, of its letters, and of the margin.
 const CELL: (f64, f64) = (8.4, 19.0);
 const LETTERS: f64 = 14.0;
 const MARGIN: f64 = 20.0;
-/// Pixels of the bar at the top of the window.
+/// Height in pixels of the bar at the top of the window.
 const BAR: f64 = 30.0;
 const PAPER: &str = "#12161d";
 const INK: &str = "#d7dde5";
@@ -88,7 +88,7 @@ fn push_row(svg: &mut String, row: &[Cell], top: f64) {
     }
 }
 
-/// A style in words, such as `bold green on black`, as attributes.
+/// Converts a style in words, such as `bold green on black`, to attributes.
 fn attributes(style: &str) -> String {
     let ink = style.split_once("on ").map_or(style, |(ink, _)| ink);
     let attribute = |word: &str| match word {
@@ -115,7 +115,7 @@ fn color(name: &str) -> String {
     known.map_or(INK, |(_, color)| color).to_owned()
 }
 
-/// The 256 colours of xterm: sixteen names, a cube, and greys.
+/// Returns one of the 256 colours of xterm: sixteen names, a cube, and greys.
 fn indexed(index: usize) -> String {
     let step = |level: usize| if level == 0 { 0 } else { 55 + 40 * level };
     match index {

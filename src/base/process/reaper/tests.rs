@@ -1,5 +1,5 @@
 //! The reaper ends its daemon's children and leaves other processes alone.
-#![expect(clippy::disallowed_methods, reason = "what a reaper ends is started by somebody else")]
+#![expect(clippy::disallowed_methods, reason = "a reaper ends processes that it did not start")]
 
 use std::{
     os::unix::process::{CommandExt, ExitStatusExt},

@@ -50,14 +50,14 @@ fn arguments_take_their_places() {
 }
 
 #[test]
-fn what_the_user_typed_is_not_read_again() {
+fn typed_placeholders_are_not_expanded() {
     assert_eq!(expanded("$1 $2", "$2 $ARGUMENTS"), "$2 $ARGUMENTS");
     assert_eq!(expanded("$ARGUMENTS", "!`rm x`"), "!`rm x`");
     assert_eq!(expanded("plain", "!`rm x`"), "plain\n\n!`rm x`");
 }
 
 #[test]
-fn what_the_user_typed_stays_words_of_a_shell_command() {
+fn typed_words_stay_words_of_a_shell_command() {
     let cases = [
         // command, arguments, filled
         ("echo $1", "x; touch y", "«echo 'x;' touch y»"),
@@ -123,7 +123,7 @@ fn words_alone_are_filled_and_shell_stays_words() {
 }
 
 #[test]
-fn a_hint_tells_the_places() {
+fn a_hint_lists_the_placeholders() {
     let cases = [
         ("no", None),
         ("$1", Some("<1>")),

@@ -39,7 +39,7 @@ fn an_index_lists_skills_with_their_files() {
 }
 
 #[test]
-fn what_cannot_be_used_is_left_out_with_the_reason() {
+fn unusable_skills_are_left_out_with_the_reason() {
     let with_file = |file: &str| json!({"name": "x", "files": ["SKILL.md", file]});
     let mut cases = vec![
         (json!({"files": ["SKILL.md"]}), "it has no `name`"),
@@ -63,7 +63,7 @@ fn what_cannot_be_used_is_left_out_with_the_reason() {
 }
 
 #[test]
-fn an_index_that_is_none_is_refused_and_a_long_one_is_cut() {
+fn a_malformed_index_is_refused_and_a_long_one_is_cut() {
     for (text, reason) in
         [("<html>", "is not JSON"), ("[]", "has no list `skills`"), (r#"{"skills": {}}"#, "has no list")]
     {
@@ -80,7 +80,7 @@ fn an_index_that_is_none_is_refused_and_a_long_one_is_cut() {
 }
 
 #[test]
-fn the_version_before_is_kept_for_turns_that_read_it_and_no_older_one() {
+fn only_the_previous_version_is_kept_for_turns_that_read_it() {
     let scratch = tempfile::tempdir().unwrap();
     let paths = paths(&scratch);
     let url = "https://example.com/skills";

@@ -1,4 +1,4 @@
-//! Files are replaced atomically, keep their properties, and are changed together or not at all.
+//! Files are replaced in one step, keep their properties, and are changed together or not at all.
 
 use std::{
     fs, io,
@@ -126,7 +126,7 @@ fn several_files_change_together() {
 }
 
 #[test]
-fn what_fails_in_the_middle_leaves_everything_as_it_was() {
+fn a_failure_in_the_middle_leaves_everything_as_it_was() {
     let project = Project::new();
     let (updated, deleted) = (project.write("updated", "1"), project.write("deleted", "2"));
     let linked = project.write("linked", "3");
@@ -166,7 +166,7 @@ fn a_directory_swapped_for_a_link_never_leads_a_write_outside() {
     let n_written = thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                // One of both stands there at a time, or for a moment neither.
+                // At any time one of the two is in place, or for a moment neither.
                 let _ = fs::rename(&inside, &aside).and_then(|()| fs::rename(&link, &inside));
                 let _ = fs::rename(&inside, &link).and_then(|()| fs::rename(&aside, &inside));
             }

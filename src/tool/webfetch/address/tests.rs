@@ -116,7 +116,7 @@ async fn names_are_judged_by_what_they_resolve_to() {
 }
 
 #[tokio::test]
-async fn what_is_connected_to_is_what_was_judged() {
+async fn connections_use_the_judged_addresses() {
     let found = judged("https://public.example:8443/x", &[]).await;
     assert_eq!(found, Ok(vec!["93.184.215.14:0".parse().expect("an address")]));
 }
@@ -166,7 +166,7 @@ async fn only_an_allow_of_webfetch_opens_a_host() {
 }
 
 #[test]
-fn a_url_has_one_form_that_rules_know_it_by() {
+fn a_url_has_one_normal_form_for_rules() {
     for (written, expected) in [
         ("https://host/x", "https://host/x"),
         ("HTTPS://Host.:443/%73ecret", "https://host/secret"),

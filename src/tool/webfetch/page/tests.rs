@@ -41,7 +41,7 @@ fn a_page_too_large_for_markdown_keeps_its_cells_apart() {
 }
 
 #[test]
-fn what_is_no_page_stays_as_it_is() {
+fn requested_html_and_other_text_stay_unchanged() {
     assert_eq!(shown(PAGE, "text/html", Format::Html), PAGE);
     for format in [Format::Text, Format::Markdown, Format::Html] {
         assert_eq!(shown("{\"a\": \"<b>\"}", "application/json", format), "{\"a\": \"<b>\"}");
@@ -115,7 +115,7 @@ fn missing_and_crossed_end_tags_are_put_in_order() {
 }
 
 #[test]
-fn a_page_made_to_harm_is_read_all_the_same() {
+fn a_malicious_page_is_read_in_bounded_time() {
     let fonts: String = (0..200).map(|idx| format!("<font color={idx}>")).collect();
     let spans = "<span>".repeat(200);
     let pieces = [
