@@ -152,7 +152,7 @@ async fn what_is_wrong_is_told_once() {
     assert!(ended.stderr.starts_with("`model` in OPENCODE_CONFIG_CONTENT"), "{ended:?}");
 
     let machine = Machine::new().await;
-    machine.scratch.write("opencode.json", "{\"model\": ");
+    machine.scratch.write("opencode.json", "{\"permission\": {\"bash\": \"maybe\"}}");
     machine.llm.reply(Reply::text("ok"));
     let ended = machine.run(&["run", "go"]).await;
     assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.lines().count()), (Some(0), "ok\n", 1));
