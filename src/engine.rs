@@ -38,6 +38,7 @@ mod attach;
 mod calls;
 mod change;
 mod chosen;
+mod client;
 mod command;
 mod compact;
 mod context;
@@ -93,6 +94,7 @@ pub use crate::{
     provider::{Model, unusable::Unusable},
 };
 pub use change::PERMISSION as CONFIG_PERMISSION;
+pub use client::{Answerable, Client};
 pub use doctor::{Finding, Health, Network};
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
@@ -129,6 +131,7 @@ struct Inner {
     pages: pages::Pages,
     agent_urls: download::Asked,
     skill_urls: download::Asked,
+    clients: client::Clients,
     asks: asks::Asks,
     questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
@@ -230,6 +233,7 @@ impl Engine {
     /// Like [`Engine::new`], with what plugins do to every configuration that is read, in this order.
     pub fn with_hooks(environment: Environment, paths: Paths, hooks: Vec<Hook>) -> Self {
         let bus = Bus::default();
+        let clients = client::Clients::new(bus.clone());
         let http = http::Client::default();
         Self(Arc::new(Inner {
             pages: pages::Pages::new(http.clone(), paths.pages()),
@@ -239,8 +243,9 @@ impl Engine {
             environment,
             paths,
             hooks,
-            asks: asks::Asks::new(bus.clone()),
-            questions: questions::Questions::new(bus.clone()),
+            asks: asks::Asks::new(bus.clone(), clients.clone()),
+            questions: questions::Questions::new(bus.clone(), clients.clone()),
+            clients,
             bus,
             http,
             workspaces: Mutex::default(),
@@ -267,6 +272,10 @@ impl Engine {
 
     pub(crate) fn http(&self) -> &http::Client {
         &self.0.http
+    }
+
+    fn clients(&self) -> &client::Clients {
+        &self.0.clients
     }
 
     pub(crate) fn asks(&self) -> &asks::Asks {
@@ -592,6 +601,7 @@ impl Engine {
         self.0.asks.withdraw_apart(id);
         let workspace = open.workspace.clone();
         end_session(open).await;
+        self.0.bus.forget_children(id);
         self.leave(workspace).await;
         true
     }

@@ -16,7 +16,10 @@ use super::{
     outbox::Outbox,
     permissions::Permissions,
 };
-use crate::{base::lock::lock, engine::Engine};
+use crate::{
+    base::lock::lock,
+    engine::{Client as Lease, Engine},
+};
 
 /// Bytes of one line; a longer one is refused, not kept.
 pub const MAX_LINE: usize = 64 * 1024 * 1024;
@@ -37,6 +40,8 @@ pub struct Options {
 /// A client.
 pub struct Connection {
     pub engine: Engine,
+    /// The sessions that the client holds and the requests that it can answer.
+    pub lease: Lease,
     pub outbox: Arc<Outbox>,
     pub permissions: Arc<Permissions>,
     pub options: Options,
@@ -57,6 +62,7 @@ impl Connection {
     /// A client of which nothing is known yet.
     pub fn new(
         engine: Engine,
+        lease: Lease,
         options: Options,
         methods: Methods,
         dispatch: fn(&Arc<Connection>, &[u8]),
@@ -64,6 +70,7 @@ impl Connection {
         let fronts = FrontSessions::default();
         Self {
             engine,
+            lease,
             outbox: Arc::new(Outbox::new(fronts.clone())),
             permissions: Arc::default(),
             options,

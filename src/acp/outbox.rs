@@ -187,6 +187,14 @@ impl Subscriber for Outbox {
     fn room(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.queue.room())
     }
+
+    fn n_behind(&self) -> usize {
+        self.queue.n_behind()
+    }
+
+    fn cut_off(&self) {
+        self.queue.close();
+    }
 }
 
 /// The duty to answer one request exactly once. Dropped without an answer it says so to the client.

@@ -168,15 +168,9 @@ impl Permissions {
         Settled { withdrawn, next: has_next.then_some(session_id) }
     }
 
-    /// Every permission question that waits; from now on nothing can be answered.
-    pub fn give_up(&self) -> Vec<PermissionId> {
+    /// Notes that from now on nothing can be answered.
+    pub fn give_up(&self) {
         self.is_unanswerable.store(true, Ordering::Release);
-        let state = self.lock();
-        let waiting = state.queues.values().flatten().filter_map(|asked| match asked {
-            Asked::Permission(request) => Some(request.id.clone()),
-            Asked::Question(_) => None,
-        });
-        waiting.collect()
     }
 
     /// Whether the client can still answer.

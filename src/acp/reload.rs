@@ -31,6 +31,12 @@ impl Subscriber for Reloads {
     fn room(&self) -> BoxFuture<'_, ()> {
         Box::pin(future::ready(()))
     }
+
+    fn n_behind(&self) -> usize {
+        0
+    }
+
+    fn cut_off(&self) {}
 }
 
 /// What the client does not know yet of a session's files as they are now.

@@ -12,7 +12,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     time::{Instant, sleep_until},
 };
-use windlass_protocol::opencode::{event::EventKind, permission::Reply};
+use windlass_protocol::opencode::event::EventKind;
 
 use super::{
     connection::{Connection, Options},
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     bus::{Filter, Subscriber},
-    engine::Engine,
+    engine::{Answerable, Engine},
 };
 
 /// How long the last lines may take after a signal.
@@ -47,15 +47,15 @@ pub async fn serve(
     });
     let trace = Arc::new(trace?);
     let methods = dispatch::methods().map_err(io::Error::other)?;
-    let connection = Arc::new(Connection::new(engine.clone(), options, methods, dispatch::line));
-    let (outbox, permissions) = (connection.outbox.clone(), connection.permissions.clone());
     // Every client can be asked: each must know how to ask for a permission (facts: ACP §1.2).
-    engine.set_answerable(true);
+    let lease = engine.client(Answerable::Everything);
+    let connection = Arc::new(Connection::new(engine.clone(), lease, options, methods, dispatch::line));
+    let (outbox, permissions) = (connection.outbox.clone(), connection.permissions.clone());
     let reloads: Arc<dyn Subscriber> = Arc::new(Reloads(Arc::downgrade(&connection)));
     // First, so that the updates stand before the event that caused them.
     engine.bus().subscribe(Filter::Only(vec![EventKind::ConfigUpdated]), &reloads);
     let subscriber: Arc<dyn Subscriber> = outbox.clone();
-    engine.bus().subscribe(Filter::All, &subscriber);
+    connection.lease.subscribe(&subscriber);
     let writer = Writer {
         connection: Arc::downgrade(&connection),
         encoder: Encoder::new(engine.clone(), permissions.clone(), connection.fronts.clone()),
@@ -81,11 +81,8 @@ pub async fn serve(
     };
     if is_orderly {
         // Nobody is left to answer, so what would need an answer is refused.
-        for id in permissions.give_up() {
-            tracing::warn!(request = %id, "the input ended before this question was answered, so it is refused; allow it by configuration");
-            engine.reply_permission(&id, Reply::Reject, None);
-        }
-        engine.set_answerable(false);
+        permissions.give_up();
+        connection.lease.set_answerable(Answerable::Nothing);
         let finished = async {
             connection.tasks.close();
             connection.tasks.wait().await;

@@ -50,6 +50,7 @@ pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
         let (directory, servers) = (PathBuf::from(cwd), client_servers(mcp_servers));
         let new = NewSession { directory, id: chosen, title: None, servers };
         let opened = connection.engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
+        connection.lease.hold(&opened.info.id);
         Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
             let loaded = front.shown.clone();
@@ -72,10 +73,12 @@ pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
         // What happens in the session from here on is shown behind what happened before.
         let hold = Hold::new(&connection.outbox, &id);
+        let held = Held::new(&connection, &id);
         connection.outbox.take_switch(&id);
         let opened =
             connection.engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
+        held.keep();
         Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
             let loaded = front.shown.clone();
@@ -106,10 +109,12 @@ pub fn resume(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
     let connection = call.connection.clone();
     call.spawn(request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
+        let held = Held::new(&connection, &id);
         connection.outbox.take_switch(&id);
         let opened =
             connection.engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
+        held.keep();
         Ok(Box::new(move |responder: Responder| {
             let front = front(&opened);
             let loaded = front.shown.clone();
@@ -139,6 +144,32 @@ impl Drop for Hold {
     fn drop(&mut self) {
         // Behind a replay nothing is held any more; behind a failure everything still is.
         self.outbox.push(Outgoing::Release(self.session_id.clone()));
+    }
+}
+
+/// Holds a session in the client's lease, unless opening it fails.
+struct Held {
+    connection: Arc<Connection>,
+    session_id: SessionId,
+    is_new: bool,
+}
+
+impl Held {
+    fn new(connection: &Arc<Connection>, session_id: &SessionId) -> Self {
+        let is_new = connection.lease.hold(session_id);
+        Self { connection: connection.clone(), session_id: session_id.clone(), is_new }
+    }
+
+    fn keep(mut self) {
+        self.is_new = false;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.is_new {
+            self.connection.lease.release(&self.session_id);
+        }
     }
 }
 
@@ -263,7 +294,7 @@ pub fn close(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> 
     }
     let connection = call.connection.clone();
     call.spawn(Some(text), async move {
-        connection.engine.close_session(&id).await;
+        connection.lease.close_session(&id).await;
         Ok(Box::new(move |responder: Responder| {
             connection.sessions().remove(&id);
             responder.succeed(&CloseSessionResponse::new());
@@ -285,6 +316,7 @@ pub fn delete(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         connection.engine.delete_session(&id).await.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |responder: Responder| {
             connection.sessions().remove(&id);
+            connection.lease.release(&id);
             responder.succeed(&DeleteSessionResponse::new());
             connection.outbox.push(Outgoing::Detach(id));
         }) as Reply)

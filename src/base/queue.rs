@@ -105,6 +105,11 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Returns how often the high-water mark fits into what waits to be read.
+    pub fn n_behind(&self) -> usize {
+        self.lock().weight / self.high_water.max(1)
+    }
+
     /// Closes the queue: its items can still be read, further pushes are dropped, and all waits end.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);

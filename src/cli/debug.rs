@@ -55,8 +55,6 @@ fn show_agent(environment: Environment, name: String, model: Option<String>, jso
     runtime::block_on(async move {
         let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);
-        // As over ACP: what only a run in a shell goes without is marked.
-        engine.set_answerable(true);
         let viewed = tokio::select! {
             biased;
             signal = runtime::signalled() => {

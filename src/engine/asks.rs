@@ -1,4 +1,4 @@
-//! Permission requests that wait for an answer, by id; any front end may give it, the first wins.
+//! Permission requests that wait for an answer, by id; every client of the session may give it, the first wins.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,10 @@ use windlass_protocol::opencode::{
     permission::{Action, PermissionRequest, Reply, Rule, ToolRef},
 };
 
-use super::approvals::Approvals;
+use super::{
+    approvals::Approvals,
+    client::{Answerable, Clients},
+};
 use crate::{
     base::{ids, lock::lock},
     bus::Bus,
@@ -24,6 +27,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Asks {
     bus: Bus,
+    clients: Clients,
     pending: Arc<Mutex<Vec<Pending>>>,
 }
 
@@ -59,8 +63,8 @@ pub struct Asker<'a> {
 }
 
 impl Asks {
-    pub fn new(bus: Bus) -> Self {
-        Self { bus, pending: Arc::default() }
+    pub fn new(bus: Bus, clients: Clients) -> Self {
+        Self { bus, clients, pending: Arc::default() }
     }
 
     /// Ends when the request is allowed by rule, by an answer given before or by the user.
@@ -113,6 +117,7 @@ impl Asks {
             });
             self.bus.publish(EventPayload::PermissionAsked(request));
         }
+        self.refuse_unanswerable();
         let withdrawal = Withdrawal { asks: self, id };
         let result = answered.await.unwrap_or(Err(ToolError::Cancelled { partial: None }));
         drop(withdrawal);
@@ -205,6 +210,23 @@ impl Asks {
             }
         }
         true
+    }
+
+    /// Rejects the requests of sessions that no client holds which could answer.
+    pub fn refuse_unanswerable(&self) {
+        let is_unanswerable = |it: &Pending| {
+            let id = &it.request.session_id;
+            !self.clients.can_answer(id, Answerable::Permissions) && !it.cancel.is_cancelled()
+        };
+        for pending in self.take(is_unanswerable) {
+            let PermissionRequest { permission, patterns, .. } = &pending.request;
+            tracing::warn!(
+                permission,
+                ?patterns,
+                "nobody can be asked any more, so the call is refused; allow it by configuration"
+            );
+            self.settle(pending, Reply::Reject, Err(ToolError::Denied { feedback: None }));
+        }
     }
 
     /// The requests of a session that wait now.

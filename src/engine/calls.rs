@@ -290,7 +290,7 @@ pub async fn run(
         tokio::select! {
             biased;
             () = cx.cancel.cancelled() => {}
-            () = cx.session.engine.bus().room() => {}
+            () = cx.session.engine.bus().room(&cx.session.id) => {}
         }
     }
     if !cx.cancel.is_cancelled() {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{config::AgentMode, message::ModelRef};
 
 use super::{
-    Engine, EngineError, Loaded, NewSession,
+    Answerable, Engine, EngineError, Loaded, NewSession,
     context::{SessionCx, TurnCx},
     project, prompt, questions,
     state::SessionState,
@@ -96,6 +96,9 @@ pub async fn inspect(
     // The session is stored nowhere, and nothing is ever put into its inbox.
     let (inbox, _) = mpsc::channel(1);
     let id = ids::session();
+    // As over ACP: the tools that a run without a user goes without are marked.
+    let client = engine.client(Answerable::Everything);
+    client.hold(&id);
     let session = SessionCx {
         chosen: Default::default(),
         engine: engine.clone(),

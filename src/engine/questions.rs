@@ -1,9 +1,6 @@
-//! Questions of tools to the user that wait for an answer, by id; any front end may give it, the first wins.
+//! Questions of tools to the user that wait for an answer, by id; every client of the session may give it, the first wins.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +11,11 @@ use windlass_protocol::opencode::{
     question::{Question, QuestionRequest},
 };
 
-use super::{context::TurnCx, state::SessionState};
+use super::{
+    client::{Answerable, Clients},
+    context::TurnCx,
+    state::SessionState,
+};
 use crate::{
     base::{ids, lock::lock},
     bus::Bus,
@@ -32,7 +33,7 @@ const SWITCH: &str = "OPENCODE_ENABLE_QUESTION_TOOL";
 /// Whether a tool that needs the user, or that the configuration must switch on, is offered at all.
 pub fn is_offered(tool: &str, cx: &TurnCx<'_>, state: &SessionState) -> bool {
     let config = &cx.loaded.config;
-    let is_answerable = cx.session.engine.questions().is_answerable();
+    let is_answerable = cx.session.engine.questions().is_answerable(&cx.session.id);
     // A subagent works for one task and has no mode that the user could see.
     let may_switch_to = |agent: &str| {
         let exists = cx.loaded.agent(agent).is_some_and(Agent::is_primary);
@@ -59,9 +60,8 @@ pub fn needs_user(tool: &str) -> bool {
 #[derive(Clone)]
 pub struct Questions {
     bus: Bus,
+    clients: Clients,
     pending: Arc<Mutex<Vec<Pending>>>,
-    /// A front end can put questions to its user.
-    is_answerable: Arc<AtomicBool>,
 }
 
 struct Pending {
@@ -71,22 +71,21 @@ struct Pending {
 }
 
 impl Questions {
-    pub fn new(bus: Bus) -> Self {
-        Self { bus, pending: Arc::default(), is_answerable: Arc::default() }
+    pub fn new(bus: Bus, clients: Clients) -> Self {
+        Self { bus, clients, pending: Arc::default() }
     }
 
-    /// Whether there is a user who could answer.
-    pub fn is_answerable(&self) -> bool {
-        self.is_answerable.load(Ordering::Relaxed)
+    /// Returns true if a client of the session has a user who could answer.
+    pub fn is_answerable(&self, session_id: &SessionId) -> bool {
+        self.clients.can_answer(session_id, Answerable::Everything)
     }
 
-    /// Says whether there is a user who could answer; when there is none any more, nothing goes on waiting for one.
-    pub fn set_answerable(&self, is_answerable: bool) {
-        self.is_answerable.store(is_answerable, Ordering::Relaxed);
-        if !is_answerable {
-            for pending in self.take(|_| true) {
-                self.refuse(pending, ToolError::Model(NOBODY.to_owned()));
-            }
+    /// Refuses the questions of sessions that no client holds which could answer.
+    pub fn refuse_unanswerable(&self) {
+        let is_unanswerable =
+            |it: &Pending| !self.is_answerable(&it.request.session_id) && !it.cancel.is_cancelled();
+        for pending in self.take(is_unanswerable) {
+            self.refuse(pending, ToolError::Model(NOBODY.to_owned()));
         }
     }
 
@@ -98,7 +97,7 @@ impl Questions {
         questions: Vec<Question>,
         cancel: &CancellationToken,
     ) -> Result<Answers, ToolError> {
-        if !self.is_answerable() {
+        if !self.is_answerable(session_id) {
             return Err(ToolError::Model(NOBODY.to_owned()));
         }
         let (answer, answered) = oneshot::channel();

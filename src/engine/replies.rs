@@ -19,9 +19,10 @@ impl Engine {
         self.0.asks.of_session(id)
     }
 
-    /// Says whether a front end can put questions of tools to its user. Where none can, none waits.
-    pub fn set_answerable(&self, is_answerable: bool) {
-        self.0.questions.set_answerable(is_answerable);
+    /// Settles the requests and questions that no client can answer any more.
+    pub(super) fn refuse_unanswerable(&self) {
+        self.0.asks.refuse_unanswerable();
+        self.0.questions.refuse_unanswerable();
     }
 
     /// Answers a tool's question. False when none with this id waits.

@@ -286,7 +286,7 @@ async fn attempt_once(
         tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Ok(Ok(None)),
-            () = cx.session.engine.bus().room() => {}
+            () = cx.session.engine.bus().room(&cx.session.id) => {}
         }
     }
 }

@@ -102,7 +102,7 @@ impl Toolbox {
         let is_hidden = |name: &str| policy.hides(tool::permission_name(name));
         let hidden = tools.extract_if(.., |name, _| name != INVALID && is_hidden(name));
         let hidden = hidden.map(|(name, _)| name).collect();
-        let is_nobody_there = !cx.session.engine.questions().is_answerable()
+        let is_nobody_there = !cx.session.engine.questions().is_answerable(&cx.session.id)
             && !tools.contains_key(QUESTION)
             && !is_hidden(QUESTION);
         let subagents = subtask::offered(&cx.loaded, &policy);

@@ -2,11 +2,7 @@
 
 use serde::Serialize;
 use windlass_protocol::{
-    opencode::{
-        id::SessionId,
-        permission::{PermissionRequest, Reply},
-        question::QuestionRequest,
-    },
+    opencode::{id::SessionId, permission::PermissionRequest, question::QuestionRequest},
     rpc,
 };
 
@@ -20,16 +16,9 @@ use crate::acp::{
 
 impl Encoder {
     pub(super) fn ask(&mut self, root: &SessionId, request: &PermissionRequest, out: &mut Vec<u8>) {
-        if self.permissions.is_unanswerable() {
-            tracing::warn!(
-                permission = %request.permission,
-                patterns = ?request.patterns,
-                "the client can no longer be asked, so the call is refused; allow it by configuration"
-            );
-            self.engine.reply_permission(&request.id, Reply::Reject, None);
-            return;
-        }
-        if self.permissions.ask(root, Asked::Permission(request.clone())) {
+        // Where the client is gone, the engine refuses the request itself.
+        let can_be_shown = !self.permissions.is_unanswerable();
+        if can_be_shown && self.permissions.ask(root, Asked::Permission(request.clone())) {
             self.show_ask(root, out);
         }
     }

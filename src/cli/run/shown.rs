@@ -32,8 +32,7 @@ use super::{
 };
 use crate::{
     base::queue::Queue,
-    bus::Filter,
-    engine::{CONFIG_PERMISSION, Engine, PromptInput, StopReason},
+    engine::{Answerable, CONFIG_PERMISSION, Client, Engine, PromptInput, StopReason},
 };
 
 /// How long the last words may take after a signal.
@@ -51,6 +50,7 @@ struct Policy {
 /// What the person sees of the engine. A call that is dropped halfway goes on from here.
 pub struct Shown {
     engine: Engine,
+    client: Client,
     events: Arc<Queue<Arc<Event>>>,
     batch: VecDeque<Arc<Event>>,
     pub printer: Printer,
@@ -81,7 +81,10 @@ impl Shown {
     /// Shows the engine's work from now on.
     pub fn new(engine: &Engine, format: Format, args: &TalkArgs, look: Look) -> Self {
         let person = if args.auto || args.no_ask { None } else { Person::find(engine, look.clone()) };
-        engine.set_answerable(person.is_some());
+        let client = engine.client(match person {
+            Some(_) => Answerable::Everything,
+            None => Answerable::Permissions,
+        });
         let directory = args.dir.clone().unwrap_or_else(|| PathBuf::from("."));
         let directory = directory.canonicalize().unwrap_or(directory);
         let look = Look { directory, shows_thoughts: args.thinking, ..look };
@@ -89,7 +92,8 @@ impl Shown {
         let is_drawn = format == Format::Default && io::stdout().is_terminal();
         let screen = is_drawn.then(|| Screen::open(look.clone()).ok()).flatten();
         Self {
-            events: engine.bus().listen(Filter::All),
+            events: client.listen(),
+            client,
             batch: VecDeque::new(),
             printer: Printer::new(format, look, screen),
             output: Output::new(),
@@ -122,6 +126,7 @@ impl Shown {
         input: PromptInput,
         interrupts: &mut Interrupts,
     ) -> io::Result<Ended> {
+        self.client.hold(id);
         // What happened between turns is no part of this one.
         self.events.take(&mut self.batch);
         self.batch.clear();
@@ -172,7 +177,7 @@ impl Shown {
                 }
                 Some(Typed::Gone) => {
                     self.person = None;
-                    self.engine.set_answerable(false);
+                    self.client.set_answerable(Answerable::Permissions);
                 }
             }
             if self.policy.is_strict && self.was_refused {

@@ -16,13 +16,17 @@ use crate::{
     base::queue::Queue,
     bus::{Bus, Filter},
     config::policy::Policy,
-    engine::approvals::Approvals,
+    engine::{
+        approvals::Approvals,
+        client::{Answerable, Clients},
+    },
     permission::Ask,
     tool::ToolError,
 };
 
 struct Scene {
     asks: Asks,
+    set_answerable: Box<dyn Fn(Answerable)>,
     events: Arc<Queue<Arc<Event>>>,
     approvals: Approvals,
     policy: Policy,
@@ -43,9 +47,12 @@ fn tool_ref() -> ToolRef {
 impl Scene {
     fn new(rules: &[Rule]) -> Self {
         let bus = Bus::default();
+        let clients = Clients::new(bus.clone());
+        let set_answerable = clients.pretend(Answerable::Permissions, &["ses_1", "ses_2"]);
         Self {
             events: bus.listen(Filter::All),
-            asks: Asks::new(bus),
+            asks: Asks::new(bus, clients),
+            set_answerable: Box::new(set_answerable),
             approvals: Approvals::default(),
             policy: Policy::new(rules.to_vec()),
             sessions: ["ses_1", "ses_2"].map(SessionId::from_trusted),
@@ -121,6 +128,21 @@ async fn a_rule_that_denies_tells_the_model_which() {
                     \"action\":\"deny\"}]";
     assert_eq!(scene.bash(0, "git log").await, Err(ToolError::Forbidden(expected.to_owned())));
     assert_eq!(scene.events(), []);
+}
+
+#[tokio::test]
+async fn what_nobody_can_answer_any_more_is_refused() {
+    let scene = Scene::new(&[]);
+    let mut asking = scene.bash(0, "git log");
+    let id = scene.asked(&mut asking).await;
+    (scene.set_answerable)(Answerable::Nothing);
+    scene.asks.refuse_unanswerable();
+    assert_eq!(poll!(&mut asking), denied(None));
+    assert_eq!(scene.events(), [scene.replied(0, &id, Reply::Reject)]);
+    // Readers see the request all the same.
+    assert_eq!(poll!(&mut scene.bash(0, "git log")), denied(None));
+    let kinds: Vec<_> = scene.events().iter().map(|it| it.kind().name()).collect();
+    assert_eq!(kinds, ["permission.asked", "permission.replied"]);
 }
 
 #[tokio::test]

@@ -15,11 +15,13 @@ use super::Questions;
 use crate::{
     base::queue::Queue,
     bus::{Bus, Filter},
+    engine::client::{Answerable, Clients},
     tool::{Answers, ToolError},
 };
 
 struct Scene {
     questions: Questions,
+    set_answerable: Box<dyn Fn(Answerable)>,
     events: Arc<Queue<Arc<Event>>>,
     session: SessionId,
     cancel: CancellationToken,
@@ -28,14 +30,14 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let bus = Bus::default();
-        let scene = Self {
+        let clients = Clients::new(bus.clone());
+        Self {
             events: bus.listen(Filter::All),
-            questions: Questions::new(bus),
+            set_answerable: Box::new(clients.pretend(Answerable::Everything, &["ses_1"])),
+            questions: Questions::new(bus, clients),
             session: SessionId::from_trusted("ses_1"),
             cancel: CancellationToken::new(),
-        };
-        scene.questions.set_answerable(true);
-        scene
+        }
     }
 
     /// Asks two questions at once.
@@ -135,7 +137,8 @@ async fn where_nobody_can_answer_nobody_is_asked() {
     let scene = Scene::new();
     let mut asking = Box::pin(scene.ask());
     assert!(poll!(asking.as_mut()).is_pending());
-    scene.questions.set_answerable(false);
+    (scene.set_answerable)(Answerable::Permissions);
+    scene.questions.refuse_unanswerable();
     for result in [asking.await, scene.ask().await] {
         let Err(ToolError::Model(text)) = result else { panic!("{result:?} is no text for the model") };
         assert!(text.contains("Decide by yourself"), "{text}");
