@@ -1,7 +1,8 @@
 //! The ACP front end: newline-delimited JSON-RPC on standard input and output.
 //!
-//! A reader takes lines in order, a writer drains one ordered outbox; answers, updates and our own requests all
-//! pass through it, so what a client sees has exactly the order in which it happened.
+//! One task owns a client's state and takes one event after another: a line of the client, something for the client, the
+//! end of a handler. Answers, updates and our own requests pass through one ordered outbox, so what a client sees has
+//! exactly the order in which it happened.
 
 mod call;
 mod commands;
@@ -14,9 +15,11 @@ mod error;
 mod from_proto;
 mod front;
 mod initialize;
+mod input;
 mod lines;
 mod options;
 mod outbox;
+mod output;
 mod permissions;
 mod prompt;
 mod reload;
@@ -26,6 +29,7 @@ mod settings;
 mod terminal;
 mod to_proto;
 mod trace;
+mod wire;
 
 pub use connection::{MAX_LINE, Options};
 pub use serve::serve;

@@ -1,39 +1,39 @@
-//! One client, as everything that serves it knows it.
+//! The state of one client, owned by value by the task that serves it.
 
 use std::{
     collections::{HashMap, VecDeque},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 
-use jsonrpsee::Methods;
-use tokio::sync::oneshot;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use windlass_protocol::{acp::decode::ClientCapabilities, opencode::id::SessionId};
+use jsonrpsee::{Methods, types::ErrorObjectOwned};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::{acp::decode::ClientCapabilities, opencode::id::SessionId, rpc::Id};
 
 use super::{
-    front::{FrontSession, FrontSessions},
-    outbox::Outbox,
-    permissions::Permissions,
+    encoder::Encoder,
+    front::FrontSession,
+    outbox::{Cancel, Outbox, Responder, Switched},
 };
-use crate::{
-    base::lock::lock,
-    engine::{Client as Lease, Engine},
-};
+use crate::engine::{Answerable, Client as Lease, Engine};
 
 /// Bytes of one line; a longer one is refused, not kept.
 pub const MAX_LINE: usize = 64 * 1024 * 1024;
 
-/// What the command line says of a connection.
+/// The command line's part of a connection.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Append every line in both directions to this file.
     pub trace: Option<PathBuf>,
-    /// How to start the login in a terminal: program and arguments.
+    /// Program and arguments that start the login in a terminal.
     pub login_command: Vec<String>,
     /// Bytes of the longest line that is read.
     pub max_line: usize,
-    /// Ends the connection: turns are cancelled, what is said is flushed.
+    /// Ends the connection: turns are cancelled, the last lines are flushed.
     pub stop: CancellationToken,
 }
 
@@ -41,59 +41,150 @@ pub struct Options {
 pub struct Connection {
     pub engine: Engine,
     /// The sessions that the client holds and the requests that it can answer.
-    pub lease: Lease,
+    pub lease: Arc<Lease>,
     pub outbox: Arc<Outbox>,
-    pub permissions: Arc<Permissions>,
     pub options: Options,
     pub methods: Methods,
-    /// Dispatches a line, also one that waited for its session to open.
-    pub dispatch: fn(&Arc<Connection>, &[u8]),
-    /// Handlers that run beside the reader, one after another in the order of their lines.
-    pub tasks: TaskTracker,
-    /// Ends when the handler that was started last has ended.
-    pub last_handler: Mutex<Option<oneshot::Receiver<()>>>,
-    client: Mutex<Option<ClientCapabilities>>,
-    pub fronts: FrontSessions,
+    /// Everything that the client was shown, and its sessions.
+    pub encoder: Encoder,
     /// Sessions whose opening is under way, and the lines that wait for it.
-    pub gates: Mutex<HashMap<String, VecDeque<Vec<u8>>>>,
+    pub gates: HashMap<String, VecDeque<Vec<u8>>>,
+    /// Ends when the handler that was started last has ended.
+    pub last_handler: Option<oneshot::Receiver<()>>,
+    /// Handlers beside the connection's task, one after another in the order of their lines.
+    handlers: JoinSet<()>,
+    /// Those whose end is not dealt with.
+    n_handlers: usize,
+    handled: mpsc::UnboundedSender<Handled>,
+    is_initialized: bool,
+    /// Requests of the client that are not answered yet, and how to cancel them.
+    unanswered: HashMap<Id, Cancel>,
+    /// Agents that took over in sessions that are being opened.
+    switched: HashMap<SessionId, String>,
+}
+
+/// Answers a request and does what must follow the answer.
+pub type Reply = Box<dyn FnOnce(&mut Connection, Responder) + Send>;
+
+/// A handler's work that has ended.
+pub struct Handled {
+    pub responder: Responder,
+    /// The session whose lines wait for the answer.
+    pub session: Option<String>,
+    pub outcome: Result<Reply, ErrorObjectOwned>,
+    /// Dropped once the request is answered; the next handler waits for it.
+    pub ended: oneshot::Sender<()>,
 }
 
 impl Connection {
     /// A client of which nothing is known yet.
     pub fn new(
         engine: Engine,
-        lease: Lease,
         options: Options,
         methods: Methods,
-        dispatch: fn(&Arc<Connection>, &[u8]),
+        outbox: Arc<Outbox>,
+        handled: mpsc::UnboundedSender<Handled>,
     ) -> Self {
-        let fronts = FrontSessions::default();
+        // Every client can be asked: each must know how to ask for a permission (facts: ACP §1.2).
+        let lease = Arc::new(engine.client(Answerable::Everything));
         Self {
             engine,
             lease,
-            outbox: Arc::new(Outbox::new(fronts.clone())),
-            permissions: Arc::default(),
+            outbox,
             options,
             methods,
-            dispatch,
-            tasks: TaskTracker::new(),
-            last_handler: Mutex::default(),
-            client: Mutex::default(),
-            fronts,
-            gates: Mutex::default(),
+            encoder: Encoder::default(),
+            gates: HashMap::new(),
+            last_handler: None,
+            handlers: JoinSet::new(),
+            n_handlers: 0,
+            handled,
+            is_initialized: false,
+            unanswered: HashMap::new(),
+            switched: HashMap::new(),
         }
     }
 
-    /// What the client can do; `None` before `initialize`.
-    pub fn client(&self) -> Option<ClientCapabilities> {
-        lock(&self.client).clone()
+    /// Returns true while a handler runs beside this task, or its end is not dealt with.
+    pub fn is_handling(&self) -> bool {
+        self.n_handlers > 0
     }
 
-    pub fn set_client(&self, client: ClientCapabilities) {
-        *lock(&self.client) = Some(client);
+    /// Notes that the client can answer nothing any more. Requests that wait for it are refused.
+    pub fn give_up(&mut self) {
+        self.encoder.permissions.give_up();
+        self.lease.set_answerable(Answerable::Nothing);
     }
 
-    pub fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, FrontSession>> {
-        lock(&self.fronts)
+    /// Runs a handler beside this task.
+    pub fn run_handler(&mut self, work: impl Future<Output = Handled> + Send + 'static) {
+        while self.handlers.try_join_next().is_some() {}
+        self.n_handlers += 1;
+        let handled = self.handled.clone();
+        self.handlers.spawn(async move {
+            // A connection that has ended has no use for it.
+            let _ = handled.send(work.await);
+        });
+    }
+
+    /// Notes that the end of a handler is dealt with.
+    pub fn note_handled(&mut self) {
+        self.n_handlers -= 1;
+    }
+
+    /// The client's abilities; `None` before `initialize`.
+    pub fn client(&self) -> Option<&ClientCapabilities> {
+        self.is_initialized.then_some(&self.encoder.client)
+    }
+
+    pub fn set_client(&mut self, client: ClientCapabilities) {
+        self.is_initialized = true;
+        self.encoder.set_client(client);
+    }
+
+    /// Returns true if the client shows notices.
+    pub fn wants_notices(&self) -> bool {
+        self.client().is_some_and(|client| client.notices)
+    }
+
+    pub fn sessions(&mut self) -> &mut HashMap<SessionId, FrontSession> {
+        &mut self.encoder.fronts
+    }
+
+    /// The agent that took over in a session since this was asked last, while the client did not know the session.
+    pub fn take_switch(&mut self, id: &SessionId) -> Option<String> {
+        self.switched.remove(id)
+    }
+
+    /// The duty to answer a request.
+    pub fn responder(&mut self, id: Id) -> Responder {
+        self.unanswered.insert(id.clone(), Cancel::No);
+        Responder::new(id, self.outbox.clone())
+    }
+
+    /// Notes how a request in flight can be cancelled.
+    pub fn set_cancel(&mut self, id: &Id, cancel: Cancel) {
+        if let Some(entry) = self.unanswered.get_mut(id) {
+            *entry = cancel;
+        }
+    }
+
+    /// The way to cancel the request with this id, while it is in flight.
+    pub fn cancel_of(&self, id: &Id) -> Option<Cancel> {
+        self.unanswered.get(id).cloned()
+    }
+
+    /// Notes an agent that took over.
+    pub fn switch(&mut self, switched: Switched) {
+        let Switched { session_id, agent } = switched;
+        match self.encoder.fronts.get_mut(&session_id) {
+            Some(front) => front.agent = Some(agent),
+            None => _ = self.switched.insert(session_id, agent),
+        }
+    }
+
+    /// Notes that a request is answered.
+    pub fn note_answer(&mut self, id: &Id) {
+        self.unanswered.remove(id);
     }
 }

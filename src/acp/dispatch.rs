@@ -1,16 +1,18 @@
 //! The table of methods and the way of a line to its handler.
 //!
-//! Handlers run on the reader's task in the order of the lines and never wait. What may take long is spawned by
+//! Handlers run on the connection's task in the order of the lines and never wait. What may take long is spawned by
 //! its handler; until it has answered, later lines that name the same session wait behind it.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, OnceLock},
+};
 
 use jsonrpsee::{
     Extensions, Methods, RpcModule,
     core::{RegisterMethodError, server::MethodCallback},
     types::{ErrorObjectOwned, Id as RpcId, Params},
 };
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use windlass_protocol::{
     acp::{
@@ -22,16 +24,24 @@ use windlass_protocol::{
 };
 
 use super::{
-    call::Call, connection::Connection, elicitation, error::error, initialize, outbox::Cancel, prompt,
-    session, settings,
+    call::Call,
+    connection::{Connection, Handled},
+    elicitation,
+    error::error,
+    initialize,
+    outbox::Cancel,
+    prompt, session, settings,
 };
-use crate::base::lock::lock;
 
 /// Lines that may wait for one session to open.
 const MAX_PARKED: usize = 256;
 
 /// A method's handler: it answers through the call now or later, or returns the error.
-type Handler = fn(&Call, Option<&str>) -> Result<(), ErrorObjectOwned>;
+type Handler = fn(&mut Connection, &mut Call, Option<&str>) -> Result<(), ErrorObjectOwned>;
+
+/// Where the table puts the handler that it found.
+#[derive(Clone, Default)]
+struct Found(Arc<OnceLock<Handler>>);
 
 /// Every method of the agent, in the order of the protocol's documentation.
 #[rustfmt::skip]
@@ -58,22 +68,34 @@ const METHODS: &[(&str, Handler)] = &[
 ];
 
 /// The method table.
+///
+/// The library calls with what it can share between threads. A handler has its connection to itself, so the table only
+/// finds the handler, and [`call`] calls it: nothing is encoded that would have to be parsed again.
 pub fn methods() -> Result<Methods, RegisterMethodError> {
     let mut module = RpcModule::new(());
     for (name, handler) in METHODS {
-        module.register_method(
-            name,
-            move |params: Params<'_>, (), extensions: &Extensions| match extensions.get::<Arc<Call>>() {
-                Some(call) => handler(call, params.as_str()),
-                None => Err(error(code::INTERNAL_ERROR, "the call has no connection")),
-            },
-        )?;
+        module.register_method(name, move |_: Params<'_>, (), extensions: &Extensions| {
+            if let Some(found) = extensions.get::<Found>() {
+                // Each lookup brings a place of its own.
+                let _ = found.0.set(*handler);
+            }
+        })?;
     }
     Ok(module.into())
 }
 
+/// Finds a method's handler in the table.
+fn handler(methods: &Methods, method: &str) -> Option<Handler> {
+    let MethodCallback::Sync(callback) = methods.method(method)? else { return None };
+    let found = Found::default();
+    let mut extensions = Extensions::new();
+    extensions.insert(found.clone());
+    callback(RpcId::Null, Params::new(None), usize::MAX, extensions);
+    found.0.get().copied()
+}
+
 /// Dispatches one line.
-pub fn line(connection: &Arc<Connection>, line: &[u8]) {
+pub fn line(connection: &mut Connection, line: &[u8]) {
     match rpc::parse(line) {
         None => {}
         Some(Err(malformed)) => refuse(connection, &malformed),
@@ -83,7 +105,7 @@ pub fn line(connection: &Arc<Connection>, line: &[u8]) {
             match wait_behind_gate(connection, params, line) {
                 Ok(true) => {}
                 Ok(false) => call(connection, id, &method, params),
-                Err(error) => connection.outbox.responder(id).fail(&error),
+                Err(error) => connection.responder(id).fail(&error),
             }
         }
         Some(Ok(Incoming::Notification { method, params })) => {
@@ -105,18 +127,42 @@ pub fn line(connection: &Arc<Connection>, line: &[u8]) {
     }
 }
 
+/// Deals with the end of a handler: its request is answered, and the lines that waited for its session go on.
+pub fn handled(connection: &mut Connection, handled: Handled) {
+    let Handled { responder, session, outcome, ended } = handled;
+    connection.note_handled();
+    match outcome {
+        Ok(reply) => reply(connection, responder),
+        Err(error) => responder.fail(&error),
+    }
+    if let Some(session) = session {
+        open_gate(connection, &session);
+    }
+    drop(ended);
+}
+
+/// Dispatches the lines that waited for a session, in order, until one of them closes the gate again.
+fn open_gate(connection: &mut Connection, session: &str) {
+    let mut parked = connection.gates.remove(session).unwrap_or_default();
+    while let Some(next) = parked.pop_front() {
+        line(connection, &next);
+        if let Some(gate) = connection.gates.get_mut(session) {
+            gate.append(&mut parked);
+        }
+    }
+}
+
 /// Parks a line that names a session whose opening is under way.
 fn wait_behind_gate(
-    connection: &Connection,
+    connection: &mut Connection,
     params: Option<&str>,
     line: &[u8],
 ) -> Result<bool, ErrorObjectOwned> {
-    let mut gates = lock(&connection.gates);
-    if gates.is_empty() {
+    if connection.gates.is_empty() {
         return Ok(false);
     }
     let Some(session) = decode::named_session(params) else { return Ok(false) };
-    match gates.get_mut(&session) {
+    match connection.gates.get_mut(&session) {
         Some(parked) if parked.len() < MAX_PARKED => {
             parked.push_back(line.to_vec());
             Ok(true)
@@ -129,12 +175,12 @@ fn wait_behind_gate(
     }
 }
 
-fn call(connection: &Arc<Connection>, id: Id, method: &str, params: Option<&str>) {
-    let responder = connection.outbox.responder(id);
+fn call(connection: &mut Connection, id: Id, method: &str, params: Option<&str>) {
+    let responder = connection.responder(id);
     if connection.client().is_none() && method != "initialize" {
         return responder.fail(&error(code::INVALID_REQUEST, "The connection must begin with `initialize`."));
     }
-    let Some(MethodCallback::Sync(callback)) = connection.methods.method(method) else {
+    let Some(handler) = handler(&connection.methods, method) else {
         let data = serde_json::json!({ "method": method });
         return responder.fail(&ErrorObjectOwned::owned(
             code::METHOD_NOT_FOUND,
@@ -142,30 +188,16 @@ fn call(connection: &Arc<Connection>, id: Id, method: &str, params: Option<&str>
             Some(data),
         ));
     };
-    let call = Arc::new(Call::new(connection.clone(), responder));
-    let mut extensions = Extensions::new();
-    extensions.insert(call.clone());
-    // Our ids are wider than the library's, so it gets none and the responder keeps ours.
-    let response = callback(RpcId::Null, Params::new(params), usize::MAX, extensions);
-    if response.is_error()
-        && let Ok(responder) = call.take_responder()
-    {
-        #[derive(Deserialize)]
-        struct Failed<'a> {
-            #[serde(borrow)]
-            error: &'a RawValue,
-        }
-        match serde_json::from_str::<Failed<'_>>(response.as_json().get()) {
-            Ok(failed) => responder.fail_raw(failed.error),
-            Err(reason) => responder.fail(&error(code::INTERNAL_ERROR, &reason.to_string())),
-        }
+    let mut call = Call::new(responder);
+    if let Err(error) = handler(connection, &mut call, params) {
+        call.fail(&error);
     }
 }
 
 /// Cancels a request of the client; it is answered all the same (facts: ACP §1.4.4).
-fn cancel_request(connection: &Connection, params: Option<&str>) {
+fn cancel_request(connection: &mut Connection, params: Option<&str>) {
     let Some(id) = decode::cancelled_request(params) else { return };
-    match connection.outbox.cancel_of(&id) {
+    match connection.cancel_of(&id) {
         Some(Cancel::Task(token)) => token.cancel(),
         Some(Cancel::Prompt { session_id, ticket }) => connection.engine.cancel_prompt(&session_id, ticket),
         Some(Cancel::No) => {}
@@ -177,16 +209,16 @@ fn cancel_request(connection: &Connection, params: Option<&str>) {
 }
 
 /// Cancels requests that still wait for their session to open; a prompt ends as a cancelled turn does.
-fn cancel_parked(connection: &Connection, is_meant: impl Fn(&[u8]) -> bool) {
+fn cancel_parked(connection: &mut Connection, is_meant: impl Fn(&[u8]) -> bool) {
     let mut cancelled = Vec::new();
-    for parked in lock(&connection.gates).values_mut() {
+    for parked in connection.gates.values_mut() {
         let (meant, others) = std::mem::take(parked).into_iter().partition(|line| is_meant(line));
         *parked = others;
         cancelled.extend::<VecDeque<Vec<u8>>>(meant);
     }
     for line in &cancelled {
         let Some(Ok(Incoming::Call { id, method, .. })) = rpc::parse(line) else { continue };
-        let responder = connection.outbox.responder(id);
+        let responder = connection.responder(id);
         match method.as_ref() {
             "session/prompt" => responder.succeed(&PromptResponse::new(StopReason::Cancelled)),
             _ => responder.fail(&error(code::REQUEST_CANCELLED, "The request was cancelled.")),
@@ -210,7 +242,8 @@ fn refuse(connection: &Connection, malformed: &Malformed) {
 }
 
 /// Answers a line that was too long to keep.
-pub fn refuse_long_line(connection: &Connection, limit: usize) {
+pub fn refuse_long_line(connection: &mut Connection) {
+    let limit = connection.options.max_line;
     let message = format!("the line is longer than {limit} bytes and was dropped");
     let body = rpc::ErrorBody { code: code::INVALID_REQUEST, message, data: None };
     connection.outbox.send(&rpc::failure(&Id::Null, &body));

@@ -1,7 +1,5 @@
 //! What the client's user answers to the questions of tools.
 
-use std::sync::Arc;
-
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{json, value::RawValue};
 use windlass_protocol::{
@@ -16,12 +14,12 @@ use windlass_protocol::{
 use super::{call::Call, connection::Connection, dialog::Taken, error::invalid_params, outbox::Outgoing};
 
 /// The client's answer to something that showed this question.
-pub fn answered(connection: &Arc<Connection>, id: &QuestionId, result: Result<Option<&RawValue>, ErrorBody>) {
+pub fn answered(connection: &mut Connection, id: &QuestionId, result: Result<Option<&RawValue>, ErrorBody>) {
     if let Err(failure) = &result {
         tracing::warn!(code = failure.code, message = %failure.message, "the client could not ask its user");
     }
     let result = result.as_ref().map(|result| result.map(RawValue::get));
-    match connection.permissions.with_dialog(id, |dialog| dialog.take(result)) {
+    match connection.encoder.permissions.with_dialog(id, |dialog| dialog.take(result)) {
         // It was settled meanwhile.
         None => {}
         Some(Taken::More) => connection.outbox.push(Outgoing::AskOn(id.clone())),
@@ -31,33 +29,41 @@ pub fn answered(connection: &Arc<Connection>, id: &QuestionId, result: Result<Op
 }
 
 /// `_windlass/question/reply`: answers a question by OpenCode's id, also in words of the user's own.
-pub fn reply(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn reply(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let request = decode::question_reply(params).map_err(|reason| invalid_params(&reason))?;
-    let waiting = waiting(call, &request.session_id, &request.request_id)?;
+    let waiting = waiting(connection, &request.session_id, &request.request_id)?;
     let (n_questions, n_answers) = (waiting.questions.len(), request.answers.len());
     if n_questions != n_answers {
         let reason =
             format!("`answers` must hold one list for each of {n_questions} questions, not {n_answers}");
         return Err(invalid_params(&decode::InvalidParams(reason)));
     }
-    call.connection.engine.reply_question(&request.request_id, request.answers);
+    connection.engine.reply_question(&request.request_id, request.answers);
     call.succeed(&json!({}))
 }
 
 /// `_windlass/question/reject`: dismisses a question by OpenCode's id.
-pub fn reject(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn reject(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let request = decode::question_reply(params).map_err(|reason| invalid_params(&reason))?;
-    waiting(call, &request.session_id, &request.request_id)?;
-    call.connection.engine.reject_question(&request.request_id);
+    waiting(connection, &request.session_id, &request.request_id)?;
+    connection.engine.reject_question(&request.request_id);
     call.succeed(&json!({}))
 }
 
 fn waiting(
-    call: &Call,
+    connection: &Connection,
     session_id: &SessionId,
     id: &QuestionId,
 ) -> Result<QuestionRequest, ErrorObjectOwned> {
-    let pending = call.connection.engine.pending_questions(session_id);
+    let pending = connection.engine.pending_questions(session_id);
     pending.into_iter().find(|request| request.id == *id).ok_or_else(|| {
         let message = format!("no question {id} is waiting in this session");
         let data = json!({ "requestId": id, "sessionId": session_id });

@@ -1,4 +1,4 @@
-//! Turns the outbox's items into lines: the writer's memory of what the client has been shown.
+//! Turns the outbox's items into lines, by the state of the client: its sessions and what it was shown of them.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -27,16 +27,16 @@ use windlass_protocol::{
 };
 
 use super::{
-    front::FrontSessions,
+    front::FrontSession,
     lines, options,
     outbox::{Outgoing, Replay},
-    permissions::{self, Permissions},
+    permissions::{self, Permissions, Waiting},
     terminal::Outputs,
     to_proto,
 };
 use crate::{
-    base::{clock, ids, lock::lock},
-    engine::{Engine, Workspace},
+    base::{clock, ids},
+    engine::Workspace,
 };
 
 mod asks;
@@ -44,12 +44,13 @@ mod asks;
 /// Sessions whose creation is remembered until the client knows them.
 const MAX_UNKNOWN: usize = 64;
 
-/// See the module's comment. Owned by the writer task.
+/// See the module's comment.
+#[derive(Default)]
 pub struct Encoder {
-    engine: Engine,
-    permissions: Arc<Permissions>,
-    fronts: FrontSessions,
-    client: ClientCapabilities,
+    pub client: ClientCapabilities,
+    /// The sessions the client has opened.
+    pub fronts: HashMap<SessionId, FrontSession>,
+    pub permissions: Permissions,
     sessions: HashMap<SessionId, Shown>,
     /// Sessions of subagents, and the session the client knows that they work for.
     roots: HashMap<SessionId, SessionId>,
@@ -58,6 +59,12 @@ pub struct Encoder {
     /// `session.created` of sessions that are not attached yet.
     created: VecDeque<Arc<Event>>,
     outputs: Outputs,
+}
+
+/// Where lines go, and the requests that wait for the user meanwhile.
+pub struct Sink<'a> {
+    pub lines: &'a mut Vec<u8>,
+    pub waiting: &'a Waiting<'a>,
 }
 
 /// What the client has been shown of a session.
@@ -100,20 +107,6 @@ struct Text {
 }
 
 impl Encoder {
-    pub fn new(engine: Engine, permissions: Arc<Permissions>, fronts: FrontSessions) -> Self {
-        Self {
-            engine,
-            permissions,
-            fronts,
-            client: ClientCapabilities::default(),
-            sessions: HashMap::new(),
-            roots: HashMap::new(),
-            held: HashMap::new(),
-            created: VecDeque::new(),
-            outputs: Outputs::default(),
-        }
-    }
-
     /// What the client can do, once it has said so.
     pub fn set_client(&mut self, client: ClientCapabilities) {
         self.outputs.has_terminals = client.terminal_output;
@@ -126,16 +119,16 @@ impl Encoder {
     }
 
     /// Encodes what was held back to spare the client.
-    pub fn encode_due(&mut self, out: &mut Vec<u8>) {
-        self.outputs.show_due(Instant::now(), out);
+    pub fn encode_due(&mut self, lines: &mut Vec<u8>) {
+        self.outputs.show_due(Instant::now(), lines);
     }
 
     /// Encodes an item as lines with their line feeds.
-    pub fn encode(&mut self, item: Outgoing, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, item: Outgoing, out: &mut Sink<'_>) {
         match item {
-            Outgoing::Line(line) => {
-                out.extend_from_slice(&line);
-                out.push(b'\n');
+            Outgoing::Line(line) | Outgoing::Answer { line, .. } => {
+                out.lines.extend_from_slice(&line);
+                out.lines.push(b'\n');
             }
             Outgoing::Event(event) => self.event(&event, out),
             Outgoing::Attach { session_id, workspace, title, cost } => {
@@ -183,7 +176,7 @@ impl Encoder {
         workspace: Arc<Workspace>,
         title: String,
         cost: f64,
-        out: &mut Vec<u8>,
+        out: &mut Sink<'_>,
     ) {
         let created = self.created.iter().position(|event| event.payload.session_id() == Some(&session_id));
         let created = created.and_then(|index| self.created.remove(index));
@@ -212,7 +205,7 @@ impl Encoder {
         }
     }
 
-    fn event(&mut self, event: &Arc<Event>, out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Arc<Event>, out: &mut Sink<'_>) {
         let session_id = event.payload.session_id();
         let Some(id) = session_id else { return self.raw_event(event, out) };
         self.note_child(&event.payload);
@@ -251,7 +244,7 @@ impl Encoder {
     }
 
     /// What a subagent does is shown in the session it works for: its calls, its questions and what it costs.
-    fn child_event(&mut self, root: &SessionId, event: &Arc<Event>, out: &mut Vec<u8>) {
+    fn child_event(&mut self, root: &SessionId, event: &Arc<Event>, out: &mut Sink<'_>) {
         if let Some(held) = self.held.get_mut(root) {
             return held.push(event.clone());
         }
@@ -269,7 +262,7 @@ impl Encoder {
         self.raw_event(event, out);
     }
 
-    fn child_part(&mut self, root: &SessionId, part: &Part, out: &mut Vec<u8>) {
+    fn child_part(&mut self, root: &SessionId, part: &Part, out: &mut Sink<'_>) {
         if let PartKind::Tool(tool) = &part.kind {
             let call_id = to_proto::child_call_id(&part.session_id, &tool.call_id);
             self.tool(root, &part.id, &ToolPart { call_id, ..(**tool).clone() }, false, out);
@@ -291,14 +284,14 @@ impl Encoder {
     }
 
     /// OpenCode's own event, for clients that asked for it.
-    fn raw_event(&self, event: &Event, out: &mut Vec<u8>) {
+    fn raw_event(&self, event: &Event, out: &mut Sink<'_>) {
         if self.client.events.wants(event.payload.kind()) {
             let params = ext::EventNotification { session_id: event.payload.session_id(), event };
-            lines::write(&rpc::notification(ext::EVENT, params), out);
+            lines::write(&rpc::notification(ext::EVENT, params), out.lines);
         }
     }
 
-    fn replay(&mut self, replay: Replay, out: &mut Vec<u8>) {
+    fn replay(&mut self, replay: Replay, out: &mut Sink<'_>) {
         let Replay { session_id, messages, todos, children } = replay;
         for message in messages {
             let info = EventPayload::MessageUpdated { session_id: session_id.clone(), info: message.info };
@@ -323,7 +316,7 @@ impl Encoder {
         root: &SessionId,
         part: &Part,
         children: &HashMap<SessionId, Vec<MessageWithParts>>,
-        out: &mut Vec<u8>,
+        out: &mut Sink<'_>,
     ) {
         let child = task_session(part).and_then(|id| children.get(&id));
         for part in child.into_iter().flatten().flat_map(|message| &message.parts) {
@@ -333,13 +326,13 @@ impl Encoder {
     }
 
     /// Shows what was held back.
-    fn release(&mut self, session_id: &SessionId, out: &mut Vec<u8>) {
+    fn release(&mut self, session_id: &SessionId, out: &mut Sink<'_>) {
         for event in self.held.remove(session_id).into_iter().flatten() {
             self.event(&event, out);
         }
     }
 
-    fn update(&mut self, id: &SessionId, payload: &EventPayload, is_replay: bool, out: &mut Vec<u8>) {
+    fn update(&mut self, id: &SessionId, payload: &EventPayload, is_replay: bool, out: &mut Sink<'_>) {
         match payload {
             EventPayload::SessionCreated(info) => {
                 if let Some(shown) = self.sessions.get_mut(id) {
@@ -392,27 +385,27 @@ impl Encoder {
         }
     }
 
-    fn session_info(&mut self, id: &SessionId, info: &SessionInfo, out: &mut Vec<u8>) {
+    fn session_info(&mut self, id: &SessionId, info: &SessionInfo, out: &mut Sink<'_>) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         if shown.title != info.info.title {
             shown.title.clone_from(&info.info.title);
             let update = SessionInfoUpdate::new()
                 .title(info.info.title.clone())
                 .updated_at(clock::iso(info.info.time.updated));
-            lines::update(id, SessionUpdate::SessionInfoUpdate(update), out);
+            lines::update(id, SessionUpdate::SessionInfoUpdate(update), out.lines);
         }
     }
 
-    fn status(&self, id: &SessionId, status: &SessionStatus, out: &mut Vec<u8>) {
+    fn status(&self, id: &SessionId, status: &SessionStatus, out: &mut Sink<'_>) {
         if let (SessionStatus::Retry { attempt, message, .. }, true) = (status, self.client.notices) {
             let title = format!("The provider did not answer; attempt {} follows.", attempt + 1);
             let notice = Notice::new(NoticeSeverity::Warning, title).description(message.clone());
-            lines::update(id, SessionUpdate::Notice(notice), out);
+            lines::update(id, SessionUpdate::Notice(notice), out.lines);
         }
     }
 
     /// A notice, or a thought where the client knows no notices.
-    fn toast(&self, id: &SessionId, title: &str, message: &str, variant: ToastVariant, out: &mut Vec<u8>) {
+    fn toast(&self, id: &SessionId, title: &str, message: &str, variant: ToastVariant, out: &mut Sink<'_>) {
         if self.client.notices {
             let severity = match variant {
                 ToastVariant::Info | ToastVariant::Success => NoticeSeverity::Info,
@@ -420,12 +413,12 @@ impl Encoder {
                 ToastVariant::Error => NoticeSeverity::Error,
             };
             let notice = Notice::new(severity, title.to_owned()).description(message.to_owned());
-            lines::update(id, SessionUpdate::Notice(notice), out);
+            lines::update(id, SessionUpdate::Notice(notice), out.lines);
             return;
         }
         // An id of its own, so that no client joins it to a thought of the model.
         let chunk = chunk(&format!("{title}\n{message}"), ids::message().shared());
-        lines::update(id, SessionUpdate::AgentThoughtChunk(chunk), out);
+        lines::update(id, SessionUpdate::AgentThoughtChunk(chunk), out.lines);
     }
 
     fn message(&mut self, id: &SessionId, message: &Message) {
@@ -444,7 +437,7 @@ impl Encoder {
         }
     }
 
-    fn part(&mut self, id: &SessionId, part: &Part, is_replay: bool, out: &mut Vec<u8>) {
+    fn part(&mut self, id: &SessionId, part: &Part, is_replay: bool, out: &mut Sink<'_>) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         let is_users = shown.user_messages.contains(&part.message_id);
         match &part.kind {
@@ -452,7 +445,7 @@ impl Encoder {
                 // Live, the client shows what its user said by itself.
                 if is_replay && text.synthetic != Some(true) && !text.text.is_empty() {
                     let chunk = chunk(&text.text, part.message_id.shared());
-                    lines::update(id, SessionUpdate::UserMessageChunk(chunk), out);
+                    lines::update(id, SessionUpdate::UserMessageChunk(chunk), out.lines);
                 }
             }
             PartKind::Text(text) => self.text(id, part, &text.text, false, out),
@@ -468,13 +461,13 @@ impl Encoder {
                 // Without the model's limit there is no window to show a share of.
                 if let Some(size) = shown.model.as_ref().and_then(|model| loaded.context_size(model)) {
                     let update = UsageUpdate::new(tokens.context(), size).cost(cost);
-                    lines::update(id, SessionUpdate::UsageUpdate(update), out);
+                    lines::update(id, SessionUpdate::UsageUpdate(update), out.lines);
                 }
             }
             PartKind::File(file) if is_users && is_replay => {
                 let chunk = ContentChunk::new(to_proto::file_block(file))
                     .message_id(windlass_protocol::acp::schema::MessageId::new(part.message_id.shared()));
-                lines::update(id, SessionUpdate::UserMessageChunk(chunk), out);
+                lines::update(id, SessionUpdate::UserMessageChunk(chunk), out.lines);
             }
             PartKind::File(_)
             | PartKind::StepStart { .. }
@@ -488,13 +481,13 @@ impl Encoder {
     }
 
     /// Shows what a whole text has beyond what its deltas have shown.
-    fn text(&mut self, id: &SessionId, part: &Part, text: &str, is_thought: bool, out: &mut Vec<u8>) {
+    fn text(&mut self, id: &SessionId, part: &Part, text: &str, is_thought: bool, out: &mut Sink<'_>) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         let known = shown.texts.entry(part.id.clone()).or_insert(Text { is_thought, n_bytes: 0 });
         let rest = text.get(known.n_bytes..).unwrap_or_default();
         known.n_bytes = known.n_bytes.max(text.len());
         if !rest.is_empty() {
-            lines::update(id, text_update(is_thought, &part.message_id, &part.id, rest), out);
+            lines::update(id, text_update(is_thought, &part.message_id, &part.id, rest), out.lines);
         }
     }
 
@@ -505,7 +498,7 @@ impl Encoder {
         part_id: &PartId,
         delta: &str,
         offset: usize,
-        out: &mut Vec<u8>,
+        out: &mut Sink<'_>,
     ) {
         let Some(known) = self.sessions.get_mut(id).and_then(|shown| shown.texts.get_mut(part_id)) else {
             return;
@@ -515,7 +508,7 @@ impl Encoder {
         known.n_bytes = known.n_bytes.max(offset + delta.len());
         let is_thought = known.is_thought;
         if !rest.is_empty() {
-            lines::update(id, text_update(is_thought, message_id, part_id, rest), out);
+            lines::update(id, text_update(is_thought, message_id, part_id, rest), out.lines);
         }
     }
 
@@ -525,7 +518,7 @@ impl Encoder {
         part_id: &PartId,
         tool: &ToolPart,
         is_replay: bool,
-        out: &mut Vec<u8>,
+        out: &mut Sink<'_>,
     ) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         let progress = match &tool.state {
@@ -542,8 +535,9 @@ impl Encoder {
         let is_new = before.is_none();
         if is_new {
             let call = self.outputs.open(to_proto::tool_call(tool, shown.place()), tool, shown.place());
-            lines::tool_call(id, &call, out);
-        } else if before == Some(progress) && self.outputs.more(id, part_id, tool, Instant::now(), out) {
+            lines::tool_call(id, &call, out.lines);
+        } else if before == Some(progress) && self.outputs.more(id, part_id, tool, Instant::now(), out.lines)
+        {
             return;
         }
         // Live, the plan came by its own event while the tool ran.
@@ -557,29 +551,28 @@ impl Encoder {
                 let opened_in = (before == Some(Progress::Pending)).then_some(shown.place());
                 let update = to_proto::tool_call_update(tool, shown.place());
                 let update = self.outputs.begin(update, tool, opened_in);
-                lines::update(id, SessionUpdate::ToolCallUpdate(update), out);
-                self.outputs.more(id, part_id, tool, Instant::now(), out);
+                lines::update(id, SessionUpdate::ToolCallUpdate(update), out.lines);
+                self.outputs.more(id, part_id, tool, Instant::now(), out.lines);
             }
             Progress::Done => {
                 let update = to_proto::tool_call_update(tool, shown.place());
-                self.outputs.end(id, part_id, tool, update, out);
+                self.outputs.end(id, part_id, tool, update, out.lines);
             }
         }
     }
 
-    fn plan(&mut self, id: &SessionId, todos: &[Todo], out: &mut Vec<u8>) {
+    fn plan(&mut self, id: &SessionId, todos: &[Todo], out: &mut Sink<'_>) {
         if let Some(shown) = self.sessions.get_mut(id) {
             shown.todos = todos.to_vec();
         }
-        lines::update(id, SessionUpdate::Plan(to_proto::plan(todos)), out);
+        lines::update(id, SessionUpdate::Plan(to_proto::plan(todos)), out.lines);
     }
 
-    /// A tool had the user choose another agent: the client's mode follows. Prompts do already (see [`super::outbox`]).
-    fn switched(&self, id: &SessionId, out: &mut Vec<u8>) {
-        let fronts = lock(&self.fronts);
-        let Some(front) = fronts.get(id) else { return };
+    /// A tool had the user choose another agent: the client's mode follows. Prompts do already (see [`super::outbox::Done`]).
+    fn switched(&self, id: &SessionId, out: &mut Sink<'_>) {
+        let Some(front) = self.fronts.get(id) else { return };
         for update in options::mode_updates(&front.workspace.loaded(), front) {
-            lines::update(id, update, out);
+            lines::update(id, update, out.lines);
         }
     }
 }

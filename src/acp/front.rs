@@ -1,26 +1,20 @@
-//! What a connection knows of the sessions its client has opened.
+//! A session as its client uses it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::sync::Arc;
 
-use windlass_protocol::opencode::{id::SessionId, message::ModelRef};
+use windlass_protocol::opencode::message::ModelRef;
 
 use crate::engine::{Loaded, Workspace};
 
-/// A session as this connection uses it.
+/// See the module's comment.
 pub struct FrontSession {
     pub workspace: Arc<Workspace>,
     /// The mode the client chose, or the session had.
     pub agent: Option<String>,
     /// The model the client chose, or the session had.
     pub model: Option<ModelRef>,
-    /// What the client knows the modes, options, commands and warnings of.
+    /// The configuration whose modes, options, commands and warnings the client knows.
     pub shown: Arc<Loaded>,
-    /// Which of `shown`'s warnings the user has not been told of, for a client without notices.
+    /// Indices of `shown`'s warnings that the user has not seen, for a client without notices.
     pub untold: Vec<usize>,
 }
-
-/// The sessions a client has opened.
-pub type FrontSessions = Arc<Mutex<HashMap<SessionId, FrontSession>>>;

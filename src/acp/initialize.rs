@@ -18,7 +18,8 @@ use windlass_protocol::{
 };
 
 use super::{
-    call::{Call, Reply},
+    call::Call,
+    connection::{Connection, Reply},
     error::{engine_error, error, invalid_params},
     outbox::Responder,
 };
@@ -29,13 +30,17 @@ const AGENT_METHOD: &str = "windlass-key";
 /// The method that runs our own login in a terminal.
 const TERMINAL_METHOD: &str = "windlass-login";
 
-pub fn initialize(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn initialize(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let request = decode::initialize(params).map_err(|reason| invalid_params(&reason))?;
     let client_name = request.client_name.as_deref().unwrap_or("an unnamed client");
     tracing::info!(client = client_name, "initialize");
-    let methods = auth_methods(&request.client, &call.connection.options.login_command);
-    call.connection.set_client(request.client);
-    call.spawn(None, async move {
+    let methods = auth_methods(&request.client, &connection.options.login_command);
+    connection.set_client(request.client);
+    call.spawn(connection, None, async move {
         let found = sandbox::level().await;
         // Whatever version is asked for, ours is 1 (facts: ACP §1.1).
         let response = InitializeResponse::new(ProtocolVersion::V1)
@@ -44,7 +49,7 @@ pub fn initialize(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOw
             .agent_info(
                 Implementation::new("windlass", env!("CARGO_PKG_VERSION")).title("windlass".to_owned()),
             );
-        Ok(Box::new(move |responder: Responder| responder.succeed(&response)) as Reply)
+        Ok(Box::new(move |_: &mut Connection, responder: Responder| responder.succeed(&response)) as Reply)
     })
 }
 
@@ -91,7 +96,11 @@ fn auth_methods(client: &ClientCapabilities, login: &[String]) -> Vec<AuthMethod
     methods
 }
 
-pub fn authenticate(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn authenticate(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let method = decode::method_id(params).map_err(|reason| invalid_params(&reason))?;
     if method != AGENT_METHOD {
         let message = match method.as_str() {
@@ -100,17 +109,24 @@ pub fn authenticate(call: &Call, params: Option<&str>) -> Result<(), ErrorObject
         };
         return Err(error(code::INVALID_PARAMS, &message));
     }
-    let engine = call.connection.engine.clone();
-    call.spawn(None, async move {
+    let engine = connection.engine.clone();
+    call.spawn(connection, None, async move {
         engine.log_in().await.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(|responder: Responder| responder.succeed(&AuthenticateResponse::new())) as Reply)
+        Ok(Box::new(|_: &mut Connection, responder: Responder| {
+            responder.succeed(&AuthenticateResponse::new())
+        }) as Reply)
     })
 }
 
-pub fn logout(call: &Call, _params: Option<&str>) -> Result<(), ErrorObjectOwned> {
-    let engine = call.connection.engine.clone();
-    call.spawn(None, async move {
+pub fn logout(
+    connection: &mut Connection,
+    call: &mut Call,
+    _params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
+    let engine = connection.engine.clone();
+    call.spawn(connection, None, async move {
         engine.log_out().await.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(|responder: Responder| responder.succeed(&LogoutResponse::new())) as Reply)
+        Ok(Box::new(|_: &mut Connection, responder: Responder| responder.succeed(&LogoutResponse::new()))
+            as Reply)
     })
 }

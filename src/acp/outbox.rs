@@ -1,14 +1,11 @@
 //! The one ordered queue of everything that goes to the client, and the answer that every request gets exactly once.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use jsonrpsee::types::ErrorObjectOwned;
 use serde::Serialize;
-use serde_json::value::RawValue;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::{
     opencode::{
@@ -21,12 +18,8 @@ use windlass_protocol::{
     rpc::{self, Id},
 };
 
-use super::{error::error, front::FrontSessions};
-use crate::{
-    base::{lock::lock, queue::Queue},
-    bus::Subscriber,
-    engine::Workspace,
-};
+use super::error::error;
+use crate::{base::queue::Queue, bus::Subscriber, engine::Workspace};
 
 /// Bytes the client may be behind before sessions that stream wait for it.
 const HIGH_WATER: usize = 64 * 1024;
@@ -35,10 +28,12 @@ const ENVELOPE: usize = 200;
 /// Bytes of a running call, at most roughly: the tail of its output.
 const RUNNING: usize = 30_000;
 
-/// Something for the writer.
+/// Something for the client.
 pub enum Outgoing {
-    /// What the engine published.
+    /// An event of the engine.
     Event(Arc<Event>),
+    /// The answer to a request, encoded, without its line feed.
+    Answer { id: Id, line: Vec<u8> },
     /// A whole encoded message, without its line feed.
     Line(Vec<u8>),
     /// The session is known to the client from here on, with this title and what it has cost in US dollars.
@@ -59,7 +54,7 @@ impl Outgoing {
     /// Bytes on the wire, roughly.
     fn weight(&self) -> usize {
         match self {
-            Outgoing::Line(line) => line.len(),
+            Outgoing::Line(line) | Outgoing::Answer { line, .. } => line.len(),
             Outgoing::Event(event) => ENVELOPE + event_weight(&event.payload),
             Outgoing::Attach { .. }
             | Outgoing::Hold(_)
@@ -99,20 +94,22 @@ pub struct Replay {
     pub children: HashMap<SessionId, Vec<MessageWithParts>>,
 }
 
+/// An agent that took over in a session. Prompts that are read from here on go to it, long before the client is told.
+pub struct Switched {
+    pub session_id: SessionId,
+    pub agent: String,
+}
+
 /// See the module's comment.
 pub struct Outbox {
     pub queue: Queue<Outgoing>,
-    /// Requests of the client that are not answered yet, and how to cancel them.
-    unanswered: Mutex<HashMap<Id, Cancel>>,
-    fronts: FrontSessions,
-    /// Agents that took over in sessions that are being opened.
-    switched: Mutex<HashMap<SessionId, String>>,
+    switched: mpsc::UnboundedSender<Switched>,
 }
 
-/// How a request in flight is cancelled.
+/// The way to cancel a request in flight.
 #[derive(Clone)]
 pub enum Cancel {
-    /// Cannot be: it is answered at once.
+    /// There is none: it is answered at once.
     No,
     /// A handler's task.
     Task(CancellationToken),
@@ -121,29 +118,16 @@ pub enum Cancel {
 }
 
 impl Outbox {
-    pub fn new(fronts: FrontSessions) -> Self {
-        let queue = Queue::new(HIGH_WATER);
-        Self { queue, unanswered: Mutex::default(), fronts, switched: Mutex::default() }
-    }
-
-    /// The agent that took over in a session since this was asked last, while the client did not know the session.
-    pub fn take_switch(&self, id: &SessionId) -> Option<String> {
-        lock(&self.switched).remove(id)
-    }
-
-    /// Lets prompts that are read from here on go to the agent that took over, long before the client is told.
-    fn note_switch(&self, id: &SessionId, agent: &str) {
-        match lock(&self.fronts).get_mut(id) {
-            Some(front) => front.agent = Some(agent.to_owned()),
-            None => _ = lock(&self.switched).insert(id.clone(), agent.to_owned()),
-        }
+    /// An outbox, and where its connection hears of agents that took over.
+    pub fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<Switched>) {
+        let (switched, receiver) = mpsc::unbounded_channel();
+        (Arc::new(Self { queue: Queue::new(HIGH_WATER), switched }), receiver)
     }
 
     /// Encodes a message into the queue.
     pub fn send(&self, message: &impl Serialize) {
-        match serde_json::to_vec(message) {
-            Ok(line) => self.push(Outgoing::Line(line)),
-            Err(error) => tracing::error!(%error, "a message could not be encoded"),
+        if let Some(line) = encode(message) {
+            self.push(Outgoing::Line(line));
         }
     }
 
@@ -152,34 +136,18 @@ impl Outbox {
         let weight = item.weight();
         self.queue.push(item, weight);
     }
+}
 
-    /// The duty to answer a request.
-    pub fn responder(self: &Arc<Self>, id: Id) -> Responder {
-        self.unanswered().insert(id.clone(), Cancel::No);
-        Responder { id, outbox: self.clone(), is_answered: false }
-    }
-
-    /// Says how a request in flight can be cancelled. A request that is answered already stays so.
-    pub fn set_cancel(&self, id: &Id, cancel: Cancel) {
-        if let Some(entry) = self.unanswered().get_mut(id) {
-            *entry = cancel;
-        }
-    }
-
-    /// How the request with this id is cancelled, while it is in flight.
-    pub fn cancel_of(&self, id: &Id) -> Option<Cancel> {
-        self.unanswered().get(id).cloned()
-    }
-
-    fn unanswered(&self) -> MutexGuard<'_, HashMap<Id, Cancel>> {
-        lock(&self.unanswered)
-    }
+fn encode(message: &impl Serialize) -> Option<Vec<u8>> {
+    let line = serde_json::to_vec(message);
+    line.inspect_err(|error| tracing::error!(%error, "a message could not be encoded")).ok()
 }
 
 impl Subscriber for Outbox {
     fn deliver(&self, event: &Arc<Event>) {
         if let EventPayload::AgentSwitched { session_id, agent, .. } = &event.payload {
-            self.note_switch(session_id, agent);
+            // A connection that has ended has no use for it.
+            let _ = self.switched.send(Switched { session_id: session_id.clone(), agent: agent.clone() });
         }
         self.push(Outgoing::Event(event.clone()));
     }
@@ -205,32 +173,29 @@ pub struct Responder {
 }
 
 impl Responder {
+    pub fn new(id: Id, outbox: Arc<Outbox>) -> Self {
+        Self { id, outbox, is_answered: false }
+    }
+
     pub fn id(&self) -> &Id {
         &self.id
     }
 
     pub fn succeed(mut self, result: &impl Serialize) {
-        self.outbox.send(&rpc::success(&self.id, result));
-        self.settle();
+        let id = self.id.clone();
+        self.answer(&rpc::success(&id, result));
     }
 
     pub fn fail(mut self, error: &ErrorObjectOwned) {
-        match serde_json::value::to_raw_value(error) {
-            Ok(error) => self.outbox.send(&failure(&self.id, &error)),
-            Err(error) => tracing::error!(%error, "an error could not be encoded"),
-        }
-        self.settle();
+        let id = self.id.clone();
+        self.answer(&Failure { jsonrpc: "2.0", id: &id, error });
     }
 
-    /// Answers with an error object that is encoded already.
-    pub fn fail_raw(mut self, error: &RawValue) {
-        self.outbox.send(&failure(&self.id, error));
-        self.settle();
-    }
-
-    fn settle(&mut self) {
+    fn answer(&mut self, message: &impl Serialize) {
         self.is_answered = true;
-        self.outbox.unanswered().remove(&self.id);
+        if let Some(line) = encode(message) {
+            self.outbox.push(Outgoing::Answer { id: self.id.clone(), line });
+        }
     }
 }
 
@@ -238,21 +203,15 @@ impl Drop for Responder {
     fn drop(&mut self) {
         if !self.is_answered {
             let error = error(rpc::code::INTERNAL_ERROR, "The request was not completed: windlass ended it.");
-            if let Ok(error) = serde_json::value::to_raw_value(&error) {
-                self.outbox.send(&failure(&self.id, &error));
-            }
-            self.settle();
+            let id = self.id.clone();
+            self.answer(&Failure { jsonrpc: "2.0", id: &id, error: &error });
         }
     }
 }
 
 #[derive(Serialize)]
-struct RawFailure<'a> {
+struct Failure<'a> {
     jsonrpc: &'static str,
     id: &'a Id,
-    error: &'a RawValue,
-}
-
-fn failure<'a>(id: &'a Id, error: &'a RawValue) -> RawFailure<'a> {
-    RawFailure { jsonrpc: "2.0", id, error }
+    error: &'a ErrorObjectOwned,
 }

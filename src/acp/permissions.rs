@@ -1,32 +1,30 @@
 //! What waits for the client's user: one thing at a time per session, answered once, taken back when settled elsewhere.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicI64, Ordering},
-    },
-};
+use std::collections::{HashMap, VecDeque};
 
 use windlass_protocol::{
     opencode::{
         event::EventPayload,
         id::{PermissionId, QuestionId, SessionId},
         permission::PermissionRequest,
+        question::QuestionRequest,
     },
     rpc::Id,
 };
 
 use super::dialog::Dialog;
-use crate::base::lock::lock;
+use crate::engine::Engine;
 
 /// See the module's comment.
 #[derive(Default)]
 pub struct Permissions {
-    state: Mutex<State>,
-    next_id: AtomicI64,
+    /// Our requests the client has not answered.
+    outstanding: HashMap<Id, AskedId>,
+    /// The requests that wait in each session, the shown one first.
+    queues: HashMap<SessionId, VecDeque<Asked>>,
+    next_id: i64,
     /// The client can no longer answer.
-    is_unanswerable: AtomicBool,
+    is_unanswerable: bool,
 }
 
 /// Something the user is asked.
@@ -63,12 +61,30 @@ impl Asked {
     }
 }
 
-#[derive(Default)]
-struct State {
-    /// Our requests the client has not answered.
-    outstanding: HashMap<Id, AskedId>,
-    /// What waits in each session, the shown one first.
-    queues: HashMap<SessionId, VecDeque<Asked>>,
+/// The requests that wait for the user at the moment, whatever the events on their way say.
+pub struct Waiting<'a> {
+    pub is_waiting: &'a dyn Fn(&AskedId) -> bool,
+    pub of_session: &'a dyn Fn(&SessionId) -> Vec<Request>,
+}
+
+/// A request that waits for the user.
+pub enum Request {
+    Permission(PermissionRequest),
+    Question(QuestionRequest),
+}
+
+/// Returns true if a request was not settled and its turn not cancelled.
+pub fn is_waiting(engine: &Engine, asked: &AskedId) -> bool {
+    match asked {
+        AskedId::Permission(id) => engine.is_permission_waiting(id),
+        AskedId::Question(id) => engine.is_question_waiting(id),
+    }
+}
+
+/// The requests of a session that wait now.
+pub fn requests(engine: &Engine, id: &SessionId) -> Vec<Request> {
+    let permissions = engine.pending_permissions(id).into_iter().map(Request::Permission);
+    permissions.chain(engine.pending_questions(id).into_iter().map(Request::Question)).collect()
 }
 
 /// What a settled question means for the client.
@@ -81,13 +97,12 @@ pub struct Settled {
 
 impl Permissions {
     /// Queues a question of a session the client knows, its own or a subagent's; whether it is to be shown now.
-    pub fn ask(&self, session_id: &SessionId, asked: Asked) -> bool {
-        let mut state = self.lock();
+    pub fn ask(&mut self, session_id: &SessionId, asked: Asked) -> bool {
         let id = asked.id();
-        if state.queues.values().flatten().any(|it| it.is(&id)) {
+        if self.queues.values().flatten().any(|it| it.is(&id)) {
             return false;
         }
-        let queue = state.queues.entry(session_id.clone()).or_default();
+        let queue = self.queues.entry(session_id.clone()).or_default();
         queue.push_back(asked);
         queue.len() == 1
     }
@@ -95,54 +110,55 @@ impl Permissions {
     /// The question of a session that is to be shown, and the id of the request that shows it.
     ///
     /// What does not wait any more is left out: that it is settled is on its way behind it.
-    pub fn show(&self, session_id: &SessionId, is_waiting: impl Fn(&AskedId) -> bool) -> Option<(Id, Asked)> {
-        let mut state = self.lock();
-        let queue = state.queues.get_mut(session_id)?;
+    pub fn show(
+        &mut self,
+        session_id: &SessionId,
+        is_waiting: impl Fn(&AskedId) -> bool,
+    ) -> Option<(Id, Asked)> {
+        let queue = self.queues.get_mut(session_id)?;
         while queue.front().is_some_and(|asked| !is_waiting(&asked.id())) {
             queue.pop_front();
         }
         let Some(asked) = queue.front().cloned() else {
-            state.queues.remove(session_id);
+            self.queues.remove(session_id);
             return None;
         };
-        let rpc_id = Id::Number(self.next_id.fetch_add(1, Ordering::Relaxed));
-        state.outstanding.insert(rpc_id.clone(), asked.id());
+        let rpc_id = Id::Number(self.next_id);
+        self.next_id += 1;
+        self.outstanding.insert(rpc_id.clone(), asked.id());
         Some((rpc_id, asked))
     }
 
     /// Takes the request back that shows a session's question, for a client that begins anew: its id, if there is one.
     /// The question waits to be shown again.
-    pub fn unshow(&self, session_id: &SessionId) -> Option<Id> {
-        let mut state = self.lock();
-        let front = state.queues.get(session_id)?.front()?.id();
-        let shown = state.outstanding.iter().find(|(_, asked)| **asked == front);
+    pub fn unshow(&mut self, session_id: &SessionId) -> Option<Id> {
+        let front = self.queues.get(session_id)?.front()?.id();
+        let shown = self.outstanding.iter().find(|(_, asked)| **asked == front);
         let rpc_id = shown.map(|(rpc_id, _)| rpc_id.clone())?;
-        state.outstanding.remove(&rpc_id);
+        self.outstanding.remove(&rpc_id);
         Some(rpc_id)
     }
 
     /// The session whose question this is, while it is the one to be shown and is not on the screen.
     pub fn session_to_go_on(&self, id: &QuestionId) -> Option<SessionId> {
         let id = AskedId::Question(id.clone());
-        let state = self.lock();
-        if state.outstanding.values().any(|it| *it == id) {
+        if self.outstanding.values().any(|it| *it == id) {
             return None;
         }
-        let mut queues = state.queues.iter();
+        let mut queues = self.queues.iter();
         queues
             .find(|(_, queue)| queue.front().is_some_and(|it| it.is(&id)))
             .map(|(session, _)| session.clone())
     }
 
     /// What the client's answer is about; `None` when it was settled before.
-    pub fn answered(&self, rpc_id: &Id) -> Option<AskedId> {
-        self.lock().outstanding.remove(rpc_id)
+    pub fn answered(&mut self, rpc_id: &Id) -> Option<AskedId> {
+        self.outstanding.remove(rpc_id)
     }
 
     /// Works on a tool's questions that wait.
-    pub fn with_dialog<T>(&self, id: &QuestionId, work: impl FnOnce(&mut Dialog) -> T) -> Option<T> {
-        let mut state = self.lock();
-        let dialog = state.queues.values_mut().flatten().find_map(|asked| match asked {
+    pub fn with_dialog<T>(&mut self, id: &QuestionId, work: impl FnOnce(&mut Dialog) -> T) -> Option<T> {
+        let dialog = self.queues.values_mut().flatten().find_map(|asked| match asked {
             Asked::Question(dialog) if dialog.id() == id => Some(dialog),
             Asked::Question(_) | Asked::Permission(_) => None,
         });
@@ -150,36 +166,31 @@ impl Permissions {
     }
 
     /// Notes that a question is settled, by whomever.
-    pub fn settle(&self, id: &AskedId) -> Settled {
-        let mut state = self.lock();
-        let withdrawn = state.outstanding.iter().find(|(_, it)| *it == id).map(|(rpc_id, _)| rpc_id.clone());
+    pub fn settle(&mut self, id: &AskedId) -> Settled {
+        let withdrawn = self.outstanding.iter().find(|(_, it)| *it == id).map(|(rpc_id, _)| rpc_id.clone());
         if let Some(rpc_id) = &withdrawn {
-            state.outstanding.remove(rpc_id);
+            self.outstanding.remove(rpc_id);
         }
-        let found = state.queues.iter_mut().find(|(_, queue)| queue.iter().any(|asked| asked.is(id)));
+        let found = self.queues.iter_mut().find(|(_, queue)| queue.iter().any(|asked| asked.is(id)));
         let Some((session_id, queue)) = found else { return Settled { withdrawn, next: None } };
         let session_id = session_id.clone();
         let was_shown = queue.front().is_some_and(|front| front.is(id));
         queue.retain(|asked| !asked.is(id));
-        let has_next = was_shown && !queue.is_empty() && !self.is_unanswerable();
+        let has_next = was_shown && !queue.is_empty() && !self.is_unanswerable;
         if queue.is_empty() {
-            state.queues.remove(&session_id);
+            self.queues.remove(&session_id);
         }
         Settled { withdrawn, next: has_next.then_some(session_id) }
     }
 
     /// Notes that from now on nothing can be answered.
-    pub fn give_up(&self) {
-        self.is_unanswerable.store(true, Ordering::Release);
+    pub fn give_up(&mut self) {
+        self.is_unanswerable = true;
     }
 
     /// Whether the client can still answer.
     pub fn is_unanswerable(&self) -> bool {
-        self.is_unanswerable.load(Ordering::Acquire)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.is_unanswerable
     }
 }
 

@@ -1,7 +1,5 @@
 //! `session/prompt`, and the client's answers to permission questions.
 
-use std::sync::Arc;
-
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{json, value::RawValue};
 use windlass_protocol::{
@@ -28,7 +26,11 @@ use super::{
 };
 use crate::engine::{Invocation, Missing, PromptInput, PromptPart, TurnEnd};
 
-pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn prompt(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&request.session_id)?;
     let words = from_proto::words(&request.blocks);
@@ -40,10 +42,9 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         PromptPart::Text { text, .. } | PromptPart::Document { text, .. } => !text.trim().is_empty(),
         PromptPart::File(_) | PromptPart::Agent { .. } => true,
     };
-    let wants_notices = call.connection.client().is_some_and(|client| client.notices);
+    let wants_notices = connection.wants_notices();
     let (agent, model, warnings) = {
-        let mut sessions = call.connection.sessions();
-        let front = sessions.get_mut(&id).ok_or_else(|| no_session(id.as_str()))?;
+        let front = connection.sessions().get_mut(&id).ok_or_else(|| no_session(id.as_str()))?;
         if !parts.iter().any(says_something) {
             return Err(error(
                 code::INVALID_PARAMS,
@@ -60,7 +61,7 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         (front.agent.clone(), front.model.clone(), warnings)
     };
     if !wants_notices {
-        tell(&call.connection, &id, &warnings);
+        tell(connection, &id, &warnings);
     }
     // The configuration may be another one until the turn begins.
     let missing = Missing::IsReplaced;
@@ -75,8 +76,8 @@ pub fn prompt(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned>
         }
         Err(failure) => responder.fail(&engine_error(&failure)),
     });
-    let ticket = call.connection.engine.prompt(&id, input, on_end);
-    call.connection.outbox.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
+    let ticket = connection.engine.prompt(&id, input, on_end);
+    connection.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
     Ok(())
 }
 
@@ -93,9 +94,9 @@ fn tell(connection: &Connection, id: &SessionId, warnings: &[String]) {
 }
 
 /// The client's answer to a request of ours.
-pub fn answered(connection: &Arc<Connection>, id: &Id, result: Result<Option<&RawValue>, ErrorBody>) {
+pub fn answered(connection: &mut Connection, id: &Id, result: Result<Option<&RawValue>, ErrorBody>) {
     // An answer to nothing, or to a question that was settled meanwhile, is ignored.
-    let permission = match connection.permissions.answered(id) {
+    let permission = match connection.encoder.permissions.answered(id) {
         Some(AskedId::Permission(permission)) => permission,
         Some(AskedId::Question(question)) => return elicitation::answered(connection, &question, result),
         None => return,
@@ -117,14 +118,18 @@ pub fn answered(connection: &Arc<Connection>, id: &Id, result: Result<Option<&Ra
 }
 
 /// `_windlass/permission/reply`: answers a question by OpenCode's id, with feedback for the model.
-pub fn permission_reply(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn permission_reply(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let request = decode::permission_reply(params).map_err(|reason| invalid_params(&reason))?;
-    let pending = call.connection.engine.pending_permissions(&request.session_id);
+    let pending = connection.engine.pending_permissions(&request.session_id);
     if !pending.iter().any(|it| it.id == request.request_id) {
         let message = format!("no permission request {} is waiting in this session", request.request_id);
         let data = json!({ "requestId": request.request_id, "sessionId": request.session_id });
         return Err(ErrorObjectOwned::owned(code::RESOURCE_NOT_FOUND, message, Some(data)));
     }
-    call.connection.engine.reply_permission(&request.request_id, request.reply, request.message);
+    connection.engine.reply_permission(&request.request_id, request.reply, request.message);
     call.succeed(&json!({}))
 }

@@ -1,42 +1,25 @@
 //! Tells a client what is different for its sessions when the files of their directory were read again.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use futures_util::future::{self, BoxFuture};
-use windlass_protocol::{
-    acp::schema::{ConfigOptionUpdate, CurrentModeUpdate, Notice, NoticeSeverity, SessionUpdate},
-    opencode::event::Event,
+use windlass_protocol::acp::schema::{
+    ConfigOptionUpdate, CurrentModeUpdate, Notice, NoticeSeverity, SessionUpdate,
 };
 
-use super::{commands, connection::Connection, front::FrontSession, options, settings};
-use crate::{bus::Subscriber, config::Warning};
+use super::{commands, encoder::Encoder, front::FrontSession, lines, options};
+use crate::config::Warning;
 
 /// Mistakes that are told one by one.
 const MAX_TOLD: usize = 20;
 
-/// Listens for `config.updated`.
-pub struct Reloads(pub Weak<Connection>);
-
-impl Subscriber for Reloads {
-    fn deliver(&self, _event: &Arc<Event>) {
-        let Some(connection) = self.0.upgrade() else { return };
-        let wants_notices = connection.client().is_some_and(|client| client.notices);
-        for (id, front) in connection.sessions().iter_mut() {
-            for update in updates(front, wants_notices) {
-                settings::notify(&connection, id, update);
-            }
+/// Encodes the differences for all sessions of a client.
+pub fn show(encoder: &mut Encoder, out: &mut Vec<u8>) {
+    let wants_notices = encoder.client.notices;
+    for (id, front) in &mut encoder.fronts {
+        for update in updates(front, wants_notices) {
+            lines::update(id, update, out);
         }
     }
-
-    fn room(&self) -> BoxFuture<'_, ()> {
-        Box::pin(future::ready(()))
-    }
-
-    fn n_behind(&self) -> usize {
-        0
-    }
-
-    fn cut_off(&self) {}
 }
 
 /// What the client does not know yet of a session's files as they are now.

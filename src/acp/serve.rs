@@ -1,44 +1,58 @@
-//! Serves one client: the reader and the writer of its lines, and how the connection ends.
+//! Serves one client from its first line to its end.
 
 use std::{
     collections::VecDeque,
-    io,
+    future, io,
     path::Path,
-    sync::{Arc, Weak},
+    pin::{Pin, pin},
+    sync::Arc,
     time::Duration,
 };
 
 use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
-    time::{Instant, sleep_until},
+    io::{AsyncRead, AsyncWrite},
+    sync::mpsc,
 };
-use windlass_protocol::opencode::event::EventKind;
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::event::EventPayload;
 
 use super::{
-    connection::{Connection, Options},
+    connection::{Connection, Handled, Options},
     dispatch,
-    encoder::Encoder,
+    encoder::Sink,
+    input::Lines,
     outbox::{Outbox, Outgoing},
-    reload::Reloads,
+    permissions::{Waiting, is_waiting, requests},
+    reload,
     trace::Trace,
+    wire::{Event, Wire},
 };
-use crate::{
-    bus::{Filter, Subscriber},
-    engine::{Answerable, Engine},
-};
+use crate::{bus::Subscriber, engine::Engine};
 
-/// How long the last lines may take after a signal.
-const FLUSH_LIMIT: Duration = Duration::from_millis(300);
 /// Bytes that are encoded before they are written.
 const WRITE_CHUNK: usize = 256 * 1024;
-/// Bytes the client has not read that make windlass stop reading its requests.
-const MAX_UNREAD: usize = 4 * 1024 * 1024;
+/// How long the last lines may take after a signal.
+const FLUSH_LIMIT: Duration = Duration::from_millis(300);
 
-/// Serves one client until its input ends, its output breaks or it is told to stop.
+/// Why a connection ends before its input does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interrupted {
+    /// The output is broken.
+    Broken,
+    Stopped,
+}
+
+/// A client, and its wire.
+struct Server<R, W> {
+    connection: Connection,
+    wire: Wire<R, W, Handled>,
+}
+
+/// Serves the only client of an engine until its input ends, its output breaks or it is told to stop.
 pub async fn serve(
     engine: Engine,
     input: impl AsyncRead + Unpin + Send,
-    output: impl AsyncWrite + Unpin + Send + 'static,
+    output: impl AsyncWrite + Unpin + Send,
     options: Options,
 ) -> io::Result<()> {
     let trace = Trace::open(options.trace.as_deref()).map_err(|error| {
@@ -47,190 +61,120 @@ pub async fn serve(
     });
     let trace = Arc::new(trace?);
     let methods = dispatch::methods().map_err(io::Error::other)?;
-    // Every client can be asked: each must know how to ask for a permission (facts: ACP §1.2).
-    let lease = engine.client(Answerable::Everything);
-    let connection = Arc::new(Connection::new(engine.clone(), lease, options, methods, dispatch::line));
-    let (outbox, permissions) = (connection.outbox.clone(), connection.permissions.clone());
-    let reloads: Arc<dyn Subscriber> = Arc::new(Reloads(Arc::downgrade(&connection)));
-    // First, so that the updates stand before the event that caused them.
-    engine.bus().subscribe(Filter::Only(vec![EventKind::ConfigUpdated]), &reloads);
+    let (stop, max_line) = (options.stop.clone(), options.max_line);
+    let (outbox, switched) = Outbox::new();
+    let (handled_sender, handled) = mpsc::unbounded_channel();
+    let connection = Connection::new(engine.clone(), options, methods, outbox.clone(), handled_sender);
     let subscriber: Arc<dyn Subscriber> = outbox.clone();
     connection.lease.subscribe(&subscriber);
-    let writer = Writer {
-        connection: Arc::downgrade(&connection),
-        encoder: Encoder::new(engine.clone(), permissions.clone(), connection.fronts.clone()),
-        outbox: outbox.clone(),
-        trace: trace.clone(),
-        output,
-    };
-    let mut writing = tokio::spawn(writer.run());
+    let lines = Lines::new(input, max_line);
+    let wire = Wire::new(lines, output, trace, outbox.clone(), handled, switched);
+    let mut server = Server { connection, wire };
 
-    let stop = connection.options.stop.clone();
-    let is_orderly = tokio::select! {
-        read = read_lines(&connection, &trace, input) => {
-            if let Err(error) = read {
-                tracing::error!(%error, "the input failed");
-            }
-            true
+    let served = server.serve_to_the_end(&engine, &stop).await;
+    let never = CancellationToken::new();
+    match served {
+        Ok(()) => {}
+        Err(Interrupted::Broken) => {
+            server.connection.give_up();
+            // Without a reader nothing more can be said, and no session may wait for room.
+            outbox.queue.close();
+            engine.abort().await;
+            return Ok(());
         }
-        _ = &mut writing => {
-            tracing::error!("the output is broken; everything is cancelled");
-            false
+        Err(Interrupted::Stopped) => {
+            server.connection.give_up();
+            // A broken output has nothing more to say either.
+            let _ = server.serve(&never, pin!(engine.abort()), |_| false).await;
         }
-        () = stop.cancelled() => false,
-    };
-    if is_orderly {
-        // Nobody is left to answer, so what would need an answer is refused.
-        permissions.give_up();
-        connection.lease.set_answerable(Answerable::Nothing);
-        let finished = async {
-            connection.tasks.close();
-            connection.tasks.wait().await;
-            engine.finish().await;
-        };
-        tokio::select! {
-            () = finished => {}
-            _ = &mut writing => engine.abort().await,
-            () = stop.cancelled() => engine.abort().await,
-        }
-    } else {
-        permissions.give_up();
-        engine.abort().await;
     }
     outbox.queue.close();
-    if !writing.is_finished() {
-        if is_orderly && !stop.is_cancelled() {
-            let _ = writing.await;
-        } else {
-            let _ = tokio::time::timeout(FLUSH_LIMIT, writing).await;
+    let endless = pin!(future::pending());
+    let rest = server.serve(&never, endless, |server| server.wire.is_drained());
+    let limit = async {
+        if served.is_ok() {
+            stop.cancelled().await;
         }
+        tokio::time::sleep(FLUSH_LIMIT).await;
+    };
+    tokio::select! {
+        _ = rest => {}
+        () = limit => {}
     }
     Ok(())
 }
 
-/// Reads lines and dispatches them in order until the input ends.
-async fn read_lines(
-    connection: &Arc<Connection>,
-    trace: &Trace,
-    input: impl AsyncRead + Unpin,
-) -> io::Result<()> {
-    let mut input = BufReader::with_capacity(64 * 1024, input);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let is_whole = read_line(&mut input, &mut line, connection.options.max_line).await?;
-        if line.is_empty() && is_whole {
-            return Ok(());
-        }
-        trace.received(&line);
-        if is_whole {
-            dispatch::line(connection, &line);
-        } else {
-            dispatch::refuse_long_line(connection, connection.options.max_line);
-        }
-        if line.capacity() > 1024 * 1024 {
-            line = Vec::new();
-        }
-        // A client that asks and does not read is not read either.
-        connection.outbox.queue.below(MAX_UNREAD).await;
-    }
-}
-
-/// Reads up to and with the next line feed. False when the line was longer than allowed and is dropped.
-async fn read_line(
-    input: &mut (impl AsyncBufReadExt + Unpin),
-    line: &mut Vec<u8>,
-    limit: usize,
-) -> io::Result<bool> {
-    let mut is_whole = true;
-    loop {
-        let buffer = input.fill_buf().await?;
-        if buffer.is_empty() {
-            return Ok(is_whole);
-        }
-        let end = buffer.iter().position(|byte| *byte == b'\n').map(|index| index + 1);
-        let n_taken = end.unwrap_or(buffer.len());
-        if line.len() + n_taken > limit {
-            is_whole = false;
-            line.clear();
-        }
-        if is_whole {
-            line.extend_from_slice(&buffer[..n_taken]);
-        }
-        input.consume(n_taken);
-        if end.is_some() {
-            return Ok(is_whole);
-        }
-    }
-}
-
-struct Writer<W> {
-    connection: Weak<Connection>,
-    encoder: Encoder,
-    outbox: Arc<Outbox>,
-    trace: Arc<Trace>,
-    output: W,
-}
-
-impl<W: AsyncWrite + Unpin> Writer<W> {
-    /// Writes what the outbox holds, in order, until it is closed and empty or the output breaks.
-    async fn run(mut self) -> io::Result<()> {
-        let mut batch = VecDeque::new();
-        let mut bytes = Vec::with_capacity(16 * 1024);
-        let mut knows_client = false;
-        let result = loop {
-            let due = self.encoder.due();
-            tokio::select! {
-                is_open = self.outbox.queue.next_batch(&mut batch) => {
-                    if !is_open {
-                        break Ok(());
-                    }
-                }
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                    self.encoder.encode_due(&mut bytes);
-                    if let Err(error) = self.flush(&mut bytes).await {
-                        break Err(error);
-                    }
-                    continue;
-                }
-            }
-            if !knows_client && let Some(client) = self.connection.upgrade().and_then(|it| it.client()) {
-                self.encoder.set_client(client);
-                knows_client = true;
-            }
-            if let Err(error) = self.write(&mut batch, &mut bytes).await {
-                break Err(error);
-            }
-        };
-        // Without a reader nothing more can be said, and no session may wait for room.
-        self.outbox.queue.close();
-        result
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
+    /// Serves until the input has ended, then until everything that was asked for is done.
+    async fn serve_to_the_end(
+        &mut self,
+        engine: &Engine,
+        stop: &CancellationToken,
+    ) -> Result<(), Interrupted> {
+        self.serve(stop, pin!(future::pending()), |server| server.wire.has_ended()).await?;
+        // Nobody is left to answer, so what would need an answer is refused.
+        self.connection.give_up();
+        self.serve(stop, pin!(future::pending()), |server| !server.connection.is_handling()).await?;
+        self.serve(stop, pin!(engine.finish()), |_| false).await
     }
 
-    async fn write(&mut self, batch: &mut VecDeque<Outgoing>, bytes: &mut Vec<u8>) -> io::Result<()> {
-        while let Some(mut item) = batch.pop_front() {
-            while let Some(next) = batch.front() {
-                if !self.encoder.merge(&mut item, next) {
-                    break;
+    /// Takes events until `work` has ended or `is_over` says so.
+    async fn serve(
+        &mut self,
+        stop: &CancellationToken,
+        mut work: Pin<&mut impl Future<Output = ()>>,
+        is_over: impl Fn(&Self) -> bool,
+    ) -> Result<(), Interrupted> {
+        while !is_over(self) {
+            let event = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Err(Interrupted::Stopped),
+                () = &mut work => return Ok(()),
+                event = self.wire.next(self.connection.encoder.due()) => event,
+            };
+            let Self { connection, wire } = self;
+            match event {
+                Event::Line(line) => dispatch::line(connection, &line),
+                Event::LongLine => dispatch::refuse_long_line(connection),
+                Event::End => {}
+                Event::Handled(handled) => dispatch::handled(connection, handled),
+                Event::Switched(switched) => connection.switch(switched),
+                Event::Say => wire.writer.fill(|lines| say(connection, &mut wire.batch, lines)),
+                Event::Due => wire.writer.fill(|lines| connection.encoder.encode_due(lines)),
+                Event::Broken => {
+                    tracing::error!("the output is broken; everything is cancelled");
+                    return Err(Interrupted::Broken);
                 }
-                batch.pop_front();
-            }
-            self.encoder.encode(item, bytes);
-            if bytes.len() >= WRITE_CHUNK || batch.is_empty() {
-                self.flush(bytes).await?;
             }
         }
         Ok(())
     }
+}
 
-    async fn flush(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
-        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.trace.sent(line.trim_ascii_end());
+/// Encodes what is there, in order, up to a chunk.
+fn say(connection: &mut Connection, batch: &mut VecDeque<Outgoing>, lines: &mut Vec<u8>) {
+    while let Some(mut item) = batch.pop_front() {
+        while batch.front().is_some_and(|next| connection.encoder.merge(&mut item, next)) {
+            batch.pop_front();
         }
-        self.output.write_all(bytes).await?;
-        self.output.flush().await?;
-        bytes.clear();
-        bytes.shrink_to(WRITE_CHUNK);
-        Ok(())
+        say_one(connection, item, lines);
+        if lines.len() >= WRITE_CHUNK {
+            return;
+        }
     }
+}
+
+fn say_one(connection: &mut Connection, item: Outgoing, lines: &mut Vec<u8>) {
+    if let Outgoing::Answer { id, .. } = &item {
+        connection.note_answer(id);
+    } else if let Outgoing::Event(event) = &item
+        && let EventPayload::ConfigUpdated { .. } = &event.payload
+    {
+        // The differences come before the event that brought them.
+        reload::show(&mut connection.encoder, lines);
+    }
+    let engine = &connection.engine;
+    let waiting =
+        Waiting { is_waiting: &|asked| is_waiting(engine, asked), of_session: &|id| requests(engine, id) };
+    connection.encoder.encode(item, &mut Sink { lines, waiting: &waiting });
 }

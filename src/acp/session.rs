@@ -21,37 +21,41 @@ use windlass_protocol::{
 };
 
 use super::{
-    call::{Call, Reply},
+    call::Call,
     commands,
-    connection::Connection,
+    connection::{Connection, Reply},
     error::{engine_error, error, invalid_params, no_session, session_id},
     front::FrontSession,
     lines, options,
     outbox::{Outbox, Outgoing, Replay, Responder},
     reload, to_proto,
 };
-use crate::engine::{ClientServer, NewSession, Opened};
+use crate::engine::{Client as Lease, ClientServer, NewSession, Opened};
 
 /// Sessions of one page of `session/list`.
 const PAGE: usize = 50;
 
-pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn new(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let request = decode::new_session(params).map_err(|reason| invalid_params(&reason))?;
-    require_login(call)?;
+    require_login(connection)?;
     let chosen = match &request.session_id {
         Some(text) => {
             Some(SessionId::parse(text).map_err(|reason| error(code::INVALID_PARAMS, &reason.to_string()))?)
         }
         None => None,
     };
-    let connection = call.connection.clone();
-    call.spawn(request.session_id.clone(), async move {
+    let (engine, lease) = (connection.engine.clone(), connection.lease.clone());
+    call.spawn(connection, request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
         let (directory, servers) = (PathBuf::from(cwd), client_servers(mcp_servers));
         let new = NewSession { directory, id: chosen, title: None, servers };
-        let opened = connection.engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
-        connection.lease.hold(&opened.info.id);
-        Ok(Box::new(move |responder: Responder| {
+        let opened = engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
+        lease.hold(&opened.info.id);
+        Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             let front = front(&opened);
             let loaded = front.shown.clone();
             let response = NewSessionResponse::new(opened.info.id.shared())
@@ -59,34 +63,37 @@ pub fn new(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
                 .config_options(options::config_options(&loaded, &front));
             responder.succeed(&response);
             let Opened { info, .. } = opened;
-            attach(&connection, info.id, front, info.title, 0.0, &skipped);
+            attach(connection, info.id, front, info.title, 0.0, &skipped);
         }) as Reply)
     })
 }
 
-pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn load(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let request = decode::existing_session(params).map_err(|reason| invalid_params(&reason))?;
-    require_login(call)?;
+    require_login(connection)?;
     let id = session_id(request.session_id.as_deref().unwrap_or_default())?;
-    let connection = call.connection.clone();
-    call.spawn(request.session_id.clone(), async move {
+    connection.take_switch(&id);
+    let (engine, lease, outbox) =
+        (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
+    call.spawn(connection, request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
         // What happens in the session from here on is shown behind what happened before.
-        let hold = Hold::new(&connection.outbox, &id);
-        let held = Held::new(&connection, &id);
-        connection.outbox.take_switch(&id);
-        let opened =
-            connection.engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
+        let hold = Hold::new(&outbox, &id);
+        let held = Held::new(&lease, &id);
+        let opened = engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         held.keep();
-        Ok(Box::new(move |responder: Responder| {
+        Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             let front = front(&opened);
             let loaded = front.shown.clone();
             let response = LoadSessionResponse::new()
                 .modes(options::modes(&loaded, &front))
                 .config_options(options::config_options(&loaded, &front));
             let Opened { info, messages, todos, children, .. } = opened;
-            let outbox = &connection.outbox;
             let workspace = front.workspace.clone();
             outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, title: info.title, cost: 0.0 });
             outbox.push(Outgoing::Replay(Box::new(Replay {
@@ -97,32 +104,35 @@ pub fn load(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
             })));
             drop(hold);
             responder.succeed(&response);
-            announce(&connection, id, front, &skipped);
+            announce(connection, id, front, &skipped);
         }) as Reply)
     })
 }
 
-pub fn resume(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn resume(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let request = decode::existing_session(params).map_err(|reason| invalid_params(&reason))?;
-    require_login(call)?;
+    require_login(connection)?;
     let id = session_id(request.session_id.as_deref().unwrap_or_default())?;
-    let connection = call.connection.clone();
-    call.spawn(request.session_id.clone(), async move {
+    connection.take_switch(&id);
+    let (engine, lease) = (connection.engine.clone(), connection.lease.clone());
+    call.spawn(connection, request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
-        let held = Held::new(&connection, &id);
-        connection.outbox.take_switch(&id);
-        let opened =
-            connection.engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
+        let held = Held::new(&lease, &id);
+        let opened = engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         held.keep();
-        Ok(Box::new(move |responder: Responder| {
+        Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             let front = front(&opened);
             let loaded = front.shown.clone();
             let response = ResumeSessionResponse::new()
                 .modes(options::modes(&loaded, &front))
                 .config_options(options::config_options(&loaded, &front));
             responder.succeed(&response);
-            attach(&connection, id, front, opened.info.title, opened.info.cost, &skipped);
+            attach(connection, id, front, opened.info.title, opened.info.cost, &skipped);
         }) as Reply)
     })
 }
@@ -149,15 +159,15 @@ impl Drop for Hold {
 
 /// Holds a session in the client's lease, unless opening it fails.
 struct Held {
-    connection: Arc<Connection>,
+    lease: Arc<Lease>,
     session_id: SessionId,
     is_new: bool,
 }
 
 impl Held {
-    fn new(connection: &Arc<Connection>, session_id: &SessionId) -> Self {
-        let is_new = connection.lease.hold(session_id);
-        Self { connection: connection.clone(), session_id: session_id.clone(), is_new }
+    fn new(lease: &Arc<Lease>, session_id: &SessionId) -> Self {
+        let is_new = lease.hold(session_id);
+        Self { lease: lease.clone(), session_id: session_id.clone(), is_new }
     }
 
     fn keep(mut self) {
@@ -168,14 +178,14 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if self.is_new {
-            self.connection.lease.release(&self.session_id);
+            self.lease.release(&self.session_id);
         }
     }
 }
 
 /// After a logout a session needs a login first.
-fn require_login(call: &Call) -> Result<(), ErrorObjectOwned> {
-    match call.connection.engine.is_logged_out() {
+fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
+    match connection.engine.is_logged_out() {
         true => Err(error(code::AUTH_REQUIRED, "You are logged out. Authenticate to use your keys again.")),
         false => Ok(()),
     }
@@ -204,7 +214,7 @@ fn front(opened: &Opened) -> FrontSession {
 }
 
 fn attach(
-    connection: &Arc<Connection>,
+    connection: &mut Connection,
     id: SessionId,
     front: FrontSession,
     title: String,
@@ -217,12 +227,12 @@ fn attach(
 }
 
 /// What follows the answer that made the session known: its commands, and what was ignored.
-fn announce(connection: &Arc<Connection>, id: SessionId, mut front: FrontSession, skipped: &[String]) {
-    front.agent = connection.outbox.take_switch(&id).or(front.agent);
+fn announce(connection: &mut Connection, id: SessionId, mut front: FrontSession, skipped: &[String]) {
+    front.agent = connection.take_switch(&id).or(front.agent);
     let mut lines = Vec::new();
     let commands = commands::update(&front.shown, &front);
     lines::update(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);
-    let wants_notices = connection.client().is_some_and(|client| client.notices);
+    let wants_notices = connection.wants_notices();
     for reason in skipped {
         tracing::warn!("{reason}");
         if wants_notices {
@@ -253,7 +263,11 @@ fn client_servers(servers: Vec<McpServer>) -> Vec<ClientServer> {
     servers.collect()
 }
 
-pub fn list(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn list(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let request = decode::list_sessions(params).map_err(|reason| invalid_params(&reason))?;
     let after = match request.cursor.as_deref() {
         None => None,
@@ -262,8 +276,8 @@ pub fn list(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
             Some(decode_cursor(cursor).ok_or_else(bad)?)
         }
     };
-    let engine = call.connection.engine.clone();
-    call.spawn(None, async move {
+    let engine = connection.engine.clone();
+    call.spawn(connection, None, async move {
         // One more than a page tells whether there is a next one.
         let sessions = engine.list_sessions(request.cwd, after, PAGE + 1).await;
         let mut sessions = sessions.map_err(|failure| engine_error(&failure))?;
@@ -273,7 +287,7 @@ pub fn list(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
         let cursor = last.map(|last| encode_cursor(last.time.updated, last.id.as_str()));
         let rows = sessions.iter().map(to_proto::session_info).collect();
         let response = ListSessionsResponse::new(rows).next_cursor(cursor);
-        Ok(Box::new(move |responder: Responder| responder.succeed(&response)) as Reply)
+        Ok(Box::new(move |_: &mut Connection, responder: Responder| responder.succeed(&response)) as Reply)
     })
 }
 
@@ -286,16 +300,20 @@ fn decode_cursor(cursor: &str) -> Option<(i64, String)> {
     serde_json::from_slice(&bytes).ok()
 }
 
-pub fn close(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn close(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let text = decode::session_id(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&text)?;
-    if connection_lacks(call, &id) {
+    if !connection.sessions().contains_key(&id) {
         return Err(no_session(&text));
     }
-    let connection = call.connection.clone();
-    call.spawn(Some(text), async move {
-        connection.lease.close_session(&id).await;
-        Ok(Box::new(move |responder: Responder| {
+    let lease = connection.lease.clone();
+    call.spawn(connection, Some(text), async move {
+        lease.close_session(&id).await;
+        Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             connection.sessions().remove(&id);
             responder.succeed(&CloseSessionResponse::new());
             connection.outbox.push(Outgoing::Detach(id));
@@ -303,18 +321,18 @@ pub fn close(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> 
     })
 }
 
-fn connection_lacks(call: &Call, id: &SessionId) -> bool {
-    !call.connection.sessions().contains_key(id)
-}
-
-pub fn delete(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn delete(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let text = decode::session_id(params).map_err(|reason| invalid_params(&reason))?;
     // What cannot be a session's id names nothing, and deleting nothing succeeds (facts: ACP §1.1).
     let Ok(id) = SessionId::parse(&text) else { return call.succeed(&DeleteSessionResponse::new()) };
-    let connection = call.connection.clone();
-    call.spawn(Some(text), async move {
-        connection.engine.delete_session(&id).await.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(move |responder: Responder| {
+    let engine = connection.engine.clone();
+    call.spawn(connection, Some(text), async move {
+        engine.delete_session(&id).await.map_err(|failure| engine_error(&failure))?;
+        Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             connection.sessions().remove(&id);
             connection.lease.release(&id);
             responder.succeed(&DeleteSessionResponse::new());

@@ -22,61 +22,69 @@ use super::{
     options,
 };
 
-pub fn set_mode(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn set_mode(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let (session, mode) = decode::set_mode(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&session)?;
-    let shown = choose_mode(&call.connection, &id, &mode)?;
+    let shown = choose_mode(connection, &id, &mode)?;
     call.succeed(&SetSessionModeResponse::new())?;
-    show_mode(&call.connection, &id);
-    show_options(&call.connection, &id);
-    show_commands(&call.connection, &id, shown);
+    show_mode(connection, &id);
+    show_options(connection, &id);
+    show_commands(connection, &id, shown);
     Ok(())
 }
 
-pub fn set_config_option(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn set_config_option(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let (session, option, value) =
         decode::set_config_option(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&session)?;
     let shown = match option.as_str() {
-        options::MODE => choose_mode(&call.connection, &id, &value)?,
-        options::MODEL => choose_model(&call.connection, &id, &value)?,
+        options::MODE => choose_mode(connection, &id, &value)?,
+        options::MODEL => choose_model(connection, &id, &value)?,
         _ => {
             let message =
                 format!("unknown option `{option}`; there are `{}` and `{}`", options::MODEL, options::MODE);
             return Err(error(code::INVALID_PARAMS, &message));
         }
     };
-    let all = {
-        let sessions = call.connection.sessions();
-        let front = sessions.get(&id).ok_or_else(|| no_session(&session))?;
-        options::config_options(&front.workspace.loaded(), front)
-    };
+    let front = connection.sessions().get(&id).ok_or_else(|| no_session(&session))?;
+    let all = options::config_options(&front.workspace.loaded(), front);
     call.succeed(&SetSessionConfigOptionResponse::new(all))?;
     if option == options::MODE {
-        show_mode(&call.connection, &id);
+        show_mode(connection, &id);
     }
-    show_commands(&call.connection, &id, shown);
+    show_commands(connection, &id, shown);
     Ok(())
 }
 
-pub fn set_model(call: &Call, params: Option<&str>) -> Result<(), ErrorObjectOwned> {
+pub fn set_model(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
     let (session, model) = decode::set_model(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&session)?;
-    let shown = choose_model(&call.connection, &id, &model)?;
+    let shown = choose_model(connection, &id, &model)?;
     call.succeed(&json!({}))?;
-    show_options(&call.connection, &id);
-    show_commands(&call.connection, &id, shown);
+    show_options(connection, &id);
+    show_commands(connection, &id, shown);
     Ok(())
 }
 
 /// Chooses the agent; returns what was known of commands before.
 fn choose_mode(
-    connection: &Connection,
+    connection: &mut Connection,
     id: &SessionId,
     mode: &str,
 ) -> Result<AvailableCommandsUpdate, ErrorObjectOwned> {
-    let mut sessions = connection.sessions();
-    let front = sessions.get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
+    let front = connection.sessions().get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
     let loaded = front.workspace.loaded();
     let choices = loaded.agent_choices();
     if !choices.iter().any(|choice| choice.id == mode) {
@@ -92,12 +100,11 @@ fn choose_mode(
 
 /// Chooses the model; returns what was known of commands before.
 fn choose_model(
-    connection: &Connection,
+    connection: &mut Connection,
     id: &SessionId,
     model: &str,
 ) -> Result<AvailableCommandsUpdate, ErrorObjectOwned> {
-    let mut sessions = connection.sessions();
-    let front = sessions.get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
+    let front = connection.sessions().get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
     let loaded = front.workspace.loaded();
     let bad = |reason: &str| error(code::INVALID_PARAMS, reason);
     let unnamed = || bad(&format!("unknown model `{model}`; a model is named `provider/model`"));
@@ -113,30 +120,27 @@ fn choose_model(
 }
 
 fn show_mode(connection: &Connection, id: &SessionId) {
-    let sessions = connection.sessions();
-    let Some(front) = sessions.get(id) else { return };
+    let Some(front) = connection.encoder.fronts.get(id) else { return };
     let mode = options::current_agent(&front.workspace.loaded(), front).to_owned();
     notify(connection, id, SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(mode)));
 }
 
 fn show_options(connection: &Connection, id: &SessionId) {
-    let sessions = connection.sessions();
-    let Some(front) = sessions.get(id) else { return };
+    let Some(front) = connection.encoder.fronts.get(id) else { return };
     let all = options::config_options(&front.workspace.loaded(), front);
     notify(connection, id, SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(all)));
 }
 
 /// Shows the commands where another model brings others: the demo has one of its own.
 fn show_commands(connection: &Connection, id: &SessionId, shown: AvailableCommandsUpdate) {
-    let sessions = connection.sessions();
-    let Some(front) = sessions.get(id) else { return };
+    let Some(front) = connection.encoder.fronts.get(id) else { return };
     let commands = commands::update(&front.workspace.loaded(), front);
     if commands != shown {
         notify(connection, id, SessionUpdate::AvailableCommandsUpdate(commands));
     }
 }
 
-pub fn notify(connection: &Connection, id: &SessionId, update: SessionUpdate) {
+fn notify(connection: &Connection, id: &SessionId, update: SessionUpdate) {
     connection
         .outbox
         .send(&rpc::notification("session/update", SessionNotification::new(id.shared(), update)));

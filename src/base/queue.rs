@@ -105,6 +105,16 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Returns true if nothing waits to be read.
+    pub fn is_empty(&self) -> bool {
+        self.lock().list.is_empty()
+    }
+
+    /// Returns the weight of what waits to be read.
+    pub fn weight(&self) -> usize {
+        self.lock().weight
+    }
+
     /// Returns how often the high-water mark fits into what waits to be read.
     pub fn n_behind(&self) -> usize {
         self.lock().weight / self.high_water.max(1)

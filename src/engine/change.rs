@@ -7,7 +7,7 @@ use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::{event::EventPayload, id::SessionId};
 
 use super::{
-    Engine, Workspace,
+    Answerable, Engine, Workspace,
     asks::Confirmation,
     loosening::{Loosening, loosened},
     workspace::Reading,
@@ -62,11 +62,13 @@ impl Engine {
         self.bus().publish(EventPayload::ConfigUpdated { directory });
     }
 
-    /// The session whose client is asked: one that works, else the newest.
+    /// The session whose client is asked: one with a client that can answer, then one that works, else the newest.
     fn session_to_ask(&self, workspace: &Arc<Workspace>) -> Option<SessionId> {
         let sessions = lock(&self.0.sessions);
         let own = sessions.iter().filter(|(_, it)| Arc::ptr_eq(&it.workspace, workspace) && !it.is_mcp_lent);
-        own.min_by_key(|(id, open)| (open.tickets.is_empty(), id.to_string())).map(|(id, _)| id.clone())
+        let is_unanswerable = |id| !self.clients().can_answer(id, Answerable::Permissions);
+        own.min_by_key(|(id, open)| (is_unanswerable(id), open.tickets.is_empty(), id.to_string()))
+            .map(|(id, _)| id.clone())
     }
 }
 

@@ -14,11 +14,11 @@ use windlass_protocol::{
     rpc::Id,
 };
 
-use super::Encoder;
+use super::{Encoder, Sink};
 use crate::{
     acp::{
         outbox::{Outgoing, Replay},
-        permissions::Permissions,
+        permissions::{self, Waiting},
     },
     config::{Environment, paths::Paths},
     engine::{Engine, Workspace},
@@ -28,7 +28,6 @@ struct Scene {
     engine: Engine,
     home: tempfile::TempDir,
     workspace: Arc<Workspace>,
-    permissions: Arc<Permissions>,
     encoder: Encoder,
 }
 
@@ -43,14 +42,7 @@ impl Scene {
         let environment = Environment { variables, home: home.path().to_owned() };
         let engine = Engine::new(environment.clone(), Paths::new(&environment));
         let workspace = engine.workspace(home.path()).await.unwrap();
-        let permissions = Arc::<Permissions>::default();
-        Self {
-            workspace,
-            encoder: Encoder::new(engine.clone(), permissions.clone(), Default::default()),
-            engine,
-            permissions,
-            home,
-        }
+        Self { workspace, encoder: Encoder::default(), engine, home }
     }
 
     /// A connection that shows `ses_1`, which is in the middle of a turn.
@@ -81,7 +73,11 @@ impl Scene {
     /// What the client reads for an item: the update of a `session/update`, else the whole message.
     fn item(&mut self, item: Outgoing) -> Vec<Value> {
         let mut out = Vec::new();
-        self.encoder.encode(item, &mut out);
+        let waiting = Waiting {
+            is_waiting: &|asked| permissions::is_waiting(&self.engine, asked),
+            of_session: &|id| permissions::requests(&self.engine, id),
+        };
+        self.encoder.encode(item, &mut Sink { lines: &mut out, waiting: &waiting });
         let text = String::from_utf8(out).unwrap();
         assert!(text.is_empty() || text.ends_with('\n'));
         let messages = text.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -575,7 +571,7 @@ async fn the_next_question_is_shown_when_the_first_was_answered() {
     let mut scene = Scene::new().await;
     let shown = scene.show_all([asked("per_a"), asked("per_b")]);
     assert_eq!((questions(&shown), shown.len()), (vec![(0, "per_a")], 1));
-    scene.permissions.answered(&Id::Number(0));
+    scene.encoder.permissions.answered(&Id::Number(0));
     let shown = scene.show(replied("per_a"));
     assert_eq!((questions(&shown), shown.len()), (vec![(1, "per_b")], 1));
 }
@@ -592,7 +588,7 @@ async fn a_question_answered_elsewhere_is_taken_back_before_the_next() {
 #[tokio::test]
 async fn a_client_that_is_gone_is_asked_nothing() {
     let mut scene = Scene::new().await;
-    scene.permissions.give_up();
+    scene.encoder.permissions.give_up();
     assert_eq!(scene.show(asked("per_a")), [""; 0]);
     // Kept to the end: the engine's files are in it.
     assert!(scene.home.path().is_dir());
@@ -668,8 +664,8 @@ async fn a_load_shows_the_question_that_waits_again_behind_the_replay() {
     let shown = scene.replay(history(vec![], vec![text("ab")]));
     assert_eq!(shown[..2], [said("ab"), json!({"method": "$/cancel_request", "params": {"requestId": 0}})]);
     assert_eq!((questions(&shown[2..]), shown.len()), (vec![(1, "per_a")], 3));
-    assert_eq!(scene.permissions.answered(&Id::Number(0)), None);
-    assert!(scene.permissions.answered(&Id::Number(1)).is_some());
+    assert_eq!(scene.encoder.permissions.answered(&Id::Number(0)), None);
+    assert!(scene.encoder.permissions.answered(&Id::Number(1)).is_some());
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ fn id(name: &str) -> PermissionId {
     PermissionId::from_trusted(name)
 }
 
-fn ask(permissions: &Permissions, session_id: &str, name: &str) -> Option<PermissionId> {
+fn ask(permissions: &mut Permissions, session_id: &str, name: &str) -> Option<PermissionId> {
     let request = PermissionRequest {
         id: id(name),
         session_id: session(session_id),
@@ -38,14 +38,14 @@ fn asked(name: &str) -> AskedId {
 }
 
 /// The request that shows a session's question.
-fn show(permissions: &Permissions, session_id: &str) -> Id {
+fn show(permissions: &mut Permissions, session_id: &str) -> Id {
     permissions.show(&session(session_id), |_| true).unwrap().0
 }
 
 /// What settling a question means: the request taken back, and the next question.
-fn settle(permissions: &Permissions, name: &str) -> (Option<Id>, Option<PermissionId>) {
+fn settle(permissions: &mut Permissions, name: &str) -> (Option<Id>, Option<PermissionId>) {
     let settled = permissions.settle(&asked(name));
-    let next = settled.next.map(|session_id| match permissions.lock().queues[&session_id].front() {
+    let next = settled.next.map(|session_id| match permissions.queues[&session_id].front() {
         Some(Asked::Permission(request)) => request.id.clone(),
         other => panic!("{other:?} was never asked"),
     });
@@ -54,113 +54,113 @@ fn settle(permissions: &Permissions, name: &str) -> (Option<Id>, Option<Permissi
 
 #[test]
 fn questions_of_a_session_are_shown_one_after_another() {
-    let permissions = Permissions::default();
-    assert_eq!(ask(&permissions, "ses_1", "per_a"), Some(id("per_a")));
-    assert_eq!(ask(&permissions, "ses_1", "per_b"), None);
-    assert_eq!(ask(&permissions, "ses_1", "per_c"), None);
-    assert_eq!(settle(&permissions, "per_a"), (None, Some(id("per_b"))));
-    assert_eq!(settle(&permissions, "per_b"), (None, Some(id("per_c"))));
-    assert_eq!(settle(&permissions, "per_c"), (None, None));
-    assert_eq!(ask(&permissions, "ses_1", "per_d"), Some(id("per_d")));
+    let mut permissions = Permissions::default();
+    assert_eq!(ask(&mut permissions, "ses_1", "per_a"), Some(id("per_a")));
+    assert_eq!(ask(&mut permissions, "ses_1", "per_b"), None);
+    assert_eq!(ask(&mut permissions, "ses_1", "per_c"), None);
+    assert_eq!(settle(&mut permissions, "per_a"), (None, Some(id("per_b"))));
+    assert_eq!(settle(&mut permissions, "per_b"), (None, Some(id("per_c"))));
+    assert_eq!(settle(&mut permissions, "per_c"), (None, None));
+    assert_eq!(ask(&mut permissions, "ses_1", "per_d"), Some(id("per_d")));
 }
 
 #[test]
 fn sessions_do_not_wait_for_each_other() {
-    let permissions = Permissions::default();
-    assert_eq!(ask(&permissions, "ses_1", "per_a"), Some(id("per_a")));
-    assert_eq!(ask(&permissions, "ses_2", "per_b"), Some(id("per_b")));
-    assert_eq!(settle(&permissions, "per_b"), (None, None));
+    let mut permissions = Permissions::default();
+    assert_eq!(ask(&mut permissions, "ses_1", "per_a"), Some(id("per_a")));
+    assert_eq!(ask(&mut permissions, "ses_2", "per_b"), Some(id("per_b")));
+    assert_eq!(settle(&mut permissions, "per_b"), (None, None));
 }
 
 #[test]
 fn a_question_the_client_answered_is_not_taken_back() {
-    let permissions = Permissions::default();
-    ask(&permissions, "ses_1", "per_a");
-    let shown = show(&permissions, "ses_1");
+    let mut permissions = Permissions::default();
+    ask(&mut permissions, "ses_1", "per_a");
+    let shown = show(&mut permissions, "ses_1");
     assert_eq!(permissions.answered(&shown), Some(asked("per_a")));
     assert_eq!(permissions.answered(&shown), None);
-    assert_eq!(settle(&permissions, "per_a"), (None, None));
+    assert_eq!(settle(&mut permissions, "per_a"), (None, None));
 }
 
 #[test]
 fn a_question_settled_elsewhere_is_taken_back_and_its_late_answer_is_about_nothing() {
-    let permissions = Permissions::default();
-    ask(&permissions, "ses_1", "per_a");
-    ask(&permissions, "ses_1", "per_b");
-    let shown = show(&permissions, "ses_1");
-    assert_eq!(settle(&permissions, "per_a"), (Some(shown.clone()), Some(id("per_b"))));
+    let mut permissions = Permissions::default();
+    ask(&mut permissions, "ses_1", "per_a");
+    ask(&mut permissions, "ses_1", "per_b");
+    let shown = show(&mut permissions, "ses_1");
+    assert_eq!(settle(&mut permissions, "per_a"), (Some(shown.clone()), Some(id("per_b"))));
     assert_eq!(permissions.answered(&shown), None);
-    assert_ne!(show(&permissions, "ses_1"), shown);
+    assert_ne!(show(&mut permissions, "ses_1"), shown);
 }
 
 #[test]
 fn settling_a_question_that_waits_shows_nothing_new() {
-    let permissions = Permissions::default();
-    ask(&permissions, "ses_1", "per_a");
-    ask(&permissions, "ses_1", "per_b");
-    assert_eq!(settle(&permissions, "per_b"), (None, None));
-    assert_eq!(settle(&permissions, "per_a"), (None, None));
+    let mut permissions = Permissions::default();
+    ask(&mut permissions, "ses_1", "per_a");
+    ask(&mut permissions, "ses_1", "per_b");
+    assert_eq!(settle(&mut permissions, "per_b"), (None, None));
+    assert_eq!(settle(&mut permissions, "per_a"), (None, None));
 }
 
 #[test]
 fn what_does_not_wait_any_more_is_not_shown() {
-    let permissions = Permissions::default();
+    let mut permissions = Permissions::default();
     for name in ["per_a", "per_b", "per_c"] {
-        ask(&permissions, "ses_1", name);
+        ask(&mut permissions, "ses_1", name);
     }
     let (_, next) = permissions.show(&session("ses_1"), |it| *it == asked("per_c")).unwrap();
     assert_eq!(next.id(), asked("per_c"));
-    assert_eq!(settle(&permissions, "per_a"), (None, None));
+    assert_eq!(settle(&mut permissions, "per_a"), (None, None));
     assert_eq!(permissions.show(&session("ses_1"), |_| false), None);
-    assert_eq!(ask(&permissions, "ses_1", "per_d"), Some(id("per_d")));
+    assert_eq!(ask(&mut permissions, "ses_1", "per_d"), Some(id("per_d")));
 }
 
 #[test]
 fn a_question_asked_twice_is_one_question() {
-    let permissions = Permissions::default();
-    assert_eq!(ask(&permissions, "ses_1", "per_a"), Some(id("per_a")));
-    assert_eq!(ask(&permissions, "ses_1", "per_a"), None);
-    assert_eq!(settle(&permissions, "per_a"), (None, None));
+    let mut permissions = Permissions::default();
+    assert_eq!(ask(&mut permissions, "ses_1", "per_a"), Some(id("per_a")));
+    assert_eq!(ask(&mut permissions, "ses_1", "per_a"), None);
+    assert_eq!(settle(&mut permissions, "per_a"), (None, None));
 }
 
 #[test]
 fn a_question_shown_anew_is_answered_under_its_new_request_only() {
-    let permissions = Permissions::default();
+    let mut permissions = Permissions::default();
     assert_eq!(permissions.unshow(&session("ses_1")), None);
-    ask(&permissions, "ses_1", "per_a");
+    ask(&mut permissions, "ses_1", "per_a");
     assert_eq!(permissions.unshow(&session("ses_1")), None);
-    let first = show(&permissions, "ses_1");
+    let first = show(&mut permissions, "ses_1");
     assert_eq!(permissions.unshow(&session("ses_1")), Some(first.clone()));
-    let second = show(&permissions, "ses_1");
+    let second = show(&mut permissions, "ses_1");
     assert_eq!(permissions.answered(&first), None);
     assert_eq!(permissions.answered(&second), Some(asked("per_a")));
 }
 
 #[test]
 fn nothing_is_shown_to_a_client_that_cannot_answer() {
-    let permissions = Permissions::default();
-    ask(&permissions, "ses_1", "per_a");
-    ask(&permissions, "ses_1", "per_b");
+    let mut permissions = Permissions::default();
+    ask(&mut permissions, "ses_1", "per_a");
+    ask(&mut permissions, "ses_1", "per_b");
     permissions.give_up();
-    assert_eq!(settle(&permissions, "per_a"), (None, None));
+    assert_eq!(settle(&mut permissions, "per_a"), (None, None));
 }
 
 #[test]
 fn settling_what_was_never_asked_is_nothing() {
-    let permissions = Permissions::default();
-    ask(&permissions, "ses_1", "per_a");
-    assert_eq!(settle(&permissions, "per_x"), (None, None));
-    assert_eq!(settle(&permissions, "per_a"), (None, None));
-    assert_eq!(settle(&permissions, "per_a"), (None, None));
+    let mut permissions = Permissions::default();
+    ask(&mut permissions, "ses_1", "per_a");
+    assert_eq!(settle(&mut permissions, "per_x"), (None, None));
+    assert_eq!(settle(&mut permissions, "per_a"), (None, None));
+    assert_eq!(settle(&mut permissions, "per_a"), (None, None));
 }
 
 #[test]
 fn a_client_that_is_gone_is_shown_no_next_question() {
-    let permissions = Permissions::default();
-    ask(&permissions, "ses_1", "per_a");
-    ask(&permissions, "ses_1", "per_b");
+    let mut permissions = Permissions::default();
+    ask(&mut permissions, "ses_1", "per_a");
+    ask(&mut permissions, "ses_1", "per_b");
     assert!(!permissions.is_unanswerable());
     permissions.give_up();
     assert!(permissions.is_unanswerable());
-    assert_eq!(settle(&permissions, "per_a"), (None, None));
+    assert_eq!(settle(&mut permissions, "per_a"), (None, None));
 }

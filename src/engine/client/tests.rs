@@ -111,9 +111,7 @@ async fn a_dropped_client_reads_no_more() {
     assert_eq!(heard(&events), []);
 }
 
-fn heard(
-    queue: &Queue<std::sync::Arc<windlass_protocol::opencode::event::Event>>,
-) -> Vec<EventPayload> {
+fn heard(queue: &Queue<std::sync::Arc<windlass_protocol::opencode::event::Event>>) -> Vec<EventPayload> {
     let mut batch = Default::default();
     queue.take(&mut batch);
     batch.iter().map(|event| event.payload.clone()).collect()
