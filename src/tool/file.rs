@@ -207,7 +207,7 @@ impl LineEnds {
     }
 }
 
-/// The check that the model has seen the content it is about to overwrite (facts: seed 002, FileTime).
+/// The check that the model has seen the content it is about to overwrite (facts: earlier OpenCode, FileTime).
 pub(crate) enum ReadGate {
     /// No check: it is switched off in the configuration.
     Open,

@@ -1,4 +1,4 @@
-//! Exact texts of the tools for models and users (facts: OpenCode §5, seed 002).
+//! Exact texts of the tools for models and users (facts: OpenCode §5 and earlier OpenCode).
 
 use serde_json::{Map, Value, json};
 
