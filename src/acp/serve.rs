@@ -51,8 +51,8 @@ struct Server<R, W> {
 /// Serves the only client of an engine until its input ends, its output breaks or it is told to stop.
 pub async fn serve(
     engine: Engine,
-    input: impl AsyncRead + Unpin + Send,
-    output: impl AsyncWrite + Unpin + Send,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin,
     options: Options,
 ) -> io::Result<()> {
     let trace = Trace::open(options.trace.as_deref()).map_err(|error| {

@@ -3,7 +3,10 @@
 use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::{
+    io::{AsyncWrite, Interest, unix::AsyncFd},
+    net::unix::pipe,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{output, runtime};
@@ -79,10 +82,19 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
     let max_line = max_line.unwrap_or(acp::MAX_LINE);
     let options = acp::Options { trace, login_command: login_command(), max_line, stop };
     let engine = Engine::new(environment, paths);
-    let result = acp::serve(engine, tokio::io::stdin(), tokio::io::stdout(), options).await;
+    let result = acp::serve(engine, tokio::io::stdin(), standard_output(), options).await;
     signals.abort();
     hangup.abort();
     result
+}
+
+/// The output. A pipe is written by the task that has something to say; anything else by a thread that may wait.
+fn standard_output() -> Box<dyn AsyncWrite + Unpin> {
+    // Opened anew: the description that was inherited may be shared with programs that expect its writes to wait.
+    match pipe::OpenOptions::new().open_sender("/proc/self/fd/1") {
+        Ok(pipe) => Box::new(pipe),
+        Err(_) => Box::new(tokio::io::stdout()),
+    }
 }
 
 /// How this very program is started for a login in a terminal.

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{StorageError, open};
@@ -134,23 +134,25 @@ fn note_damage<T>(result: &Result<T, StorageError>, is_damaged: &AtomicBool) {
     }
 }
 
-fn write_group(connection: &mut Connection, first: WriteJob, jobs: &mut mpsc::Receiver<Job>) {
-    let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
-        Ok(transaction) => transaction,
-        Err(error) => return first(Err(error.into()))(Ok(())),
-    };
-    let mut answers = vec![first(Ok(&transaction))];
+fn write_group(connection: &Connection, first: WriteJob, jobs: &mut mpsc::Receiver<Job>) {
+    // Prepared once: a transaction of the library's own would parse its statements for every delta.
+    if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
+        return first(Err(error))(Ok(()));
+    }
+    let mut answers = vec![first(Ok(connection))];
     while answers.len() < MAX_GROUP {
         match jobs.try_recv() {
-            Ok(Job::Write(job)) => answers.push(job(Ok(&transaction))),
+            Ok(Job::Write(job)) => answers.push(job(Ok(connection))),
             Ok(Job::Read(job)) => job(Err(StorageError::Gone)),
             Err(_) => break,
         }
     }
-    match transaction.commit() {
+    match execute(connection, "COMMIT") {
         Ok(()) => answers.into_iter().for_each(|answer| answer(Ok(()))),
         Err(error) => {
-            let reason = StorageError::from(error).to_string();
+            let reason = error.to_string();
+            // What could not be committed may be over already.
+            let _ = execute(connection, "ROLLBACK");
             for answer in answers {
                 answer(Err(StorageError::Commit { reason: reason.clone() }));
             }
@@ -158,16 +160,21 @@ fn write_group(connection: &mut Connection, first: WriteJob, jobs: &mut mpsc::Re
     }
 }
 
+fn execute(connection: &Connection, statement: &str) -> Result<(), StorageError> {
+    connection.prepare_cached(statement)?.execute([])?;
+    Ok(())
+}
+
 /// Runs a job in a savepoint, so that its failure does not undo the others of its group.
 fn in_savepoint<T>(
     connection: &Connection,
     job: impl FnOnce(&Connection) -> Result<T, StorageError>,
 ) -> Result<T, StorageError> {
-    connection.prepare_cached("SAVEPOINT job")?.execute([])?;
+    execute(connection, "SAVEPOINT job")?;
     let result = job(connection);
     if result.is_err() {
-        connection.prepare_cached("ROLLBACK TO job")?.execute([])?;
+        execute(connection, "ROLLBACK TO job")?;
     }
-    connection.prepare_cached("RELEASE job")?.execute([])?;
+    execute(connection, "RELEASE job")?;
     result
 }
