@@ -15,8 +15,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::SessionId,
-    message::{MessageWithParts, ModelRef},
-    session::{Session, SessionTime, Todo},
+    message::ModelRef,
+    session::{Session, SessionTime},
 };
 
 use crate::{
@@ -59,6 +59,7 @@ mod loosening;
 mod mention;
 mod models;
 mod named;
+mod open;
 mod pages;
 mod project;
 mod prompt;
@@ -100,6 +101,7 @@ pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use inspect::AgentView;
 pub use lint::{Pages, Report};
+pub use open::{Cursor, HistoryPage, Opened, task_session};
 pub use records::{Found, FoundLine, Record, SearchQuery};
 pub use request::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
 pub use stats::{Counts, Scope, Stats};
@@ -210,16 +212,6 @@ impl From<ClientServer> for mcp::ServerSpec {
         };
         Self { name, server, timeout: mcp::DEFAULT_TIMEOUT }
     }
-}
-
-/// An opened session as it stands.
-pub struct Opened {
-    pub info: Session,
-    pub workspace: Arc<Workspace>,
-    pub messages: Vec<MessageWithParts>,
-    pub todos: Vec<Todo>,
-    /// What the session's subagents did, and theirs.
-    pub children: HashMap<SessionId, Vec<MessageWithParts>>,
 }
 
 impl Engine {
@@ -343,73 +335,14 @@ impl Engine {
         self.register(&info.id, workspace.clone(), servers);
         let event = SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) };
         self.0.bus.publish(EventPayload::SessionCreated(event));
-        Ok(Opened { info, workspace, messages: Vec::new(), todos: Vec::new(), children: HashMap::new() })
-    }
-
-    /// Opens a stored session in a directory and returns everything said so far.
-    pub async fn open_session(
-        &self,
-        id: &SessionId,
-        directory: &Path,
-        servers: Vec<ClientServer>,
-    ) -> Result<Opened, EngineError> {
-        self.open(id, self.workspace(directory), servers).await
-    }
-
-    /// Opens a stored session in a workspace that was read just now.
-    pub async fn open_session_in(
-        &self,
-        workspace: Arc<Workspace>,
-        id: &SessionId,
-        servers: Vec<ClientServer>,
-    ) -> Result<Opened, EngineError> {
-        self.open(id, std::future::ready(Ok(workspace)), servers).await
-    }
-
-    async fn open(
-        &self,
-        id: &SessionId,
-        workspace: impl Future<Output = Result<Arc<Workspace>, EngineError>>,
-        servers: Vec<ClientServer>,
-    ) -> Result<Opened, EngineError> {
-        let is_running = !self.rest(id).await;
-        let stored = self.0.storage.load(id.clone()).await?;
-        let mut stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
-        let workspace = workspace.await?;
-        if !is_running {
-            let (mut state, mut journal) = state::SessionState::from_stored(stored);
-            let moved = workspace.directory().display().to_string();
-            if state.info.directory != moved {
-                state.info.directory = moved;
-                journal.session(&state.info);
-            }
-            journal.commit(&self.0.storage, &self.0.bus).await?;
-            stored = crate::storage::StoredSession {
-                info: state.info,
-                messages: state.history.into_messages(),
-                todos: state.todos,
-                noted_files: Vec::new(),
-            };
-        }
-        self.register(id, workspace.clone(), servers);
-        let children = self.0.storage.descendants(id.clone()).await?;
-        let messages = revert::without_undone(&stored.info, stored.messages);
-        Ok(Opened { info: stored.info, workspace, messages, todos: stored.todos, children })
-    }
-
-    /// Ends the task of a session that has nothing to do, so that it can be opened afresh. False when it works.
-    async fn rest(&self, id: &SessionId) -> bool {
-        let task = match lock(&self.0.sessions).get_mut(id) {
-            Some(open) if !open.tickets.is_empty() => return false,
-            Some(open) => open.task.take(),
-            None => None,
-        };
-        if let Some(Task { inbox, join, .. }) = task {
-            drop(inbox);
-            // A task that panicked has ended as well.
-            let _ = join.await;
-        }
-        true
+        Ok(Opened {
+            info,
+            workspace,
+            todos: Vec::new(),
+            last_prompt: None,
+            history: Cursor::default(),
+            children: Vec::new(),
+        })
     }
 
     fn register(&self, id: &SessionId, workspace: Arc<Workspace>, servers: Vec<ClientServer>) {

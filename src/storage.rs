@@ -22,6 +22,7 @@ use windlass_protocol::opencode::{
 pub mod counts;
 pub mod found;
 pub mod health;
+pub mod history;
 pub mod migrations;
 mod open;
 mod worker;
@@ -235,13 +236,7 @@ impl Storage {
     ) -> Result<HashMap<SessionId, Vec<MessageWithParts>>, StorageError> {
         self.reader
             .read(move |connection| {
-                let mut statement = connection.prepare_cached(
-                    "WITH RECURSIVE tree(id) AS (SELECT id FROM session WHERE parent_id = ?1 UNION \
-                     SELECT session.id FROM session JOIN tree ON session.parent_id = tree.id) SELECT id FROM tree",
-                )?;
-                let ids = statement.query_map([id.as_str()], |row| row.get::<_, String>(0))?;
-                let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
-                let ids = ids.into_iter().map(SessionId::from_trusted);
+                let ids = history::descendants(connection, &id)?.into_iter();
                 ids.map(|id| Ok((id.clone(), messages(connection, &id)?))).collect()
             })
             .await

@@ -29,14 +29,14 @@ use windlass_protocol::{
 use super::{
     front::FrontSession,
     lines, options,
-    outbox::{Outgoing, Replay},
+    outbox::{Outgoing, Past},
     permissions::{self, Permissions, Waiting},
     terminal::Outputs,
     to_proto,
 };
 use crate::{
     base::{clock, ids},
-    engine::Workspace,
+    engine::{Workspace, task_session},
 };
 
 mod asks;
@@ -138,7 +138,10 @@ impl Encoder {
                 self.held.entry(session_id).or_default();
             }
             Outgoing::Release(session_id) => self.release(&session_id, out),
-            Outgoing::Replay(replay) => self.replay(*replay, out),
+            Outgoing::Past(past) => self.past(*past, out),
+            Outgoing::PastEnd { session_id, todos, children } => {
+                self.end_past(&session_id, &todos, &children, out);
+            }
             Outgoing::Detach(session_id) => {
                 self.sessions.remove(&session_id);
                 self.outputs.forget(&session_id);
@@ -291,8 +294,8 @@ impl Encoder {
         }
     }
 
-    fn replay(&mut self, replay: Replay, out: &mut Sink<'_>) {
-        let Replay { session_id, messages, todos, children } = replay;
+    fn past(&mut self, past: Past, out: &mut Sink<'_>) {
+        let Past { session_id, messages, children } = past;
         for message in messages {
             let info = EventPayload::MessageUpdated { session_id: session_id.clone(), info: message.info };
             self.update(&session_id, &info, true, out);
@@ -301,13 +304,21 @@ impl Encoder {
                 self.replay_child(&session_id, &part, &children, out);
             }
         }
-        let is_shown = self.sessions.get(&session_id).is_some_and(|shown| shown.todos == todos);
+    }
+
+    fn end_past(
+        &mut self,
+        session_id: &SessionId,
+        todos: &[Todo],
+        children: &[SessionId],
+        out: &mut Sink<'_>,
+    ) {
+        let is_shown = self.sessions.get(session_id).is_some_and(|shown| shown.todos == todos);
         if !is_shown {
-            self.plan(&session_id, &todos, out);
+            self.plan(session_id, todos, out);
         }
-        let children: Vec<SessionId> = children.into_keys().collect();
-        self.ask_again(&session_id, &children, out);
-        self.release(&session_id, out);
+        self.ask_again(session_id, children, out);
+        self.release(session_id, out);
     }
 
     /// Shows the calls of the subagent that a `task` call started.
@@ -575,18 +586,6 @@ impl Encoder {
             lines::update(id, update, out.lines);
         }
     }
-}
-
-/// The session of the subagent that a `task` call started.
-pub fn task_session(part: &Part) -> Option<SessionId> {
-    let PartKind::Tool(tool) = &part.kind else { return None };
-    let metadata = match &tool.state {
-        ToolState::Pending { .. } => None,
-        ToolState::Running { metadata, .. } | ToolState::Error { metadata, .. } => metadata.as_ref(),
-        ToolState::Completed { metadata, .. } => Some(metadata),
-    };
-    let id = (tool.tool == "task").then(|| metadata?.get("sessionId")?.as_str())??;
-    SessionId::parse(id).ok()
 }
 
 /// The list that a finished call wrote.

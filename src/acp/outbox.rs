@@ -42,8 +42,10 @@ pub enum Outgoing {
     Hold(SessionId),
     /// Nothing follows after all: what was held back is shown.
     Release(SessionId),
-    /// What was said so far, to be shown before what was held back.
-    Replay(Box<Replay>),
+    /// A page of the session's past, to be shown before what was held back.
+    Past(Box<Past>),
+    /// The session's past was shown; its list, its subagents' sessions and what was held back follow.
+    PastEnd { session_id: SessionId, todos: Vec<Todo>, children: Vec<SessionId> },
     /// The session is no longer shown.
     Detach(SessionId),
     /// A tool's questions go on with the next one.
@@ -61,8 +63,8 @@ impl Outgoing {
             | Outgoing::Release(_)
             | Outgoing::Detach(_)
             | Outgoing::AskOn(_) => 0,
-            // It is one answer to one request, however long.
-            Outgoing::Replay(_) => ENVELOPE,
+            Outgoing::Past(past) => past.messages.iter().map(message_weight).sum(),
+            Outgoing::PastEnd { .. } => ENVELOPE,
         }
     }
 }
@@ -85,12 +87,24 @@ fn event_weight(payload: &EventPayload) -> usize {
     }
 }
 
-/// A session's past.
-pub struct Replay {
+fn message_weight(message: &MessageWithParts) -> usize {
+    let texts = message.parts.iter().map(|part| match &part.kind {
+        PartKind::Text(text) => text.text.len(),
+        PartKind::Reasoning(reasoning) => reasoning.text.len(),
+        PartKind::Tool(tool) => match &tool.state {
+            ToolState::Completed { output, .. } => 2 * output.len(),
+            ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Error { .. } => 0,
+        },
+        _other => 0,
+    });
+    texts.map(|n_bytes| ENVELOPE + n_bytes).sum()
+}
+
+/// A page of a session's past.
+pub struct Past {
     pub session_id: SessionId,
     pub messages: Vec<MessageWithParts>,
-    pub todos: Vec<Todo>,
-    /// What its subagents did.
+    /// The histories of the subagents that these messages started.
     pub children: HashMap<SessionId, Vec<MessageWithParts>>,
 }
 

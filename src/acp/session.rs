@@ -13,10 +13,7 @@ use windlass_protocol::{
             NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse, SessionUpdate,
         },
     },
-    opencode::{
-        id::SessionId,
-        message::{Message, ModelRef},
-    },
+    opencode::{id::SessionId, message::ModelRef},
     rpc::code,
 };
 
@@ -27,13 +24,15 @@ use super::{
     error::{engine_error, error, invalid_params, no_session, session_id},
     front::FrontSession,
     lines, options,
-    outbox::{Outbox, Outgoing, Replay, Responder},
+    outbox::{Outbox, Outgoing, Past, Responder},
     reload, to_proto,
 };
-use crate::engine::{Client as Lease, ClientServer, NewSession, Opened};
+use crate::engine::{Client as Lease, ClientServer, HistoryPage, NewSession, Opened};
 
 /// Sessions of one page of `session/list`.
 const PAGE: usize = 50;
+/// Messages of one page of a session's past.
+const HISTORY_PAGE: usize = 64;
 
 pub fn new(
     connection: &mut Connection,
@@ -77,6 +76,7 @@ pub fn load(
     require_login(connection)?;
     let id = session_id(request.session_id.as_deref().unwrap_or_default())?;
     connection.take_switch(&id);
+    let is_known = connection.sessions().contains_key(&id);
     let (engine, lease, outbox) =
         (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
@@ -86,6 +86,20 @@ pub fn load(
         let held = Held::new(&lease, &id);
         let opened = engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
+        let workspace = opened.workspace.clone();
+        let title = opened.info.title.clone();
+        let mut attached = Attached { outbox: outbox.clone(), session_id: id.clone(), is_kept: is_known };
+        outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, title, cost: 0.0 });
+        let mut cursor = Some(opened.history.clone());
+        while let Some(place) = cursor.take() {
+            // One page waits for a client that reads slowly, not all of them.
+            outbox.queue.room().await;
+            let page = engine.history(&id, &place, HISTORY_PAGE).await;
+            let HistoryPage { messages, children, next } = page.map_err(|failure| engine_error(&failure))?;
+            cursor = next;
+            outbox.push(Outgoing::Past(Box::new(Past { session_id: id.clone(), messages, children })));
+        }
+        attached.is_kept = true;
         held.keep();
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             let front = front(&opened);
@@ -93,15 +107,8 @@ pub fn load(
             let response = LoadSessionResponse::new()
                 .modes(options::modes(&loaded, &front))
                 .config_options(options::config_options(&loaded, &front));
-            let Opened { info, messages, todos, children, .. } = opened;
-            let workspace = front.workspace.clone();
-            outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, title: info.title, cost: 0.0 });
-            outbox.push(Outgoing::Replay(Box::new(Replay {
-                session_id: id.clone(),
-                messages,
-                todos,
-                children,
-            })));
+            let Opened { todos, children, .. } = opened;
+            connection.outbox.push(Outgoing::PastEnd { session_id: id.clone(), todos, children });
             drop(hold);
             responder.succeed(&response);
             announce(connection, id, front, &skipped);
@@ -157,6 +164,21 @@ impl Drop for Hold {
     }
 }
 
+/// Takes a session off the client's screen again, unless all of its past was shown.
+struct Attached {
+    outbox: Arc<Outbox>,
+    session_id: SessionId,
+    is_kept: bool,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.outbox.push(Outgoing::Detach(self.session_id.clone()));
+        }
+    }
+}
+
 /// Holds a session in the client's lease, unless opening it fails.
 struct Held {
     lease: Arc<Lease>,
@@ -193,10 +215,7 @@ fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
 
 fn front(opened: &Opened) -> FrontSession {
     // What the session says it used last; an older session says it by its last message.
-    let last = opened.messages.iter().rev().find_map(|message| match &message.info {
-        Message::User(user) => Some((user.agent.clone(), user.model.clone())),
-        Message::Assistant(_) => None,
-    });
+    let last = opened.last_prompt.as_ref().map(|prompt| (prompt.agent.clone(), prompt.model.clone()));
     let model = opened.info.model.as_ref().map(|model| ModelRef {
         provider_id: model.provider_id.clone(),
         model_id: model.id.clone(),

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     config::{Environment, paths::Paths},
-    engine::{Engine, EngineError, Invocation, NewSession, Opened, PromptInput, PromptPart},
+    engine::{Engine, EngineError, Invocation, NewSession, Opened, PromptInput, PromptPart, Record},
 };
 
 mod editor;
@@ -186,13 +186,15 @@ impl Chat {
 
     /// Shows the last of what was said, or how the chat works.
     async fn greet(&mut self, opened: &Opened) -> io::Result<()> {
-        self.is_begun = !opened.messages.is_empty();
+        self.is_begun = !opened.history.is_empty();
         if !self.is_begun {
             return self.shown.say("/help lists the commands, Ctrl-D leaves.").await;
         }
-        let from = opened.messages.len().saturating_sub(N_SHOWN);
+        let record = self.engine.record(&opened.info.id).await.map(Record::without_undone);
+        let record = record.map_err(|error| io::Error::other(error.message))?;
+        let from = record.messages.len().saturating_sub(N_SHOWN);
         let width = rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| size.ws_col.into());
-        let text = view::transcript(&opened.messages[from..], &opened.children, &self.look, width);
+        let text = view::transcript(&record.messages[from..], &record.children, &self.look, width);
         if from > 0 {
             self.shown.say(&format!("… {from} earlier messages")).await?;
         }
@@ -398,7 +400,7 @@ impl Chat {
             self.id = opened.info.id.clone();
             self.is_new = false;
         }
-        self.is_begun = !opened.messages.is_empty();
+        self.is_begun = !opened.history.is_empty();
         Ok(())
     }
 

@@ -22,10 +22,6 @@ impl History {
     pub fn remove(&mut self, ids: &HashSet<MessageId>) {
         self.0.retain(|message| !ids.contains(message.info.id()));
     }
-
-    pub fn into_messages(self) -> Vec<MessageWithParts> {
-        self.0
-    }
 }
 
 impl From<Vec<MessageWithParts>> for History {

@@ -220,7 +220,7 @@ impl SessionState {
     /// The state of a session that nobody runs: what a killed daemon left open is closed first.
     pub fn from_stored(mut stored: StoredSession) -> (Self, Journal) {
         let mut journal = Journal::default();
-        repair(&mut stored, &mut journal);
+        repair(&mut stored.messages, &mut journal);
         let StoredSession { info, messages, todos, noted_files } = stored;
         let noted_files = NotedFiles::from_stored(noted_files);
         (Self { todos, noted_files, ..Self::new(info, messages) }, journal)
@@ -292,8 +292,8 @@ impl SessionState {
 }
 
 /// Closes what was open when the daemon that ran the session was killed.
-fn repair(stored: &mut StoredSession, journal: &mut Journal) {
-    for message in &mut stored.messages {
+pub fn repair(messages: &mut [MessageWithParts], journal: &mut Journal) {
+    for message in messages {
         let Message::Assistant(answer) = &mut message.info else { continue };
         if answer.time.completed.is_some() {
             continue;

@@ -7,7 +7,7 @@ use windlass_protocol::opencode::{
     session::{Session, SessionTime},
 };
 
-use super::{SessionQuery, Storage, Write};
+use super::{SessionQuery, Storage, Write, history::Range};
 use crate::base::ids;
 
 fn session(directory: &str, updated: i64) -> Session {
@@ -99,6 +99,52 @@ async fn a_page_continues_behind_the_cursor_even_among_equal_times() {
     seen.sort();
     seen.dedup();
     assert_eq!(seen.len(), 7);
+}
+
+#[tokio::test]
+async fn pages_of_a_history_are_the_whole_history() {
+    let (_directory, storage) = store();
+    let session = session("/work", 1);
+    storage.create_session(session.clone()).await.expect("stored");
+    for index in 0..7 {
+        let message = user(&session.id);
+        let parts = [text(&message, &format!("a{index}")), text(&message, "")];
+        let appended = Write::Append {
+            session_id: session.id.clone(),
+            part_id: parts[1].id.clone(),
+            text: format!("b{index}"),
+        };
+        let [first, second] = parts.map(Write::Part);
+        storage.apply(vec![Write::Message(message), first, second, appended]).await.expect("stored");
+    }
+    let whole = storage.load(session.id.clone()).await.expect("read").expect("there").messages;
+    let outline = storage.outline(session.id.clone()).await.expect("read").expect("there");
+    assert_eq!(outline.newest.as_ref(), whole.last().map(|message| message.info.id()));
+    assert_eq!(outline.last_prompt.map(Message::User).as_ref(), whole.last().map(|message| &message.info));
+    let mut range = Range { after: None, until: Some(whole[5].info.id().clone()) };
+    let mut read = Vec::new();
+    loop {
+        let page = storage.page(session.id.clone(), range.clone(), 4).await.expect("read");
+        let Some(last) = page.last() else { break };
+        assert!(page.len() <= 4);
+        range.after = Some(last.info.id().clone());
+        read.extend(page);
+    }
+    assert_eq!(read, whole[..6]);
+}
+
+#[tokio::test]
+async fn a_page_of_large_messages_is_short() {
+    let (_directory, storage) = store();
+    let session = session("/work", 1);
+    storage.create_session(session.clone()).await.expect("stored");
+    for _ in 0..4 {
+        let message = user(&session.id);
+        let part = text(&message, &"x".repeat(600_000));
+        storage.apply(vec![Write::Message(message), Write::Part(part)]).await.expect("stored");
+    }
+    let page = storage.page(session.id, Range::default(), 100).await.expect("read");
+    assert_eq!(page.len(), 2);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use windlass_protocol::{
 use super::{Encoder, Sink};
 use crate::{
     acp::{
-        outbox::{Outgoing, Replay},
+        outbox::{Outgoing, Past},
         permissions::{self, Waiting},
     },
     config::{Environment, paths::Paths},
@@ -105,12 +105,11 @@ impl Scene {
     }
 
     fn replay(&mut self, messages: Vec<MessageWithParts>) -> Vec<Value> {
-        self.item(Outgoing::Replay(Box::new(Replay {
-            session_id: session_id(),
-            messages,
-            todos: Vec::new(),
-            children: Default::default(),
-        })))
+        let past = Past { session_id: session_id(), messages, children: Default::default() };
+        let mut shown = self.item(Outgoing::Past(Box::new(past)));
+        let (todos, children) = (Vec::new(), Vec::new());
+        shown.extend(self.item(Outgoing::PastEnd { session_id: session_id(), todos, children }));
+        shown
     }
 }
 

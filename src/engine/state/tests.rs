@@ -193,7 +193,7 @@ async fn what_is_whole_is_not_repaired_again() {
     let (once, _) = SessionState::from_stored(stored(json!({"created": 1}), Value::Null, &parts));
     let repaired = StoredSession {
         info: once.info,
-        messages: once.history.into_messages(),
+        messages: once.history.to_vec(),
         todos: once.todos,
         noted_files: Vec::new(),
     };

@@ -1,0 +1,159 @@
+//! A session's messages by the page, and what is known of a session without reading them all.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_protocol::opencode::{
+    id::{MessageId, SessionId},
+    message::{Message, MessageWithParts, UserMessage},
+    part::Part,
+    session::{Session, Todo},
+};
+
+use super::{Storage, StorageError, append_unfinished_text, session, todos};
+
+/// Bytes of stored messages and parts that make a page whole before it has as many messages as it may.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+/// A session without its messages.
+#[derive(Debug, Clone)]
+pub struct Outline {
+    pub info: Session,
+    pub todos: Vec<Todo>,
+    pub newest: Option<MessageId>,
+    /// The newest message of the user.
+    pub last_prompt: Option<UserMessage>,
+    /// Answers that were not finished, because their daemon was killed or because they are being made.
+    pub unfinished: Vec<MessageWithParts>,
+    /// The sessions of its subagents, and of theirs.
+    pub children: Vec<SessionId>,
+}
+
+/// A range of a session's messages, which are in the order of their ids.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Range {
+    /// The range begins behind this message.
+    pub after: Option<MessageId>,
+    /// The last message of the range.
+    pub until: Option<MessageId>,
+}
+
+impl Storage {
+    /// Reads what a session is without its messages.
+    pub async fn outline(&self, id: SessionId) -> Result<Option<Outline>, StorageError> {
+        self.reader
+            .read(move |connection| {
+                let Some(info) = session(connection, &id)? else { return Ok(None) };
+                let newest: Option<String> = connection
+                    .prepare_cached("SELECT id FROM message WHERE session_id = ?1 ORDER BY id DESC LIMIT 1")?
+                    .query_row([id.as_str()], |row| row.get(0))
+                    .optional()?;
+                Ok(Some(Outline {
+                    info,
+                    todos: todos(connection, &id)?,
+                    newest: newest.map(MessageId::from_trusted),
+                    last_prompt: last_prompt(connection, &id)?,
+                    unfinished: unfinished(connection, &id)?,
+                    children: descendants(connection, &id)?,
+                }))
+            })
+            .await
+    }
+
+    /// Reads the first messages of a range, at least one and at most `limit` of them.
+    pub async fn page(
+        &self,
+        id: SessionId,
+        range: Range,
+        limit: usize,
+    ) -> Result<Vec<MessageWithParts>, StorageError> {
+        self.reader.read(move |connection| page(connection, &id, &range, limit)).await
+    }
+
+    /// Reads a message with its parts.
+    pub async fn message(&self, id: MessageId) -> Result<Option<MessageWithParts>, StorageError> {
+        self.reader
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached("SELECT data FROM message WHERE id = ?1")?;
+                let data: Option<String> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
+                data.map(|data| whole(connection, &data, &mut 0)).transpose()
+            })
+            .await
+    }
+}
+
+/// Reads the ids of all sessions below a session.
+pub fn descendants(connection: &Connection, id: &SessionId) -> Result<Vec<SessionId>, StorageError> {
+    let mut statement = connection.prepare_cached(
+        "WITH RECURSIVE tree(id) AS (SELECT id FROM session WHERE parent_id = ?1 UNION \
+         SELECT session.id FROM session JOIN tree ON session.parent_id = tree.id) SELECT id FROM tree",
+    )?;
+    let ids = statement.query_map([id.as_str()], |row| row.get::<_, String>(0))?;
+    ids.map(|id| Ok(SessionId::from_trusted(id?))).collect()
+}
+
+fn page(
+    connection: &Connection,
+    id: &SessionId,
+    range: &Range,
+    limit: usize,
+) -> Result<Vec<MessageWithParts>, StorageError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT data FROM message WHERE session_id = ?1 AND id > ?2 AND (?3 IS NULL OR id <= ?3) \
+         ORDER BY id LIMIT ?4",
+    )?;
+    let after = range.after.as_ref().map_or("", MessageId::as_str);
+    let until = range.until.as_ref().map(MessageId::as_str);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query(params![id.as_str(), after, until, limit])?;
+    let (mut messages, mut n_bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()?
+        && n_bytes < PAGE_BYTES
+    {
+        let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        n_bytes += data.len();
+        messages.push(whole(connection, data, &mut n_bytes)?);
+    }
+    append_unfinished_text(connection, id, &mut messages)?;
+    Ok(messages)
+}
+
+/// Reads the parts of a message.
+fn whole(connection: &Connection, data: &str, n_bytes: &mut usize) -> Result<MessageWithParts, StorageError> {
+    let info: Message = serde_json::from_str(data)?;
+    let mut statement =
+        connection.prepare_cached("SELECT data FROM part WHERE message_id = ?1 ORDER BY id")?;
+    let mut rows = statement.query([info.id().as_str()])?;
+    let mut parts: Vec<Part> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        *n_bytes += data.len();
+        parts.push(serde_json::from_str(data)?);
+    }
+    Ok(MessageWithParts { info, parts })
+}
+
+fn last_prompt(connection: &Connection, id: &SessionId) -> Result<Option<UserMessage>, StorageError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT data FROM message WHERE session_id = ?1 AND json_extract(data, '$.role') = 'user' \
+         ORDER BY id DESC LIMIT 1",
+    )?;
+    let data: Option<String> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    Ok(match data.map(|data| serde_json::from_str(&data)).transpose()? {
+        Some(Message::User(user)) => Some(user),
+        Some(Message::Assistant(_)) | None => None,
+    })
+}
+
+fn unfinished(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWithParts>, StorageError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT data FROM message WHERE session_id = ?1 AND json_extract(data, '$.role') = 'assistant' \
+         AND json_extract(data, '$.time.completed') IS NULL ORDER BY id",
+    )?;
+    let mut rows = statement.query([id.as_str()])?;
+    let (mut messages, mut n_bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        messages.push(whole(connection, data, &mut n_bytes)?);
+    }
+    append_unfinished_text(connection, id, &mut messages)?;
+    Ok(messages)
+}
