@@ -17,6 +17,7 @@ use windlass_protocol::opencode::{
     id::SessionId,
     message::ModelRef,
     session::{Session, SessionTime},
+    tool::Look,
 };
 
 use crate::{
@@ -26,7 +27,7 @@ use crate::{
     mcp,
     provider::{demo, http, retry},
     storage::{SessionQuery, Storage},
-    tool::{self, truncate},
+    tool::{self, row::Tool, truncate},
 };
 
 mod above;
@@ -623,9 +624,19 @@ async fn end_session(open: OpenSession) {
 
 /// What rules can be about, as far as built-in tools ask for it, sorted.
 pub fn permission_names() -> Vec<&'static str> {
-    let names = tool::BUILTIN.iter().map(|tool| tool::permission_name(tool.name));
+    let names = tool::BUILTIN.iter().map(Tool::permission);
     let names: BTreeSet<&str> = names.filter(|name| *name != "invalid").collect();
     names.into_iter().collect()
+}
+
+/// Returns true if a permission is asked for by windlass itself, which then chose what the question shows.
+pub fn is_own_permission(name: &str) -> bool {
+    permission_names().contains(&name) || tool::OTHER_PERMISSIONS.contains(&name) || name == CONFIG_PERMISSION
+}
+
+/// Returns the look of a tool's calls.
+pub fn tool_look(name: &str) -> Look {
+    tool::look(name)
 }
 
 /// A session in which nothing has been said.

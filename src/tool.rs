@@ -1,6 +1,7 @@
 //! The tools: one table of rows, each with a name, a text for the model, a schema and a function.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fs,
     os::unix::fs::MetadataExt,
@@ -18,6 +19,7 @@ use windlass_protocol::opencode::{
     permission::Rule,
     question::Question,
     session::Todo,
+    tool::{Kind, Look, Subject},
 };
 
 use crate::{
@@ -57,6 +59,7 @@ pub mod plan_exit;
 pub mod question;
 pub mod read;
 pub mod read_mcp_resource;
+pub mod row;
 pub mod skill;
 pub mod task;
 pub mod todoread;
@@ -69,164 +72,243 @@ pub mod websearch;
 pub mod write;
 
 use arguments::schema_of;
+use row::{Offered, Run, Schema, Tool};
 
 /// The built-in tools, in the order OpenCode registers them.
 pub static BUILTIN: &[Tool] = &[
     Tool {
-        name: "invalid",
-        text: include_str!("tool/invalid.txt"),
-        schema: schema_of::<invalid::Args>,
-        run: |cx, input| Box::pin(invalid::run(cx, input)),
+        name: Cow::Borrowed("invalid"),
+        text: Cow::Borrowed(include_str!("tool/invalid.txt")),
+        schema: Schema::Of(schema_of::<invalid::Args>),
+        permission: None,
+        look: Look::OTHER,
+        offered: Offered::Always,
+        run: Run::BuiltIn(|cx, input| Box::pin(invalid::run(cx, input))),
     },
     Tool {
-        name: "question",
-        text: include_str!("tool/question.txt"),
-        schema: schema_of::<question::Args>,
-        run: |cx, input| Box::pin(question::run(cx, input)),
+        name: Cow::Borrowed("question"),
+        text: Cow::Borrowed(include_str!("tool/question.txt")),
+        schema: Schema::Of(schema_of::<question::Args>),
+        permission: None,
+        look: Look { kind: Kind::Other, verb: "Ask", subject: Subject::Questions },
+        offered: Offered::ToUser(question::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(question::run(cx, input))),
     },
     Tool {
-        name: "bash",
-        text: include_str!("tool/bash.txt"),
-        schema: schema_of::<bash::Args>,
-        run: |cx, input| Box::pin(bash::run(cx, input)),
+        name: Cow::Borrowed("bash"),
+        text: Cow::Borrowed(include_str!("tool/bash.txt")),
+        schema: Schema::Of(schema_of::<bash::Args>),
+        permission: None,
+        look: Look { kind: Kind::Execute, verb: "", subject: Subject::Command },
+        offered: Offered::Always,
+        run: Run::BuiltIn(|cx, input| Box::pin(bash::run(cx, input))),
     },
     Tool {
-        name: "read",
-        text: include_str!("tool/read.txt"),
-        schema: schema_of::<read::Args>,
-        run: |cx, input| Box::pin(read::run(cx, input)),
+        name: Cow::Borrowed("read"),
+        text: Cow::Borrowed(include_str!("tool/read.txt")),
+        schema: Schema::Of(schema_of::<read::Args>),
+        permission: None,
+        look: Look { kind: Kind::Read, verb: "Read", subject: Subject::File },
+        offered: Offered::Always,
+        run: Run::BuiltIn(|cx, input| Box::pin(read::run(cx, input))),
     },
     Tool {
-        name: "glob",
-        text: include_str!("tool/glob.txt"),
-        schema: schema_of::<glob::Args>,
-        run: |cx, input| Box::pin(glob::run(cx, input)),
+        name: Cow::Borrowed("glob"),
+        text: Cow::Borrowed(include_str!("tool/glob.txt")),
+        schema: Schema::Of(schema_of::<glob::Args>),
+        permission: None,
+        look: Look { kind: Kind::Search, verb: "Find", subject: Subject::Pattern },
+        offered: Offered::Always,
+        run: Run::BuiltIn(|cx, input| Box::pin(glob::run(cx, input))),
     },
     Tool {
-        name: "grep",
-        text: include_str!("tool/grep.txt"),
-        schema: schema_of::<grep::Args>,
-        run: |cx, input| Box::pin(grep::run(cx, input)),
+        name: Cow::Borrowed("grep"),
+        text: Cow::Borrowed(include_str!("tool/grep.txt")),
+        schema: Schema::Of(schema_of::<grep::Args>),
+        permission: None,
+        look: Look { kind: Kind::Search, verb: "Search", subject: Subject::Pattern },
+        offered: Offered::Always,
+        run: Run::BuiltIn(|cx, input| Box::pin(grep::run(cx, input))),
     },
     Tool {
-        name: "list",
-        text: include_str!("tool/list.txt"),
-        schema: schema_of::<list::Args>,
-        run: |cx, input| Box::pin(list::run(cx, input)),
+        name: Cow::Borrowed("list"),
+        text: Cow::Borrowed(include_str!("tool/list.txt")),
+        schema: Schema::Of(schema_of::<list::Args>),
+        permission: None,
+        look: Look { kind: Kind::Search, verb: "List", subject: Subject::Directory },
+        offered: Offered::Always,
+        run: Run::BuiltIn(|cx, input| Box::pin(list::run(cx, input))),
     },
     Tool {
-        name: "edit",
-        text: include_str!("tool/edit.txt"),
-        schema: schema_of::<edit::Args>,
-        run: |cx, input| Box::pin(edit::run(cx, input)),
+        name: Cow::Borrowed("edit"),
+        text: Cow::Borrowed(include_str!("tool/edit.txt")),
+        schema: Schema::Of(schema_of::<edit::Args>),
+        permission: None,
+        look: Look { kind: Kind::Edit, verb: "Edit", subject: Subject::Change },
+        offered: Offered::If(edit::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(edit::run(cx, input))),
     },
     Tool {
-        name: "write",
-        text: include_str!("tool/write.txt"),
-        schema: schema_of::<write::Args>,
-        run: |cx, input| Box::pin(write::run(cx, input)),
+        name: Cow::Borrowed("write"),
+        text: Cow::Borrowed(include_str!("tool/write.txt")),
+        schema: Schema::Of(schema_of::<write::Args>),
+        permission: Some("edit"),
+        look: Look { kind: Kind::Edit, verb: "Write", subject: Subject::Change },
+        offered: Offered::If(edit::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(write::run(cx, input))),
     },
     Tool {
-        name: "task",
-        text: include_str!("tool/task.txt"),
-        schema: schema_of::<task::Args>,
-        run: |cx, input| Box::pin(task::run(cx, input)),
+        name: Cow::Borrowed("task"),
+        text: Cow::Borrowed(include_str!("tool/task.txt")),
+        schema: Schema::Of(schema_of::<task::Args>),
+        permission: None,
+        look: Look { kind: Kind::Think, verb: "Task", subject: Subject::Task },
+        offered: Offered::WithSubagents,
+        run: Run::BuiltIn(|cx, input| Box::pin(task::run(cx, input))),
     },
     Tool {
-        name: "webfetch",
-        text: include_str!("tool/webfetch.txt"),
-        schema: schema_of::<webfetch::Args>,
-        run: |cx, input| Box::pin(webfetch::run(cx, input)),
+        name: Cow::Borrowed("webfetch"),
+        text: Cow::Borrowed(include_str!("tool/webfetch.txt")),
+        schema: Schema::Of(schema_of::<webfetch::Args>),
+        permission: None,
+        look: Look { kind: Kind::Fetch, verb: "Fetch", subject: Subject::Url },
+        offered: Offered::Always,
+        run: Run::BuiltIn(|cx, input| Box::pin(webfetch::run(cx, input))),
     },
     Tool {
-        name: "multiedit",
-        text: include_str!("tool/multiedit.txt"),
-        schema: schema_of::<multiedit::Args>,
-        run: |cx, input| Box::pin(multiedit::run(cx, input)),
+        name: Cow::Borrowed("multiedit"),
+        text: Cow::Borrowed(include_str!("tool/multiedit.txt")),
+        schema: Schema::Of(schema_of::<multiedit::Args>),
+        permission: Some("edit"),
+        look: Look { kind: Kind::Edit, verb: "Edit", subject: Subject::Change },
+        offered: Offered::If(edit::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(multiedit::run(cx, input))),
     },
     Tool {
-        name: "todowrite",
-        text: include_str!("tool/todowrite.txt"),
-        schema: schema_of::<todowrite::Args>,
-        run: |cx, input| Box::pin(todowrite::run(cx, input)),
+        name: Cow::Borrowed("todowrite"),
+        text: Cow::Borrowed(include_str!("tool/todowrite.txt")),
+        schema: Schema::Of(schema_of::<todowrite::Args>),
+        permission: None,
+        look: Look { kind: Kind::Other, verb: "Plan", subject: Subject::Todos },
+        offered: Offered::Always,
+        run: Run::BuiltIn(|cx, input| Box::pin(todowrite::run(cx, input))),
     },
     Tool {
-        name: "websearch",
-        text: include_str!("tool/websearch.txt"),
-        schema: schema_of::<websearch::Args>,
-        run: |cx, input| Box::pin(websearch::run(cx, input)),
+        name: Cow::Borrowed("websearch"),
+        text: Cow::Borrowed(include_str!("tool/websearch.txt")),
+        schema: Schema::Of(schema_of::<websearch::Args>),
+        permission: None,
+        look: Look { kind: Kind::Fetch, verb: "Search the web for", subject: Subject::Text("query") },
+        offered: Offered::If(websearch::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(websearch::run(cx, input))),
     },
     Tool {
-        name: "codesearch",
-        text: include_str!("tool/codesearch.txt"),
-        schema: schema_of::<codesearch::Args>,
-        run: |cx, input| Box::pin(codesearch::run(cx, input)),
+        name: Cow::Borrowed("codesearch"),
+        text: Cow::Borrowed(include_str!("tool/codesearch.txt")),
+        schema: Schema::Of(schema_of::<codesearch::Args>),
+        permission: None,
+        look: Look { kind: Kind::Search, verb: "Search the web for", subject: Subject::Text("query") },
+        offered: Offered::If(codesearch::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(codesearch::run(cx, input))),
     },
     Tool {
-        name: "todoread",
-        text: include_str!("tool/todoread.txt"),
-        schema: schema_of::<todoread::Args>,
-        run: |cx, input| Box::pin(todoread::run(cx, input)),
+        name: Cow::Borrowed("todoread"),
+        text: Cow::Borrowed(include_str!("tool/todoread.txt")),
+        schema: Schema::Of(schema_of::<todoread::Args>),
+        permission: None,
+        look: Look { kind: Kind::Other, verb: "Plan", subject: Subject::Todos },
+        offered: Offered::Always,
+        run: Run::BuiltIn(|cx, input| Box::pin(todoread::run(cx, input))),
     },
     Tool {
-        name: "skill",
-        text: include_str!("tool/skill.txt"),
-        schema: schema_of::<skill::Args>,
-        run: |cx, input| Box::pin(skill::run(cx, input)),
+        name: Cow::Borrowed("skill"),
+        text: Cow::Borrowed(include_str!("tool/skill.txt")),
+        schema: Schema::Of(schema_of::<skill::Args>),
+        permission: None,
+        look: Look { kind: Kind::Other, verb: "Skill", subject: Subject::Text("name") },
+        offered: Offered::WithSkills,
+        run: Run::BuiltIn(|cx, input| Box::pin(skill::run(cx, input))),
     },
     Tool {
-        name: "apply_patch",
-        text: include_str!("tool/apply_patch.txt"),
-        schema: schema_of::<apply_patch::Args>,
-        run: |cx, input| Box::pin(apply_patch::run(cx, input)),
+        name: Cow::Borrowed("apply_patch"),
+        text: Cow::Borrowed(include_str!("tool/apply_patch.txt")),
+        schema: Schema::Of(schema_of::<apply_patch::Args>),
+        permission: Some("edit"),
+        look: Look { kind: Kind::Edit, verb: "Patch", subject: Subject::Patch },
+        offered: Offered::If(apply_patch::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(apply_patch::run(cx, input))),
     },
     Tool {
-        name: "patch",
-        text: include_str!("tool/patch.txt"),
-        schema: schema_of::<apply_patch::Args>,
-        run: |cx, input| Box::pin(apply_patch::run(cx, input)),
+        name: Cow::Borrowed("patch"),
+        text: Cow::Borrowed(include_str!("tool/patch.txt")),
+        schema: Schema::Of(schema_of::<apply_patch::Args>),
+        permission: Some("edit"),
+        look: Look { kind: Kind::Edit, verb: "Patch", subject: Subject::Patch },
+        offered: Offered::If(apply_patch::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(apply_patch::run(cx, input))),
     },
     Tool {
-        name: "batch",
-        text: include_str!("tool/batch.txt"),
-        schema: schema_of::<batch::Args>,
-        run: |cx, input| Box::pin(batch::run(cx, input)),
+        name: Cow::Borrowed("batch"),
+        text: Cow::Borrowed(include_str!("tool/batch.txt")),
+        schema: Schema::Of(schema_of::<batch::Args>),
+        permission: None,
+        look: Look { kind: Kind::Other, verb: "", subject: Subject::Calls },
+        offered: Offered::If(batch::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(batch::run(cx, input))),
     },
     Tool {
-        name: "lsp",
-        text: include_str!("tool/lsp.txt"),
-        schema: schema_of::<lsp::Args>,
-        run: |cx, input| Box::pin(lsp::run(cx, input)),
+        name: Cow::Borrowed("lsp"),
+        text: Cow::Borrowed(include_str!("tool/lsp.txt")),
+        schema: Schema::Of(schema_of::<lsp::Args>),
+        permission: None,
+        look: Look { kind: Kind::Other, verb: "", subject: Subject::Code },
+        offered: Offered::If(lsp::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(lsp::run(cx, input))),
     },
     Tool {
-        name: "plan_enter",
-        text: include_str!("tool/plan_enter.txt"),
-        schema: schema_of::<plan_enter::Args>,
-        run: |cx, input| Box::pin(plan_enter::run(cx, input)),
+        name: Cow::Borrowed("plan_enter"),
+        text: Cow::Borrowed(include_str!("tool/plan_enter.txt")),
+        schema: Schema::Of(schema_of::<plan_enter::Args>),
+        permission: None,
+        look: Look { kind: Kind::SwitchMode, verb: "", subject: Subject::Title },
+        offered: Offered::ToUser(plan_enter::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(plan_enter::run(cx, input))),
     },
     Tool {
-        name: "plan_exit",
-        text: include_str!("tool/plan_exit.txt"),
-        schema: schema_of::<plan_exit::Args>,
-        run: |cx, input| Box::pin(plan_exit::run(cx, input)),
+        name: Cow::Borrowed("plan_exit"),
+        text: Cow::Borrowed(include_str!("tool/plan_exit.txt")),
+        schema: Schema::Of(schema_of::<plan_exit::Args>),
+        permission: None,
+        look: Look { kind: Kind::SwitchMode, verb: "", subject: Subject::Title },
+        offered: Offered::ToUser(plan_exit::is_offered),
+        run: Run::BuiltIn(|cx, input| Box::pin(plan_exit::run(cx, input))),
     },
     Tool {
-        name: "list_mcp_resources",
-        text: include_str!("tool/list_mcp_resources.txt"),
-        schema: schema_of::<list_mcp_resources::Args>,
-        run: |cx, input| Box::pin(list_mcp_resources::run(cx, input, ResourceList::Resources)),
+        name: Cow::Borrowed("list_mcp_resources"),
+        text: Cow::Borrowed(include_str!("tool/list_mcp_resources.txt")),
+        schema: Schema::Of(schema_of::<list_mcp_resources::Args>),
+        permission: Some("read"),
+        look: Look { kind: Kind::Search, verb: "", subject: Subject::Arguments },
+        offered: Offered::If(mcp::has_resources),
+        run: Run::BuiltIn(|cx, input| Box::pin(list_mcp_resources::run(cx, input, ResourceList::Resources))),
     },
     Tool {
-        name: "list_mcp_resource_templates",
-        text: include_str!("tool/list_mcp_resource_templates.txt"),
-        schema: schema_of::<list_mcp_resources::Args>,
-        run: |cx, input| Box::pin(list_mcp_resources::run(cx, input, ResourceList::Templates)),
+        name: Cow::Borrowed("list_mcp_resource_templates"),
+        text: Cow::Borrowed(include_str!("tool/list_mcp_resource_templates.txt")),
+        schema: Schema::Of(schema_of::<list_mcp_resources::Args>),
+        permission: Some("read"),
+        look: Look { kind: Kind::Search, verb: "", subject: Subject::Arguments },
+        offered: Offered::If(mcp::has_resources),
+        run: Run::BuiltIn(|cx, input| Box::pin(list_mcp_resources::run(cx, input, ResourceList::Templates))),
     },
     Tool {
-        name: "read_mcp_resource",
-        text: include_str!("tool/read_mcp_resource.txt"),
-        schema: schema_of::<read_mcp_resource::Args>,
-        run: |cx, input| Box::pin(read_mcp_resource::run(cx, input)),
+        name: Cow::Borrowed("read_mcp_resource"),
+        text: Cow::Borrowed(include_str!("tool/read_mcp_resource.txt")),
+        schema: Schema::Of(schema_of::<read_mcp_resource::Args>),
+        permission: Some("read"),
+        look: Look { kind: Kind::Read, verb: "", subject: Subject::Resource },
+        offered: Offered::If(mcp::has_resources),
+        run: Run::BuiltIn(|cx, input| Box::pin(read_mcp_resource::run(cx, input))),
     },
 ];
 
@@ -239,25 +321,8 @@ pub fn find(name: &str) -> Option<&'static Tool> {
 /// it.
 pub fn schema(name: &str) -> &'static Value {
     static SCHEMAS: LazyLock<BTreeMap<&'static str, Value>> =
-        LazyLock::new(|| BUILTIN.iter().map(|tool| (tool.name, (tool.schema)())).collect());
+        LazyLock::new(|| BUILTIN.iter().map(|tool| (&*tool.name, tool.schema.made())).collect());
     SCHEMAS.get(name).unwrap_or(&Value::Null)
-}
-
-/// Returns true if a model is offered a tool: some have learnt to write patches, the others to replace text
-/// (facts: OpenCode §5.5).
-pub fn is_offered(tool: &str, model_id: &str) -> bool {
-    let writes_patches =
-        model_id.contains("gpt-") && !model_id.contains("oss") && !model_id.contains("gpt-4");
-    match tool {
-        "apply_patch" | "patch" => writes_patches,
-        "edit" | "write" | "multiedit" => !writes_patches,
-        _other => true,
-    }
-}
-
-/// Returns true for tools that are offered only while an MCP server has resources.
-pub fn is_about_resources(tool: &str) -> bool {
-    matches!(tool, "list_mcp_resources" | "list_mcp_resource_templates" | "read_mcp_resource")
 }
 
 /// Permissions whose name is not that of a built-in tool.
@@ -266,27 +331,21 @@ pub const OTHER_PERMISSIONS: [&str; 5] =
 
 /// Returns the permission that decides if a tool is shown and may run.
 pub fn permission_name(tool: &str) -> &str {
-    match tool {
-        "edit" | "write" | "apply_patch" | "patch" | "multiedit" => "edit",
-        name if is_about_resources(name) => "read",
-        other => other,
-    }
+    find(tool).and_then(|tool| tool.permission).unwrap_or(tool)
+}
+
+/// Returns the look of a tool's calls.
+pub fn look(tool: &str) -> Look {
+    find(tool).map_or(Look::OTHER, |tool| tool.look)
 }
 
 /// Runs a tool and cuts its output for the model to the configured size.
 pub async fn execute(tool: &Tool, cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
-    let tool_output = (tool.run)(cx, input).await?;
+    let tool_output = match &tool.run {
+        Run::BuiltIn(run) => run(cx, input).await?,
+        Run::Shared(run) => run(cx, input).await?,
+    };
     truncate::apply(cx, tool_output).await
-}
-
-/// A built-in tool.
-pub struct Tool {
-    pub name: &'static str,
-    /// The tool's description for the model.
-    pub text: &'static str,
-    /// JSON schema of the arguments.
-    pub schema: fn() -> Value,
-    pub run: for<'a> fn(&'a ToolCx<'a>, Value) -> BoxFuture<'a, Result<ToolOutput, ToolError>>,
 }
 
 /// The environment of a running tool.

@@ -24,9 +24,9 @@ const FLOORS: &[(&str, u8)] = &[
     ("provider", 2),
     ("pty", 2),
     ("snapshot", 2),
-    ("transcript", 2),
     ("tool", 3),
     ("engine", 4),
+    ("transcript", 4),
     ("acp", 5),
     ("cli", 5),
     ("http", 5),
@@ -341,13 +341,13 @@ const TOOLS: &[(&str, &[&str], &[&str])] = &[
 fn every_tool_has_a_text_and_opencodes_parameters() {
     let mut problems = Vec::new();
     for tool in windlass::tool::BUILTIN {
-        let name = tool.name;
+        let name = &*tool.name;
         let text = root().join(format!("src/tool/{name}.txt"));
         let written = std::fs::read_to_string(&text).unwrap_or_default();
         if written.trim().is_empty() || tool.text.trim() != written.trim() {
             problems.push(format!("{name}: what the model reads must be src/tool/{name}.txt"));
         }
-        let schema = (tool.schema)();
+        let schema = tool.schema();
         if schema["type"] != "object" {
             problems.push(format!("{name}: the schema is no object: {schema}"));
         }
@@ -357,7 +357,7 @@ fn every_tool_has_a_text_and_opencodes_parameters() {
             problems.push(format!("{name}: no such tool"));
             continue;
         };
-        let schema = (tool.schema)();
+        let schema = tool.schema();
         let mut found: Vec<&str> =
             schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
         let mut wanted = parameters.to_vec();

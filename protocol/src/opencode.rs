@@ -12,3 +12,4 @@ pub mod permission;
 pub mod question;
 pub mod session;
 pub mod settings;
+pub mod tool;

@@ -20,6 +20,7 @@ use windlass_protocol::{
         part::{Attachment, FilePart, ToolPart, ToolState},
         permission::PermissionRequest,
         session::{Session, Todo, TodoPriority, TodoStatus},
+        tool::{Kind, Look, Subject},
     },
 };
 
@@ -58,41 +59,25 @@ const MAX_FILES_TITLE: usize = 200;
 /// Bytes of what an answer for ever is about, in the name of its option.
 const MAX_REMEMBERED: usize = 120;
 
-/// Permissions whose metadata is ours.
-const PERMISSIONS: [&str; 18] = [
-    "bash",
-    "codesearch",
-    "config",
-    "doom_loop",
-    "edit",
-    "external_directory",
-    "glob",
-    "grep",
-    "list",
-    "lsp",
-    "read",
-    "sandbox",
-    "skill",
-    "task",
-    "todoread",
-    "todowrite",
-    "webfetch",
-    "websearch",
-];
+/// The category of a tool.
+fn kind(look: Look) -> ToolKind {
+    match look.kind {
+        Kind::Execute => ToolKind::Execute,
+        Kind::Read => ToolKind::Read,
+        Kind::Edit => ToolKind::Edit,
+        Kind::Search => ToolKind::Search,
+        Kind::Fetch => ToolKind::Fetch,
+        Kind::Think => ToolKind::Think,
+        Kind::SwitchMode => ToolKind::SwitchMode,
+        Kind::Other => ToolKind::Other,
+    }
+}
 
-/// The category of a tool, by its id or permission name (facts: OpenCode §11.6).
-pub fn kind(tool: &str) -> ToolKind {
-    match tool {
-        "bash" | "sandbox" => ToolKind::Execute,
-        "read" | "read_mcp_resource" => ToolKind::Read,
-        "edit" | "write" | "multiedit" | "patch" | "apply_patch" => ToolKind::Edit,
-        "grep" | "glob" | "list" | "codesearch" | "list_mcp_resources" | "list_mcp_resource_templates" => {
-            ToolKind::Search
-        }
-        "webfetch" | "websearch" => ToolKind::Fetch,
-        "task" => ToolKind::Think,
-        "plan_enter" | "plan_exit" => ToolKind::SwitchMode,
-        _ => ToolKind::Other,
+/// The category of what a permission is about: that of the tool with its name.
+fn asked_kind(permission: &str) -> ToolKind {
+    match permission {
+        "sandbox" => ToolKind::Execute,
+        permission => kind(engine::tool_look(permission)),
     }
 }
 
@@ -103,20 +88,20 @@ pub fn label(text: &str) -> String {
 
 /// What a call does, in the words of its input: the exact command, path, pattern or URL.
 fn title(tool: &str, input: &Value) -> Option<String> {
-    let key = match tool {
-        "bash" => "command",
-        "read" | "edit" | "write" | "multiedit" => "filePath",
-        "grep" | "glob" => "pattern",
-        "list" => "path",
-        "webfetch" => "url",
-        "read_mcp_resource" => "uri",
-        "websearch" | "codesearch" => "query",
-        "task" => "description",
-        "apply_patch" | "patch" => return patched_files(input),
-        "question" => return first_question(input),
-        "batch" => return batched_tools(input),
-        "lsp" => return lsp_question(input),
-        _ => return None,
+    let key = match engine::tool_look(tool).subject {
+        Subject::Command => "command",
+        Subject::File | Subject::Change => "filePath",
+        Subject::Pattern => "pattern",
+        Subject::Directory => "path",
+        Subject::Url => "url",
+        Subject::Resource => "uri",
+        Subject::Task => "description",
+        Subject::Text(key) => key,
+        Subject::Patch => return patched_files(input),
+        Subject::Questions => return first_question(input),
+        Subject::Calls => return batched_tools(input),
+        Subject::Code => return lsp_question(input),
+        Subject::Todos | Subject::Title | Subject::Arguments => return None,
     };
     input.get(key).and_then(Value::as_str).map(str::to_owned)
 }
@@ -153,14 +138,12 @@ fn deeds(input: &Value) -> Vec<(FileChange, String)> {
 
 /// The category of a call: a patch that only deletes is a deletion.
 fn call_kind(tool: &str, input: &Value) -> ToolKind {
-    match tool {
-        "apply_patch" | "patch" => {
-            let deeds = deeds(input);
-            let is_deletion = !deeds.is_empty() && deeds.iter().all(|(deed, _)| *deed == FileChange::Delete);
-            if is_deletion { ToolKind::Delete } else { ToolKind::Edit }
-        }
-        _other => kind(tool),
-    }
+    let look = engine::tool_look(tool);
+    let is_deletion = look.subject == Subject::Patch && {
+        let deeds = deeds(input);
+        !deeds.is_empty() && deeds.iter().all(|(deed, _)| *deed == FileChange::Delete)
+    };
+    if is_deletion { ToolKind::Delete } else { kind(look) }
 }
 
 /// The first of the questions that a call asks.
@@ -212,22 +195,34 @@ fn locations(
     if let Some(files) = metadata.and_then(files) {
         return files.iter().flat_map(|file| file_locations(file, cwd)).collect();
     }
-    let path = match tool {
-        "read" | "edit" | "write" | "multiedit" | "lsp" => input.get("filePath"),
-        "grep" | "glob" | "list" => input.get("path"),
-        "bash" => return vec![ToolCallLocation::new(place.workdir(input))],
-        _ => return Vec::new(),
+    let subject = engine::tool_look(tool).subject;
+    let path = match subject {
+        Subject::Command => return vec![ToolCallLocation::new(place.workdir(input))],
+        Subject::File | Subject::Change | Subject::Code => {
+            let path = input.get("filePath").and_then(Value::as_str);
+            path.map(|path| cwd.join(path))
+        }
+        Subject::Pattern | Subject::Directory => {
+            let path = input.get("path").and_then(Value::as_str);
+            Some(path.map_or_else(|| cwd.to_owned(), |path| cwd.join(path)))
+        }
+        Subject::Patch
+        | Subject::Url
+        | Subject::Resource
+        | Subject::Task
+        | Subject::Todos
+        | Subject::Questions
+        | Subject::Calls
+        | Subject::Text(_)
+        | Subject::Title
+        | Subject::Arguments => None,
     };
-    let path = match (path.and_then(Value::as_str), tool) {
-        (Some(path), _) => cwd.join(path),
-        (None, "grep" | "glob" | "list") => cwd.to_owned(),
-        (None, _) => return Vec::new(),
-    };
-    let line = match tool {
-        "read" => input.get("offset").and_then(Value::as_u64).map(|line| line.max(1)),
-        "edit" | "write" | "multiedit" => metadata.and_then(first_changed_line),
-        "lsp" => input.get("line").and_then(Value::as_u64).filter(|_| is_place(input)),
-        _ => None,
+    let Some(path) = path else { return Vec::new() };
+    let line = match subject {
+        Subject::File => input.get("offset").and_then(Value::as_u64).map(|line| line.max(1)),
+        Subject::Change => metadata.and_then(first_changed_line),
+        Subject::Code => input.get("line").and_then(Value::as_u64).filter(|_| is_place(input)),
+        _other => None,
     };
     vec![ToolCallLocation::new(path).line(line.and_then(|line| u32::try_from(line).ok()))]
 }
@@ -352,7 +347,7 @@ fn shown_output<'a>(tool: &str, output: &'a str, metadata: &'a Map<String, Value
     // Of a command that printed nothing the model was told in words, and they say how it ended.
     let is_silent = metadata.get("output").and_then(Value::as_str).is_some_and(str::is_empty);
     let is_told = is_silent && !output.is_empty();
-    match tool == "bash" && !is_told {
+    match engine::tool_look(tool).subject == Subject::Command && !is_told {
         true => Cow::Owned(format!("{}\n\n({failure})", output.trim_end())),
         false => Cow::Borrowed(output),
     }
@@ -437,7 +432,7 @@ pub fn file_block(file: &FilePart) -> ContentBlock {
 pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> RequestPermissionRequest {
     let metadata = &request.metadata;
     // Tools of MCP servers choose their metadata themselves: none of it may stand for what is asked.
-    let is_own = PERMISSIONS.contains(&request.permission.as_str());
+    let is_own = engine::is_own_permission(&request.permission);
     let field = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|_| is_own);
     let exact =
         field("command").or(field("changes")).or(field("filepath")).or(field("requested")).or(field("url"));
@@ -517,7 +512,7 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
     };
     let fields = ToolCallUpdateFields::new()
         .title(label(&title))
-        .kind(if is_deletion { ToolKind::Delete } else { kind(&request.permission) })
+        .kind(if is_deletion { ToolKind::Delete } else { asked_kind(&request.permission) })
         .status(ToolCallStatus::Pending)
         .locations(locations)
         .raw_input(Value::Object(raw_input))

@@ -33,14 +33,17 @@ use super::{
     shown::ShownInstructions,
     state::{Journal, NotedFiles, SessionState},
     subtask,
-    toolbox::{Entry, Route, Toolbox},
+    toolbox::{Route, Toolbox},
 };
 use crate::{
     base::{clock, ids, lock::lock, log},
     config::{Warning, policy::Policy},
     library, mcp,
     permission::Ask,
-    tool::{self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput},
+    tool::{
+        self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput,
+        row::Tool,
+    },
 };
 
 /// How long tools may take to end by themselves after a cancel; then they are dropped.
@@ -370,7 +373,7 @@ impl<'a> StepCalls<'a> {
         part: usize,
         call_id: String,
         name: String,
-        entry: Entry,
+        tool: Tool,
         input: Value,
     ) -> BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)> {
         let cx = self.cx;
@@ -392,7 +395,7 @@ impl<'a> StepCalls<'a> {
         let job = Job {
             loaded: cx.loaded.clone(),
             servers: cx.servers(),
-            entry,
+            tool,
             agent: cx.agent.name.clone(),
             cancel: cx.cancel.clone(),
             host,
@@ -421,7 +424,7 @@ async fn start(
     let mut journal = Journal::default();
     for call in calls {
         let (name, input, job) = match step.toolbox.route(&call) {
-            Route::Run { name, entry, input } => (name, input, Ok(entry)),
+            Route::Run { name, tool, input } => (name, input, Ok(tool)),
             Route::Refused { name, input, error } => (name, input, Err(error)),
         };
         if let Some(part) = state.part_mut(call.part) {
@@ -432,7 +435,7 @@ async fn start(
             journal.part(part);
         }
         match job {
-            Ok(entry) => running.push(step.run(state, call.part, call.call_id, name, entry, input)),
+            Ok(tool) => running.push(step.run(state, call.part, call.call_id, name, tool, input)),
             Err(error) => running.push(refused(call.part, error)),
         }
     }
@@ -469,8 +472,8 @@ async fn start_nested(
             Some(reason) => Err((tool, reason)),
             None => step.toolbox.nested(tool),
         };
-        let (name, entry) = match found {
-            Ok((name, entry)) => (name, Ok(entry)),
+        let (name, row) = match found {
+            Ok((name, row)) => (name, Ok(row)),
             Err((name, reason)) => (name, Err(reason)),
         };
         // As OpenCode does it: an id of ours, in the form that every provider takes back.
@@ -484,8 +487,8 @@ async fn start_nested(
         };
         let part = state.push_part(PartKind::Tool(Box::new(tool)), &mut journal);
         waiting.insert(part, ended);
-        match entry {
-            Ok(entry) => running.push(step.run(state, part, call_id, name, entry, input)),
+        match row {
+            Ok(row) => running.push(step.run(state, part, call_id, name, row, input)),
             Err(reason) => running.push(refused(part, ToolError::Model(reason))),
         }
     }
@@ -528,7 +531,7 @@ struct Job {
     loaded: Arc<super::workspace::Loaded>,
     /// Those of the configuration, then the client's.
     servers: Vec<mcp::ServersLease>,
-    entry: Entry,
+    tool: Tool,
     agent: String,
     cancel: CancellationToken,
     host: CallHost,
@@ -548,13 +551,7 @@ impl Job {
             cancel: &self.cancel,
             host: &self.host,
         };
-        match &self.entry {
-            Entry::Builtin(tool) => tool::execute(tool, &cx, input).await,
-            Entry::Mcp { tool, place } => match self.servers.get(*place) {
-                Some(held) => tool::mcp::run(&cx, held, tool, input).await,
-                None => Err(ToolError::Internal("an MCP tool without servers".to_owned())),
-            },
-        }
+        tool::execute(&self.tool, &cx, input).await
     }
 }
 

@@ -10,7 +10,7 @@ use windlass_protocol::opencode::{config::AgentMode, message::ModelRef};
 use super::{
     Answerable, Engine, EngineError, Loaded, NewSession,
     context::{SessionCx, TurnCx},
-    project, prompt, questions,
+    project, prompt,
     state::SessionState,
     subtask,
     told::Told,
@@ -139,7 +139,7 @@ pub async fn inspect(
     let tools = prompt.tools.iter().map(|tool| ToolView {
         name: tool.name.to_string(),
         description: first_line(&tool.description),
-        needs_user: questions::needs_user(&tool.name),
+        needs_user: toolbox.needs_user(&tool.name),
     });
     let sizes = cx.instructions.iter().map(|block| (block.source.clone(), block.text.len()));
     Ok(AgentView {

@@ -156,7 +156,7 @@ fn switches(config: &Config) -> impl Iterator<Item = (String, &str)> {
 
 /// What is wrong with the name of a tool that there is not.
 fn no_tool(name: &str, config: &Config) -> Option<String> {
-    let tools = || tool::BUILTIN.iter().map(|tool| tool.name).chain(tool::OTHER_PERMISSIONS);
+    let tools = || tool::BUILTIN.iter().map(|tool| &*tool.name).chain(tool::OTHER_PERMISSIONS);
     let is_of_server =
         config.mcp.keys().any(|server| name == server || name.starts_with(&format!("{server}_")));
     if name.contains(['*', '?']) || is_of_server || tools().any(|tool| tool == name) {

@@ -11,50 +11,16 @@ use windlass_protocol::opencode::{
     question::{Question, QuestionRequest},
 };
 
-use super::{
-    client::{Answerable, Clients},
-    context::TurnCx,
-    state::SessionState,
-};
+use super::client::{Answerable, Clients};
 use crate::{
     base::{ids, lock::lock},
     bus::Bus,
-    library::Agent,
-    tool::{Answers, ToolError, plan_enter, plan_exit},
+    tool::{Answers, ToolError},
 };
 
 /// What the model reads where no user can be reached.
 pub const NOBODY: &str = "Nobody can be asked: there is no user who could answer in this run. \
                       Decide by yourself, go on, and say in your answer what you assumed.";
-
-/// Switches the tool `question` on where nobody seems to be there to answer, and off with `0` or `false`.
-const SWITCH: &str = "OPENCODE_ENABLE_QUESTION_TOOL";
-
-/// Whether a tool that needs the user, or that the configuration must switch on, is offered at all.
-pub fn is_offered(tool: &str, cx: &TurnCx<'_>, state: &SessionState) -> bool {
-    let config = &cx.loaded.config;
-    let is_answerable = cx.session.engine.questions().is_answerable(&cx.session.id);
-    // A subagent works for one task and has no mode that the user could see.
-    let may_switch_to = |agent: &str| {
-        let exists = cx.loaded.agent(agent).is_some_and(Agent::is_primary);
-        is_answerable && exists && cx.agent.name != agent && state.info.parent_id.is_none()
-    };
-    match tool {
-        "question" => match config.environment.get(SWITCH) {
-            Some(_) => config.environment.is_on(SWITCH),
-            None => is_answerable,
-        },
-        "plan_enter" => may_switch_to(plan_enter::AGENT),
-        "plan_exit" => may_switch_to(plan_exit::AGENT),
-        "batch" => config.raw.get("experimental").and_then(|it| it.get("batch_tool")) == Some(&true.into()),
-        _other => true,
-    }
-}
-
-/// Whether a tool is of use only where the user can be asked.
-pub fn needs_user(tool: &str) -> bool {
-    matches!(tool, "question" | "plan_enter" | "plan_exit")
-}
 
 /// See the module's comment. Cloning it shares it.
 #[derive(Clone)]

@@ -21,7 +21,10 @@ use crate::{
     library::skills,
     mcp, permission,
     provider::ToolSpec,
-    tool::{self, Tool, ToolError},
+    tool::{
+        self, ToolError,
+        row::{Offer, Offered, Tool},
+    },
 };
 
 /// The id that unknown and malformed calls are sent to.
@@ -30,14 +33,12 @@ const QUESTION: &str = "question";
 
 /// The tools an agent may use in a step.
 pub struct Toolbox {
-    tools: BTreeMap<String, Entry>,
+    tools: BTreeMap<String, Tool>,
     /// The tools that a rule denies altogether.
     hidden: Vec<String>,
     policy: Policy,
-    /// The subagents the `task` tool may start, as the model reads of them.
-    subagents: String,
-    /// The skills the `skill` tool may load, for its description and for the system prompt.
-    skills: Skills,
+    /// The skills that the model may load, as the system prompt lists them.
+    skills: String,
     /// The tool `question` is left out only because nobody could answer.
     is_nobody_there: bool,
     /// Set when a command gives the task, instead of the model.
@@ -48,7 +49,7 @@ pub struct Toolbox {
 pub(super) enum Route {
     Run {
         name: String,
-        entry: Entry,
+        tool: Tool,
         input: Value,
     },
     /// It is not run; the model reads why.
@@ -59,80 +60,66 @@ pub(super) enum Route {
     },
 }
 
-#[derive(Default)]
-struct Skills {
-    lines: String,
-    listing: String,
-}
-
-/// A tool, and whose it is.
-#[derive(Clone)]
-pub(super) enum Entry {
-    Builtin(&'static Tool),
-    /// The place is the server's among [`TurnCx::servers`].
-    Mcp {
-        tool: Arc<mcp::McpTool>,
-        place: usize,
-    },
-}
-
 impl Toolbox {
     /// Built-in tools and those of connected MCP servers, without what a rule hides.
     pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
         let policy = policy(cx, state, &mentioned(state));
-        let mut tools = BTreeMap::new();
-        for tool in tool::BUILTIN.iter().filter(|it| tool::is_offered(it.name, &cx.model.api_id)) {
-            tools.insert(tool.name.to_owned(), Entry::Builtin(tool));
-        }
-        tools.retain(|name, _| tool::web::is_available(name, &cx.loaded.config, &cx.model.provider_id));
-        tools.retain(|name, _| name != "lsp" || tool::lsp::is_available(&cx.loaded.config.environment));
-        tools.retain(|name, _| questions::is_offered(name, cx, state));
+        let servers = cx.servers();
+        let offer = Offer {
+            config: &cx.loaded.config,
+            agents: &cx.loaded.agents,
+            agent: &cx.agent.name,
+            provider_id: &cx.model.provider_id,
+            model_id: &cx.model.api_id,
+            is_subagent: state.info.parent_id.is_some(),
+            is_answerable: cx.session.engine.questions().is_answerable(&cx.session.id),
+            has_resources: !tool::mcp::with_resources(&servers).is_empty() && !tool::mcp::is_denied(&policy),
+        };
         // A server must not take the name of a tool or permission of ours: rules would mean the wrong one.
         let is_free = |tool: &Arc<mcp::McpTool>| {
             tool::find(&tool.key).is_none() && !tool::OTHER_PERMISSIONS.contains(&tool.key.as_str())
         };
-        let servers = cx.servers();
-        let has_resources = !tool::mcp::with_resources(&servers).is_empty() && !tool::mcp::is_denied(&policy);
-        tools.retain(|name, _| has_resources || !tool::is_about_resources(name));
-        for (place, held) in servers.iter().enumerate() {
-            for tool in held.tools().into_iter().filter(is_free) {
-                tools.insert(tool.key.clone(), Entry::Mcp { tool, place });
-            }
-        }
-        let is_hidden = |name: &str| policy.hides(tool::permission_name(name));
-        let hidden = tools.extract_if(.., |name, _| name != INVALID && is_hidden(name));
+        let external = servers.iter().enumerate().flat_map(|(place, held)| {
+            held.tools().into_iter().filter(is_free).map(move |tool| tool::mcp::row(tool, place))
+        });
+        let rows = tool::BUILTIN.iter().cloned().chain(external).filter(|tool| tool.is_offered(&offer));
+        let mut tools: BTreeMap<String, Tool> = rows.map(|tool| (tool.name.to_string(), tool)).collect();
+        let hidden = tools.extract_if(.., |name, tool| name != INVALID && policy.hides(tool.permission()));
         let hidden = hidden.map(|(name, _)| name).collect();
-        let is_nobody_there = !cx.session.engine.questions().is_answerable(&cx.session.id)
-            && !tools.contains_key(QUESTION)
-            && !is_hidden(QUESTION);
+        let is_nobody_there =
+            !offer.is_answerable && !tools.contains_key(QUESTION) && !policy.hides(QUESTION);
         let subagents = subtask::offered(&cx.loaded, &policy);
-        if subagents.is_empty() {
-            tools.remove("task");
+        let has_skills = tools.values().any(|tool| matches!(tool.offered, Offered::WithSkills));
+        let skills = if has_skills { skills::offered(&cx.loaded.skills, &policy) } else { Vec::new() };
+        tools.retain(|_, tool| match tool.offered {
+            Offered::WithSubagents => !subagents.is_empty(),
+            Offered::WithSkills => !skills.is_empty(),
+            Offered::Always | Offered::If(_) | Offered::ToUser(_) => true,
+        });
+        for tool in tools.values_mut() {
+            let listing = match tool.offered {
+                Offered::WithSubagents => subagents.clone(),
+                Offered::WithSkills => format!("Skills:\n{}", skills::lines(&skills)),
+                Offered::Always | Offered::If(_) | Offered::ToUser(_) => continue,
+            };
+            tool.text = Cow::Owned(format!("{}\n{listing}", tool.text));
         }
-        let skills = match tools.contains_key("skill") {
-            true => skills::offered(&cx.loaded.skills, &policy),
-            false => Vec::new(),
-        };
-        if skills.is_empty() {
-            tools.remove("skill");
-        }
-        let skills = Skills { lines: skills::lines(&skills), listing: skills::listing(&skills) };
-        Self { tools, hidden, policy, subagents, skills, is_nobody_there, task: None }
+        let skills = skills::listing(&skills);
+        Self { tools, hidden, policy, skills, is_nobody_there, task: None }
     }
 
     /// The task that a command gives: the user asked for it, so only the administrator's rules are in its way.
     pub fn for_task(cx: &TurnCx<'_>, state: &SessionState, task: TaskCall) -> Self {
         let policy = policy(cx, state, &[rule("task", &task.agent, Action::Allow)]);
-        let tools = tool::find("task").map(|tool| (tool.name.to_owned(), Entry::Builtin(tool)));
+        let tools = tool::find("task").map(|tool| (tool.name.to_string(), tool.clone()));
         let tools = tools.into_iter().collect();
-        let (subagents, skills) = (String::new(), Skills::default());
-        let hidden = Vec::new();
-        Self { tools, hidden, policy, subagents, skills, is_nobody_there: false, task: Some(task) }
+        let (hidden, skills) = (Vec::new(), String::new());
+        Self { tools, hidden, policy, skills, is_nobody_there: false, task: Some(task) }
     }
 
     /// What the system prompt says of the skills.
     pub fn skills(&self) -> &str {
-        &self.skills.listing
+        &self.skills
     }
 
     /// The policy that decides about calls.
@@ -144,32 +131,26 @@ impl Toolbox {
     pub fn specs(&self) -> Vec<ToolSpec<'_>> {
         let visible = self.tools.iter().filter(|(name, _)| *name != INVALID);
         visible
-            .map(|(name, entry)| match entry {
-                Entry::Builtin(tool) => ToolSpec {
-                    name: Cow::Borrowed(name),
-                    description: match name.as_str() {
-                        "task" => Cow::Owned(format!("{}\n{}", tool.text, self.subagents)),
-                        "skill" => Cow::Owned(format!("{}\nSkills:\n{}", tool.text, self.skills.lines)),
-                        _ => Cow::Borrowed(tool.text),
-                    },
-                    schema: Cow::Borrowed(tool::schema(tool.name)),
-                },
-                Entry::Mcp { tool, .. } => ToolSpec {
-                    name: Cow::Borrowed(name),
-                    description: Cow::Borrowed(&tool.description),
-                    schema: Cow::Borrowed(&tool.schema),
-                },
+            .map(|(name, tool)| ToolSpec {
+                name: Cow::Borrowed(name),
+                description: Cow::Borrowed(&tool.text),
+                schema: Cow::Borrowed(tool.schema()),
             })
             .collect()
     }
 
+    /// Returns true if a tool is of use only where the user can be asked.
+    pub fn needs_user(&self, name: &str) -> bool {
+        self.tools.get(name).is_some_and(Tool::needs_user)
+    }
+
     /// The built-in tool that a batch may call by this name; else the name and why not.
-    pub(super) fn nested(&self, name: String) -> Result<(String, Entry), (String, String)> {
+    pub(super) fn nested(&self, name: String) -> Result<(String, Tool), (String, String)> {
         match self.meant(&name) {
-            Some((name, entry @ Entry::Builtin(_))) if name != INVALID => return Ok((name, entry)),
+            Some((name, tool)) if name != INVALID && tool.is_built_in() => return Ok((name, tool)),
             Some(_) | None => {}
         }
-        let builtin = self.tools.iter().filter(|(_, entry)| matches!(entry, Entry::Builtin(_)));
+        let builtin = self.tools.iter().filter(|(_, tool)| tool.is_built_in());
         let builtin = builtin.map(|(name, _)| name.as_str());
         let available: Vec<&str> = builtin.filter(|name| ![INVALID, "batch"].contains(name)).collect();
         let reason = format!(
@@ -181,7 +162,7 @@ impl Toolbox {
     }
 
     /// The tool of that name, also when the name is written in another case.
-    fn meant(&self, name: &str) -> Option<(String, Entry)> {
+    fn meant(&self, name: &str) -> Option<(String, Tool)> {
         let same = |known: &&String| known.eq_ignore_ascii_case(name);
         let known = self.tools.get_key_value(name).map(|(known, _)| known);
         let known = known.or_else(|| self.tools.keys().find(same))?;
@@ -190,7 +171,7 @@ impl Toolbox {
 
     /// The tool a call means and its input; a call that means none goes to `invalid`.
     pub(super) fn route(&self, call: &Call) -> Route {
-        let Some((name, entry)) = self.meant(&call.tool) else {
+        let Some((name, tool)) = self.meant(&call.tool) else {
             if self.is_nobody_there && call.tool.eq_ignore_ascii_case(QUESTION) {
                 let error = ToolError::Model(questions::NOBODY.to_owned());
                 return Route::Refused { name: QUESTION.to_owned(), input: shown_input(call), error };
@@ -225,7 +206,7 @@ impl Toolbox {
             parsed => parsed,
         };
         match parsed {
-            Ok(input @ Value::Object(_)) => Route::Run { name, entry, input },
+            Ok(input @ Value::Object(_)) => Route::Run { name, tool, input },
             Ok(_) => invalid(call, &format!("the arguments of '{name}' must be a JSON object")),
             Err(error) => invalid(call, &format!("the arguments of '{name}' are not valid JSON: {error}")),
         }
@@ -258,8 +239,7 @@ fn shown_input(call: &Call) -> Value {
 }
 
 fn invalid(call: &Call, error: &str) -> Route {
-    let entry = tool::find(INVALID).map(Entry::Builtin);
     // The table always holds `invalid`; a test checks it.
-    let entry = entry.unwrap_or(Entry::Builtin(&tool::BUILTIN[0]));
-    Route::Run { name: INVALID.to_owned(), entry, input: json!({ "tool": call.tool, "error": error }) }
+    let tool = tool::find(INVALID).unwrap_or(&tool::BUILTIN[0]).clone();
+    Route::Run { name: INVALID.to_owned(), tool, input: json!({ "tool": call.tool, "error": error }) }
 }

@@ -19,6 +19,7 @@ use super::{
     object,
     patch_text::{self, Hunk},
     path::{self, Target, display},
+    row::Offer,
 };
 use crate::base::{
     diff,
@@ -38,6 +39,10 @@ pub struct Args {
     /// The whole patch, from "*** Begin Patch" to "*** End Patch".
     #[serde(alias = "patch", alias = "input")]
     pub patch_text: String,
+}
+
+pub(super) fn is_offered(offer: &Offer<'_>) -> bool {
+    offer.writes_patches()
 }
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {

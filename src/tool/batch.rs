@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{NestedCall, ToolCx, ToolError, ToolOutput, arguments::arguments, object};
+use super::{NestedCall, ToolCx, ToolError, ToolOutput, arguments::arguments, object, row::Offer};
 
 /// Maximum number of calls of one batch that run.
 const MAX_CALLS: usize = 10;
@@ -27,6 +27,11 @@ pub struct Item {
     pub tool: String,
     /// The call's arguments, as the tool takes them.
     pub parameters: Map<String, Value>,
+}
+
+pub(super) fn is_offered(offer: &Offer<'_>) -> bool {
+    let experimental = offer.config.raw.get("experimental");
+    experimental.and_then(|it| it.get("batch_tool")) == Some(&true.into())
 }
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {

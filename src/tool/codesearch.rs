@@ -10,6 +10,7 @@ use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::{arguments, invalid},
     object,
+    row::Offer,
     web::{self, Request, Service},
 };
 use crate::permission::Ask;
@@ -26,6 +27,10 @@ pub struct Args {
     pub query: String,
     /// Maximum length of the answer in tokens, from 1000 to 50000 (default 5000).
     pub tokens_num: Option<u32>,
+}
+
+pub(super) fn is_offered(offer: &Offer<'_>) -> bool {
+    web::has_exa(offer)
 }
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {

@@ -11,6 +11,7 @@ use super::{
     file::{self, BOM, Change, LineEnds, ReadGate},
     object,
     path::{self, Target},
+    row::Offer,
 };
 
 pub(super) const IDENTICAL: &str = "No changes to apply: oldString and newString are identical.";
@@ -29,6 +30,10 @@ pub struct Args {
     /// Replace every occurrence instead of exactly one (default false).
     #[serde(default)]
     pub replace_all: bool,
+}
+
+pub(super) fn is_offered(offer: &Offer<'_>) -> bool {
+    !offer.writes_patches()
 }
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {

@@ -24,6 +24,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput, execute, find,
+    row::Offer,
 };
 use crate::{
     base::{ids, path::absolute},
@@ -33,6 +34,20 @@ use crate::{
     mcp::ServersLease,
     permission::Ask,
 };
+
+/// The circumstances of a plain session without a user.
+pub(crate) fn offer(config: &Config) -> Offer<'_> {
+    Offer {
+        config,
+        agents: &[],
+        agent: "build",
+        provider_id: "demo",
+        model_id: "demo",
+        is_subagent: false,
+        is_answerable: false,
+        has_resources: false,
+    }
+}
 
 type Answer = Box<dyn Fn(&Ask) -> Result<(), ToolError> + Send + Sync>;
 

@@ -16,10 +16,11 @@ use super::{
     arguments::arguments,
     blocking, object,
     path::{self, Roots, display},
+    row::Offer,
     walk,
 };
 use crate::{
-    config::{Environment, policy::Policy},
+    config::policy::Policy,
     lsp::{self, Operation, Question},
     permission::{self, Ask},
 };
@@ -44,7 +45,8 @@ pub struct Args {
 }
 
 /// Returns true if the tool is switched on, which is off by default (facts: OpenCode §5).
-pub fn is_available(environment: &Environment) -> bool {
+pub(super) fn is_offered(offer: &Offer<'_>) -> bool {
+    let environment = &offer.config.environment;
     ["OPENCODE_EXPERIMENTAL_LSP_TOOL", "OPENCODE_EXPERIMENTAL"].iter().any(|name| environment.is_on(name))
 }
 

@@ -1,9 +1,15 @@
 //! Forwards a call to the MCP server that offers the tool, under the tool's own permission, and finds the
 //! servers with resources.
 
-use serde_json::{Map, Value};
+use std::{borrow::Cow, sync::Arc};
 
-use super::{ToolCx, ToolError, ToolOutput, truncate};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::tool::Look;
+
+use super::{
+    ToolCx, ToolError, ToolOutput,
+    row::{Offer, Offered, Run, Schema, Tool},
+};
 use crate::{
     config::policy::Policy,
     mcp::{CallError, McpTool, ServersLease, Status},
@@ -13,25 +19,43 @@ use crate::{
 /// The prefix of resources in rules of `read`, which distinguishes them from files.
 const PREFIX: &str = "mcp:";
 
-/// Asks for permission, calls the tool, and cuts the result to size.
-pub async fn run(
-    cx: &ToolCx<'_>,
-    servers: &ServersLease,
-    tool: &McpTool,
-    input: Value,
-) -> Result<ToolOutput, ToolError> {
+/// Returns the row of a server's tool; the place is its server's among [`ToolCx::servers`].
+pub fn row(tool: Arc<McpTool>, place: usize) -> Tool {
+    Tool {
+        name: Cow::Owned(tool.key.clone()),
+        text: Cow::Owned(tool.description.clone()),
+        schema: Schema::Shared(tool.schema.clone()),
+        permission: None,
+        look: Look::OTHER,
+        offered: Offered::Always,
+        run: Run::Shared(Arc::new(move |cx, input| {
+            let tool = tool.clone();
+            Box::pin(async move { run(cx, &tool, place, input).await })
+        })),
+    }
+}
+
+/// Asks for permission and calls the tool.
+async fn run(cx: &ToolCx<'_>, tool: &McpTool, place: usize, input: Value) -> Result<ToolOutput, ToolError> {
+    let Some(servers) = cx.servers.get(place) else {
+        return Err(ToolError::Internal("an MCP tool without servers".to_owned()));
+    };
     let any = || vec!["*".to_owned()];
     let metadata = input.as_object().cloned().unwrap_or_default();
     let ask = Ask { permission: tool.key.clone(), patterns: any(), always: any(), metadata };
     cx.host.ask(ask).await?;
     let answer = servers.call(&tool.key, input, cx.cancel).await.map_err(failed)?;
-    let output = ToolOutput {
+    Ok(ToolOutput {
         title: format!("{} {}", tool.server, tool.name),
         output: answer.text,
         metadata: Map::new(),
         attachments: answer.attachments,
-    };
-    truncate::apply(cx, output).await
+    })
+}
+
+/// Returns true if the tools about resources are offered.
+pub(super) fn has_resources(offer: &Offer<'_>) -> bool {
+    offer.has_resources
 }
 
 pub(super) fn failed(error: CallError) -> ToolError {

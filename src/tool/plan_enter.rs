@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::question::{Question, QuestionOption};
 
-use super::{AgentSwitch, Answers, ToolCx, ToolError, ToolOutput, arguments::arguments};
+use super::{AgentSwitch, Answers, ToolCx, ToolError, ToolOutput, arguments::arguments, row::Offer};
 
 /// The agent for planning.
 pub const AGENT: &str = "plan";
@@ -14,6 +14,10 @@ const YES: &str = "Yes";
 /// The tool takes no arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {}
+
+pub(super) fn is_offered(offer: &Offer<'_>) -> bool {
+    offer.may_switch_to(AGENT)
+}
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let _: Args = arguments("plan_enter", input)?;

@@ -8,6 +8,7 @@ use super::{
     AgentSwitch, ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     plan_enter::{is_yes, yes_or_no},
+    row::Offer,
 };
 
 /// The agent for working.
@@ -16,6 +17,10 @@ pub const AGENT: &str = "build";
 /// The tool takes no arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {}
+
+pub(super) fn is_offered(offer: &Offer<'_>) -> bool {
+    offer.may_switch_to(AGENT)
+}
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let _: Args = arguments("plan_exit", input)?;

@@ -5,7 +5,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_protocol::opencode::question::{Question, QuestionOption};
 
-use super::{Answers, ToolCx, ToolError, ToolOutput, arguments::arguments, object};
+use super::{Answers, ToolCx, ToolError, ToolOutput, arguments::arguments, object, row::Offer};
+
+/// Switches the tool on where nobody seems to be there to answer, and off with `0` or `false`.
+const SWITCH: &str = "OPENCODE_ENABLE_QUESTION_TOOL";
 
 /// The questions to ask.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -34,6 +37,14 @@ pub struct ItemOption {
     pub label: String,
     /// An explanation of the choice.
     pub description: String,
+}
+
+pub(super) fn is_offered(offer: &Offer<'_>) -> bool {
+    let environment = &offer.config.environment;
+    match environment.get(SWITCH) {
+        Some(_) => environment.is_on(SWITCH),
+        None => offer.is_answerable,
+    }
 }
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {

@@ -8,7 +8,7 @@ use reqwest::{
 };
 use serde_json::{Value, json};
 
-use super::{ToolCx, ToolError};
+use super::{ToolCx, ToolError, row::Offer};
 use crate::{
     base::{sse, text},
     config::{Config, Environment},
@@ -21,15 +21,15 @@ const MAX_ERROR_BYTES: usize = 2 << 10;
 
 static CLIENT: LazyLock<http::Client> = LazyLock::new(http::Client::default);
 
-/// Returns true if a tool is offered with models of this provider: searches cost money (facts: OpenCode §5.7).
-pub fn is_available(tool: &str, config: &Config, provider_id: &str) -> bool {
-    let environment = &config.environment;
-    let is_opencode = matches!(provider_id, "opencode" | "opencode-go");
-    match tool {
-        "websearch" => is_opencode || wants_exa(environment) || wants_parallel(environment),
-        "codesearch" => is_opencode || wants_exa(environment),
-        _other => true,
-    }
+/// Returns true if Exa may search: for models of OpenCode or by request, since searches cost money (facts: OpenCode
+/// §5.7).
+pub(super) fn has_exa(offer: &Offer<'_>) -> bool {
+    matches!(offer.provider_id, "opencode" | "opencode-go") || wants_exa(&offer.config.environment)
+}
+
+/// Returns true if Parallel may search by request.
+pub(super) fn has_parallel(offer: &Offer<'_>) -> bool {
+    wants_parallel(&offer.config.environment)
 }
 
 fn wants_exa(environment: &Environment) -> bool {

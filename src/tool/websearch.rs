@@ -10,6 +10,7 @@ use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     object,
+    row::Offer,
     web::{self, Request, Service},
 };
 use crate::permission::Ask;
@@ -51,6 +52,10 @@ pub enum Kind {
     Auto,
     Fast,
     Deep,
+}
+
+pub(super) fn is_offered(offer: &Offer<'_>) -> bool {
+    web::has_exa(offer) || web::has_parallel(offer)
 }
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {

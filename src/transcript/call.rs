@@ -7,9 +7,13 @@ use windlass_protocol::opencode::{
     id::SessionId,
     part::{Attachment, ToolPart, ToolState},
     session::Todo,
+    tool::Subject,
 };
 
-use crate::base::{text, text::without_escapes};
+use crate::{
+    base::{text, text::without_escapes},
+    tool,
+};
 
 /// Maximum bytes that are shown of an output's beginning, and of its end.
 const MAX_HEAD: usize = 10 * 1024;
@@ -116,16 +120,23 @@ impl<'a> Call<'a> {
 /// Returns the call's title, derived from its input until it ends, then the tool's own.
 fn title(part: &ToolPart, directory: &str) -> String {
     let input = part.state.input();
-    let key = match part.tool.as_str() {
-        "bash" => "command",
-        "read" | "edit" | "write" | "multiedit" => "filePath",
-        "grep" | "glob" => "pattern",
-        "list" => "path",
-        "webfetch" => "url",
-        "websearch" | "codesearch" => "query",
-        "task" => "description",
-        "skill" => "name",
-        _other => "",
+    let subject = tool::look(&part.tool).subject;
+    let key = match subject {
+        Subject::Command => "command",
+        Subject::File | Subject::Change => "filePath",
+        Subject::Pattern => "pattern",
+        Subject::Directory => "path",
+        Subject::Url => "url",
+        Subject::Resource => "uri",
+        Subject::Task => "description",
+        Subject::Text(key) => key,
+        Subject::Patch
+        | Subject::Code
+        | Subject::Todos
+        | Subject::Questions
+        | Subject::Calls
+        | Subject::Title
+        | Subject::Arguments => "",
     };
     let own = match &part.state {
         ToolState::Completed { title, .. } => title.as_str(),
@@ -135,11 +146,8 @@ fn title(part: &ToolPart, directory: &str) -> String {
     let asked = input.get("questions").and_then(|it| it.get(0)?.get("question")?.as_str());
     let given = input.get(key).and_then(Value::as_str).or(asked).unwrap_or_default();
     // A command is shown as it was run; a path is shorter in the tool's own title.
-    let title = if own.is_empty() || matches!(part.tool.as_str(), "bash" | "question") && !given.is_empty() {
-        given
-    } else {
-        own
-    };
+    let is_as_given = matches!(subject, Subject::Command | Subject::Questions) && !given.is_empty();
+    let title = if own.is_empty() || is_as_given { given } else { own };
     let title = if title.is_empty() { first_text(input) } else { title };
     let below = title.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
     let title = below.filter(|rest| !rest.is_empty()).unwrap_or(title);
@@ -164,9 +172,9 @@ fn blocks<'a>(
     let mut blocks = Vec::new();
     let field = |key: &str| input.get(key).and_then(Value::as_str);
     let mut shows_output = true;
-    match part.tool.as_str() {
-        "bash" => blocks.extend(field("command").map(|it| Block::Command(text::visible(it)))),
-        "edit" | "write" | "multiedit" | "apply_patch" | "patch" => {
+    match tool::look(&part.tool).subject {
+        Subject::Command => blocks.extend(field("command").map(|it| Block::Command(text::visible(it)))),
+        Subject::Change | Subject::Patch => {
             blocks.extend(changes(part).into_iter().map(Block::Change));
             shows_output = blocks.is_empty();
             // The changes of a refused call are part of the story.
@@ -174,24 +182,24 @@ fn blocks<'a>(
                 blocks.push(Block::Input(json(input)));
             }
         }
-        "todowrite" | "todoread" => {
+        Subject::Todos => {
             let todos = input.get("todos").and_then(|todos| serde_json::from_value(todos.clone()).ok());
             shows_output = todos.is_none();
             blocks.extend(todos.map(Block::Plan));
         }
-        "task" => {
+        Subject::Task => {
             blocks.extend(field("prompt").map(Block::Task));
             let child = child(part);
             shows_output = child.is_none();
             blocks.extend(child.map(Block::Child));
         }
-        "question" => {
+        Subject::Questions => {
             let answers = answers(input, metadata);
             shows_output = answers.is_empty();
             blocks.extend(answers);
         }
-        "read" | "glob" | "grep" | "list" | "webfetch" | "websearch" | "codesearch" | "skill" => {}
-        _other => {
+        Subject::File | Subject::Pattern | Subject::Directory | Subject::Url | Subject::Text(_) => {}
+        Subject::Resource | Subject::Code | Subject::Calls | Subject::Title | Subject::Arguments => {
             let has_more = input.as_object().is_some_and(|fields| !fields.is_empty());
             blocks.extend(has_more.then(|| Block::Input(json(input))));
         }

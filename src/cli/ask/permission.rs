@@ -94,8 +94,7 @@ fn subject(request: &PermissionRequest, draw: &Draw<'_>) -> Vec<Line> {
     let metadata = &request.metadata;
     let name = &request.permission;
     // Tools of MCP servers choose their metadata themselves: none of it may stand for what is asked.
-    let is_own = matches!(name.as_str(), "external_directory" | "doom_loop" | engine::CONFIG_PERMISSION)
-        || engine::permission_names().contains(&name.as_str());
+    let is_own = engine::is_own_permission(name);
     let field = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|_| is_own);
     let patterns = request.patterns.join(", ");
     let exact = ["changes", "filepath", "requested", "url", "pattern", "query"];
@@ -103,7 +102,10 @@ fn subject(request: &PermissionRequest, draw: &Draw<'_>) -> Vec<Line> {
     let mut text = match name.as_str() {
         "external_directory" => format!("{name}: outside the project: {patterns}"),
         "doom_loop" => format!("{name}: {patterns} again with the same input"),
-        _ if field("command").is_some() => name.clone(),
+        _ if field("command").is_some() => match field("reason") {
+            Some(reason) => format!("{name}: {reason}"),
+            None => name.clone(),
+        },
         "task" => format!("{name}: {patterns}: {}", field("description").unwrap_or_default()),
         _ => match exact.or(Some(&patterns[..])).filter(|it| !it.is_empty() && *it != "*") {
             Some(exact) => format!("{name}: {exact}"),
@@ -144,7 +146,9 @@ fn changed(metadata: &Map<String, Value>, draw: &Draw<'_>) -> Vec<Line> {
     match changes.as_slice() {
         [] => diff::hunks(metadata.get("diff").and_then(Value::as_str).unwrap_or_default(), MAX_LINES, draw),
         [change] => diff::hunks(&change.patch, MAX_LINES, draw),
-        changes => changes.iter().flat_map(|change| diff::drawn(change, "", MAX_LINES, draw)).collect(),
+        changes => {
+            changes.iter().flat_map(|change| diff::drawn(change, diff::VERB, MAX_LINES, draw)).collect()
+        }
     }
 }
 

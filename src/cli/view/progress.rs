@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
     message::{Message, Tokens},
     part::{Part, PartKind, ToolPart, ToolState},
     session::SessionStatus,
+    tool::Subject,
 };
 
 use super::{
@@ -23,7 +24,10 @@ use super::{
     spacing::{Kind, Spacing},
     tool,
 };
-use crate::{base::figures, engine::Engine};
+use crate::{
+    base::figures,
+    engine::{self, Engine},
+};
 
 /// What moves.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -430,7 +434,7 @@ impl Progress {
         let mut rows = Vec::new();
         let child_id = child_of(call);
         let child = child_id.as_ref().and_then(|id| turn.children.get(id));
-        if let (Some(child), "task") = (child, call.tool.as_str()) {
+        if let Some(child) = child.filter(|_| is_task(call)) {
             if turn.shown != *session_id && child_id.as_ref() != Some(&turn.shown) {
                 rows.push(Line::new(&format!("↳ {}", child.name), DIM));
             }
@@ -524,7 +528,7 @@ impl Turn {
                 Open::Text { .. } | Open::Thought { .. } => None,
             })
         };
-        let newest = calls().rfind(|call| call.tool != "task").or_else(|| calls().next_back());
+        let newest = calls().rfind(|call| !is_task(call)).or_else(|| calls().next_back());
         if let Some(retry) = &self.retry {
             let left = figures::clock(retry.next - now + 999);
             line.push(&format!("{}; again in {left}, {}", retry.reason, retry.count), YELLOW);
@@ -581,6 +585,11 @@ pub fn child_of(call: &ToolPart) -> Option<SessionId> {
         ToolState::Pending { .. } => None,
     };
     SessionId::parse(metadata?.get("sessionId").and_then(Value::as_str)?).ok()
+}
+
+/// Returns true if a call is the work of a subagent.
+fn is_task(call: &ToolPart) -> bool {
+    engine::tool_look(&call.tool).subject == Subject::Task
 }
 
 /// The last row of a subagent.

@@ -4,14 +4,17 @@ use std::{path::Path, sync::Arc};
 
 use anstyle::Style;
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::part::{ToolPart, ToolState};
+use windlass_protocol::opencode::{
+    part::{ToolPart, ToolState},
+    tool::{self, Subject},
+};
 
 use super::{
     Draw, ansi,
     line::{BOLD, CYAN, DIM, GREEN, Line, PLAIN, RED},
     look::Look,
 };
-use crate::base::figures;
+use crate::{base::figures, engine};
 
 pub mod diff;
 pub mod plan;
@@ -30,14 +33,15 @@ const COLUMNS_ARGUMENTS: usize = 200;
 
 /// A call that has ended.
 pub fn ended(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
+    let look = engine::tool_look(&tool.tool);
     match &tool.state {
-        ToolState::Completed { input, output, metadata, time, .. } => match tool.tool.as_str() {
-            "bash" => command_ended(input, output, metadata, time.end - time.start, draw),
-            "todowrite" | "todoread" => plan::listed(&plan::of(input, metadata), draw),
-            "edit" | "write" | "multiedit" | "apply_patch" | "patch" => {
+        ToolState::Completed { input, output, metadata, time, .. } => match look.subject {
+            Subject::Command => command_ended(input, output, metadata, time.end - time.start, draw),
+            Subject::Todos => plan::listed(&plan::of(input, metadata), draw),
+            Subject::Change | Subject::Patch => {
+                let verb = if look.subject == Subject::Change { look.verb } else { diff::VERB };
                 let changes = diff::changes(metadata);
-                let rows =
-                    changes.iter().flat_map(|change| diff::drawn(change, &tool.tool, diff::MAX_LINES, draw));
+                let rows = changes.iter().flat_map(|change| diff::drawn(change, verb, diff::MAX_LINES, draw));
                 match changes.is_empty() {
                     true => one_line(tool, draw),
                     false => rows.collect(),
@@ -48,7 +52,7 @@ pub fn ended(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
         ToolState::Error { error, metadata, .. } => {
             let mut rows = failed_header(tool, draw);
             let printed = metadata.as_ref().and_then(|it| it.get("output")).and_then(Value::as_str);
-            if let Some(printed) = printed.filter(|_| tool.tool == "bash") {
+            if let Some(printed) = printed.filter(|_| look.subject == Subject::Command) {
                 rows.extend(body(printed, LINES_FAILED, draw));
             }
             rows.extend(failure(&reason::of(error, metadata.as_ref()), draw));
@@ -65,7 +69,7 @@ pub fn running(tool: &ToolPart, mark: &str, draw: &Draw<'_>) -> Vec<Line> {
     rows.truncate(ROWS_COMMAND);
     if let ToolState::Running { metadata: Some(metadata), .. } = &tool.state
         && let Some(printed) = metadata.get("output").and_then(Value::as_str)
-        && tool.tool == "bash"
+        && engine::tool_look(&tool.tool).subject == Subject::Command
     {
         rows.extend(body(printed, LINES_RUNNING, draw));
     }
@@ -76,11 +80,11 @@ pub fn running(tool: &ToolPart, mark: &str, draw: &Draw<'_>) -> Vec<Line> {
 pub fn about(tool: &ToolPart, look: &Look) -> String {
     let input = tool.state.input();
     let fields = || input.as_object().into_iter().flat_map(|fields| fields.values());
-    let own = match tool.tool.as_str() {
-        "read" | "write" | "edit" | "multiedit" => text_of(input, "filePath").map(|path| short(path, look)),
-        "list" => Some(short(text_of(input, "path").unwrap_or("."), look)),
-        "glob" | "grep" => text_of(input, "pattern").map(str::to_owned),
-        "question" => {
+    let own = match engine::tool_look(&tool.tool).subject {
+        Subject::File | Subject::Change => text_of(input, "filePath").map(|path| short(path, look)),
+        Subject::Directory => Some(short(text_of(input, "path").unwrap_or("."), look)),
+        Subject::Pattern => text_of(input, "pattern").map(str::to_owned),
+        Subject::Questions => {
             let first = input.get("questions").and_then(|questions| questions.get(0));
             first.and_then(|question| text_of(question, "question")).map(str::to_owned)
         }
@@ -219,37 +223,37 @@ fn subject(tool: &ToolPart, look: &Look) -> Line {
         ToolState::Pending { .. } | ToolState::Error { .. } => None,
     };
     let text = |key: &str| text_of(input, key);
-    let verb = |verb: &str| Line::new(verb, BOLD).with(" ", PLAIN);
-    let about = |name: &str, key: &str| verb(name).with(text(key).unwrap_or_default(), PLAIN);
-    match tool.tool.as_str() {
-        "bash" => command(input),
-        "read" => with_path(verb("Read"), text("filePath"), look).with(&range(input), DIM),
-        "write" => with_path(verb("Write"), text("filePath"), look),
-        "edit" | "multiedit" => with_path(verb("Edit"), text("filePath"), look),
-        "apply_patch" | "patch" => verb("Patch").with(title.unwrap_or("files"), PLAIN),
-        "list" => with_path(verb("List"), text("path").or(Some(".")), look),
-        "glob" => within(about("Find", "pattern"), input, look),
-        "grep" => within(about("Search", "pattern"), input, look),
-        "webfetch" => {
+    let tool::Look { verb: word, subject, .. } = engine::tool_look(&tool.tool);
+    let verb = || Line::new(word, BOLD).with(" ", PLAIN);
+    let about = |key: &str| verb().with(text(key).unwrap_or_default(), PLAIN);
+    match subject {
+        Subject::Command => command(input),
+        Subject::File => with_path(verb(), text("filePath"), look).with(&range(input), DIM),
+        Subject::Change => with_path(verb(), text("filePath"), look),
+        Subject::Patch => verb().with(title.unwrap_or("files"), PLAIN),
+        Subject::Directory => with_path(verb(), text("path").or(Some(".")), look),
+        Subject::Pattern => within(about("pattern"), input, look),
+        Subject::Url => {
             let url = text("url").unwrap_or_default();
             let link = url.starts_with("http").then(|| address(url));
-            let mut line = verb("Fetch");
+            let mut line = verb();
             line.push_link(url, PLAIN, link);
             line
         }
-        "websearch" | "codesearch" => about("Search the web for", "query"),
-        "skill" => about("Skill", "name"),
-        "task" => {
+        Subject::Text(key) => about(key),
+        Subject::Task => {
             let agent = text("subagent_type").map(|agent| format!(" (@{agent})"));
-            about("Task", "description").with(&agent.unwrap_or_default(), DIM)
+            about("description").with(&agent.unwrap_or_default(), DIM)
         }
-        "todowrite" | "todoread" => Line::new("Plan", BOLD),
-        "question" => verb("Ask").with(title.unwrap_or("the user"), PLAIN),
-        "batch" | "lsp" | "plan_enter" | "plan_exit" => match title {
+        Subject::Todos => Line::new(word, BOLD),
+        Subject::Questions => verb().with(title.unwrap_or("the user"), PLAIN),
+        Subject::Calls | Subject::Code | Subject::Title => match title {
             Some(title) => Line::new(title, PLAIN),
             None => Line::new(&tool.tool, BOLD),
         },
-        other => verb(other).with(&arguments(input), DIM),
+        Subject::Resource | Subject::Arguments => {
+            Line::new(&tool.tool, BOLD).with(" ", PLAIN).with(&arguments(input), DIM)
+        }
     }
 }
 
@@ -257,10 +261,12 @@ fn subject(tool: &ToolPart, look: &Look) -> Line {
 fn found(tool: &ToolPart) -> Option<String> {
     let ToolState::Completed { metadata, .. } = &tool.state else { return None };
     let count = |key: &str| metadata.get(key).and_then(Value::as_u64).and_then(|count| count.try_into().ok());
-    match tool.tool.as_str() {
-        "grep" => count("matches").map(|count| figures::counted(count, "match")),
-        "glob" | "list" => count("count").map(|count| figures::counted(count, "file")),
-        "question" => {
+    match engine::tool_look(&tool.tool).subject {
+        Subject::Pattern | Subject::Directory => {
+            let matches = count("matches").map(|count| figures::counted(count, "match"));
+            matches.or_else(|| count("count").map(|count| figures::counted(count, "file")))
+        }
+        Subject::Questions => {
             let answers = metadata.get("answers")?.as_array()?.iter();
             let answers = answers.filter_map(Value::as_array).flatten().filter_map(Value::as_str);
             Some(answers.collect::<Vec<_>>().join(", "))

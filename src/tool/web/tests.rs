@@ -1,7 +1,11 @@
 //! Tests of [`super`].
 
-use super::{Service, answer, is_available};
-use crate::tool::fake::Project;
+use super::{Service, answer};
+use crate::tool::{
+    fake::{Project, offer},
+    find,
+    row::Offer,
+};
 
 fn project(variables: &[&str]) -> Project {
     let mut project = Project::new();
@@ -26,12 +30,10 @@ fn searching_is_offered_to_opencodes_models_or_by_request() {
         (&["OPENCODE_EXPERIMENTAL_PARALLEL=1"], "anthropic", true, false),
     ] {
         let config = project(variables).config;
-        let found = (
-            is_available("websearch", &config, provider),
-            is_available("codesearch", &config, provider),
-            is_available("webfetch", &config, provider),
-        );
-        assert_eq!(found, (websearch, codesearch, true), "{variables:?} {provider}");
+        let offer = Offer { provider_id: provider, ..offer(&config) };
+        let found =
+            ["websearch", "codesearch", "webfetch"].map(|name| find(name).expect(name).is_offered(&offer));
+        assert_eq!(found, [websearch, codesearch, true], "{variables:?} {provider}");
     }
 }
 

@@ -11,6 +11,8 @@ use super::{
 };
 use crate::base::figures;
 
+/// The word for a change of a file that was there.
+pub const VERB: &str = "Edit";
 /// Lines of one diff that are shown of what was done.
 pub const MAX_LINES: usize = 60;
 
@@ -63,12 +65,11 @@ fn counts(file: &Map<String, Value>) -> (u64, u64) {
 }
 
 /// The file's name with `+n −n`, and the diff below.
-pub fn drawn(change: &Change, tool: &str, max_lines: usize, draw: &Draw<'_>) -> Vec<Line> {
-    let verb = match (change.is_new, change.is_gone, tool) {
-        (true, _, _) => "Create",
-        (_, true, _) => "Delete",
-        (_, _, "write") => "Write",
-        (_, _, _) => "Edit",
+pub fn drawn(change: &Change, verb: &str, max_lines: usize, draw: &Draw<'_>) -> Vec<Line> {
+    let verb = match (change.is_new, change.is_gone) {
+        (true, _) => "Create",
+        (_, true) => "Delete",
+        (false, false) => verb,
     };
     let mut line = Line::new(verb, BOLD).with(" ", PLAIN);
     if let Some(from) = &change.from {
