@@ -48,6 +48,11 @@ impl Directory {
         Self::open(real)
     }
 
+    /// Lists this very directory.
+    pub fn entries(&self) -> io::Result<fs::ReadDir> {
+        fs::read_dir(self.entry(OsStr::new("")))
+    }
+
     /// Returns a path that leads to an entry of this very directory while it is open.
     pub fn entry(&self, name: &OsStr) -> PathBuf {
         #[cfg(target_os = "linux")]

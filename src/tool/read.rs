@@ -24,7 +24,7 @@ use super::{
     walk::StopOnDrop,
 };
 use crate::{
-    base::pinned,
+    base::pinned::{self, Directory},
     config::policy::Policy,
     library::{
         Instructions,
@@ -236,7 +236,8 @@ fn not_found(path: &Path) -> String {
 
 fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(&target.real)? {
+    let directory = Directory::open(&target.real)?;
+    for entry in directory.entries()? {
         let entry = entry?;
         // Follows links, so that a link to a directory shows as a directory.
         let is_directory = match entry.file_type()? {
