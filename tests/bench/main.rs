@@ -14,6 +14,7 @@ mod agent;
 mod doctor;
 mod export;
 mod model;
+mod sandbox;
 mod scenarios;
 mod search;
 mod setup;

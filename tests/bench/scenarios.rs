@@ -21,9 +21,9 @@ use crate::{
 /// An agent under measurement, with a machine of its own: a home and a git repository that are removed with it.
 pub struct Subject {
     pub name: &'static str,
-    command: Vec<String>,
+    pub command: Vec<String>,
     env: Vec<(String, String)>,
-    config: Value,
+    pub config: Value,
     root: TempDir,
     home: PathBuf,
     pub work: PathBuf,
@@ -54,6 +54,7 @@ pub const SCENARIOS: &[Scenario] = &[
     crate::doctor::DOCTOR,
     crate::terminal::TERMINAL,
     crate::export::EXPORT,
+    crate::sandbox::SANDBOX,
     Scenario { name: "search", is_long: true, run: search::search },
 ];
 
