@@ -23,7 +23,7 @@ use windlass_protocol::opencode::{
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
-    config::{Environment, Hook, paths::Paths, policy::Above, remote},
+    config::{Environment, Hook, paths::Paths, remote, sandbox::enclosure::Enclosure},
     mcp,
     provider::{demo, http, retry},
     storage::{SessionQuery, Storage},
@@ -108,6 +108,7 @@ pub use request::{Invocation, Missing, PromptInput, PromptPart, StopReason, Turn
 pub use stats::{Counts, Scope, Stats};
 pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
 
+use above::Above;
 use chosen::Chosen;
 use context::SessionCx;
 use inbox::{Inbox, MAX_QUEUED};
@@ -203,15 +204,15 @@ pub enum ClientServer {
     },
 }
 
-impl From<ClientServer> for mcp::ServerSpec {
-    fn from(server: ClientServer) -> Self {
-        let (name, server) = match server {
-            ClientServer::Stdio { name, command, environment } => {
+impl ClientServer {
+    fn spec(self, sandbox: Option<Enclosure>) -> mcp::ServerSpec {
+        let (name, server) = match self {
+            Self::Stdio { name, command, environment } => {
                 (name, mcp::Server::Local { command, cwd: None, environment })
             }
-            ClientServer::Http { name, url, headers } => (name, mcp::Server::Remote { url, headers }),
+            Self::Http { name, url, headers } => (name, mcp::Server::Remote { url, headers }),
         };
-        Self { name, server, timeout: mcp::DEFAULT_TIMEOUT }
+        mcp::ServerSpec { name, server, timeout: mcp::DEFAULT_TIMEOUT, sandbox }
     }
 }
 
@@ -352,7 +353,8 @@ impl Engine {
             return;
         }
         let start = |servers: Vec<ClientServer>| {
-            let specs = servers.into_iter().map(mcp::ServerSpec::from).collect();
+            let sandbox = Enclosure::of_mcp(&workspace.loaded().config);
+            let specs = servers.into_iter().map(|server| server.spec(sandbox.clone())).collect();
             let directory = workspace.directory().to_owned();
             Arc::new(mcp::Servers::start(specs, directory, self.0.bus.clone()))
         };

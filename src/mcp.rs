@@ -16,7 +16,11 @@ use tokio_util::{
 };
 use windlass_protocol::opencode::{config::McpConfig, event::EventPayload, part::FilePart};
 
-use crate::{base::lock::lock, bus::Bus, config::secrets};
+use crate::{
+    base::lock::lock,
+    bus::Bus,
+    config::{sandbox::enclosure::Enclosure, secrets},
+};
 
 mod cause;
 mod client;
@@ -76,17 +80,19 @@ pub struct ServerSpec {
     pub server: Server,
     /// Time limit for connecting, for each page of a list, and for a call since its last sign of progress.
     pub timeout: Duration,
+    /// The sandbox of a local server.
+    pub sandbox: Option<Enclosure>,
 }
 
 impl ServerSpec {
-    /// Reads `mcp.<name>`; `None` if the server is switched off.
-    pub fn from_config(name: &str, config: &McpConfig) -> Option<Self> {
+    /// Reads `mcp.<name>`; `None` if the server is switched off. `sandbox` is for a local one.
+    pub fn from_config(name: &str, config: &McpConfig, sandbox: Option<Enclosure>) -> Option<Self> {
         let (McpConfig::Local { enabled, timeout, .. } | McpConfig::Remote { enabled, timeout, .. }) = config;
         if *enabled == Some(false) {
             return None;
         }
         let timeout = timeout.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
-        Some(Self { name: name.to_owned(), server: Server::of(config), timeout })
+        Some(Self { name: name.to_owned(), server: Server::of(config), timeout, sandbox })
     }
 
     /// Replaces the values of the server's environment, which are often keys, in a line of its output.

@@ -354,6 +354,8 @@ pub struct ToolCx<'a> {
     pub message_id: &'a MessageId,
     pub call_id: &'a str,
     pub agent: &'a str,
+    /// The agents of the sessions above a subagent's.
+    pub agents_above: &'a [String],
     pub config: &'a Config,
     /// The skills that the `skill` tool can load.
     pub skills: &'a [Skill],

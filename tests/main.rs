@@ -65,6 +65,8 @@ mod retry;
 mod run_options;
 mod rust_sdk;
 mod sandbox;
+mod sandbox_levels;
+mod sandbox_servers;
 mod session;
 mod sessions_seen;
 mod skill_urls;

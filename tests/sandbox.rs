@@ -17,16 +17,16 @@ use tempfile::TempDir;
 
 use crate::support::{
     agent::{Agent, Answer, DEADLINE, binary},
-    llm::Reply,
+    llm::{Reply, task},
     scratch::Scratch,
 };
 
 /// The user that has no rights by its number.
-const NOBODY: u32 = 65534;
+pub const NOBODY: u32 = 65534;
 const ATTACKS: &str = include_str!("sandbox/attacks.py");
 
 /// What this machine can hold, as the command says.
-fn level() -> &'static str {
+pub fn level() -> &'static str {
     static LEVEL: OnceLock<String> = OnceLock::new();
     LEVEL.get_or_init(|| {
         let scratch = Scratch::new();
@@ -50,7 +50,7 @@ fn debug(scratch: &Scratch, config: &Value, agent: &str) -> Value {
 }
 
 /// Says so when a test has nothing to try here.
-fn lacks(wanted: &str, test: &str) -> bool {
+pub fn lacks(wanted: &str, test: &str) -> bool {
     let is_lacking = level() != wanted;
     if is_lacking {
         eprintln!("skipped on a machine that can hold the level `{}`: {test}", level());
@@ -369,6 +369,82 @@ async fn a_refused_write_is_explained_and_offered_outside_once() {
     cell.bash("echo 'Read-only file system'").await;
     assert_eq!(cell.agent.n_asked(), 1);
     cell.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_mounted_is_a_refusal_too() {
+    if lacks("full", "the question about a protected file") {
+        return;
+    }
+    let cell = Cell::new(json!({"mode": "workspace-write"})).await;
+    let told = cell.bash("git config branch.main.remote origin").await;
+    assert!(told.contains("which refused something") && told.contains("Device or resource busy"), "{told}");
+    assert_eq!(cell.agent.n_asked(), 1);
+    // Another device may be busy as well.
+    let told = cell.bash("echo 'umount: /mnt: Device or resource busy'; false").await;
+    assert!(!told.contains("which refused something"), "{told}");
+    assert_eq!(cell.agent.n_asked(), 1);
+    cell.finish().await;
+}
+
+#[tokio::test]
+async fn a_subagent_is_held_by_the_sandbox_of_its_parent() {
+    if lacks("full", "the sandbox of subagents") {
+        return;
+    }
+    let config = json!({
+        "agent": {"reader": {"mode": "primary"}},
+        "windlass": {"sandbox": {"agents": {"reader": {"mode": "read-only"}}}},
+    });
+    let agent = Agent::builder().config(config).answering(Answer::RejectOnce).start().await;
+    let session = agent.new_session().await;
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "reader"})).await.unwrap();
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "general")));
+    let write = json!({"command": "echo x > made"});
+    agent.llm.reply_to("CHILD", Reply::call("call_9", "bash", write.clone()));
+    agent.llm.reply_to("CHILD", Reply::text("tried"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    let turn = agent.prompt(&session, "go").await;
+    assert!(!agent.scratch.exists("made"));
+    // The user goes on with the subagent's session by itself, of which `reader` stays the parent.
+    let child = turn.tool("call_1")["rawOutput"]["metadata"]["sessionId"].as_str().unwrap().to_owned();
+    agent.load(&child).await;
+    let told = agent.told(&child, "bash", write).await;
+    assert!(told.contains("Read-only file system") && !agent.scratch.exists("made"), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_setting_that_cannot_be_understood_is_no_open_door() {
+    if lacks("full", "wrong settings") {
+        return;
+    }
+    let scratch = Scratch::new();
+    for (sandbox, mode) in [
+        (json!({"mode": "workspace-wirte"}), "read-only"),
+        (json!("on"), "read-only"),
+        (json!({"network": "deny"}), "workspace-write"),
+        (json!({"agents": {"build": {"network": "loopback"}}}), "workspace-write"),
+    ] {
+        let config = json!({"windlass": {"sandbox": sandbox}});
+        assert_eq!(debug(&scratch, &config, "build")["mode"], mode, "{sandbox}");
+    }
+    scratch.write(
+        "opencode.json",
+        r#"{"windlass": {"sandbox": {"mode": "on", "agents": {"biuld": {"mode": "off"}}}}}"#,
+    );
+    let output = Command::new(binary())
+        .args(["config", "check"])
+        .current_dir(&scratch.work)
+        .env_clear()
+        .env("PATH", std::env::var("PATH").unwrap())
+        .env("HOME", &scratch.home)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("windlass.sandbox.mode: \"on\" is not understood"), "{said}");
+    assert!(said.contains("windlass.sandbox.agents.biuld: there is no agent `biuld`"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[tokio::test]

@@ -32,6 +32,9 @@ const LAUNCHER: &str = "/proc/self/exe";
 /// The launcher's argument that asks for the level alone.
 const PROBE: &str = "probe";
 
+/// Stands before the reason in the complaint of a launcher that ran nothing.
+const COMPLAINT: &str = "windlass: the sandbox could not be set up, and the command did not run: ";
+
 /// Exit status of a launcher that could not draw the boundary, and so ran nothing.
 pub const FAILED: u8 = 126;
 

@@ -23,6 +23,8 @@ use super::{
 };
 use crate::base::text::distance;
 
+mod sandbox;
+
 /// Any name, in a path.
 const ANY: &str = "*";
 
@@ -176,7 +178,7 @@ impl Checker<'_> {
                 // Packages and providers have options and fields of their own.
                 ["provider", _, "options", ..] | ["provider", _, "models", _, ..] => near.is_none(),
                 // Said where it is looked at.
-                ["permissions", ..] => true,
+                ["permissions", ..] | ["windlass", "sandbox", ..] => true,
                 _ => false,
             };
             if is_option {
@@ -500,6 +502,9 @@ impl Checker<'_> {
         if let (true, Value::Object(windlass)) = (key == "windlass", &mut *value) {
             self.address(&[key], windlass, "exa_url");
             self.address(&[key], windlass, "parallel_url");
+            if let Some(sandbox) = windlass.get_mut("sandbox") {
+                self.sandbox(&[key, "sandbox"], sandbox);
+            }
         }
         if let (true, Value::Object(limits)) = (key == "tool_output", &mut *value) {
             limits.retain(|name, limit| {

@@ -1,4 +1,4 @@
-//! `windlass.sandbox`: the boundary that an agent's commands run in.
+//! `windlass.sandbox`: the boundary that an agent's commands run in, and servers.
 
 use std::{
     collections::BTreeSet,
@@ -7,7 +7,9 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::settings::{AgentSandbox, SandboxMode, SandboxNetwork, SandboxSettings};
+use windlass_protocol::opencode::settings::{
+    AgentSandbox, SandboxMode, SandboxNetwork, SandboxSettings, ServerSandbox,
+};
 
 use super::Config;
 use crate::base::{
@@ -15,7 +17,10 @@ use crate::base::{
     sandbox::{Boundary, Level, Network},
 };
 
+pub mod enclosure;
 mod repository;
+#[cfg(test)]
+mod tests;
 
 use repository::Repository;
 
@@ -44,19 +49,77 @@ pub struct Wanted {
 pub fn wanted(settings: &SandboxSettings, agent: &str) -> Wanted {
     let none = AgentSandbox::default();
     let own = settings.agents.get(agent).unwrap_or(&none);
-    let reads = READING.contains(&agent) && settings.mode != Some(SandboxMode::Off);
-    let general = if reads { None } else { settings.mode };
-    let fallback = if reads { SandboxMode::ReadOnly } else { SandboxMode::Off };
+    let is_reader = READING.contains(&agent);
+    let is_own_mode = !is_reader || settings.mode == Some(SandboxMode::Off);
+    let said = own.mode.or(settings.mode.filter(|_| is_own_mode));
+    let network = own.network.or(settings.network).unwrap_or(SandboxNetwork::Allow);
+    let is_off_for_all = own.mode.is_none() && said == Some(SandboxMode::Off);
+    // A network cannot be closed without a sandbox.
+    let is_implied =
+        network != SandboxNetwork::Allow && (said.is_none() || is_off_for_all && own.network.is_some());
+    let fallback = match (is_reader, is_implied) {
+        (true, _) => SandboxMode::ReadOnly,
+        (false, true) => SandboxMode::WorkspaceWrite,
+        (false, false) => SandboxMode::Off,
+    };
     let list = |own: &Option<Vec<String>>, general: &Option<Vec<String>>| {
         own.as_ref().or(general.as_ref()).cloned().unwrap_or_default()
     };
     Wanted {
-        mode: own.mode.or(general).unwrap_or(fallback),
-        network: own.network.or(settings.network).unwrap_or(SandboxNetwork::Allow),
+        mode: said.filter(|_| !is_implied).unwrap_or(fallback),
+        network,
         writable: list(&own.writable, &settings.writable),
         environment: list(&own.environment, &settings.environment),
         ask_less: own.ask_less.or(settings.ask_less).unwrap_or(false),
-        is_default: own.mode.or(general).is_none(),
+        is_default: said.is_none() && !is_implied,
+    }
+}
+
+/// Looks up the settings of servers, such as those of MCP.
+pub fn wanted_of_servers(settings: &ServerSandbox) -> Wanted {
+    let network = settings.network.unwrap_or(SandboxNetwork::Allow);
+    let is_open = network == SandboxNetwork::Allow;
+    let fallback = if is_open { SandboxMode::Off } else { SandboxMode::WorkspaceWrite };
+    Wanted {
+        mode: settings.mode.unwrap_or(fallback),
+        network,
+        writable: settings.writable.clone().unwrap_or_default(),
+        environment: settings.environment.clone().unwrap_or_default(),
+        ask_less: false,
+        is_default: false,
+    }
+}
+
+/// Looks up the agents of a session and of those above it and returns the sandbox that holds for all of them; none
+/// where all run outside. `level` is the machine's.
+pub fn narrowest<'a>(
+    settings: &SandboxSettings,
+    agents: impl Iterator<Item = &'a str>,
+    level: Level,
+) -> Option<Wanted> {
+    agents.map(|agent| wanted(settings, agent)).filter(|it| it.is_used(level)).reduce(Wanted::narrowed)
+}
+
+impl Wanted {
+    /// Returns true if commands run in a sandbox, or ask to run outside because there is none, on a machine that holds
+    /// this level.
+    pub fn is_used(&self, level: Level) -> bool {
+        self.mode != SandboxMode::Off && (level.is_full() || !self.is_default)
+    }
+
+    /// Returns what both allow.
+    fn narrowed(self, other: Self) -> Self {
+        let both = |mine: Vec<String>, others: &[String]| -> Vec<String> {
+            mine.into_iter().filter(|it| others.contains(it)).collect()
+        };
+        Self {
+            mode: self.mode.min(other.mode),
+            network: self.network.min(other.network),
+            writable: both(self.writable, &other.writable),
+            environment: both(self.environment, &other.environment),
+            ask_less: self.ask_less && other.ask_less,
+            is_default: self.is_default && other.is_default,
+        }
     }
 }
 

@@ -1,22 +1,31 @@
-//! Collects what the sessions above a subagent's deny, from the store.
+//! Limits of the sessions above a subagent's, which are found in the store when its parent does not pass them down.
 
 use std::sync::Arc;
 
 use windlass_protocol::opencode::session::Session;
 
 use super::{Engine, EngineError, workspace::Loaded};
-use crate::config::policy::Above;
+use crate::config::policy;
 
 /// Sessions above one another; more is a mistake in the store.
 const MAX_LEVELS: usize = 32;
 
-/// Returns the layers above a subagent's session that the user opened by itself, or above a copy of one: those of the
-/// sessions above it, with the agents they have now, and those that it was copied with.
+/// Limits from the sessions above a subagent's.
+#[derive(Debug, Clone, Default)]
+pub struct Above {
+    /// Their rules; those of copies too.
+    pub rules: policy::Above,
+    /// Their agents, whose sandboxes hold too.
+    pub agents: Vec<String>,
+}
+
+/// Returns the limits of a subagent's session that the user opened by itself, or of a copy of one: those of the sessions
+/// above it, with the agents they have now, and the rules that it was copied with.
 pub async fn stored(engine: &Engine, loaded: &Loaded, info: &Session) -> Result<Above, EngineError> {
-    let copied = |session: &Session| -> Above {
+    let copied = |session: &Session| -> policy::Above {
         session.limits.iter().map(|rules| Arc::from(rules.as_slice())).collect()
     };
-    let mut above = copied(info);
+    let mut above = Above { rules: copied(info), agents: Vec::new() };
     let mut parent = info.parent_id.clone();
     for _ in 0..MAX_LEVELS {
         let Some(id) = parent else { break };
@@ -24,10 +33,12 @@ pub async fn stored(engine: &Engine, loaded: &Loaded, info: &Session) -> Result<
         let chosen = engine.chosen_agent(&id);
         let Some(session) = engine.storage().session(id).await? else { break };
         let agent = chosen.as_deref().or(session.agent.as_deref()).and_then(|name| loaded.agent(name));
-        let mut policy = agent.unwrap_or_else(|| loaded.default_agent()).policy.clone();
+        let agent = agent.unwrap_or_else(|| loaded.default_agent());
+        let mut policy = agent.policy.clone();
         policy.extend(session.permission.as_deref().unwrap_or_default());
-        above.extend(policy.for_children());
-        above.extend(copied(&session));
+        above.rules.extend(policy.for_children());
+        above.rules.extend(copied(&session));
+        above.agents.push(agent.name.clone());
         parent = session.parent_id;
     }
     Ok(above)

@@ -180,6 +180,7 @@ async fn read_file(
                 message_id,
                 call_id: "attachment",
                 agent: &cx.agent.name,
+                agents_above: &cx.above.agents,
                 config: &cx.loaded.config,
                 skills: &cx.loaded.skills,
                 servers: &[],

@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     Engine,
+    above::Above,
     chosen::Chosen,
     request::Command,
     state::{Journal, SessionState},
@@ -21,7 +22,7 @@ use super::{
 };
 use crate::{
     base::{clock, ids},
-    config::{Warning, policy::Above},
+    config::Warning,
     library::{Agent, InstructionBlock},
     mcp::{self, ServersLease},
     provider::Model,

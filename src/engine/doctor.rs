@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::time::timeout;
-use windlass_protocol::opencode::{message::ModelRef, settings::SandboxMode};
+use windlass_protocol::opencode::message::ModelRef;
 
 use super::{
     Engine, EngineError, EngineErrorKind, Inner, Loaded, Pages, ServerReport, ServerStatus, servers,
@@ -347,8 +347,7 @@ fn boundary(found: &Found, loaded: &Loaded) -> Finding {
     let wanted = wanted(&loaded.config.settings.windlass.sandbox, agent);
     let reason = found.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let level = format!("level {}{reason}", found.level.name());
-    let is_off = wanted.mode == SandboxMode::Off || wanted.is_default && !found.level.is_full();
-    if is_off {
+    if !wanted.is_used(found.level) {
         return Finding::ok("sandbox", format!("{level}; commands of {agent} run without one"));
     }
     let mode = wanted.mode.name();

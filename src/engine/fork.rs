@@ -11,11 +11,14 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Engine, EngineError, EngineErrorKind, above, project, revert, state::SessionState, workspace::Workspace,
+    Engine, EngineError, EngineErrorKind,
+    above::{self, Above},
+    project, revert,
+    state::SessionState,
+    workspace::Workspace,
 };
 use crate::{
     base::{clock, ids},
-    config::policy::Above,
     storage::Write,
 };
 
@@ -52,7 +55,7 @@ pub async fn fork(
         tokens: Tokens::default(),
         summary: None,
         permission: None,
-        limits: above.iter().map(|rules| rules.to_vec()).collect(),
+        limits: above.rules.iter().map(|rules| rules.to_vec()).collect(),
         revert: None,
         time: SessionTime { created: now, updated: now, compacting: None, archived: None },
         ..info.clone()

@@ -9,6 +9,7 @@ use windlass_protocol::opencode::{config::AgentMode, message::ModelRef};
 
 use super::{
     Answerable, Engine, EngineError, Loaded, NewSession,
+    above::Above,
     context::{SessionCx, TurnCx},
     project, prompt,
     state::SessionState,
@@ -18,10 +19,7 @@ use super::{
 };
 use crate::{
     base::ids,
-    config::{
-        Warning,
-        policy::{Above, Policy},
-    },
+    config::{Warning, policy::Policy},
     library::{Agent, Instructions},
     provider::Model,
 };

@@ -90,6 +90,11 @@ pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
             warn(".variant", no_variant(variant, &reference.to_string(), &model.variants));
         }
     }
+    let boxed = config.settings.windlass.sandbox.agents.keys();
+    warnings.extend(boxed.filter(|name| !names.contains(name.as_str())).map(|name| {
+        let message = format!("there is no agent `{name}`, so nothing runs in this sandbox");
+        at(format!("windlass.sandbox.agents.{name}"), message)
+    }));
     warnings.extend(missing_shell(config));
     warnings.extend(switches(config).filter_map(|(place, name)| Some(at(place, no_tool(name, config)?))));
     warnings.extend(lsp::incomplete(config).into_iter().map(|(server, key)| {

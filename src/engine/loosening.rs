@@ -7,7 +7,7 @@ use std::{
 
 use windlass_protocol::opencode::{
     config::AgentConfig,
-    settings::{HookCommand, PluginSpec, Programs, SandboxMode, SandboxNetwork},
+    settings::{HookCommand, PluginSpec, Programs, SandboxMode},
 };
 
 use super::workspace::Loaded;
@@ -15,7 +15,7 @@ use crate::{
     base::text::visible_line,
     config::{
         looser::{Loosened, looser},
-        sandbox::{Wanted, wanted},
+        sandbox::{Wanted, wanted, wanted_of_servers},
         secrets,
     },
     library::{
@@ -42,8 +42,8 @@ pub enum Loosening {
     Rule { rule: Loosened, agents: Vec<String> },
     /// A program would be started, or a server asked, that was not before.
     Program { what: String, runs: String },
-    /// A limit of the sandbox around an agent's commands became wider.
-    Sandbox { agent: String, change: String },
+    /// A limit of the sandbox around an agent's commands, or around servers, became wider.
+    Sandbox { of: String, change: String },
     /// A key that is in use would go to another address.
     Address { provider: String, url: String },
 }
@@ -62,8 +62,8 @@ impl fmt::Display for Loosening {
                 let runs = secrets::command_line(runs);
                 write!(formatter, "{}: {}", visible_line(what), visible_line(&runs))
             }
-            Self::Sandbox { agent, change } => {
-                formatter.write_str(&visible_line(&format!("sandbox of agent {agent}: {change}")))
+            Self::Sandbox { of, change } => {
+                formatter.write_str(&visible_line(&format!("sandbox of {of}: {change}")))
             }
             Self::Address { provider, url } => {
                 let text = format!("provider {provider}: its key would be sent to {}", secrets::text(url));
@@ -201,38 +201,31 @@ fn shell_lines(template: &str) -> Vec<String> {
 }
 
 fn sandboxes(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
-    let settings = |loaded: &Loaded, agent: &str| wanted(&loaded.config.settings.windlass.sandbox, agent);
-    let changed = new.agents.iter().flat_map(|agent| {
-        let changes = wider(&settings(old, &agent.name), &settings(new, &agent.name)).into_iter();
-        changes.map(|change| Loosening::Sandbox { agent: agent.name.clone(), change })
+    let (before, after) = (&old.config.settings.windlass.sandbox, &new.config.settings.windlass.sandbox);
+    let of_agents = new.agents.iter().map(|agent| {
+        let of = format!("agent {}", agent.name);
+        (of, wanted(before, &agent.name), wanted(after, &agent.name))
+    });
+    let of_servers = [
+        ("MCP servers", wanted_of_servers(&before.mcp), wanted_of_servers(&after.mcp)),
+        ("language servers", wanted_of_servers(&before.lsp), wanted_of_servers(&after.lsp)),
+    ];
+    let all = of_agents.chain(of_servers.map(|(of, old, new)| (of.to_owned(), old, new)));
+    let changed = all.flat_map(|(of, old, new)| {
+        wider(&old, &new).into_iter().map(move |change| Loosening::Sandbox { of: of.clone(), change })
     });
     changed.collect()
 }
 
 /// What of a sandbox is wider than before.
 fn wider(old: &Wanted, new: &Wanted) -> Vec<String> {
-    let width = |mode: SandboxMode| match mode {
-        SandboxMode::ReadOnly => 0,
-        SandboxMode::WorkspaceWrite => 1,
-        SandboxMode::Off => 2,
-    };
-    let reach = |network: SandboxNetwork| match network {
-        SandboxNetwork::Deny => 0,
-        SandboxNetwork::Loopback => 1,
-        SandboxNetwork::Allow => 2,
-    };
     let mut acc = Vec::new();
-    let word = |mode: SandboxMode| match mode {
-        SandboxMode::ReadOnly => "read-only",
-        SandboxMode::WorkspaceWrite => "workspace-write",
-        SandboxMode::Off => "off",
-    };
-    if width(new.mode) > width(old.mode) {
-        acc.push(format!("mode {} → {}", word(old.mode), word(new.mode)));
+    if new.mode > old.mode {
+        acc.push(format!("mode {} → {}", old.mode.name(), new.mode.name()));
     } else if new.is_default && !old.is_default && new.mode != SandboxMode::Off {
         acc.push("its mode holds only where the machine can hold all of it".to_owned());
     }
-    if reach(new.network) > reach(old.network) {
+    if new.network > old.network {
         acc.push("more of the network".to_owned());
     }
     for (word, old, new) in

@@ -15,7 +15,9 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome, project,
+    Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome,
+    above::Above,
+    project,
     told::Told,
     workspace::{Loaded, Workspace},
 };
@@ -37,7 +39,8 @@ pub struct Parent {
     pub info: Session,
     /// Its agent's rules, then its own.
     pub policy: Policy,
-    /// What the sessions above it may do.
+    /// Its agent, then those of the sessions above it.
+    pub agents: Vec<String>,
     pub model: ModelRef,
     /// Set when a command gives the task.
     pub task: Option<TaskCall>,
@@ -215,7 +218,7 @@ async fn open(
     let earlier = earlier.filter(|session| session.parent_id.as_ref() == Some(&parent.info.id));
     let is_new = earlier.is_none();
     let mut info = earlier.unwrap_or_else(|| new_session(parent, agent, &request.description));
-    let above = parent.policy.for_children();
+    let above = Above { rules: parent.policy.for_children(), agents: parent.agents.clone() };
     engine
         .register_child(&info.id, parent.workspace.clone(), parent.mcp.clone(), above, parent.told.clone())
         .map_err(|in_use| ToolError::Model(taken(&info.id, in_use)))?;

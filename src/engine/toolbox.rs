@@ -219,7 +219,7 @@ pub fn policy(cx: &TurnCx<'_>, state: &SessionState, granted: &[Rule]) -> Policy
     let mut policy = cx.agent.policy.clone();
     policy.extend(state.info.permission.as_deref().unwrap_or_default());
     policy.extend(granted);
-    policy.below(&cx.above)
+    policy.below(&cx.above.rules)
 }
 
 /// Lets the subagents that the user named in their last message be given work, whatever the user's rules say.

@@ -130,7 +130,7 @@ async fn drive(
     let variant = loaded.variant_for(&agent, &model, chosen);
     // A parent passes its denials down; a client that opens a subagent's session directly cannot.
     let is_limited = state.info.parent_id.is_some() || !state.info.limits.is_empty();
-    let above = if session.above.is_empty() && is_limited {
+    let above = if session.above.rules.is_empty() && is_limited {
         above::stored(&session.engine, &loaded, &state.info).await?
     } else {
         session.above.clone()

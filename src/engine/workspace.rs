@@ -22,7 +22,10 @@ use crate::{
         watch::{self, Stamp, Survey, Target},
     },
     bus::Bus,
-    config::{Config, Environment, Hook, Warning, layers, paths::Paths, reader, sources},
+    config::{
+        Config, Environment, Hook, Warning, layers, paths::Paths, reader, sandbox::enclosure::Enclosure,
+        sources,
+    },
     library::{
         self, Agent,
         skills::{self, Skill},
@@ -330,8 +333,11 @@ impl Loaded {
 
     /// The MCP servers that are switched on.
     pub(super) fn servers(&self) -> Vec<mcp::ServerSpec> {
+        let sandbox = Enclosure::of_mcp(&self.config);
         let servers = self.config.mcp.iter();
-        servers.filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config)).collect()
+        let specs =
+            servers.filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config, sandbox.clone()));
+        specs.collect()
     }
 
     /// What was read, or would have been had it existed.

@@ -12,7 +12,7 @@ use windlass_protocol::opencode::settings::{LanguageServer, Programs};
 use super::table::{Extra, ROWS, Row};
 use crate::{
     base::program,
-    config::{Config, Environment},
+    config::{Config, Environment, sandbox::enclosure::Enclosure},
 };
 
 /// A server that may be started.
@@ -25,6 +25,7 @@ pub struct Definition {
     pub initialization: Map<String, Value>,
     /// The row of a known server.
     pub row: Option<&'static Row>,
+    pub sandbox: Option<Enclosure>,
 }
 
 /// A server for a file: the command and its place.
@@ -75,6 +76,8 @@ pub fn definitions(config: &Config) -> Vec<Definition> {
         Some(Programs::ByName(own)) => own,
     };
     let unused = if config.environment.is_on("OPENCODE_EXPERIMENTAL_LSP_TY") { "pyright" } else { "ty" };
+    let sandbox = Enclosure::of_lsp(config);
+    let define = |id: &str, row, own| define(id, row, own, sandbox.clone());
     let known = ROWS.iter().filter(|row| row.id != unused || own.contains_key(row.id));
     let known = known.map(|row| define(row.id, Some(row), own.get(row.id)));
     let is_known = |id: &str| ROWS.iter().any(|row| row.id == id);
@@ -83,7 +86,12 @@ pub fn definitions(config: &Config) -> Vec<Definition> {
 }
 
 /// Defines a server; `None` if it is switched off, or has no command or no kind of files.
-fn define(id: &str, row: Option<&'static Row>, own: Option<&LanguageServer>) -> Option<Definition> {
+fn define(
+    id: &str,
+    row: Option<&'static Row>,
+    own: Option<&LanguageServer>,
+    sandbox: Option<Enclosure>,
+) -> Option<Definition> {
     let default = LanguageServer::default();
     let own = own.unwrap_or(&default);
     let or_known = |own: &[String], known: Option<&[&str]>| match own {
@@ -100,6 +108,7 @@ fn define(id: &str, row: Option<&'static Row>, own: Option<&LanguageServer>) -> 
         environment: own.environment.iter().chain(&own.env).map(|(k, v)| (k.clone(), v.clone())).collect(),
         initialization: own.initialization.clone(),
         row,
+        sandbox,
     })
 }
 

@@ -120,7 +120,7 @@ impl Client {
     /// Starts the process and serves it until it has ended. Leaves no process behind.
     pub async fn run(&self) {
         let id = self.spec.definition.id.as_str();
-        let mut child = match self.spawn() {
+        let mut child = match self.spawn().await {
             Ok(child) => child,
             Err(reason) => return self.end(reason, End::NotStarted),
         };
@@ -144,7 +144,7 @@ impl Client {
         self.end(if is_told { reason } else { format!("{reason}: {last_line}") }, how);
     }
 
-    fn spawn(&self) -> Result<Child, String> {
+    async fn spawn(&self) -> Result<Child, String> {
         let Spec { definition, program, directory, .. } = &self.spec;
         let Some((name, args)) = definition.command.split_first() else {
             return Err("has an empty command".to_owned());
@@ -159,7 +159,11 @@ impl Client {
             without: &[],
             is_parent: true,
         };
-        process::spawn(&spawn).map_err(|error| match error.kind() {
+        let spawned = match &definition.sandbox {
+            Some(sandbox) => sandbox.spawn(&spawn).await,
+            None => process::spawn(&spawn),
+        };
+        spawned.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 format!("could not be started: install {name} or correct the command")
             }
@@ -209,8 +213,10 @@ impl Client {
 
     async fn initialize(&self) -> Result<(), CallError> {
         let root = documents::url(&self.spec.root);
+        // A server ends when the process is gone, and cannot see it from a namespace of its own.
+        let process = self.spec.definition.sandbox.is_none().then(std::process::id);
         let params = json!({
-            "processId": std::process::id(),
+            "processId": process,
             "clientInfo": { "name": "windlass", "version": env!("CARGO_PKG_VERSION") },
             "rootUri": root,
             "rootPath": self.spec.root,

@@ -15,6 +15,7 @@ fn spec(root: PathBuf) -> Spec {
         environment: BTreeMap::new(),
         initialization: Map::new(),
         row: None,
+        sandbox: None,
     };
     Spec { definition, program: "sleep".into(), directory: root.clone(), root, initialization: json!({}) }
 }

@@ -92,7 +92,11 @@ impl Task<'_> {
 }
 
 async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
-    let mut child = match process::spawn(spawn) {
+    let spawned = match &task.spec().sandbox {
+        Some(sandbox) => sandbox.spawn(spawn).await,
+        None => process::spawn(spawn),
+    };
+    let mut child = match spawned {
         Ok(child) => child,
         Err(error) => return not_started(task, spawn, &error),
     };

@@ -36,7 +36,7 @@ fn scripted(name: &str, quirks: &[&str]) -> ServerSpec {
 
 fn local(name: &str, command: Vec<String>) -> ServerSpec {
     let server = Server::Local { command, cwd: None, environment: BTreeMap::new() };
-    ServerSpec { name: name.to_owned(), server, timeout: LONG }
+    ServerSpec { name: name.to_owned(), server, timeout: LONG, sandbox: None }
 }
 
 async fn settled(specs: Vec<ServerSpec>) -> Servers {
@@ -94,7 +94,7 @@ async fn wait_until_dead(pids: &[String]) {
 fn configuration_becomes_a_spec() {
     let check = |json: Value, expected: Option<ServerSpec>| {
         let config: McpConfig = serde_json::from_value(json).expect("decodes");
-        assert_eq!(ServerSpec::from_config("x", &config), expected);
+        assert_eq!(ServerSpec::from_config("x", &config, None), expected);
     };
     check(json!({"type": "local", "command": ["a"], "enabled": false}), None);
     let server = Server::Local {
@@ -104,12 +104,17 @@ fn configuration_becomes_a_spec() {
     };
     check(
         json!({"type": "local", "command": ["a", "b"], "cwd": "sub", "environment": {"K": "v"}}),
-        Some(ServerSpec { name: "x".to_owned(), server, timeout: Duration::from_secs(30) }),
+        Some(ServerSpec { name: "x".to_owned(), server, timeout: Duration::from_secs(30), sandbox: None }),
     );
     let server = Server::Remote { url: "http://h".to_owned(), headers: BTreeMap::new() };
     check(
         json!({"type": "remote", "url": "http://h", "timeout": 1500}),
-        Some(ServerSpec { name: "x".to_owned(), server, timeout: Duration::from_millis(1500) }),
+        Some(ServerSpec {
+            name: "x".to_owned(),
+            server,
+            timeout: Duration::from_millis(1500),
+            sandbox: None,
+        }),
     );
 }
 
@@ -324,7 +329,8 @@ async fn an_unreachable_url_fails_with_its_name() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let server = Server::Remote { url: format!("http://{address}/mcp?key=secret"), headers: BTreeMap::new() };
-    let servers = settled(vec![ServerSpec { name: "far".to_owned(), server, timeout: LONG }]).await;
+    let servers =
+        settled(vec![ServerSpec { name: "far".to_owned(), server, timeout: LONG, sandbox: None }]).await;
     let error = failure(&servers);
     assert_eq!(error, format!("MCP server far at http://{address}/mcp cannot be used: Connection refused"));
 }
@@ -381,7 +387,7 @@ async fn status_of_http_server(respond: impl Fn(&Value) -> String) -> Status {
         }
     };
     let server = Server::Remote { url: format!("http://{address}/mcp"), headers: BTreeMap::new() };
-    let spec = ServerSpec { name: "far".to_owned(), server, timeout: LONG };
+    let spec = ServerSpec { name: "far".to_owned(), server, timeout: LONG, sandbox: None };
     let servers = tokio::select! {
         servers = settled(vec![spec]) => servers,
         () = serving => unreachable!(),
@@ -393,6 +399,6 @@ async fn status_of_http_server(respond: impl Fn(&Value) -> String) -> Status {
 fn values_of_a_servers_environment_are_not_logged() {
     let environment = [("API_KEY".to_owned(), "envsecret-4242".to_owned())].into();
     let server = Server::Local { command: vec!["x".to_owned()], cwd: None, environment };
-    let spec = ServerSpec { name: "x".to_owned(), server, timeout: DEFAULT_TIMEOUT };
+    let spec = ServerSpec { name: "x".to_owned(), server, timeout: DEFAULT_TIMEOUT, sandbox: None };
     assert_eq!(spec.masked("token envsecret-4242 rejected"), "token ******** rejected");
 }

@@ -289,6 +289,7 @@ impl Project {
             message_id: &message_id,
             call_id: "call_1",
             agent: "build",
+            agents_above: &[],
             config: &self.config,
             skills: &self.skills,
             servers: &self.servers,

@@ -4,12 +4,13 @@
 Modes: good, mute (shakes hands, answers nothing more), dies (ends when it is asked), garbage (prints
 something else when it is asked), deaf (answers not even the handshake), broken (ends at once), busy
 (refuses the first question of each kind, and knows nothing until the pipe `gate` is written to), stubborn
-(ignores every request to end). What it is told goes to the file that LSP_LOG names, a JSON value a line.
+(ignores every request to end), shell (hovering runs the document as a command line). What it is told goes to the file that LSP_LOG names, a JSON value a line.
 """
 
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 
@@ -73,6 +74,10 @@ def answer(method, params):
         return {"capabilities": {"textDocumentSync": 1}}
     if method == "shutdown":
         return None
+    if method == "textDocument/hover" and MODE == "shell":
+        done = subprocess.run(TEXTS[params["textDocument"]["uri"]], shell=True, stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return {"contents": done.stdout}
     if method == "textDocument/hover":
         return {"contents": {"kind": "plaintext", "value": TEXTS[params["textDocument"]["uri"]]}}
     if method in ("textDocument/definition", "textDocument/implementation"):

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """A small MCP server over stdio for the tests, on Python's standard library alone.
 
-Modes: good (three tools), docs (the same and resources), silent (resources, of which nothing is ever answered), deaf
+Modes: good (three tools), shell (a tool more, which runs a command line), docs (the same and resources), silent (resources, of which nothing is ever answered), deaf
 (says that it has resources, and knows no such method), hang (reads and never answers), crash (exits at once).
 """
 
 import base64
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -26,6 +27,10 @@ TOOLS = [
     {"name": "fail", "description": "Always fails.", "inputSchema": {"type": "object", "properties": {}}},
     {"name": "wait", "description": "Never answers.", "inputSchema": {"type": "object", "properties": {}}},
 ]
+
+if MODE == "shell":
+    TOOLS.append({"name": "run", "description": "Runs a command line.", "inputSchema": {
+        "type": "object", "properties": {"command": {"type": "string"}}}})
 
 # Two to a page.
 RESOURCES = [
@@ -92,6 +97,10 @@ def call(params):
         return text(f"{arguments['item']} costs 3, shop is {os.environ.get('SHOP', 'unknown')}")
     if name == "fail":
         return text("out of stock", True)
+    if name == "run":
+        done = subprocess.run(arguments["command"], shell=True, stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return text(done.stdout)
     return None
 
 
@@ -100,7 +109,7 @@ def answer(request):
     if method == "initialize":
         return {
             "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {}} if MODE == "good" else {"tools": {}, "resources": {"listChanged": True}},
+            "capabilities": {"tools": {}} if MODE in ("good", "shell") else {"tools": {}, "resources": {"listChanged": True}},
             "serverInfo": {"name": "shop", "version": "1"},
         }
     if method == "tools/list":

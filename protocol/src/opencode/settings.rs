@@ -272,6 +272,10 @@ pub struct SandboxSettings {
     pub ask_less: Option<bool>,
     /// Settings that differ for an agent, by its name.
     pub agents: BTreeMap<String, AgentSandbox>,
+    /// The boundary around local MCP servers.
+    pub mcp: ServerSandbox,
+    /// The boundary around language servers.
+    pub lsp: ServerSandbox,
 }
 
 /// An entry of `windlass.sandbox.agents`.
@@ -286,8 +290,19 @@ pub struct AgentSandbox {
     pub ask_less: Option<bool>,
 }
 
-/// The files that a command may write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// `windlass.sandbox.mcp` and `.lsp`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ServerSandbox {
+    pub mode: Option<SandboxMode>,
+    pub network: Option<SandboxNetwork>,
+    pub writable: Option<Vec<String>>,
+    pub environment: Option<Vec<String>>,
+}
+
+/// The files that a command may write, from the fewest to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum SandboxMode {
@@ -307,14 +322,14 @@ impl SandboxMode {
     }
 }
 
-/// The network that a command can reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The network that a command can reach, from none to all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum SandboxNetwork {
-    Allow,
     Deny,
     Loopback,
+    Allow,
 }
 
 /// `windlass.agents`: agents from directories and lists rather than from the configuration.

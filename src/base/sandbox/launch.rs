@@ -32,7 +32,7 @@ use nix::{
 };
 
 use super::{
-    Boundary, FAILED, Level, Network, PROBE,
+    Boundary, COMPLAINT, FAILED, Level, Network, PROBE,
     arguments::{self, Order},
     mounts,
     probe::{FOUND_LANDLOCK, FOUND_NONE},
@@ -108,7 +108,7 @@ fn fail(error: &io::Error) -> ExitCode {
 }
 
 fn complain(error: &io::Error) {
-    let text = format!("windlass: the sandbox could not be set up, and the command did not run: {error}\n");
+    let text = format!("{COMPLAINT}{error}\n");
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
@@ -258,7 +258,8 @@ fn inside(order: &Order, pipes: Pipes, sockets: &[PathBuf]) -> io::Result<()> {
     let main = match command(order).spawn() {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
         Err(error) => {
-            let text = format!("windlass: the shell could not be started in the sandbox: {error}\n");
+            let program = words.first().map(|it| it.to_string_lossy()).unwrap_or_default();
+            let text = format!("windlass: {program} could not be started in the sandbox: {error}\n");
             let _ = io::stderr().write_all(text.as_bytes());
             return done(&mut status, i32::from(FAILED) << 8);
         }

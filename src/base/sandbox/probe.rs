@@ -13,7 +13,7 @@ use std::{
 
 use tokio::{io::AsyncReadExt, sync::OnceCell};
 
-use super::{COMMAND, LAUNCHER, Level, PROBE, early::Early};
+use super::{COMMAND, COMPLAINT, LAUNCHER, Level, PROBE, early::Early};
 use crate::base::process::{self, Spawn};
 
 /// Exit status of a probe that found the Landlock level; success is the full one.
@@ -72,7 +72,8 @@ async fn probe() -> Found {
         Ok(_) | Err(_) => Level::None,
     };
     // The strongest level's complaint comes first.
-    let reason = said.lines().next().filter(|_| !level.is_full()).map(str::to_owned);
+    let reason = said.lines().next().filter(|_| !level.is_full());
+    let reason = reason.map(|line| line.strip_prefix(COMPLAINT).unwrap_or(line).to_owned());
     if level == Level::None {
         tracing::warn!(reason, "commands cannot be sandboxed on this machine");
     } else {

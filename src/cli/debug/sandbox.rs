@@ -3,7 +3,6 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use serde_json::{Value, json};
-use windlass_protocol::opencode::settings::SandboxMode;
 
 use super::super::{output, runtime};
 use crate::{
@@ -11,7 +10,7 @@ use crate::{
     config::{
         Config, Environment,
         paths::Paths,
-        sandbox::{draw, secret_variables, wanted},
+        sandbox::{draw, secret_variables, wanted, wanted_of_servers},
     },
     engine::{Engine, Pages},
 };
@@ -35,15 +34,19 @@ pub(super) fn run(environment: Environment, agent: String, json: bool) -> ExitCo
 
 /// One object; lists of paths are there where the agent has a sandbox.
 fn view(found: &Found, config: &Config, agent: &str) -> Value {
-    let wanted = wanted(&config.settings.windlass.sandbox, agent);
+    let settings = &config.settings.windlass.sandbox;
+    let wanted = wanted(settings, agent);
     let mut view = json!({"level": found.level.name()});
     if let Some(reason) = &found.reason {
         view["reason"] = json!(reason);
     }
-    let is_off = wanted.mode == SandboxMode::Off || (wanted.is_default && !found.level.is_full());
+    let is_used = wanted.is_used(found.level);
     view["agent"] = json!(agent);
-    view["mode"] = if is_off { json!("off") } else { json!(wanted.mode) };
-    if is_off {
+    view["mode"] = if is_used { json!(wanted.mode) } else { json!("off") };
+    for (key, settings) in [("mcp_servers", &settings.mcp), ("language_servers", &settings.lsp)] {
+        view[key] = json!(wanted_of_servers(settings).mode);
+    }
+    if !is_used {
         return view;
     }
     let drawn = draw(config, &wanted, found.level);

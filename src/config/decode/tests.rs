@@ -355,6 +355,51 @@ fn a_number_without_bounds_is_told() {
 }
 
 #[test]
+fn a_sandbox_that_cannot_be_understood_is_the_strictest() {
+    for (said, understood, expected) in [
+        (json!({"mode": "workspace-wirte"}), json!({"mode": "read-only"}), "windlass.sandbox.mode"),
+        (json!("workspace-write"), json!({"mode": "read-only"}), "expected an object with `mode`"),
+        (json!([true]), json!({"mode": "read-only"}), "windlass.sandbox: [true] is no sandbox"),
+        (json!({"modee": "workspace-write"}), json!({"mode": "read-only"}), "did you mean `mode`?"),
+        (json!({"enabled": true}), json!({"mode": "read-only"}), "is not a known key; `mode`"),
+        (json!({"enabled": true, "mode": "off"}), json!({"mode": "off"}), "is not a known key"),
+        (
+            json!({"mode": "workspace-write", "network": false}),
+            json!({"mode": "workspace-write", "network": "deny"}),
+            "false is not understood; expected \"allow\", \"deny\" or \"loopback\"; \"deny\" is used",
+        ),
+        (
+            json!({"mode": "workspace-write", "netwrok": "deny"}),
+            json!({"mode": "workspace-write", "network": "deny"}),
+            "did you mean `network`?",
+        ),
+        (json!({"ask_less": "yes"}), json!({"ask_less": false}), "ask_less"),
+        (json!({"writable": "/"}), json!({"writable": []}), "expected a list of paths"),
+        (json!({"agents": ["plan"]}), json!({"mode": "read-only"}), "names no agents"),
+        (
+            json!({"agents": {"plan": "off", "build": {"mode": 1}}}),
+            json!({"agents": {"plan": {"mode": "read-only"}, "build": {"mode": "read-only"}}}),
+            "windlass.sandbox.agents.plan",
+        ),
+        (
+            json!({"mcp": true, "lsp": {"mode": "x"}}),
+            json!({"mcp": {"mode": "read-only"}, "lsp": {"mode": "read-only"}}),
+            "windlass.sandbox.mcp",
+        ),
+    ] {
+        // A weaker source does not loosen it.
+        let weaker = json!({"windlass": {"sandbox": {"ask_less": true, "writable": ["/"]}}});
+        let files = [("opencode.json", weaker), ("opencode.jsonc", json!({"windlass": {"sandbox": said}}))];
+        let (config, _) = resolved(&files, &[]);
+        let wrong = warnings(&config);
+        assert!(wrong.iter().any(|it| it.contains(expected)), "{said}: {wrong:?}");
+        let mut merged = json!({"ask_less": true, "writable": ["/"]});
+        merged.as_object_mut().expect("an object").extend(understood.as_object().expect("one").clone());
+        assert_eq!(config.raw["windlass"]["sandbox"], merged, "{said}");
+    }
+}
+
+#[test]
 fn a_warning_is_one_line_without_hidden_characters() {
     let config = config(r#"{"a\u001b[2Jb\nforged: fine\u202e": 1, "model": "x\u009by"}"#);
     let told = warnings(&config).join("|");

@@ -19,6 +19,7 @@ fn started(command: &[&str], directory: &TempDir, limits: Limits) -> Arc<Client>
         environment: Default::default(),
         initialization: Map::new(),
         row: None,
+        sandbox: None,
     };
     let root = directory.path().canonicalize().unwrap();
     let spec = Spec {

@@ -201,7 +201,7 @@ fn remote(port: u16, authorization: Option<&str>) -> ServerSpec {
         url: format!("http://127.0.0.1:{port}/mcp"),
         headers: headers.into_iter().collect(),
     };
-    ServerSpec { name: "far".to_owned(), server, timeout: LONG }
+    ServerSpec { name: "far".to_owned(), server, timeout: LONG, sandbox: None }
 }
 
 async fn python_server(dir: &Path, args: &[&str]) -> (Child, u16) {

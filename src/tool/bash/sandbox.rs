@@ -11,18 +11,20 @@ use super::{Ended, Line, described, execute};
 use crate::{
     base::{
         process::{Child, Spawn},
-        sandbox::{self, Level, spawn},
+        sandbox::{self, Boundary, Level, spawn},
     },
     config::{
         policy::LEAVE_SANDBOX,
-        sandbox::{Drawn, Wanted, draw, secret_variables, wanted},
+        sandbox::{Drawn, Wanted, draw, narrowest, secret_variables, wanted},
     },
     permission::{self, Ask, Verdict},
     tool::{ToolCx, ToolError, ToolOutput, blocking, path::display},
 };
 
-/// How programs say that a file system, or Landlock, refused a write.
+/// Words by which programs say that a file system, or Landlock, refused a write.
 const READ_ONLY: [&str; 3] = ["Read-only file system", "EROFS", "os error 30"];
+/// Words for something mounted where another file would be put, as at each path that is protected.
+const BUSY: [&str; 3] = ["Device or resource busy", "EBUSY", "os error 16"];
 const NOT_PERMITTED: [&str; 3] = ["Permission denied", "EACCES", "os error 13"];
 /// Bytes of the line that says so.
 const MAX_SIGN: usize = 300;
@@ -45,14 +47,14 @@ pub(super) async fn around(
     line: &Line,
     asks: &[(Ask, bool)],
 ) -> Result<Option<Sandbox>, ToolError> {
-    let wanted = wanted(&cx.config.settings.windlass.sandbox, cx.agent);
-    if wanted.mode == SandboxMode::Off {
+    let settings = &cx.config.settings.windlass.sandbox;
+    let agents = || std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
+    // The level is not looked for where it makes no difference.
+    if agents().all(|agent| wanted(settings, agent).mode == SandboxMode::Off) {
         return Ok(None);
     }
     let found = sandbox::level().await;
-    if wanted.is_default && found.level != Level::Full {
-        return Ok(None);
-    }
+    let Some(wanted) = narrowest(settings, agents(), found.level) else { return Ok(None) };
     // What may be anything cannot be allowed for ever.
     let commands = asks.iter().find(|(ask, is_any)| ask.permission == "bash" && !is_any);
     let leave = commands.map_or_else(
@@ -160,12 +162,16 @@ impl Sandbox {
 
     /// The line that says that something was refused.
     fn sign<'a>(&self, text: &'a str) -> Option<&'a str> {
-        let words = match self.drawn.boundary.level {
-            Level::Full => READ_ONLY.as_slice(),
-            Level::Landlock | Level::None => NOT_PERMITTED.as_slice(),
+        let boundary = &self.drawn.boundary;
+        let (words, is_full) = match boundary.level {
+            Level::Full => (READ_ONLY.as_slice(), true),
+            Level::Landlock | Level::None => (NOT_PERMITTED.as_slice(), false),
         };
-        let line = text.lines().find(|line| words.iter().any(|word| line.contains(word)))?;
-        Some(crate::base::text::head(line.trim(), MAX_SIGN))
+        let names = |line: &str, words: &[&str]| words.iter().any(|word| line.contains(word));
+        let is_sign = |line: &&str| {
+            names(line, words) || is_full && names(line, &BUSY) && names_protected(boundary, line)
+        };
+        Some(crate::base::text::head(text.lines().find(is_sign)?.trim(), MAX_SIGN))
     }
 
     fn in_words(&self) -> String {
@@ -179,6 +185,15 @@ impl Sandbox {
             )
         }
     }
+}
+
+/// Returns true if a line names a protected path, as it is or from the directory that may be written.
+fn names_protected(boundary: &Boundary, line: &str) -> bool {
+    boundary.protected.iter().any(|path| {
+        let from_roots = boundary.writable.iter().filter_map(|root| path.strip_prefix(root).ok());
+        let mut names = from_roots.chain([path.as_path()]).filter_map(Path::to_str);
+        names.any(|name| !name.is_empty() && line.contains(name))
+    })
 }
 
 fn note(tool_output: &mut ToolOutput, text: &str) {

@@ -52,6 +52,7 @@ async fn applied(project: &Project, output: &str, metadata: Map<String, Value>) 
         message_id: &message_id,
         call_id: "",
         agent: "build",
+        agents_above: &[],
         config: &project.config,
         skills: &[],
         servers: &[],

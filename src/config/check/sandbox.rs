@@ -1,0 +1,126 @@
+//! Checks `windlass.sandbox`: a setting that cannot be understood counts as the strictest, never as none.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::settings::{AgentSandbox, ServerSandbox};
+
+use super::{Checker, brief, is_near};
+use crate::{base::text::nearest, config::merge::without_nulls};
+
+/// A key, the words for its values, and the strictest of them.
+type Limit = (&'static str, &'static str, fn() -> Value);
+
+const MODE: Limit = ("mode", "\"read-only\", \"workspace-write\" or \"off\"", || json!("read-only"));
+const LIMITS: [Limit; 5] = [
+    MODE,
+    ("network", "\"allow\", \"deny\" or \"loopback\"", || json!("deny")),
+    ("writable", "a list of paths", || json!([])),
+    ("environment", "a list of names", || json!([])),
+    ("ask_less", "true or false", || json!(false)),
+];
+
+/// The programs that a part of the settings is about.
+#[derive(Clone, Copy)]
+enum Of {
+    All,
+    Agent,
+    Servers,
+}
+
+impl Of {
+    fn limits(self) -> &'static [Limit] {
+        match self {
+            Self::All | Self::Agent => &LIMITS,
+            Self::Servers => &LIMITS[..4],
+        }
+    }
+
+    /// Keys of parts below.
+    fn parts(self) -> &'static [&'static str] {
+        match self {
+            Self::All => &["agents", "mcp", "lsp"],
+            Self::Agent | Self::Servers => &[],
+        }
+    }
+
+    fn decodes(self, limit: &Map<String, Value>) -> bool {
+        fn is<T: DeserializeOwned>(limit: &Map<String, Value>) -> bool {
+            T::deserialize(Value::Object(limit.clone())).is_ok()
+        }
+        match self {
+            Self::All | Self::Agent => is::<AgentSandbox>(limit),
+            Self::Servers => is::<ServerSandbox>(limit),
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// Checks all of `windlass.sandbox`.
+    pub(super) fn sandbox(&mut self, path: &[&str], value: &mut Value) {
+        self.sandbox_of(Of::All, path, value);
+        let Value::Object(settings) = value else { return };
+        for part in ["mcp", "lsp"] {
+            if let Some(value) = settings.get_mut(part) {
+                self.sandbox_of(Of::Servers, &[path, &[part]].concat(), value);
+            }
+        }
+        let path = [path, &["agents"]].concat();
+        for (name, value) in settings.get_mut("agents").and_then(Value::as_object_mut).into_iter().flatten() {
+            self.sandbox_of(Of::Agent, &[&path, &[name.as_str()][..]].concat(), value);
+        }
+    }
+
+    fn sandbox_of(&mut self, of: Of, path: &[&str], value: &mut Value) {
+        if !(value.is_object() || value.is_null()) {
+            let message = "is no sandbox; expected an object with `mode`; \"read-only\" is used";
+            self.warn(path, format!("{} {message}", brief(path, value)));
+            *value = json!({"mode": "read-only"});
+        }
+        let Value::Object(settings) = value else { return };
+        for key in settings.keys().cloned().collect::<Vec<_>>() {
+            let place = [path, &[key.as_str()]].concat();
+            let value = &settings[&key];
+            let limit = of.limits().iter().find(|(name, ..)| *name == key);
+            match limit {
+                Some((_, expected, strictest)) => {
+                    let alone = Map::from_iter([(key.clone(), without_nulls(value))]);
+                    if !value.is_null() && !of.decodes(&alone) {
+                        let shown = brief(&place, value);
+                        let used = strictest();
+                        self.warn(
+                            &place,
+                            format!("{shown} is not understood; expected {expected}; {used} is used"),
+                        );
+                        settings.insert(key, used);
+                    }
+                }
+                None if of.parts().contains(&key.as_str()) => {
+                    let is_for_agents = key == "agents" && !(value.is_object() || value.is_null());
+                    if is_for_agents {
+                        let message = "names no agents; expected an object; all are \"read-only\"";
+                        self.warn(&place, format!("{} {message}", brief(&place, value)));
+                        settings.shift_remove("agents");
+                        settings.insert(MODE.0.to_owned(), MODE.2());
+                    }
+                }
+                None => self.unknown_limit(of, &place, &key, settings),
+            }
+        }
+    }
+
+    /// Takes a key that is not known for the one that was probably meant, or for a mode, at its strictest.
+    fn unknown_limit(&mut self, of: Of, place: &[&str], key: &str, settings: &mut Map<String, Value>) {
+        let names = of.limits().iter().map(|(name, ..)| *name).chain(of.parts().iter().copied());
+        let near = nearest(key, names).filter(|near| is_near(key, Some(near)));
+        let (name, _, strictest) =
+            of.limits().iter().find(|(name, ..)| near == Some(*name)).copied().unwrap_or(MODE);
+        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        settings.shift_remove(key);
+        let is_said = settings.get(name).is_some_and(|value| !value.is_null());
+        let used = if is_said { String::new() } else { format!("; `{name}` is {} for it", strictest()) };
+        if !is_said {
+            settings.insert(name.to_owned(), strictest());
+        }
+        self.warn(place, format!("is not a known key{hint}{used}"));
+    }
+}

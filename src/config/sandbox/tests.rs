@@ -1,0 +1,63 @@
+//! Which sandbox the settings ask for.
+
+use serde_json::{Value, json};
+use windlass_protocol::opencode::settings::SandboxSettings;
+
+use super::{narrowest, wanted};
+use crate::base::sandbox::Level;
+
+fn settings(value: Value) -> SandboxSettings {
+    serde_json::from_value(value).expect("settings")
+}
+
+#[test]
+fn a_closed_network_implies_a_sandbox() {
+    for (said, agent, mode, is_default) in [
+        (json!({}), "build", "off", true),
+        (json!({"network": "deny"}), "build", "workspace-write", false),
+        (json!({"network": "loopback"}), "plan", "read-only", false),
+        (json!({"network": "allow"}), "plan", "read-only", true),
+        (json!({"network": "deny", "mode": "off"}), "build", "off", false),
+        (json!({"network": "deny", "mode": "off"}), "plan", "off", false),
+        (json!({"mode": "off", "agents": {"build": {"network": "deny"}}}), "build", "workspace-write", false),
+        (json!({"mode": "off", "agents": {"build": {"network": "deny"}}}), "general", "off", false),
+        (json!({"agents": {"build": {"mode": "off", "network": "deny"}}}), "build", "off", false),
+        (json!({"mode": "read-only", "agents": {"build": {"network": "deny"}}}), "build", "read-only", false),
+    ] {
+        let wanted = wanted(&settings(said.clone()), agent);
+        assert_eq!((wanted.mode.name(), wanted.is_default), (mode, is_default), "{said} of {agent}");
+    }
+}
+
+#[test]
+fn a_child_is_never_wider_than_its_parent() {
+    for (said, agents, level, expected) in [
+        (json!({}), ["general", "plan"], Level::Full, json!(["read-only", "allow"])),
+        // The parent runs outside there too.
+        (json!({}), ["general", "plan"], Level::Landlock, json!(null)),
+        (json!({}), ["general", "build"], Level::Full, json!(null)),
+        (json!({}), ["explore", "build"], Level::Full, json!(["read-only", "allow"])),
+        (
+            json!({"mode": "workspace-write", "agents": {"build": {"network": "deny", "writable": ["/a", "/b"]},
+                "general": {"writable": ["/b", "/c"], "ask_less": true}}}),
+            ["general", "build"],
+            Level::Landlock,
+            json!(["workspace-write", "deny", "/b"]),
+        ),
+        (
+            json!({"mode": "workspace-write", "agents": {"general": {"mode": "off"}}}),
+            ["general", "build"],
+            Level::None,
+            json!(["workspace-write", "allow"]),
+        ),
+    ] {
+        let found = narrowest(&settings(said.clone()), agents.into_iter(), level);
+        let found = found.map(|it| {
+            assert!(!it.ask_less, "{said}");
+            let mut words = vec![json!(it.mode), json!(it.network)];
+            words.extend(it.writable.into_iter().map(Value::from));
+            words
+        });
+        assert_eq!(json!(found), expected, "{said} of {agents:?}");
+    }
+}
