@@ -63,7 +63,8 @@ pub struct Config {
     pub worktree: PathBuf,
     pub model: Option<ModelRef>,
     pub small_model: Option<ModelRef>,
-    /// Keys that name a model, such as `agent.build.model`, where the source that may say so cannot be read: place and
+    /// Keys that name a model, such as `agent.build.model`, where the source that may say so cannot be read:
+    /// place and
     /// problem.
     pub unread_models: BTreeMap<String, String>,
     pub default_agent: Option<String>,
@@ -125,7 +126,7 @@ impl Managed {
         self.general.insert(0, rules::rule("*", "*", Action::Ask));
     }
 
-    /// What the administrator says of an agent.
+    /// Returns the administrator's rules for an agent.
     pub fn rules(&self, agent: &str) -> Vec<Rule> {
         let own = self.agents.get(agent).map(Vec::as_slice).unwrap_or_default();
         [self.general.as_slice(), own].concat()
@@ -154,12 +155,12 @@ impl Default for ToolOutputLimits {
 }
 
 impl Config {
-    /// The directory that `OPENCODE_CONFIG_DIR` names, from the session's directory.
+    /// Returns the directory that `OPENCODE_CONFIG_DIR` names, from the session's directory.
     pub fn named_directory(&self) -> Option<PathBuf> {
         self.environment.get("OPENCODE_CONFIG_DIR").map(|named| self.directory.join(named))
     }
 
-    /// The session's directory, its parent, and so on up to the worktree's root.
+    /// Returns the session's directory, its parent, and so on up to the worktree's root.
     pub fn upwards(&self) -> Vec<PathBuf> {
         worktree::upwards(&self.directory, &self.worktree)
     }

@@ -35,12 +35,12 @@ pub enum Verdict {
     },
 }
 
-/// What the rules say of one pattern; `Ask` when none matches.
+/// Evaluates the rules for one pattern; `Ask` when none matches.
 pub fn evaluate(permission: &str, pattern: &str, rules: &[Rule]) -> Action {
     deciding(permission, pattern, rules.iter()).map_or(Action::Ask, |rule| rule.action)
 }
 
-/// What a policy says of every pattern together.
+/// Evaluates a policy for all patterns together.
 ///
 /// Answers are what the user said before and wants remembered: they stand in where the rules would ask, and nowhere
 /// else. A user who once approved `git *` has not taken back `git push *: deny`.
@@ -65,7 +65,7 @@ pub fn evaluate_all(ask: &Ask, policy: &Policy, answers: &[Rule]) -> Verdict {
     verdict
 }
 
-/// What a policy says of one pattern, with the user's remembered answers where it would ask.
+/// Evaluates a policy for one pattern, with the user's remembered answers where it would ask.
 pub fn resolve(permission: &str, pattern: &str, policy: &Policy, answers: &[Rule]) -> Action {
     match policy.evaluate(permission, pattern) {
         Action::Ask => evaluate(permission, pattern, answers),
@@ -73,7 +73,8 @@ pub fn resolve(permission: &str, pattern: &str, policy: &Policy, answers: &[Rule
     }
 }
 
-/// Returns true if a call that may do anything has to be asked for: a file that rules are read from, or that git obeys,
+/// Returns true if a call that may do anything has to be asked for: a file that rules are read from, or that
+/// git obeys,
 /// can allow or run whatever a command could.
 pub fn is_anything_restricted(permission: &str, policy: &Policy) -> bool {
     policy.is_restricted(permission) || (permission == "edit" && policy.is_restricted("bash"))
@@ -83,7 +84,7 @@ pub fn is_anything_restricted(permission: &str, policy: &Policy) -> bool {
 const DENIED: &str = "The user has specified a rule which prevents you from using this specific tool call. \
                       Here are some of the relevant rules ";
 
-/// What the model is told when a rule forbids the call.
+/// Returns the error for the model when a rule forbids the call.
 pub fn denied_message(rules: &[Rule]) -> String {
     format!("{DENIED}{}", serde_json::to_string(rules).unwrap_or_default())
 }

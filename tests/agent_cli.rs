@@ -26,7 +26,7 @@ async fn machine() -> Machine {
     Machine::new().await.with("agent", agents())
 }
 
-/// What the model is scripted to say for an agent.
+/// Returns the scripted answer of the model for an agent.
 fn written(identifier: &str) -> String {
     let text = json!({
         "identifier": identifier,
@@ -317,7 +317,7 @@ async fn an_agent_has_the_tools_that_were_chosen_and_no_server_adds_to_them() {
     machine.finish().await;
 }
 
-/// The names of tools that `debug agent` shows.
+/// Returns the names of tools that `debug agent` shows.
 async fn shown_tools(machine: &Machine, name: &str) -> Vec<String> {
     let shown = machine.run(&["debug", "agent", name, "--json"]).await;
     assert_eq!(shown.code, Some(0), "{shown:?}");

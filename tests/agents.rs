@@ -9,7 +9,7 @@ use crate::support::{
     scratch::Scratch,
 };
 
-/// A model that takes a temperature and has two variants, beside the usual ones.
+/// Returns a model that takes a temperature and has two variants, beside the usual ones.
 fn able_model() -> Value {
     json!({"provider": {"mock": {"models": {"able": {
         "name": "Able",
@@ -28,7 +28,7 @@ async fn start(config: Value) -> Agent {
     Agent::builder().config(able_model()).config(config).start().await
 }
 
-/// A session that the named agent answers.
+/// Returns a session that the named agent answers.
 async fn session_of(agent: &Agent, mode: &str) -> String {
     let session = agent.new_session().await;
     agent.request("session/set_mode", json!({"sessionId": session, "modeId": mode})).await.unwrap();
@@ -227,7 +227,7 @@ async fn an_agent_whose_model_cannot_be_had_does_not_answer_with_another() {
     agent.finish().await;
 }
 
-/// The description of the `task` tool in a request; none when it is not offered.
+/// Returns the description of the `task` tool in a request; none when it is not offered.
 fn task_tool(request: &Request) -> Option<String> {
     let mut offered = request.body["tools"].as_array().into_iter().flatten().map(|tool| &tool["function"]);
     Some(offered.find(|tool| tool["name"] == "task")?["description"].as_str().unwrap().to_owned())

@@ -23,7 +23,7 @@ fn batch(calls: &[Value]) -> Reply {
     Reply::call("call_1", "batch", json!({"tool_calls": calls}))
 }
 
-/// The ids of the calls that the batch made, in order.
+/// Returns the ids of the calls that the batch made, in order.
 fn made(turn: &Turn) -> Vec<String> {
     let calls = turn.updates.iter().filter(|update| tag(update) == "tool_call");
     let ids = calls.map(|update| update["toolCallId"].as_str().unwrap().to_owned());

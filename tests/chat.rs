@@ -18,7 +18,7 @@ fn start(machine: &Machine, arguments: &[&str]) -> Terminal {
     Terminal::builder(&machine.scratch, &machine.config).size(90, 40).arguments(arguments).start()
 }
 
-/// The prompt stands on the last row that is not empty, with this behind it.
+/// Returns true if the prompt is on the last row that is not empty, with this text behind it.
 fn is_at_prompt(screen: &Screen, typed: &str) -> bool {
     let lines = screen.lines();
     let last = lines.iter().rev().find(|line| !line.trim().is_empty());
@@ -307,7 +307,7 @@ async fn a_narrower_terminal_shows_the_line_once() {
     machine.finish().await;
 }
 
-/// The last rows, put together again, end with this.
+/// Returns true if the last rows, put together again, end with this text.
 fn is_wrapped(screen: &Screen, typed: &str) -> bool {
     let text: String = screen.rows.iter().flatten().map(|cell| cell.text.as_str()).collect();
     text.trim_end().ends_with(typed)

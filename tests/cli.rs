@@ -40,7 +40,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The JSON objects of stdout.
+    /// Returns the JSON objects of stdout.
     pub fn lines(&self) -> Vec<Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -90,7 +90,7 @@ impl Machine {
         ended(child).await
     }
 
-    /// A command that the test ends by itself.
+    /// Returns a command that the test ends by itself.
     pub fn start(&self, arguments: &[&str]) -> Child {
         self.command(arguments).spawn().unwrap()
     }
@@ -108,7 +108,7 @@ impl Machine {
         assert!(left.is_empty(), "processes outlive the command: {}", process::describe(&left));
     }
 
-    /// The sessions of every directory.
+    /// Returns the sessions of every directory.
     pub async fn sessions(&self) -> Vec<Value> {
         let list = self.run(&["session", "list", "--all", "--format", "json"]).await;
         assert_eq!(list.code, Some(0), "{list:?}");
@@ -130,7 +130,7 @@ pub fn signal(child: &Child, signal: Signal) {
     process::send(i32::try_from(child.id().unwrap()).unwrap(), signal);
 }
 
-/// Everything users and the model said before the last prompt, as the model was told.
+/// Returns everything users and the model said before the last prompt, as the model was told.
 pub fn history(request: &Request) -> String {
     json!(request.messages()).to_string()
 }

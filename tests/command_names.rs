@@ -7,7 +7,7 @@ use crate::{
     support::{agent::Agent, llm::Reply, message::tag, scratch::Scratch},
 };
 
-/// The names of the commands that the client was told of last.
+/// Returns the names of the commands that the client was told of last.
 fn offered(updates: &[Value]) -> Vec<&str> {
     let update = updates.iter().rfind(|update| tag(update) == "available_commands_update").unwrap();
     let commands = update["availableCommands"].as_array().unwrap().iter();

@@ -9,12 +9,12 @@ use crate::support::{
     scratch::Scratch,
 };
 
-/// An agent with these commands.
+/// Returns an agent with these commands.
 pub fn with(commands: Value) -> Builder {
     Agent::builder().config(json!({ "command": commands }))
 }
 
-/// An agent with one command `go` that says this.
+/// Returns an agent with one command `go` that says this.
 pub fn saying(template: &str) -> Builder {
     with(json!({"go": {"template": template, "description": "Goes"}}))
 }
@@ -27,7 +27,7 @@ async fn asked_commands(builder: Builder) -> Vec<Value> {
     update["availableCommands"].as_array().unwrap().clone()
 }
 
-/// The bash calls of a turn, in order, as they ended.
+/// Returns the bash calls of a turn, in order, as they ended.
 fn calls(turn: &Turn) -> Vec<Value> {
     let ids = turn.all("tool_call").into_iter().map(|call| call["toolCallId"].as_str().unwrap().to_owned());
     ids.map(|id| turn.tool(&id)).collect()

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{agent::Agent, llm::Reply, scratch::Scratch};
 
-/// Everything that is wrong at once, and one agent that is right.
+/// Returns everything that is wrong at once, and one agent that is right.
 fn broken() -> Arc<Scratch> {
     let scratch = Scratch::new();
     scratch
@@ -84,18 +84,17 @@ async fn whatever_is_broken_the_daemon_serves_and_tells() {
         // All of the instructions together are bounded.
         let n_bytes = request.system().len();
         assert!(request.system().contains("[The file is cut here: ") && n_bytes < 600 * 1024, "{n_bytes}");
-        let shown: Vec<String> = match notices {
-            true => {
-                let is_notice =
-                    |message: &serde_json::Value| message["params"]["update"]["sessionUpdate"] == "notice";
-                let lines = agent.lines();
-                lines
-                    .iter()
-                    .filter(|line| line.from_agent && is_notice(&line.message))
-                    .map(|line| line.message.to_string())
-                    .collect()
-            }
-            false => turn.updates.iter().map(ToString::to_string).collect(),
+        let shown: Vec<String> = if notices {
+            let is_notice =
+                |message: &serde_json::Value| message["params"]["update"]["sessionUpdate"] == "notice";
+            let lines = agent.lines();
+            lines
+                .iter()
+                .filter(|line| line.from_agent && is_notice(&line.message))
+                .map(|line| line.message.to_string())
+                .collect()
+        } else {
+            turn.updates.iter().map(ToString::to_string).collect()
         };
         for told in TOLD {
             let in_json = serde_json::Value::from(*told).to_string();

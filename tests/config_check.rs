@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What the check says of a project file, without the file's directory, and the exit code.
+/// Returns the findings of the check in a project file, without the file's directory, and the exit code.
 async fn checked(scratch: &Scratch) -> (Vec<String>, Option<i32>) {
     let (printed, errors, code) = Shell::new(scratch).run(&["config", "check"]).await;
     let work = format!("{}/", scratch.work.canonicalize().unwrap().display());

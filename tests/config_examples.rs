@@ -10,7 +10,8 @@ use crate::support::{
     scratch::Scratch,
 };
 
-/// An agent in a repository with the files of `fixtures/config/examples`; every vendor is the scripted model.
+/// Returns an agent in a repository with the files of `fixtures/config/examples`; every vendor is the scripted
+/// model.
 async fn example(name: &str) -> Agent {
     let scratch = Scratch::new();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/config/examples");
@@ -40,7 +41,7 @@ async fn opened(agent: &Agent) -> (String, Value) {
     (answer["sessionId"].as_str().unwrap().to_owned(), answer)
 }
 
-/// What a turn of a session asks the model, with another mode where one is named.
+/// Returns the request of a session's turn, with another mode where one is named.
 async fn turn(agent: &Agent, session: &str, mode: Option<&str>) -> Request {
     if let Some(mode) = mode {
         agent.request("session/set_mode", json!({"sessionId": session, "modeId": mode})).await.unwrap();
@@ -50,7 +51,7 @@ async fn turn(agent: &Agent, session: &str, mode: Option<&str>) -> Request {
     agent.llm.last_request()
 }
 
-/// What a subagent's model is asked.
+/// Returns the request of a subagent's turn.
 async fn task(agent: &Agent, session: &str, subagent: &str) -> Request {
     let arguments = json!({"description": "look", "prompt": "CHILD", "subagent_type": subagent});
     agent.llm.reply(Reply::call("call_1", "task", arguments));
@@ -61,7 +62,7 @@ async fn task(agent: &Agent, session: &str, subagent: &str) -> Request {
     requests.into_iter().rev().find(|request| request.last_user().contains("CHILD")).unwrap()
 }
 
-/// Which of the tools that rules are about the model is offered.
+/// Returns those tools with rules that the model is offered.
 fn offered(request: &Request) -> Vec<&'static str> {
     let tools = request.tools();
     let of_interest = ["bash", "edit", "read", "task", "webfetch", "write"];

@@ -20,7 +20,7 @@ fn rule(action: &str) -> String {
     json!({"permission": {"bash": {"*": "allow", "touch *": action}}}).to_string()
 }
 
-/// The lines that a question shows.
+/// Returns the lines that a question shows.
 fn shown(ask: &Ask) -> String {
     let call = ask.call();
     assert_eq!(call["title"], "let the changed configuration hold", "{call}");
@@ -211,7 +211,7 @@ async fn no_rule_and_no_other_answer_settles_the_question() {
     agent.finish().await;
 }
 
-/// A machine whose model loosens the rules by a script, and then goes on once the gate is open.
+/// Returns a machine whose model loosens the rules by a script, and then goes on once the gate is open.
 async fn loosening(gate: &Gate) -> Machine {
     let machine = Machine::new().await;
     machine.scratch.write("opencode.json", rule("deny"));

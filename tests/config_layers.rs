@@ -115,7 +115,7 @@ async fn what_was_always_allowed_answers_an_administrators_question_and_never_a_
     assert_eq!(made, [true, true, false, false]);
 }
 
-/// The credentials of a scratch organisation.
+/// Returns the credentials of a scratch organisation.
 fn credentials(web: &Web) -> String {
     let entry = json!({"type": "wellknown", "key": "CORP_TOKEN", "token": "secret"});
     json!({ (web.url("/")): entry }).to_string()

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{agent::Agent, scratch::Scratch};
 
-/// An agent that is started after these shell commands as `root` of a namespace, in which `$WORK` and `$HOME` are known.
+/// Returns an agent that is started after these shell commands as `root` of a namespace, in which `$WORK` and
+/// `$HOME` are known.
 async fn mounted(script: &str, config: Value) -> Option<(Agent, String)> {
     if !Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success()) {
         eprintln!("NOT TESTED: this machine gives users no mount namespaces");
@@ -23,7 +24,7 @@ async fn mounted(script: &str, config: Value) -> Option<(Agent, String)> {
     Some((agent, session))
 }
 
-/// Where a file of the agent's own disks is seen from outside.
+/// Returns the path from outside of a file on the agent's own disks.
 fn seen(agent: &Agent, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{}/root{}", agent.pid(), agent.scratch.path(name)))
 }
@@ -42,7 +43,7 @@ async fn know(agent: &Agent, session: &str, path: &str) {
     assert!(content.starts_with("<path>"), "{content}");
 }
 
-/// The same change by each tool that makes one.
+/// Returns the same change by each tool that makes one.
 fn changes(path: &str) -> [(&'static str, Value); 3] {
     let edit = json!({"oldString": "first", "newString": "second"});
     [

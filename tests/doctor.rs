@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// The findings of a topic, each as its health and text.
+/// Returns the findings of a topic, each as its health and text.
 fn topic(report: &Value, topic: &str) -> Vec<(String, String)> {
     let findings = report["findings"].as_array().unwrap().iter().filter(|it| it["topic"] == topic);
     let text = |value: &Value| value.as_str().unwrap().to_owned();

@@ -15,7 +15,7 @@ async fn listening(wanted: Value) -> Agent {
     agent
 }
 
-/// A turn with text, a todo list and a command that asks.
+/// Returns a turn with text, a todo list and a command that asks.
 async fn turn(agent: &Agent) -> String {
     let session = agent.new_session().await;
     let todos = json!([{"content": "one", "status": "pending", "priority": "high"}]);

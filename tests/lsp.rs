@@ -27,14 +27,14 @@ fn server(mode: &str, extensions: &[&str]) -> Value {
     json!({"command": ["python3", script, mode], "extensions": extensions, "env": {"LSP_LOG": "lsp.log"}})
 }
 
-/// An agent whose files `*.toy` are of one server.
+/// Returns an agent whose files `*.toy` are of one server.
 fn toys(mode: &str) -> Builder {
     let scratch = Scratch::new();
     scratch.write("a.toy", "toy one\ntoy two\n");
     Agent::builder().scratch(&scratch).env(FLAG, "1").config(json!({"lsp": {"toy": server(mode, &[".toy"])}}))
 }
 
-/// The same, configured by a file that a test may change.
+/// Returns the same, configured by a file that a test may change.
 async fn started_from_file(mode: &str) -> Agent {
     let scratch = Scratch::new();
     scratch.write("a.toy", "toy one\ntoy two\n");
@@ -50,7 +50,7 @@ fn ask(operation: &str) -> Value {
     json!({"operation": operation, "filePath": "a.toy", "line": 2, "character": 5})
 }
 
-/// What the server was told, or asked, by the key of its log.
+/// Returns what the server logged under a key: what it was told or asked.
 fn logged(agent: &Agent, key: &str) -> Vec<Value> {
     let text = if agent.scratch.exists("lsp.log") { agent.scratch.read("lsp.log") } else { String::new() };
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

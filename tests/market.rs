@@ -36,7 +36,7 @@ fn listing(version: &str) -> Page {
     ]}))
 }
 
-/// A server of two agents.
+/// Returns a server of two agents.
 async fn server() -> Web {
     let web = Web::start().await;
     web.page("/m/index.json", listing("1"));
@@ -222,7 +222,7 @@ async fn a_directory_of_agents_is_the_weakest_source() {
     agent.finish().await;
 }
 
-/// A machine whose configuration names this server's agents and that has asked for none of them yet.
+/// Returns a machine whose configuration names this server's agents and that has asked for none of them yet.
 async fn shopping(web: &Web) -> Machine {
     Machine::new().await.with("windlass", json!({"agents": {"urls": [web.url("/m")]}}))
 }

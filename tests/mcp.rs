@@ -10,12 +10,13 @@ use crate::support::{
     message::content_text,
 };
 
-/// A server from `tests/mcp/server.py`, which is written against the protocol's text, without a library.
+/// Returns a server from `tests/mcp/server.py`, which is written against the protocol's text, without a
+/// library.
 fn server(mode: &str) -> Value {
     named("shop", mode)
 }
 
-/// The same under another name.
+/// Returns the same under another name.
 pub fn named(name: &str, mode: &str) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
     json!({"name": name, "command": "python3", "args": [script, mode], "env": [{"name": "SHOP", "value": "open"}]})

@@ -15,7 +15,7 @@ const LIST: &str = "list_mcp_resources";
 const TEMPLATES: &str = "list_mcp_resource_templates";
 const READ: &str = "read_mcp_resource";
 
-/// A session with one server, called `docs`, whose resources are offered.
+/// Returns a session with one server, called `docs`, whose resources are offered.
 async fn with_docs(config: Value) -> (Agent, String) {
     let agent = Agent::start_with(config).await;
     let session = session_with(&agent, json!([named("docs", "docs")])).await;

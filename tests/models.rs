@@ -21,7 +21,8 @@ struct Case {
     is_mended_by_login: bool,
 }
 
-/// A configuration with the scripted model, which would answer if another than the named one were asked.
+/// Returns a configuration with the scripted model, which would answer if another than the named one were
+/// asked.
 fn with_mock(llm: &Llm, more: Value) -> Value {
     let mut config = provider_config(llm, Wire::OpenAi);
     for (key, value) in more.as_object().unwrap() {

@@ -11,7 +11,7 @@ use crate::support::{
     message::{Turn, content_text, tag},
 };
 
-/// A client that shows output in terminals of its own.
+/// Returns a client that shows output in terminals of its own.
 async fn with_terminals(agent: Agent) -> Agent {
     agent.initialize_with(json!({"_meta": {"terminal_output": true}})).await;
     agent
@@ -21,7 +21,7 @@ fn data(update: &Value) -> Option<&str> {
     update["_meta"]["terminal_output"]["data"].as_str()
 }
 
-/// Everything written to the terminal of a call.
+/// Returns everything written to the terminal of a call.
 fn written(updates: &[Value], call_id: &str) -> String {
     let outputs = updates.iter().filter(|it| it["_meta"]["terminal_output"]["terminal_id"] == call_id);
     outputs.filter_map(data).collect()
@@ -140,10 +140,8 @@ async fn a_flood_costs_little_more_on_the_wire_than_what_is_shown() {
         // Without terminals the last lines are shown anew, at most this often.
         let n_anew = if has_terminals { 0 } else { begun.elapsed().as_millis() as usize / 100 };
         let n_wire: usize = turn.updates.iter().map(|update| update.to_string().len()).sum();
-        let shown = match has_terminals {
-            true => written(&turn.updates, "call_1"),
-            false => content_text(&turn.tool("call_1")),
-        };
+        let shown =
+            if has_terminals { written(&turn.updates, "call_1") } else { content_text(&turn.tool("call_1")) };
         assert!(shown.ends_with("end\n"), "{}", &shown[shown.len() - 100..]);
         let n_allowed = 3 * shown.len() + n_anew * 5000;
         assert!(n_wire <= n_allowed, "{n_wire} bytes for {} that are shown, {n_anew} times", shown.len());

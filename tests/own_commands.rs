@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// What the daemon answers to a command, without a model.
+/// Returns the daemon's own answer to a command, without a model.
 async fn own(agent: &Agent, session: &str, command: &str) -> String {
     let n_before = agent.llm.requests().len();
     let turn = agent.prompt(session, command).await;

@@ -129,7 +129,7 @@ fn browser() -> Option<&'static str> {
     found
 }
 
-/// What a browser makes of a page, and what it says on its console.
+/// Returns a page as the browser renders it, and the messages of its console.
 async fn shown(browser: &str, home: &Path, page: &Path) -> (String, Vec<String>) {
     let child = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
@@ -149,7 +149,7 @@ async fn shown(browser: &str, home: &Path, page: &Path) -> (String, Vec<String>)
     (String::from_utf8_lossy(&output.stdout).into_owned(), said)
 }
 
-/// The same value with every text in it hostile that no shape fixes.
+/// Returns the same value with every text in it hostile that no shape fixes.
 fn hostile(value: &Value) -> Value {
     match value {
         Value::String(_) => HOSTILE.into(),
@@ -165,7 +165,7 @@ fn hostile(value: &Value) -> Value {
     }
 }
 
-/// A session with every kind of part, and calls of every tool that is drawn in a way of its own.
+/// Returns a session with every kind of part, and calls of every tool that is drawn in a way of its own.
 fn messages(session: &str) -> Value {
     let mut messages = exchange(session, 1, "prompt", "answer");
     let file = json!({"type": "file", "mime": "text/plain", "filename": "a", "url": "data:x"});
@@ -270,7 +270,7 @@ async fn nothing_that_was_said_becomes_part_of_the_page() {
     machine.finish().await;
 }
 
-/// What `encodeURIComponent` made of a text.
+/// Decodes a text of `encodeURIComponent`.
 fn decoded(encoded: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = encoded.bytes();

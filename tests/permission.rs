@@ -320,7 +320,7 @@ async fn an_env_file_is_asked_for_and_its_example_is_not() {
     agent.finish().await;
 }
 
-/// A session on a connection that receives the permission events, and a scripted call that asks.
+/// Returns a session on a connection that receives the permission events, and a scripted call that asks.
 async fn session_with_events(agent: &Agent) -> String {
     agent
         .initialize_with(json!({"_meta": {"windlass/events": ["permission.asked", "permission.replied"]}}))

@@ -213,13 +213,14 @@ impl<'a> Run<'a> {
         }
         let turn = self.agent.prompt(&self.session, "go").await;
         assert_eq!(self.agent.n_asked(), n_asked, "{} was asked about again", self.case.tool);
-        match is_allowed {
-            true => self.ran(&turn, &call_id),
-            false => self.failed(&turn, &call_id, "The user has specified a rule which prevents you"),
+        if is_allowed {
+            self.ran(&turn, &call_id)
+        } else {
+            self.failed(&turn, &call_id, "The user has specified a rule which prevents you")
         }
     }
 
-    /// What `windlass permission list` says of this case: its action, if it is remembered.
+    /// Returns the action of this case in `windlass permission list`, if it is remembered.
     async fn remembered(&self) -> Option<String> {
         let listed = self.permission(&["list"]).await;
         let pattern = (self.case.always)(self.stage);
@@ -333,7 +334,7 @@ fn gpt() -> Value {
     json!({"model": "mock/gpt-5", "provider": {"mock": {"models": {"gpt-5": {"name": "GPT"}}}}})
 }
 
-/// How many files of the project have a name that begins so.
+/// Returns how many files of the project have a name that begins so.
 fn n_files(stage: &Stage, prefix: &str) -> usize {
     let entries = std::fs::read_dir(&stage.scratch.work).unwrap();
     entries.filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with(prefix)).count()

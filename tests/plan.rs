@@ -15,13 +15,13 @@ async fn planning() -> (Agent, String) {
     (agent, session)
 }
 
-/// The modes that updates name, in order.
+/// Returns the modes that updates name, in order.
 fn modes(updates: &[Value]) -> Vec<String> {
     let modes = updates.iter().filter(|update| tag(update) == "current_mode_update");
     modes.map(|update| update["currentModeId"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The path of the plan file, as the reminder of the last request names it.
+/// Returns the path of the plan file, as the reminder of the last request names it.
 fn plan_file(agent: &Agent) -> String {
     let sent = agent.llm.last_request().body["messages"].to_string();
     let (_, rest) = sent.split_once("belongs into the file ").expect(&sent);

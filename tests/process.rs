@@ -134,7 +134,7 @@ async fn pipe(
     (output.status.code(), messages, String::from_utf8(output.stderr).unwrap())
 }
 
-/// A conversation of one edit, as somebody would write it into a file.
+/// Returns a conversation of one edit, as somebody would write it into a file.
 fn conversation(scratch: &Scratch) -> String {
     let session =
         json!({"cwd": scratch.cwd(), "mcpServers": [], "_meta": {"windlass/sessionId": "ses_pipe"}});

@@ -433,12 +433,11 @@ async fn tools_that_never_ask_for_a_permission() {
             agent.llm.reply(Reply::call(call_id, tool, input.clone()));
             let prompt = agent.send_prompt(&session, "again");
             let ask = agent.permission().await;
-            match is_cancelled {
-                true => {
-                    agent.cancel(&session);
-                    agent.withdrawn(&ask).await;
-                }
-                false => agent.answer(&ask, Answer::RejectOnce),
+            if is_cancelled {
+                agent.cancel(&session);
+                agent.withdrawn(&ask).await;
+            } else {
+                agent.answer(&ask, Answer::RejectOnce)
             }
             let turn = prompt.turn().await;
             assert_eq!(turn.stop, if is_cancelled { "cancelled" } else { "end_turn" }, "{tool}");

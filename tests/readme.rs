@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The code behind a line of the README.
+/// Returns the code behind a line of the README.
 fn code_behind(line: &str) -> String {
     let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
     let (_, behind) = readme.split_once(&format!("\n{line}\n\n```sh\n")).expect(line);

@@ -27,7 +27,7 @@ const FIVE: &str = "sleep 1000 & echo $! >>pids; setsid sleep 1001 & echo $! >>p
     nohup sleep 1002 & echo $! >>pids; env -i HOME=$HOME sleep 1003 & echo $! >>pids; \
     (setsid sleep 1004 & echo $! >>pids); touch started";
 
-/// The processes of [`FIVE`], once all of them run.
+/// Returns the processes of [`FIVE`], once all of them run.
 async fn five(scratch: &Scratch) -> Vec<i32> {
     scratch.appears("started").await;
     let pids: Vec<i32> = scratch.read("pids").lines().map(|pid| pid.parse().unwrap()).collect();

@@ -38,7 +38,7 @@ async fn event(agent: &Agent, name: &str) {
         .await;
 }
 
-/// The values of an option, and the current one, as the session's next update of the options says.
+/// Returns the values of an option, and the current one, as the session's next update of the options says.
 pub async fn options(agent: &Agent, option: &str) -> (Vec<String>, String) {
     let update = agent.wait_update("config_option_update").await;
     let options = update["configOptions"].as_array().unwrap();
@@ -48,7 +48,7 @@ pub async fn options(agent: &Agent, option: &str) -> (Vec<String>, String) {
     (values, option["currentValue"].as_str().unwrap().to_owned())
 }
 
-/// The model that is asked next.
+/// Returns the model that is asked next.
 pub async fn asked_model(agent: &Agent, session: &str) -> String {
     agent.llm.reply(Reply::text("ok"));
     agent.prompt(session, "go").await;
@@ -549,7 +549,7 @@ async fn an_idle_agent_that_watches_is_never_woken() {
     panic!("it wakes without being asked: {before:?}");
 }
 
-/// How often each thread of the process has gone to sleep.
+/// Returns how often each thread of the process has gone to sleep.
 fn n_switches(agent: &Agent) -> BTreeMap<String, String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", agent.pid)).unwrap();
     let counts = tasks.filter_map(|task| {

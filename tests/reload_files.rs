@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// The system prompt of the next turn.
+/// Returns the system prompt of the next turn.
 async fn system(agent: &Agent, session: &str) -> String {
     agent.llm.reply(Reply::text("ok"));
     agent.prompt(session, "go").await;

@@ -9,7 +9,7 @@ use crate::support::{
     llm::{Reply, Wire},
 };
 
-/// A quick retry, so that the tests do not wait for the backoff.
+/// Returns a quick retry, so that the tests do not wait for the backoff.
 fn soon(status: u16) -> Reply {
     Reply::status(status).header("retry-after-ms", "10")
 }

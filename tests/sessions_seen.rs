@@ -31,7 +31,7 @@ pub async fn store(machine: &Machine, id: &str, title: &str, messages: Value) {
     storage.apply(writes).await.unwrap();
 }
 
-/// A prompt and its answer, a moment ago.
+/// Returns a prompt and its answer, a moment ago.
 pub fn exchange(session: &str, number: usize, prompt: &str, answer: &str) -> Vec<Value> {
     let now = windlass::base::clock::now_ms();
     let part = |message: &str, text: &str| {
@@ -52,7 +52,7 @@ pub fn exchange(session: &str, number: usize, prompt: &str, answer: &str) -> Vec
     ]
 }
 
-/// The only session there is.
+/// Returns the only session there is.
 async fn only_session(machine: &Machine) -> Value {
     let list = machine.run(&["session", "list", "--format", "json"]).await;
     let sessions: Vec<Value> = serde_json::from_str(&list.stdout).unwrap();

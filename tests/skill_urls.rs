@@ -23,7 +23,7 @@ fn one_skill(version: &str) -> Page {
     index(json!([{"name": "bees", "files": ["SKILL.md", "scripts/smoke.sh"], "version": version}]))
 }
 
-/// A server of one skill with a script.
+/// Returns a server of one skill with a script.
 async fn server() -> Web {
     let web = Web::start().await;
     web.page("/s/index.json", one_skill("1"));
@@ -36,7 +36,7 @@ fn from(scratch: &Arc<Scratch>, url: &str) -> Builder {
     Agent::builder().scratch(scratch).config(json!({"skills": {"urls": [url]}}))
 }
 
-/// What `/status` says once it says this; the fetch tells nobody when it is over.
+/// Waits until `/status` says this, and returns all of it: a fetch does not report its end.
 async fn status_with(agent: &Agent, session: &str, wanted: &str) -> String {
     loop {
         let status = agent.prompt(session, "/status").await.text();

@@ -16,7 +16,7 @@ use crate::{
 
 const BEES: &str = "---\nname: bees\ndescription: Keeping bees\n---\nUse smoke.\n";
 
-/// What the tool's description says.
+/// Returns the tool's description.
 fn described(request: &Request) -> String {
     let tools = request.body["tools"].as_array().unwrap();
     let tool = tools.iter().find(|tool| tool["function"]["name"] == "skill");

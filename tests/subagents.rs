@@ -8,7 +8,7 @@ use crate::support::{
     message::tag,
 };
 
-/// The id of the child session in a task's result.
+/// Returns the id of the child session in a task's result.
 fn child_of(result: &str) -> String {
     result.split('"').nth(1).unwrap().to_owned()
 }
@@ -341,9 +341,10 @@ async fn a_cancel_ends_two_levels_at_once_and_no_late_answer_counts() {
         let prompt = agent.send_prompt(&session, "go");
         let ask = agent.permission().await;
         agent.cancel(&session);
-        match is_late {
-            true => agent.answer(&ask, Answer::AllowAlways),
-            false => agent.withdrawn(&ask).await,
+        if is_late {
+            agent.answer(&ask, Answer::AllowAlways)
+        } else {
+            agent.withdrawn(&ask).await
         }
         let turn = prompt.turn().await;
         assert_eq!((turn.stop.as_str(), &turn.tool("call_1")["status"]), ("cancelled", &json!("failed")));

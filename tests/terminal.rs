@@ -34,7 +34,7 @@ fn tokens(text: &str) -> Vec<Token> {
 > Note: nothing else was touched.
 ";
 
-/// The text with what differs from run to run replaced by something as long.
+/// Returns the text with what differs from run to run replaced by something as long.
 fn settled(screen: &Screen, machine: &Machine) -> String {
     let mut text = String::new();
     let root = machine.scratch.cwd();

@@ -8,7 +8,7 @@ use crate::support::{
     message::{Turn, content_text, diff, tag},
 };
 
-/// The same after the model has read a file.
+/// Returns the same after the model has read a file.
 async fn change(agent: &Agent, file: &str, name: &str, arguments: Value) -> (Turn, String) {
     agent.llm.reply(Reply::call("call_0", "read", json!({"filePath": agent.scratch.path(file)})));
     agent.run(name, arguments).await

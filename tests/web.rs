@@ -12,7 +12,7 @@ use crate::support::{
 const HTML: &str = "<html><head><title>Tea</title><script>no()</script></head><body><h1>Tea</h1><p>One <b>cup</b> &amp; more</p></body></html>";
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
 
-/// An agent whose rules let `webfetch` reach the server.
+/// Returns an agent whose rules let `webfetch` reach the server.
 async fn agent(web: &Web) -> Agent {
     with(web, json!({"webfetch": {web.url("/*"): "allow"}})).start().await
 }
@@ -245,7 +245,7 @@ fn found(text: &str) -> Page {
     Page::new("text/event-stream", format!("event: message\ndata: {message}\n\n"))
 }
 
-/// An agent with the search tools on, by the variables given.
+/// Returns an agent with the search tools on, by the variables given.
 async fn searching(web: &Web, variables: &[(&str, &str)]) -> Agent {
     let mut builder = with(web, json!({}));
     for (name, value) in variables {

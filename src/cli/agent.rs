@@ -79,7 +79,7 @@ async fn list(engine: &Engine, as_json: bool) -> ExitCode {
     output::say(&lines.join("\n"))
 }
 
-/// An agent as OpenCode writes one, without what is secret.
+/// Returns an agent as OpenCode writes one, without what is secret.
 pub fn to_json(agent: &Agent) -> Value {
     let model = agent.model.as_ref();
     let mut fields = json!({
@@ -106,7 +106,7 @@ pub fn to_json(agent: &Agent) -> Value {
     secrets::mask(&[], &fields)
 }
 
-/// The layers that hold beside an agent's own rules; null where there are none.
+/// Returns the layers that hold beside an agent's own rules; null where there are none.
 pub fn layers(policy: &Policy) -> Value {
     let others = policy.layers().iter().filter(|layer| layer.origin != Origin::Agent);
     let others: Vec<Value> =
@@ -114,7 +114,7 @@ pub fn layers(policy: &Policy) -> Value {
     if others.is_empty() { Value::Null } else { Value::Array(others) }
 }
 
-/// Where an agent may be used and where it comes from.
+/// Returns where an agent may be used and where it comes from.
 pub fn kind(agent: &Agent) -> String {
     let mode = match agent.mode {
         AgentMode::Primary => "primary",
@@ -126,7 +126,7 @@ pub fn kind(agent: &Agent) -> String {
     format!("{mode}{origin}{hidden}")
 }
 
-/// A rule on one line, such as `deny edit src/*`.
+/// Renders a rule on one line, such as `deny edit src/*`.
 pub fn rule_line(rule: &Rule) -> String {
     let line = format!("{:<5} {} {}", rule.action.name(), rule.permission, rule.pattern);
     output::plain(&secrets::text(&line))

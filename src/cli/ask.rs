@@ -79,7 +79,7 @@ pub enum Typed {
 }
 
 impl Person {
-    /// The person at the terminal that this process works for; `None` where there is none.
+    /// Returns the person at the terminal that this process works for; `None` where there is none.
     pub fn find(engine: &Engine, look: Look) -> Option<Self> {
         let keyboard = Keyboard::open()?;
         Some(Self { engine: engine.clone(), keyboard, look, waiting: VecDeque::new(), open: None, raw: None })

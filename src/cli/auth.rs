@@ -99,9 +99,10 @@ async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<Stri
     if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("a key has no white space and no letters beyond ASCII; copy the key alone".to_owned());
     }
-    let checked = match args.no_verify {
-        true => "Not checked, as you wished.".to_owned(),
-        false => tried(&engine, &directory, offer, &key).await?,
+    let checked = if args.no_verify {
+        "Not checked, as you wished.".to_owned()
+    } else {
+        tried(&engine, &directory, offer, &key).await?
     };
     keys::store(&paths, &offer.id, &key).map_err(|error| error.to_string())?;
     let file = paths.auth();
@@ -141,7 +142,7 @@ async fn choose(offers: &[Offer]) -> Result<String, String> {
     Ok(by_number.map_or(line, |offer| offer.id.clone()))
 }
 
-/// The models that a key gives.
+/// Returns the models that a key gives.
 fn gives(offer: &Offer) -> String {
     match (offer.n_models, &offer.best) {
         (1, Some(best)) => format!("1 model, {best}"),
@@ -155,9 +156,10 @@ fn gives(offer: &Offer) -> String {
 fn list(environment: &Environment) -> ExitCode {
     let rows = keys::list(&Paths::new(environment), environment);
     let rows: Vec<String> = rows.iter().map(|(provider, kind)| format!("{provider}\t{kind}")).collect();
-    match rows.is_empty() {
-        true => say("No keys are stored. Run `windlass auth login`."),
-        false => say(&rows.join("\n")),
+    if rows.is_empty() {
+        say("No keys are stored. Run `windlass auth login`.")
+    } else {
+        say(&rows.join("\n"))
     }
 }
 

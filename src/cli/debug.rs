@@ -103,7 +103,7 @@ fn as_json(view: &AgentView) -> Value {
     })
 }
 
-/// What the request says beside its texts and tools.
+/// Returns what the request says beside its texts and tools.
 fn parameters(view: &AgentView) -> Map<String, Value> {
     let mut fields = secrets::masked(&view.options);
     let own = [

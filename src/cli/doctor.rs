@@ -56,7 +56,7 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
     })
 }
 
-/// The findings by topic, each with its remedy below it, and how many are not fine.
+/// Returns the findings by topic, each with its remedy below it, and how many are not fine.
 fn draw(findings: &[Finding], is_coloured: bool) -> String {
     let mut lines = Vec::new();
     let mut topic = "";
@@ -98,7 +98,7 @@ fn shown(text: &str) -> String {
     visible_line(&masked(text)).into_owned()
 }
 
-/// A text without what is secret, and without numbers of system errors.
+/// Returns a text without what is secret, and without numbers of system errors.
 fn masked(text: &str) -> String {
     without_number(&secrets::text(text)).into_owned()
 }

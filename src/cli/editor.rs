@@ -89,7 +89,7 @@ impl Editor {
         }
     }
 
-    /// The file that holds the entry, unless the user keeps it elsewhere.
+    /// Returns the file that holds the entry, unless the user keeps it elsewhere.
     fn file(self, environment: &Environment) -> PathBuf {
         let home = &environment.home;
         let config = environment.get("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -109,7 +109,7 @@ impl Editor {
         }
     }
 
-    /// Where in a JSON file the entry is, and what belongs to it beside the command.
+    /// Returns where in a JSON file the entry is, and what belongs to it beside the command.
     fn keys(self) -> Option<merge::Keys> {
         match self {
             Self::Zed => Some(merge::Keys { owner: "agent_servers", kind: Some("custom") }),
@@ -119,7 +119,7 @@ impl Editor {
         }
     }
 
-    /// The beginning of a comment in a file that is a program.
+    /// Returns the beginning of a comment in a file that is a program.
     fn comment(self) -> &'static str {
         match self {
             Self::Emacs => ";;",
@@ -127,7 +127,7 @@ impl Editor {
         }
     }
 
-    /// A call that may be there once only: a second one takes the place of the user's own.
+    /// Returns the call that may be there only once: a second one takes the place of the user's own.
     fn plugin(self) -> Option<&'static str> {
         match self {
             Self::Neovim => Some("codecompanion"),
@@ -158,12 +158,12 @@ impl Editor {
     }
 }
 
-/// A text as Lua and Emacs Lisp write it.
+/// Returns a text as Lua and Emacs Lisp write it.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// What editors have an entry for windlass, and whether it leads to a program.
+/// Returns the editors with an entry for windlass, and whether its program exists.
 pub fn findings(environment: &Environment) -> Vec<Finding> {
     let mut findings = Vec::new();
     for editor in EDITORS {

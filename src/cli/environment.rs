@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::config::Environment;
 
-/// The variables that are valid text, and the home directory.
+/// Returns the variables that are valid text, and the home directory.
 pub fn read() -> Environment {
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

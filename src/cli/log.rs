@@ -134,7 +134,7 @@ impl<'a> Entry<'a> {
         is_wanted.then_some(entry)
     }
 
-    /// The line with the local time, and with the date where that is not today.
+    /// Returns the line with the local time, and with the date where that is not today.
     fn for_people(&self, today: &str) -> String {
         let Some(level) = self.level else { return visible_line(self.text).into_owned() };
         let time = match clock::local(self.time) {
@@ -160,7 +160,7 @@ struct Place {
 }
 
 impl Place {
-    /// The lines of both files, the older one's first.
+    /// Returns the lines of both files, the older one's first.
     fn read_all(&mut self, directory: &Path) -> io::Result<Vec<String>> {
         let mut lines = Vec::new();
         if let Some(file) = open(&logging::rotated(directory))? {
@@ -170,7 +170,7 @@ impl Place {
         Ok(lines)
     }
 
-    /// The whole lines that were added since.
+    /// Returns the whole lines that were added since.
     fn read_more(&mut self, directory: &Path) -> io::Result<Vec<String>> {
         let mut lines = Vec::new();
         let Some(file) = open(&logging::current(directory))? else { return Ok(lines) };

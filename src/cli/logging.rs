@@ -87,13 +87,13 @@ fn tell_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// The directory of the log's files.
+/// Returns the directory of the log's files.
 pub fn log_directory(environment: &Environment) -> PathBuf {
     Paths::new(environment).log()
 }
 
 impl LogLevel {
-    /// The same level for a filter.
+    /// Returns the same level for a filter.
     pub fn filter(self) -> LevelFilter {
         match self {
             Self::Trace => LevelFilter::TRACE,
@@ -146,7 +146,7 @@ impl<S: Subscriber> Layer<S> for LogFile {
     }
 }
 
-/// A line of the file: time, level, process and text.
+/// Returns a line of the file: time, level, process and text.
 fn line(level: Level, text: &str) -> String {
     format!("{} {level:<5} {} {text}\n", clock::iso(clock::now_ms()), std::process::id())
 }
@@ -168,7 +168,7 @@ impl Said {
         said
     }
 
-    /// One line that says everything.
+    /// Renders everything on one line.
     fn with_fields(&self) -> String {
         let mut line = format!("{}{}", self.message, self.fields);
         if !self.error.is_empty() {
@@ -177,7 +177,7 @@ impl Said {
         shown(&line)
     }
 
-    /// One line for a person, who has no use for the fields.
+    /// Renders one line for a person, who has no use for the fields.
     fn sentence(&self) -> String {
         let sentence = if self.error.is_empty() {
             shown(&self.message)
@@ -208,7 +208,7 @@ impl Visit for Said {
     }
 }
 
-/// A line as it may be shown: short, without what is secret and without what would steer a terminal.
+/// Returns a line as it may be shown: short, without what is secret and without what would steer a terminal.
 fn shown(line: &str) -> String {
     let masked = secrets::text(text::head(line, MAX_LINE_BYTES));
     text::visible_line(&masked).into_owned()

@@ -75,7 +75,7 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
     })
 }
 
-/// The word for a status, and why it is so.
+/// Returns the word for a status, and why it is so.
 fn status(report: &ServerReport) -> (&'static str, Option<String>) {
     match &report.status {
         ServerStatus::Connected => ("connected", None),

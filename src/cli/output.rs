@@ -50,8 +50,8 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", text::without_number(text));
 }
 
-/// The directory that a command is about, which is the working directory unless one is given; an error is the exit code
-/// with which to end.
+/// Returns the directory that a command is about, which is the working directory unless one is given; an error
+/// is the exit code with which to end.
 pub fn directory(given: Option<&Path>) -> Result<PathBuf, ExitCode> {
     match given.map_or_else(std::env::current_dir, std::path::absolute) {
         Ok(directory) if directory.is_dir() => Ok(directory),
@@ -67,8 +67,8 @@ pub fn is_coloured(environment: &Environment) -> bool {
         && environment.get("TERM") != Some("dumb")
 }
 
-/// One line of a text that models and users wrote, without what would steer a terminal. Joiners stay, which emoji and
-/// scripts are made with.
+/// Returns one line of a text that models and users wrote, without what would steer a terminal. Joiners stay,
+/// which emoji and scripts are made with.
 pub fn plain(text: &str) -> String {
     let mut lines = text.trim().lines();
     let first = lines.next().unwrap_or_default();
@@ -77,7 +77,7 @@ pub fn plain(text: &str) -> String {
     text::readable(&shown).into_owned() + more
 }
 
-/// Why an answer failed, in a sentence.
+/// Returns the reason of a failed answer as a sentence.
 pub fn message_of(error: &MessageError) -> String {
     match error {
         MessageError::ProviderAuthError { message, .. }
@@ -141,7 +141,7 @@ impl Output {
         Ok(())
     }
 
-    /// What waits to be written.
+    /// Returns the text that waits to be written.
     #[cfg(test)]
     pub fn pending(&self) -> Vec<(Stream, String)> {
         let text = |bytes: &BytesMut| String::from_utf8_lossy(bytes).into_owned();

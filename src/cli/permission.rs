@@ -91,10 +91,7 @@ fn row(approval: &Approval) -> String {
 }
 
 fn printable(c: char) -> Vec<char> {
-    match text::is_hidden(c) {
-        true => c.escape_default().collect(),
-        false => vec![c],
-    }
+    if text::is_hidden(c) { c.escape_default().collect() } else { vec![c] }
 }
 
 fn say(text: &str) -> ExitCode {

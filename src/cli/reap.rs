@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use crate::base::process::reaper;
 
-/// The daemon that this process is to be the reaper of, by arguments that nobody else gives.
+/// Returns the id of the daemon that this process is the reaper of, by arguments that only the daemon gives.
 pub fn daemon(mut arguments: impl Iterator<Item = OsString>) -> Option<String> {
     let is_asked_for = arguments.nth(1)? == reaper::COMMAND;
     let daemon = arguments.next()?.into_string().ok()?;

@@ -17,7 +17,7 @@ pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
     run(Box::pin(work))
 }
 
-/// The same code for every command.
+/// Runs a command's work on a runtime: one function, so that the code exists once.
 fn run(work: LocalBoxFuture<'_, ExitCode>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -131,7 +131,7 @@ async fn delete(engine: &Engine, id: &str) -> Result<ExitCode, String> {
     Ok(output::say(&format!("Session {id} is deleted.")))
 }
 
-/// A reason with the way out.
+/// Returns a reason with the way out.
 fn hint(error: &EngineError) -> String {
     match error.kind {
         EngineErrorKind::InvalidInput | EngineErrorKind::SessionNotFound(_) => {
@@ -146,7 +146,7 @@ fn hint(error: &EngineError) -> String {
     }
 }
 
-/// The directory whose sessions are meant, or `None` for those of every directory.
+/// Returns the directory whose sessions are meant, or `None` for those of every directory.
 fn root(all: bool) -> Result<Option<PathBuf>, String> {
     if all {
         return Ok(None);
@@ -156,7 +156,7 @@ fn root(all: bool) -> Result<Option<PathBuf>, String> {
     Ok(Some(project(&directory)))
 }
 
-/// The directory whose sessions belong together: the repository around `directory`, or itself.
+/// Returns the directory whose sessions belong together: the repository around `directory`, or itself.
 fn project(directory: &Path) -> PathBuf {
     let worktree = worktree::worktree(directory);
     if worktree == Path::new("/") { directory.to_owned() } else { worktree }
@@ -180,7 +180,7 @@ async fn find(engine: &Engine, root: Option<&Path>, limit: usize) -> Result<Vec<
     }
 }
 
-/// A session as OpenCode's `session list --format json` shows it.
+/// Returns a session as OpenCode's `session list --format json` shows it.
 fn row(session: &Session) -> Value {
     json!({
         "id": session.id,

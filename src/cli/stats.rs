@@ -263,7 +263,7 @@ fn table(out: &mut String, title: &str, rows: Vec<Row>, max_rows: usize) {
     }
 }
 
-/// The end of a long name says more than its beginning.
+/// Cuts a long name at its beginning: the end says more.
 fn short(name: &str) -> String {
     let n_chars = name.chars().count();
     if n_chars <= MAX_NAME {
@@ -272,7 +272,7 @@ fn short(name: &str) -> String {
     std::iter::once('…').chain(name.chars().skip(n_chars - MAX_NAME + 1)).collect()
 }
 
-/// A bar in eighths of a cell; whatever is not nothing is seen.
+/// Returns a bar in eighths of a cell; whatever is not nothing is seen.
 fn bar(amount: f64, longest: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if amount <= 0.0 || longest <= 0.0 {

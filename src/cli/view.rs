@@ -148,7 +148,7 @@ fn push_part(
     }
 }
 
-/// What a user said.
+/// Draws a text of the user.
 fn prompt(text: &str, draw: &Draw<'_>) -> Vec<Line> {
     let mut mark = Line::new("› ", CYAN.bold());
     let mut rows = Vec::new();
@@ -162,7 +162,7 @@ fn prompt(text: &str, draw: &Draw<'_>) -> Vec<Line> {
     rows
 }
 
-/// What a model thought.
+/// Draws a thought of the model.
 fn thought(text: &str, draw: &Draw<'_>) -> Vec<Line> {
     let mut stream = Stream::default();
     stream.push(text);
@@ -171,7 +171,7 @@ fn thought(text: &str, draw: &Draw<'_>) -> Vec<Line> {
     stream.finish(&inner).into_iter().map(|row| row.styled(DIM.italic()).behind(&bar)).collect()
 }
 
-/// A sentence of ours.
+/// Draws a sentence of ours.
 fn notice(text: &str, style: anstyle::Style, draw: &Draw<'_>) -> Vec<Line> {
     text.trim().lines().flat_map(|line| Line::new(line, style).wrap(draw.width)).collect()
 }

@@ -238,9 +238,12 @@ impl Checker<'_> {
             self.warn(&[key], format!("`{key}` is not a list of strings"));
             return false;
         };
-        self.elements(&[key], elements, |element| match element.is_string() {
-            true => Ok(()),
-            false => Err(format!("{} is not a string", brief(&[key], element))),
+        self.elements(&[key], elements, |element| {
+            if element.is_string() {
+                Ok(())
+            } else {
+                Err(format!("{} is not a string", brief(&[key], element)))
+            }
         });
         true
     }
@@ -257,9 +260,10 @@ impl Checker<'_> {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
             };
             let expected = "expected \"package@version\" or [\"package\", {options}]";
-            match is_spec {
-                true => Ok(()),
-                false => Err(format!("{} is not a plugin, {expected}", brief(&[key], element))),
+            if is_spec {
+                Ok(())
+            } else {
+                Err(format!("{} is not a plugin, {expected}", brief(&[key], element)))
             }
         });
         true
@@ -374,8 +378,8 @@ impl Checker<'_> {
         }
     }
 
-    /// A server field by field; what is missing from an entry without `type`, which changes an inherited one, is found
-    /// after merging. False when nothing usable is left.
+    /// Checks a server field by field; what is missing from an entry without `type`, which changes an
+    /// inherited one, is found after merging. False when nothing usable is left.
     fn mcp(&mut self, path: &[&str], value: &mut Value) -> bool {
         let Value::Object(entry) = value else {
             self.warn(path, format!("{} is no server; expected an object with `type`", brief(path, value)));
@@ -489,7 +493,7 @@ impl Checker<'_> {
         self.prune::<ProviderConfig>(path, value)
     }
 
-    /// A key of [`Settings`].
+    /// Checks a key of [`Settings`].
     fn setting(&mut self, key: &str, value: &mut Value) -> bool {
         let decodes = |candidate: &Value| {
             let settings = Value::Object(Map::from_iter([(key.to_owned(), without_nulls(candidate))]));
@@ -613,7 +617,7 @@ fn matching<'a>(
     }
 }
 
-/// The path below a value that does not decode of what keeps it from that; empty when no single part does.
+/// Returns the path, below a value that does not decode, of the part that is at fault; empty when no single part is.
 fn culprit(value: &Value, decodes: &dyn Fn(&Value) -> Result<(), String>) -> Vec<String> {
     let Value::Object(object) = value else { return Vec::new() };
     let stand_ins = [Value::Array(Vec::new()), Value::from(""), Value::Object(Map::new()), Value::Null];
@@ -632,7 +636,7 @@ fn culprit(value: &Value, decodes: &dyn Fn(&Value) -> Result<(), String>) -> Vec
     Vec::new()
 }
 
-/// What keeps a name from being one of an agent or a command.
+/// Returns the reason why a name cannot be that of an agent or a command.
 pub fn name_problem(name: &str) -> Option<&'static str> {
     if name.trim().is_empty() {
         return Some("its name is empty");
@@ -648,7 +652,7 @@ pub fn name_problem(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a key is a typing error of another rather than a word of its own.
+/// Returns true if a key is a typing error of another rather than a word of its own.
 fn is_near(key: &str, near: Option<&str>) -> bool {
     near.is_some_and(|near| distance(key, near) <= if near.len() > 5 { 2 } else { 1 })
 }

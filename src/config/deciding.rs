@@ -65,7 +65,7 @@ fn add(paths: &mut BTreeSet<PathBuf>, path: &Path) {
     paths.extend([real(&text), text]);
 }
 
-/// The files among the words by which servers, formatters, hooks, plugins and the shell are started.
+/// Returns the files among the words by which servers, formatters, hooks, plugins and the shell are started.
 fn programs(raw: &Map<String, Value>, directory: &Path, home: &Path) -> Vec<PathBuf> {
     let mut words: Vec<(String, PathBuf)> = Vec::new();
     for key in STARTED {

@@ -151,7 +151,8 @@ fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, Str
     unread
 }
 
-/// The place of what was wrong in a provider that the check took out whole: its best model may have been meant.
+/// Returns the place of what was wrong in a provider that the check took out whole: its best model may have
+/// been meant.
 fn lost_provider(layer: &Layer, warnings: &[Warning]) -> Option<(usize, usize)> {
     let providers = layer.value.get("provider");
     let is_lost = |place: &str| {
@@ -179,7 +180,7 @@ fn settings(raw: &Map<String, Value>) -> Settings {
     })
 }
 
-/// What the administrator's own sources say together.
+/// Merges the administrator's own sources.
 fn managed(layers: &[Layer], home: &Path) -> Managed {
     let mut raw = Map::new();
     for layer in layers.iter().filter(|layer| layer.kind == Kind::Managed) {
@@ -235,9 +236,10 @@ fn set_apart(raw: &mut Map<String, Value>, layers: &[Layer]) {
 
 fn own<'a>(raw: &'a Map<String, Value>, layers: &[Layer]) -> Cow<'a, Map<String, Value>> {
     let is_own = |layer: &&Layer| !matches!(layer.kind, Kind::Market | Kind::Managed);
-    match layers.iter().all(|layer| is_own(&layer)) {
-        true => Cow::Borrowed(raw),
-        false => Cow::Owned(merged(layers.iter().filter(is_own))),
+    if layers.iter().all(|layer| is_own(&layer)) {
+        Cow::Borrowed(raw)
+    } else {
+        Cow::Owned(merged(layers.iter().filter(is_own)))
     }
 }
 

@@ -10,12 +10,12 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// A variable that is set and not empty.
+    /// Returns a variable that is set and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Whether an on/off variable is on: set, and neither `0` nor `false`.
+    /// Returns true if an on/off variable is on: set, and neither `0` nor `false`.
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !matches!(value, "0" | "false"))
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Config, Environment, layers, paths::Paths};
 
-/// What every source says for `directory`.
+/// Loads the configuration of `directory` from every source.
 pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Config {
     layers::load(environment, paths, directory, &[], None).0
 }

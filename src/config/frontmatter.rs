@@ -49,7 +49,7 @@ pub fn split(text: &str) -> Result<FrontMatter, FrontMatterError> {
     Ok(FrontMatter { data, key_lines, body: block.body.to_owned() })
 }
 
-/// The line that a file's text begins on, `body` being what [`split`] gave of it.
+/// Returns the line that a file's text begins on, `body` being what [`split`] gave of it.
 pub fn body_line(text: &str, body: &str) -> usize {
     let before = text.len().saturating_sub(body.trim_start().len());
     text.get(..before).unwrap_or_default().matches('\n').count() + 1
@@ -61,7 +61,7 @@ struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The lines between a first line `---` and the next one.
+    /// Returns the lines between a first line `---` and the next one.
     fn find(text: &'a str) -> Result<Option<Self>, FrontMatterError> {
         let is_fence = |line: &str| line.trim_end() == "---";
         let mut lines = text.split_inclusive('\n');
@@ -109,7 +109,8 @@ fn error_at(marker: &Marker, message: String) -> FrontMatterError {
     FrontMatterError { line, column, message }
 }
 
-/// The front matter's first line is the file's second; columns are counted from 0.
+/// Returns a marker's place in the file: the front matter's first line is the file's second, and columns are
+/// counted from 0.
 fn place(marker: &Marker) -> (usize, usize) {
     (marker.line() + 1, marker.col() + 1)
 }
@@ -205,7 +206,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A scalar or an alias: a key where one is due, else a value.
+    /// Adds a scalar or an alias: a key where one is due, else a value.
     fn value(&mut self, value: Value, is_plain: bool, start: &Marker) -> Result<(), String> {
         self.n_nodes += n_nodes(&value);
         if self.n_nodes > MAX_NODES {
@@ -306,7 +307,7 @@ fn n_nodes(value: &Value) -> usize {
     }
 }
 
-/// What an unquoted scalar means by YAML's core schema.
+/// Decodes an unquoted scalar by YAML's core schema.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -350,7 +351,8 @@ fn quoted(yaml: &str) -> String {
     lines.join("\n")
 }
 
-/// A line with spaces for the tabs behind its key, which js-yaml takes as well; what follows stays in its column.
+/// Returns a line with spaces for the tabs behind its key, which js-yaml takes as well; what follows stays in
+/// its column.
 fn spaced(content: &str) -> Cow<'_, str> {
     let Some((key, rest)) = content.split_once(":").filter(|(_, rest)| rest.starts_with([' ', '\t'])) else {
         return Cow::Borrowed(content);

@@ -22,7 +22,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// What it changes and adds to the layers below it.
+    /// Runs the hook; the layer holds what it changes in the layers below, or adds to them.
     pub(super) fn layer(&self, below: &[Layer], directory: &Path) -> Result<Layer, String> {
         let before = merged(below);
         let mut after = before.clone();
@@ -31,7 +31,7 @@ impl Hook {
     }
 }
 
-/// The parts of `after` that are not in `before`.
+/// Returns the parts of `after` that are not in `before`.
 fn changed(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
     let mut changes = Map::new();
     for (key, value) in after {

@@ -46,7 +46,8 @@ pub fn parse(text: &str, substitutes: &Substitutes<'_>) -> Document {
     read(text, expanded, None)
 }
 
-/// The object that a source says as it is written, without replacing anything; `None` when it is no JSONC.
+/// Returns the object that a source says as it is written, without replacing anything; `None` when it is no
+/// JSONC.
 pub fn plain(text: &str) -> Option<Value> {
     let verbatim = Substitutes { variable: &|_| None, file: &|_| Ok(String::new()) };
     let document = parse(text, &verbatim);
@@ -211,7 +212,7 @@ fn expand(text: &str, substitutes: &Substitutes<'_>) -> Expanded {
     expanded
 }
 
-/// Length and value of the substitution that `rest` begins with.
+/// Returns the length and the value of the substitution that `rest` begins with.
 fn substitute(rest: &str, substitutes: &Substitutes<'_>) -> Option<(usize, Result<Option<String>, String>)> {
     let is_file = rest.starts_with("{file:");
     if !is_file && !rest.starts_with("{env:") {
@@ -226,7 +227,7 @@ fn substitute(rest: &str, substitutes: &Substitutes<'_>) -> Option<(usize, Resul
     Some((len, Ok((substitutes.variable)(&line["{env:".len()..len - 1]))))
 }
 
-/// Length of the `{file:…}` that `text` begins with, and the name in it, whose variables are filled in.
+/// Returns the length of the `{file:…}` that `text` begins with, and the name in it, whose variables are filled in.
 pub fn file_name(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -252,8 +253,8 @@ pub fn file_name(
     }
 }
 
-/// Where the brace closes that a substitution opens. A quote or a line's end ends the string that an unclosed one stands
-/// in.
+/// Returns the offset of the brace that closes a substitution. A quote or a line's end ends the string that an
+/// unclosed one stands in.
 fn closing(text: &str) -> Option<usize> {
     text.find(['}', '"', '\n']).filter(|&end| text[end..].starts_with('}'))
 }
@@ -341,7 +342,7 @@ impl Reading<'_> {
     }
 }
 
-/// A JSON pointer's keys as messages name them.
+/// Returns a JSON pointer's keys as messages name them.
 fn dotted(pointer: &str) -> String {
     let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~"));
     keys.collect::<Vec<_>>().join(".")

@@ -44,7 +44,7 @@ pub struct Keys {
     others: Option<Box<Keys>>,
 }
 
-/// The keys of a whole file.
+/// Returns the keys of a whole file.
 ///
 /// They are written down, as a test has them from the types: making the schema of everything costs each start more
 /// memory and time than all that a usual configuration says.
@@ -127,7 +127,7 @@ impl Keys {
         }
     }
 
-    /// The known key that looks like this one.
+    /// Returns the known key that looks like this one.
     pub fn near(&self, key: &str) -> Option<&str> {
         nearest(key, self.known.keys().map(String::as_str))
     }

@@ -50,18 +50,18 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// A layer whose parts stand nowhere in particular.
+    /// Returns a layer whose parts have no positions.
     pub fn new(kind: Kind, source: &str, base: &Path, value: Map<String, Value>) -> Self {
         let (source, base) = (source.to_owned(), base.to_owned());
         Self { kind, source, base, value, places: HashMap::new(), is_broken: false }
     }
 
-    /// Line and column of a key, 1-based, when this source has it.
+    /// Returns the line and the column of a key, 1-based, when this source has it.
     pub fn position(&self, path: &[&str]) -> Option<(usize, usize)> {
         self.places.get(&pointer(path)).copied()
     }
 
-    /// A warning about the value under `path`.
+    /// Returns a warning about the value under `path`.
     pub fn warning(&self, path: &[&str], message: String) -> Warning {
         let position = self.position(path);
         let (line, column) = (position.map(|(line, _)| line), position.map(|(_, column)| column));
@@ -104,7 +104,7 @@ impl Layer {
     }
 }
 
-/// The JSON pointer of a path.
+/// Returns the JSON pointer of a path.
 pub fn pointer(path: &[&str]) -> String {
     let mut pointer = String::new();
     for key in path {
@@ -113,12 +113,12 @@ pub fn pointer(path: &[&str]) -> String {
     pointer
 }
 
-/// Where `{file:name}` leads in a source of the directory `base`.
+/// Returns the path of `{file:name}` in a source of the directory `base`.
 fn substituted(environment: &Environment, base: &Path, name: &str) -> PathBuf {
     home::join(&environment.home, base, name)
 }
 
-/// The files that a source names by `{file:…}`.
+/// Returns the files that a source names by `{file:…}`.
 pub fn substituted_files(environment: &Environment, base: &Path, text: &str) -> Vec<PathBuf> {
     let variable = |name: &str| environment.get(name).map(str::to_owned);
     let starts = text.match_indices("{file:");
@@ -179,7 +179,7 @@ pub fn parse_value(source: &str, base: &Path, key: &str, text: &str, findings: &
     placed(document, layer, Part { whole: text, range: 0..text.len() }, findings)
 }
 
-/// What a document says, with lines and columns.
+/// Returns the value of a document as a layer, with lines and columns.
 fn placed(document: Document, layer: Layer, part: Part<'_>, findings: &mut Findings) -> Layer {
     let lines = Lines::new(part.whole);
     let position = |offset: usize| lines.position(part.range.start + offset);
@@ -205,7 +205,7 @@ impl<'a> Lines<'a> {
         Self { text, starts: std::iter::once(0).chain(starts).collect() }
     }
 
-    /// Line and column, 1-based, columns in characters.
+    /// Returns line and column, 1-based, columns in characters.
     fn position(&self, offset: usize) -> (usize, usize) {
         let offset = self.text.floor_char_boundary(offset);
         let line = self.starts.partition_point(|&start| start <= offset);

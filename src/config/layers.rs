@@ -13,7 +13,8 @@ use super::{
     worktree::worktree,
 };
 
-/// Reads every source for `directory` and resolves it; with what it was made of. Never fails: what cannot be used is a
+/// Reads every source for `directory` and resolves it; with what it was made of. Never fails: what cannot be
+/// used is a
 /// warning, and with `before` a file that cannot be used any more says what it said then.
 ///
 /// Does blocking file reads; call it on a blocking thread.
@@ -43,7 +44,7 @@ pub fn load(
     (config, layers)
 }
 
-/// The configuration of a directory, and who set each of its values.
+/// Returns the configuration of a directory, and who set each of its values.
 pub fn explain(
     environment: &Environment,
     paths: &Paths,
@@ -57,8 +58,9 @@ pub fn explain(
     (config, leaves)
 }
 
-/// Why there may be MCP servers that the configuration does not show: sources that cannot be read, and what is wrong
-/// in an entry. Does blocking reads.
+/// Returns the reasons why there may be MCP servers that the configuration does not show: sources that cannot
+/// be read, and
+/// what is wrong in an entry. Does blocking reads.
 pub fn hidden_servers(
     environment: &Environment,
     paths: &Paths,
@@ -78,13 +80,13 @@ pub fn hidden_servers(
     config.warnings.into_iter().filter(is_about).collect()
 }
 
-/// The sources that are read for a directory, the weakest first. Does blocking reads.
+/// Returns the sources that are read for a directory, the weakest first. Does blocking reads.
 pub fn sources(environment: &Environment, paths: &Paths, directory: &Path) -> Vec<String> {
     let read = read(environment, paths, directory, &worktree(directory));
     read.layers.into_iter().filter(|layer| layer.kind != Kind::Default).map(|layer| layer.source).collect()
 }
 
-/// What lies where configuration is looked for and is not read, and what is wrong in it.
+/// Finds the files that are in the places of configuration and are not read, and what is wrong in them.
 pub fn unread(environment: &Environment, paths: &Paths, directory: &Path) -> Findings {
     const SWITCH: &str = "OPENCODE_DISABLE_PROJECT_CONFIG";
     let worktree = worktree(directory);

@@ -79,7 +79,7 @@ impl Entry<'_> {
     }
 }
 
-/// The rules of a layer behind the one that stands for no rule.
+/// Returns the rules of a layer behind the one that stands for no rule.
 fn entries(origin: Origin, rules: &[Rule]) -> Vec<Entry<'_>> {
     let action = match origin {
         Origin::Agent => Action::Ask,
@@ -93,7 +93,8 @@ fn entries(origin: Origin, rules: &[Rule]) -> Vec<Entry<'_>> {
     std::iter::once(Entry { permission: "*", pattern: "*", action }).chain(rules).collect()
 }
 
-/// The texts that a new rule decides and that an old one, whose place is returned, decided more strictly.
+/// Returns the texts that a new rule decides and that an old one, whose place is returned, decided more
+/// strictly.
 fn looser_list<'a>(before: &[Entry<'a>], after: &[Entry<'a>]) -> Vec<(Entry<'a>, usize)> {
     let is_dead = |list: &[Entry<'_>], idx: usize| list[idx + 1..].iter().any(|it| it.covers(&list[idx]));
     // The last new rule that decides everything that an old one is about, so that no earlier one does.
@@ -132,7 +133,7 @@ fn holds(other: &[Entry<'_>], found: Entry<'_>, before: &[Entry<'_>], old_idx: u
     })
 }
 
-/// A rule that is about at least what two rules have in common, with the action of the first.
+/// Returns a rule that is about at least what two rules have in common, with the action of the first.
 fn narrower<'a>(one: &Entry<'a>, other: &Entry<'a>) -> Entry<'a> {
     let choose = |one: &'a str, other: &'a str| if covers(one, other) { other } else { one };
     Entry {

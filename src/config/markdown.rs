@@ -127,7 +127,7 @@ enum Definition {
 }
 
 impl Definition {
-    /// What it is defined under, and what the text of the file is there.
+    /// Returns the key that the file defines, and the key of its text.
     fn keys(self) -> (&'static str, &'static str) {
         match self {
             Definition::Agent | Definition::Mode => ("agent", "prompt"),
@@ -152,7 +152,7 @@ fn scripts(directory: &Path, findings: &mut Findings) {
     findings.notes.push(warning(directory, message));
 }
 
-/// The name of a subdirectory that looks like this one.
+/// Returns the name of a subdirectory that looks like this one.
 fn meant(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
     let near = SUBDIRECTORIES.iter().map(|&known| (distance(&name, known), known));
@@ -161,7 +161,7 @@ fn meant(name: &str) -> Option<&'static str> {
     (away <= 2 && name.len() >= 4 && away * 3 <= known.len()).then_some(known)
 }
 
-/// The markdown files below a directory, in order of their paths.
+/// Returns the markdown files below a directory, in order of their paths.
 fn files(
     root: &Path,
     kind: Definition,
@@ -215,7 +215,7 @@ fn files(
     files
 }
 
-/// One file as a layer; none when it cannot be used.
+/// Returns one file as a layer; none when it cannot be used.
 fn definition(root: &Path, file: &Path, kind: Definition, findings: &mut Findings) -> Option<Layer> {
     let skipped = |message: String| warning(file, format!("{message}; {LEFT_OUT}"));
     let name = match name(root, file) {
@@ -273,7 +273,7 @@ fn layer(file: &Path, kind: Definition, name: &str, front_matter: FrontMatter, t
     Layer { places, ..Layer::new(Kind::Markdown, &file.display().to_string(), base, value) }
 }
 
-/// The path below `root` without `.md`, as `a/b`.
+/// Returns the path below `root` without `.md`, as `a/b`.
 fn name(root: &Path, file: &Path) -> Option<String> {
     let relative = file.strip_prefix(root).ok()?.to_str()?;
     let name = relative.strip_suffix(".md")?;

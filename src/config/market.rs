@@ -115,7 +115,7 @@ pub fn read_index(text: &[u8]) -> Result<(Vec<Listed>, Vec<String>), String> {
     Ok((listed, problems))
 }
 
-/// The entries of a list with their JSON pointers.
+/// Returns the entries of a list with their JSON pointers.
 fn elements<'a>(list: &'a [Value], path: &[&str]) -> Vec<(Option<&'a str>, String, &'a Value)> {
     let place = |idx: usize| pointer(&[path, &[idx.to_string().as_str()]].concat());
     list.iter().enumerate().map(|(idx, entry)| (None, place(idx), entry)).collect()
@@ -125,14 +125,14 @@ fn named<'a>(agents: &'a Map<String, Value>, key: &str) -> Vec<(Option<&'a str>,
     agents.iter().map(|(name, entry)| (Some(name.as_str()), pointer(&[LIST, key, name]), entry)).collect()
 }
 
-/// A warning about the list, without the key that it was put under.
+/// Returns a warning about the list, without the key that it was put under.
 fn in_list(warning: &Warning) -> String {
     let message = warning.message.strip_prefix(LIST).unwrap_or(&warning.message);
     let (line, column) = (warning.line.unwrap_or(1), warning.column.unwrap_or(1));
     format!("{line}:{column}: {}", message.trim_start_matches('.'))
 }
 
-/// The places at and below a pointer, as they are called in a definition.
+/// Returns the places at and below a pointer, as they are called in a definition.
 fn places_below(list: &Layer, place: &str) -> Places {
     let below = |(pointer, position): (&String, &(usize, usize))| {
         let rest = pointer.strip_prefix(place).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
@@ -181,7 +181,7 @@ fn read_entry(name: Option<&str>, entry: &Value) -> Result<Listed, String> {
     Ok(Listed { name: name.to_owned(), version, text, places: Places::new() })
 }
 
-/// What an agent's markdown file says, and where.
+/// Returns the definition in an agent's markdown file, with its places.
 pub fn read_file(text: &str) -> Result<(Map<String, Value>, Places), String> {
     let front_matter = frontmatter::split(text).map_err(|error| error.to_string())?;
     let mut definition = front_matter.data;
@@ -215,19 +215,19 @@ fn usable(mut definition: Map<String, Value>) -> Map<String, Value> {
     definition
 }
 
-/// Whether a path stays below where it starts, on every system and in a URL.
+/// Returns true if a path stays below where it starts, on every system and in a URL.
 fn is_below(path: &str) -> bool {
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     let is_bad = |letter: char| letter.is_control() || matches!(letter, '\\' | ':' | '%' | '?' | '#');
     path.len() <= MAX_PATH_BYTES && path.split('/').all(is_plain) && !path.contains(is_bad)
 }
 
-/// Where the agents of a URL are kept.
+/// Returns the path under which the agents of a URL are kept.
 pub fn cache_file(paths: &Paths, url: &str) -> PathBuf {
     paths.market().join(format!("{:016x}.json", fnv(url.as_bytes())))
 }
 
-/// What was kept of a URL; `None` when nothing was. Blocking.
+/// Reads what was kept of a URL; `None` when nothing was. Blocking.
 pub fn kept(paths: &Paths, url: &str) -> Option<Kept> {
     let text = fs::read(cache_file(paths, url)).ok()?;
     let kept: Kept = serde_json::from_slice(&text).ok()?;
@@ -244,7 +244,7 @@ pub fn keep(paths: &Paths, kept: &Kept) -> io::Result<()> {
     fs::rename(&draft, &file)
 }
 
-/// The agents that were kept, each as a source of its own.
+/// Returns the agents that were kept, each as a source of its own.
 pub fn layers(kept: Kept, directory: &Path) -> Vec<Layer> {
     let layer = |agent: KeptAgent| {
         let source = match &agent.file {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::layer::Layer;
 
-/// Everything the layers say, as one object.
+/// Merges the layers to one object.
 pub fn merged<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Map<String, Value> {
     let mut raw = Map::new();
     for layer in layers {
@@ -15,9 +15,11 @@ pub fn merged<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Map<String, Va
 
 /// Merges `upper` into `lower`: objects key by key, everything else replaced.
 ///
-/// `null` says nothing, so what lies below stays. A key that `upper` sets again keeps its place, also in `permission`,
+/// `null` says nothing, so what lies below stays. A key that `upper` sets again keeps its place, also in
+/// `permission`,
 /// where the last match wins: `*` in a stronger source does not lift what a weaker one says behind its own `*`. The
-/// lists `instructions` and `plugin` are joined without repeats, where a plugin is its package and the stronger version
+/// lists `instructions` and `plugin` are joined without repeats, where a plugin is its package and the stronger
+/// version
 /// holds.
 pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
     for (key, value) in upper.iter().filter(|(_, value)| !value.is_null()) {
@@ -40,7 +42,7 @@ pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
     }
 }
 
-/// The package of an entry of `plugin` without its version; a file's whole address.
+/// Returns the package of an entry of `plugin` without its version; a file's whole address.
 pub fn plugin_name(spec: &Value) -> &str {
     let name = spec.as_str().or_else(|| spec.get(0)?.as_str()).unwrap_or_default();
     if name.contains("://") {
@@ -68,7 +70,7 @@ fn merge_key(lower: &mut Map<String, Value>, key: &str, value: &Value) {
     }
 }
 
-/// Whether a value is `null`, or an object that holds nothing else at any depth.
+/// Returns true if a value is `null`, or an object that holds nothing else at any depth.
 pub fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -77,7 +79,7 @@ pub fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// A value without the `null`s of its objects, also of those in lists.
+/// Returns a value without the `null`s of its objects, also of those in lists.
 pub fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(object) => {

@@ -38,73 +38,74 @@ impl Paths {
         }
     }
 
-    /// The store.
+    /// Returns the file of the store.
     pub fn database(&self) -> PathBuf {
         self.data.join("windlass.db")
     }
 
-    /// What the store has not taken over yet.
+    /// Returns the file of the changes that the store has not taken over yet.
     pub fn database_log(&self) -> PathBuf {
         self.data.join("windlass.db-wal")
     }
 
-    /// Full texts of cut tool outputs.
+    /// Returns the directory of the full texts of cut tool outputs.
     pub fn tool_output(&self) -> PathBuf {
         self.data.join("tool-output")
     }
 
-    /// Plans that are written outside of a project.
+    /// Returns the directory of plans that are written outside of a project.
     pub fn plans(&self) -> PathBuf {
         self.data.join("plans")
     }
 
-    /// What was fetched.
+    /// Returns the directory of what was fetched.
     pub fn cache(&self) -> PathBuf {
         self.data.join("cache")
     }
 
-    /// Texts that were fetched for URLs of the configuration.
+    /// Returns the directory of texts that were fetched for URLs of the configuration.
     pub fn pages(&self) -> PathBuf {
         self.cache().join("pages")
     }
 
-    /// Agents that were fetched for `windlass.agents.urls`.
+    /// Returns the directory of agents that were fetched for `windlass.agents.urls`.
     pub fn market(&self) -> PathBuf {
         self.cache().join("agents")
     }
 
-    /// Skills that were fetched for `skills.urls`.
+    /// Returns the directory of skills that were fetched for `skills.urls`.
     pub fn skills(&self) -> PathBuf {
         self.cache().join("skills")
     }
 
-    /// Our credentials.
+    /// Returns the file of our credentials.
     pub fn auth(&self) -> PathBuf {
         self.data.join("auth.json")
     }
 
-    /// OpenCode's credentials, read only.
+    /// Returns the file of OpenCode's credentials, which is only read.
     pub fn opencode_auth(&self) -> PathBuf {
         self.opencode_data.join("auth.json")
     }
 
-    /// The directory of the log's files.
+    /// Returns the directory of the log's files.
     pub fn log(&self) -> PathBuf {
         self.data.join("log")
     }
 
-    /// Lines that were typed in chats.
+    /// Returns the file of the lines that were typed in chats.
     pub fn chat_history(&self) -> PathBuf {
         self.data.join("chat-history")
     }
 
-    /// What was used last (model).
+    /// Returns the file of the model that was used last.
     pub fn state(&self) -> PathBuf {
         self.data.join("state.json")
     }
 }
 
-/// The variable adds a directory and takes none away, or it would be a way around the administrator.
+/// Returns the directories of an administrator's configuration. The variable adds one and takes none away, or it
+/// would be a way around them.
 fn managed(environment: &Environment) -> Vec<PathBuf> {
     let system =
         if cfg!(target_os = "macos") { "/Library/Application Support/opencode" } else { "/etc/opencode" };
@@ -127,9 +128,10 @@ mod tests {
             let variables = [("WINDLASS_MANAGED_CONFIG".to_owned(), value.to_owned())].into();
             Paths::new(&Environment { variables, home: "/h".into() }).managed
         };
-        let system: &Path = match cfg!(target_os = "macos") {
-            true => Path::new("/Library/Application Support/opencode"),
-            false => Path::new("/etc/opencode"),
+        let system: &Path = if cfg!(target_os = "macos") {
+            Path::new("/Library/Application Support/opencode")
+        } else {
+            Path::new("/etc/opencode")
         };
         for value in ["", "relative", "../etc"] {
             assert_eq!(managed(value), [system]);

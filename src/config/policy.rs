@@ -9,7 +9,8 @@ use super::rules::{covers, deciding, strictest, wildcard};
 /// Permissions that are each session's own affair: no session above has a say.
 const OWN: [&str; 2] = ["todowrite", "todoread"];
 
-/// Permission to run a command outside its sandbox. Only a rule under this very name allows it: `"*": "allow"` speaks of
+/// Permission to run a command outside its sandbox. Only a rule under this very name allows it: `"*": "allow"`
+/// speaks of
 /// what is asked for inside.
 pub const LEAVE_SANDBOX: &str = "sandbox";
 
@@ -43,7 +44,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// A heading for people.
+    /// Returns the heading under which people see a layer.
     pub fn title(self) -> &'static str {
         match self {
             Self::Agent => "Rules (the last that matches decides)",
@@ -53,7 +54,7 @@ impl Origin {
         }
     }
 
-    /// The key under which JSON shows a layer.
+    /// Returns the key under which JSON shows a layer.
     pub fn key(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -65,7 +66,7 @@ impl Origin {
 }
 
 impl Policy {
-    /// The policy of an agent with these rules.
+    /// Returns the policy of an agent with these rules.
     pub fn new(rules: Vec<Rule>) -> Self {
         Self { layers: vec![Layer { origin: Origin::Agent, rules: rules.into() }] }
     }
@@ -100,7 +101,7 @@ impl Policy {
         self
     }
 
-    /// The layers, each as one list, that bind a session started under this policy.
+    /// Returns the layers, each as one list, that bind a session started under this policy.
     pub fn for_children(&self) -> Above {
         self.layers.iter().map(|layer| layer.rules.clone()).collect()
     }
@@ -109,7 +110,7 @@ impl Policy {
         &self.layers
     }
 
-    /// The agent's own rules: those that a user reads and changes.
+    /// Returns the agent's own rules: those that a user reads and changes.
     pub fn rules(&self) -> &[Rule] {
         self.layers.iter().find(|layer| layer.origin == Origin::Agent).map_or(&[], |layer| &layer.rules)
     }
@@ -127,13 +128,14 @@ impl Policy {
         layer.last_match(permission, pattern)
     }
 
-    /// The agent's own rules that speak of a permission.
+    /// Returns the agent's own rules that speak of a permission.
     pub fn about(&self, permission: &str) -> Vec<Rule> {
         let agent = self.layers.iter().find(|layer| layer.origin == Origin::Agent);
         agent.map(|layer| layer.about(permission)).unwrap_or_default()
     }
 
-    /// Returns every rule about a permission in the layer that denies a pattern, for the model to see what is possible.
+    /// Returns every rule about a permission in the layer that denies a pattern, for the model to see what is
+    /// possible.
     pub fn denial(&self, permission: &str, pattern: &str) -> Vec<Rule> {
         let denies = |layer: &&Layer| layer.evaluate(permission, pattern) == Action::Deny;
         self.layers.iter().find(denies).map(|layer| layer.about(permission)).unwrap_or_default()
@@ -177,7 +179,7 @@ impl Layer {
         deciding(permission, pattern, self.rules.iter().filter(may_decide))
     }
 
-    /// The rules that speak of a permission, the general ones too, in order.
+    /// Returns the rules that speak of a permission, the general ones too, in order.
     pub fn about(&self, permission: &str) -> Vec<Rule> {
         self.rules.iter().filter(|rule| wildcard(&rule.permission, permission)).cloned().collect()
     }
@@ -202,7 +204,7 @@ impl Layer {
         self.origin == Origin::Agent
     }
 
-    /// A rule denies everything, and none behind it does anything else.
+    /// Returns true if a rule denies everything and none behind it does anything else.
     fn hides(&self, permission: &str, is_meant: impl Fn(&str) -> bool) -> bool {
         if self.origin == Origin::Above && OWN.contains(&permission) {
             return false;

@@ -361,12 +361,12 @@ impl Reader<'_> {
     }
 }
 
-/// The directories that `windlass.agents.paths` names, whether they are there or not.
+/// Returns the directories that `windlass.agents.paths` names, whether they are there or not.
 pub fn market_directories(environment: &Environment, layers: &[Layer]) -> Vec<PathBuf> {
     market_paths(layers, &environment.home).into_iter().map(|(_, _, root)| root).collect()
 }
 
-/// An element of `windlass.agents.paths`, where it is said, and the directory that it means.
+/// Returns an element of `windlass.agents.paths`, where it is said, and the directory that it means.
 fn market_paths(layers: &[Layer], home: &Path) -> Vec<(String, Warning, PathBuf)> {
     let entries = market_entries(layers, "paths").into_iter().map(|(path, place, base)| {
         let root = home::join(home, &base, &path);
@@ -375,7 +375,8 @@ fn market_paths(layers: &[Layer], home: &Path) -> Vec<(String, Warning, PathBuf)
     entries.collect()
 }
 
-/// An element of a list in `windlass.agents`, and where the strongest source that has this list says it.
+/// Returns an element of a list in `windlass.agents`, and where the strongest source that has this list says
+/// it.
 fn market_entries(layers: &[Layer], list: &str) -> Vec<(String, Warning, PathBuf)> {
     let list_of = |layer: &Layer| {
         let list = layer.value.get("windlass")?.get("agents")?.get(list)?;

@@ -39,7 +39,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// The configurations in it with their sources, the weaker first.
+    /// Returns the configurations in it with their sources, the weaker first.
     pub fn configs(&self) -> Vec<(String, Part<'_>)> {
         let first = Answer::read(&self.text).ok().and_then(|answer| answer.config);
         let first = first.map(|config| (well_known(&self.url), part(&self.text, config)));
@@ -84,7 +84,7 @@ fn is_object(value: &RawValue) -> bool {
     value.get().starts_with('{')
 }
 
-/// The part of a text that a value in it is.
+/// Returns the part of a text that a value in it is.
 fn part<'a>(whole: &'a str, value: &RawValue) -> Part<'a> {
     // The value borrows from the text.
     let start = (value.get().as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
@@ -98,8 +98,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
 }
 
-/// The `wellknown` entries of the credentials; ours lie over OpenCode's. What is broken there is told by whoever
-/// reads the keys.
+/// Returns the `wellknown` entries of the credentials; ours lie over OpenCode's. What is broken there is told
+/// by whoever reads the keys.
 pub fn entries(environment: &Environment, paths: &Paths) -> Vec<Entry> {
     let texts = match environment.get("OPENCODE_AUTH_CONTENT") {
         Some(text) => vec![text.to_owned()],
@@ -123,12 +123,13 @@ pub fn entries(environment: &Environment, paths: &Paths) -> Vec<Entry> {
     found.into_iter().filter_map(entry).collect()
 }
 
-/// Where an organisation's configuration is asked for.
+/// Returns the URL of an organisation's configuration.
 pub fn well_known(url: &str) -> String {
     format!("{url}/.well-known/opencode")
 }
 
-/// Whether a configuration may be fetched from there: it may start programs, so nobody on the way may change it.
+/// Returns true if a configuration may be fetched from there: it may start programs, so nobody on the way may
+/// change it.
 pub fn is_trusted(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else { return false };
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
@@ -136,7 +137,7 @@ pub fn is_trusted(url: &str) -> bool {
     url.scheme() == "https" || url.scheme() == "http" && is_here
 }
 
-/// What keeps a text from being an address that something can be fetched from.
+/// Returns the reason why nothing can be fetched from a text as an address.
 pub fn url_problem(url: &str) -> Option<&'static str> {
     let rest = ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     match rest {
@@ -150,7 +151,7 @@ pub fn url_problem(url: &str) -> Option<&'static str> {
     }
 }
 
-/// The host of a URL without its scheme; with its user, where there is one.
+/// Returns the host of a URL without its scheme; with its user, where there is one.
 fn host(rest: &str) -> &str {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     match authority.strip_prefix('[') {
@@ -172,7 +173,7 @@ pub fn first_answer(text: &str, environment: &Environment) -> Result<Option<Requ
     Ok(request)
 }
 
-/// Where in the second answer the configuration stands: it is all of it, or under `config`.
+/// Returns the range of the configuration in the second answer: all of it, or the value of `config`.
 pub fn second_answer(text: &str) -> Result<Range<usize>, String> {
     #[derive(Deserialize)]
     struct Wrapped<'a> {
@@ -199,7 +200,7 @@ fn fill(text: &str, environment: &Environment) -> String {
     document.value.get("x").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Where an organisation's configuration is kept.
+/// Returns the path under which an organisation's configuration is kept.
 pub fn cache_file(paths: &Paths, url: &str) -> PathBuf {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     let name: String = url.chars().map(plain).take(80).collect();
@@ -208,7 +209,7 @@ pub fn cache_file(paths: &Paths, url: &str) -> PathBuf {
     paths.data.join("cache/remote-config").join(format!("{name}-{hash:016x}.json"))
 }
 
-/// What was kept for the address; none when nothing was.
+/// Reads what was kept for the address; none when nothing was.
 pub fn cached(file: &Path, url: &str) -> Result<Option<Document>, String> {
     let text = match text_file::read(file) {
         Ok(text) => text,

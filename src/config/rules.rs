@@ -15,7 +15,8 @@ pub struct Problem {
     pub message: String,
 }
 
-/// The rules of a `permission` value: an action for everything, or `{tool: action | {pattern: action}}`.
+/// Returns the rules of a `permission` value: an action for everything, or `{tool: action | {pattern:
+/// action}}`.
 pub fn rules_from_config(value: &Value, home: &Path) -> Result<Vec<Rule>, String> {
     let (rules, problems) = read_rules(value, home);
     match problems.first() {
@@ -51,7 +52,7 @@ pub fn read_rules(value: &Value, home: &Path) -> (Vec<Rule>, Vec<Problem>) {
     (rules, problems)
 }
 
-/// The rules of a deprecated `tools` value.
+/// Returns the rules of a deprecated `tools` value.
 pub fn rules_from_tools<'a>(tools: impl IntoIterator<Item = (&'a str, bool)>) -> Vec<Rule> {
     tools
         .into_iter()
@@ -65,7 +66,7 @@ pub fn rules_from_tools<'a>(tools: impl IntoIterator<Item = (&'a str, bool)>) ->
         .collect()
 }
 
-/// The rules of the deprecated `tools`, and those of `permission` over them.
+/// Returns the rules of the deprecated `tools`, and those of `permission` over them.
 pub fn rules_of(owner: &Map<String, Value>, home: &Path) -> Vec<Rule> {
     let tools = owner.get("tools").and_then(Value::as_object).into_iter().flatten();
     let tools = tools.filter_map(|(tool, is_enabled)| Some((tool.as_str(), is_enabled.as_bool()?)));
@@ -74,7 +75,7 @@ pub fn rules_of(owner: &Map<String, Value>, home: &Path) -> Vec<Rule> {
     rules
 }
 
-/// The lowest rules of every agent.
+/// Returns the lowest rules of every agent.
 ///
 /// OpenCode's `<tmp>/opencode/*` is left out: nothing of ours writes there, and anybody may.
 pub fn defaults(paths: &Paths) -> Vec<Rule> {
@@ -94,7 +95,7 @@ pub fn defaults(paths: &Paths) -> Vec<Rule> {
     ]
 }
 
-/// A rule.
+/// Returns a rule of these parts.
 pub fn rule(permission: &str, pattern: &str, action: Action) -> Rule {
     Rule { permission: permission.to_owned(), pattern: pattern.to_owned(), action }
 }
@@ -105,7 +106,7 @@ pub fn covers(wider: &str, pattern: &str) -> bool {
     wider == pattern || (matches(pattern) && pattern.strip_suffix(" *").is_none_or(matches))
 }
 
-/// The action that allows less.
+/// Returns the action that allows less.
 pub fn strictest(one: Action, other: Action) -> Action {
     match (one, other) {
         (Action::Deny, _) | (_, Action::Deny) => Action::Deny,
@@ -114,7 +115,7 @@ pub fn strictest(one: Action, other: Action) -> Action {
     }
 }
 
-/// The rule that decides: the last one that matches both.
+/// Returns the rule that decides: the last one that matches both.
 pub fn deciding<'a>(
     permission: &str,
     pattern: &str,
@@ -123,7 +124,8 @@ pub fn deciding<'a>(
     rules.rev().find(|rule| wildcard(&rule.permission, permission) && wildcard(&rule.pattern, pattern))
 }
 
-/// Whether the whole of `text` matches: `*` is any run of characters, newlines and `/` included, `?` is one.
+/// Returns true if the whole of `text` matches: `*` is any run of characters, newlines and `/` included, `?` is
+/// one.
 ///
 /// Backslashes count as `/` on both sides. A trailing ` *` may be absent: `git *` also matches `git`.
 pub fn wildcard(pattern: &str, text: &str) -> bool {

@@ -29,7 +29,7 @@ const FILLED_IN: &str = r"\{(env|file):[^}]*\}";
 /// What `check::name_problem` finds in a name.
 const NO_NAME: &str = r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f-\x9f]|^\s*$";
 
-/// The schema of a whole file, for editors.
+/// Returns the schema of a whole file, for editors.
 pub fn schema() -> Value {
     let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<ConfigFile>();
     let mut schema = schema.to_value();

@@ -77,7 +77,8 @@ const KEY_SHAPES: [(&str, usize); 12] = [
     ("eyJ", 40),
 ];
 
-/// A whole configuration as it may be shown: without its secrets, also where they are said a second time.
+/// Returns a whole configuration as it may be shown: without its secrets, also where they are said a second
+/// time.
 pub fn masked(raw: &Map<String, Value>) -> Map<String, Value> {
     let whole = Value::Object(raw.clone());
     match without(mask(&[], &whole), &known(&[], &whole)) {
@@ -86,7 +87,7 @@ pub fn masked(raw: &Map<String, Value>) -> Map<String, Value> {
     }
 }
 
-/// The secrets of a value, the longest first: one secret may begin with another.
+/// Returns the secrets of a value, the longest first: one secret may begin with another.
 pub fn known(path: &[&str], value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     secrets(path, value, &mask(path, value), &mut found);
@@ -94,7 +95,7 @@ pub fn known(path: &[&str], value: &Value) -> Vec<String> {
     found
 }
 
-/// A value in whose texts the secrets are hidden wherever they are.
+/// Returns a value in whose texts the secrets are hidden wherever they are.
 pub fn without(value: Value, secrets: &[String]) -> Value {
     match value {
         Value::String(text) => Value::from(secrets.iter().fold(text, |text, secret| hide(&text, secret))),
@@ -107,7 +108,7 @@ pub fn without(value: Value, secrets: &[String]) -> Value {
     }
 }
 
-/// A value as it may be shown, by where it stands.
+/// Hides the secrets of a value, which are known by its path.
 pub fn mask(path: &[&str], value: &Value) -> Value {
     match value {
         Value::Object(object) => {
@@ -190,7 +191,7 @@ pub fn hide(text: &str, secret: &str) -> String {
     hidden
 }
 
-/// A message about the value at `path`, without the secrets of `value` that the message quotes.
+/// Returns a message about the value at `path`, without the secrets of `value` that the message quotes.
 pub fn mask_message(path: &[&str], value: &Value, message: &str) -> String {
     // As JSON and as Rust write it.
     let escaped = |secret: &String| {
@@ -211,10 +212,7 @@ pub fn mask_message(path: &[&str], value: &Value, message: &str) -> String {
 /// Any text: what URLs carry as user and password or as parameters, and keys that look like one.
 pub fn text(text: &str) -> String {
     let masked = urls(text);
-    match KEY_SHAPES.iter().any(|(start, _)| masked.contains(start)) {
-        true => key_shapes(&masked),
-        false => masked,
-    }
+    if KEY_SHAPES.iter().any(|(start, _)| masked.contains(start)) { key_shapes(&masked) } else { masked }
 }
 
 /// What of `value` is another in `shown`, as messages quote it.
@@ -250,7 +248,7 @@ fn is_secret(path: &[&str]) -> bool {
     is_secret_name(last) || above.iter().any(|key| is_secret_object(&[*key]))
 }
 
-/// Whether the values of what stands there are secrets.
+/// Returns true if all values of the object at this path are secrets.
 fn is_secret_object(path: &[&str]) -> bool {
     path.last().is_some_and(|key| {
         let key = key.to_lowercase();
@@ -258,7 +256,7 @@ fn is_secret_object(path: &[&str]) -> bool {
     })
 }
 
-/// Whether a number under this key is an amount, such as `max_tokens`.
+/// Returns true if a number under this key is an amount, such as `max_tokens`.
 fn counts(key: &str) -> bool {
     words(key).iter().any(|word| word == "tokens")
 }
@@ -295,7 +293,7 @@ fn is_near(word: &str, name: &str) -> bool {
     word.len().min(name.len()) >= MIN_MISSPELT && (distance(word, name) <= 1 || sorted(word) == sorted(name))
 }
 
-/// The words of a key in lower case: `clientSecret` and `CLIENT_SECRET` have two.
+/// Returns the words of a key in lower case: `clientSecret` and `CLIENT_SECRET` have two.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -312,12 +310,12 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether the argument behind this one is a secret, as in `--token X`.
+/// Returns true if the argument behind this one is a secret, as in `--token X`.
 fn is_option_of_secret(word: &str) -> bool {
     word.starts_with('-') && !word.contains('=') && is_secret_name(word)
 }
 
-/// One argument of a program: `--api-key=X`, `API_KEY=X`, `Authorization: Bearer X`.
+/// Hides the secret in one argument of a program: `--api-key=X`, `API_KEY=X`, `Authorization: Bearer X`.
 fn argument(word: &str) -> String {
     let named = |separator: char| {
         let (name, value) = word.split_once(separator)?;
@@ -335,7 +333,7 @@ fn argument(word: &str) -> String {
     text(word)
 }
 
-/// A program and its arguments as one text, or a URL.
+/// Hides the secrets of a command line, which is one text, or of a URL.
 pub fn command_line(line: &str) -> String {
     let words: Vec<Value> = line.split(' ').map(Value::from).collect();
     let masked = mask(&[], &Value::Array(words));

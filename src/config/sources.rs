@@ -41,7 +41,7 @@ impl std::fmt::Display for Saying {
     }
 }
 
-/// Every value of `raw`, which `layers` were merged to, in its order.
+/// Returns every value of `raw`, which `layers` were merged to, in its order.
 pub fn leaves(raw: &Map<String, Value>, layers: &[Layer]) -> Vec<Leaf> {
     let mut leaves = Vec::new();
     for (key, value) in raw {
@@ -58,20 +58,20 @@ pub fn leaves(raw: &Map<String, Value>, layers: &[Layer]) -> Vec<Leaf> {
     leaves
 }
 
-/// One line for each value, below it who set it and what that overrode.
+/// Renders one line for each value, below it its source and what that overrode.
 pub fn render(leaves: &[Leaf], is_masked: bool) -> String {
     let mut text = String::new();
     let values = leaves.iter().flat_map(|leaf| {
         let said = leaf.said_by.iter().map(|saying| &saying.value);
         std::iter::once(&leaf.value).chain(said).map(|value| (&leaf.path, value))
     });
-    let found: Vec<String> = match is_masked {
-        true => values.flat_map(|(path, value)| secrets::known(&keys(path), value)).collect(),
-        false => Vec::new(),
+    let found: Vec<String> = if is_masked {
+        values.flat_map(|(path, value)| secrets::known(&keys(path), value)).collect()
+    } else {
+        Vec::new()
     };
-    let masked = |path: &[String], value: &Value| match is_masked {
-        true => secrets::without(secrets::mask(&keys(path), value), &found),
-        false => value.clone(),
+    let masked = |path: &[String], value: &Value| {
+        if is_masked { secrets::without(secrets::mask(&keys(path), value), &found) } else { value.clone() }
     };
     for leaf in leaves {
         let name: Vec<String> = leaf.path.iter().map(|key| quoted(key)).collect();
@@ -123,14 +123,14 @@ pub fn place(path: &[&str], layers: &[Layer]) -> Option<String> {
     })
 }
 
-/// A key as it may stand between dots.
+/// Returns a key as it may stand between dots.
 fn quoted(key: &str) -> String {
     let is_plain = !key.is_empty()
         && !key.contains(|letter: char| letter == '.' || letter.is_whitespace() || is_hidden(letter));
     if is_plain { key.to_owned() } else { visible_json(&Value::from(key).to_string()) }
 }
 
-/// A value on one line that is not too long.
+/// Returns a value on one line that is not too long.
 fn shown(value: &Value) -> String {
     let text = visible_json(&value.to_string());
     let kept = head(&text, 120);
@@ -152,7 +152,8 @@ fn collect(path: &mut Vec<String>, value: &Value, layers: &[Layer], leaves: &mut
     }
 }
 
-/// Everything that was said of a path, the strongest first. An administrator's rules have a place of their own.
+/// Returns everything that was said of a path, the strongest first. An administrator's rules have a place of
+/// their own.
 fn sayings(path: &[String], layers: &[Layer]) -> Vec<Saying> {
     let (is_administrators, path) = match path {
         [first, rest @ ..] if first == ADMINISTRATOR => (true, rest),
@@ -168,7 +169,7 @@ fn sayings(path: &[String], layers: &[Layer]) -> Vec<Saying> {
     layers.iter().rev().filter(may_say).filter_map(|layer| saying(layer, path)).collect()
 }
 
-/// What a layer says of a path: the value there, or the one above that takes its place.
+/// Returns the value that a layer sets at a path: the value there, or the one above that takes its place.
 fn saying(layer: &Layer, path: &[String]) -> Option<Saying> {
     let mut keys = path.iter();
     let mut value = layer.value.get(keys.next()?)?;
@@ -188,12 +189,12 @@ fn saying(layer: &Layer, path: &[String]) -> Option<Saying> {
     Some(Saying { source: layer.source.clone(), position, value: value.clone() })
 }
 
-/// Where a value stands, or the nearest key around it, as one that was brought into another form does.
+/// Returns the position of a value, or of the nearest key around it: a normalised value has none of its own.
 fn nearest_position(layer: &Layer, path: &[&str], depth: usize) -> Option<(usize, usize)> {
     (1..=depth).rev().find_map(|depth| layer.position(path.get(..depth)?))
 }
 
-/// An element of a list that the layers add to.
+/// Returns an element of a list that the layers add to.
 fn joined_leaf(key: &str, element: &Value, layers: &[Layer]) -> Leaf {
     let mut said_by = Vec::new();
     for layer in layers.iter().rev() {

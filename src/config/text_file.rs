@@ -33,7 +33,7 @@ impl Unreadable {
         matches!(self, Unreadable::Io(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Line and column, 1-based, of what is wrong in the file.
+    /// Returns the line and the column, 1-based, of what is wrong in the file.
     pub fn position(&self) -> Option<(usize, usize)> {
         match self {
             Unreadable::NotUtf8 { line, column } => Some((*line, *column)),
@@ -42,7 +42,7 @@ impl Unreadable {
     }
 }
 
-/// The text of a regular file of at most 1 MiB. Blocks.
+/// Returns the text of a regular file of at most 1 MiB. Blocks.
 pub fn read(path: &Path) -> Result<String, Unreadable> {
     // Opening a pipe would block, reading a device might never end.
     let metadata = fs::metadata(path)?;

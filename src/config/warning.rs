@@ -30,7 +30,7 @@ impl std::fmt::Display for Warning {
 }
 
 impl Warning {
-    /// The message as it may be shown: without what is secret, and without numbers of system errors.
+    /// Returns the message as it may be shown: without what is secret, and without numbers of system errors.
     pub fn shown_message(&self) -> String {
         text::without_number(&secrets::text(&self.message)).into_owned()
     }

@@ -33,7 +33,7 @@ const EITHER: [(&str, &str); 4] = [
     ("PluginSpec", "\"package@version\" or [\"package\", {options}]"),
 ];
 
-/// A message of serde's as the value and what is expected in its place.
+/// Rewords a message of serde as the value and what is expected in its place.
 pub fn plain(message: &str) -> String {
     if let Some(key) = message.strip_prefix("missing field ") {
         return match key {
@@ -62,7 +62,7 @@ pub fn plain(message: &str) -> String {
     format!("{value} cannot be used; expected {expected}")
 }
 
-/// The beginning of a text that is too long.
+/// Returns the beginning of a text that is too long.
 pub fn cut(text: &str, max_bytes: usize) -> String {
     let kept = head(text, max_bytes);
     if kept.len() < text.len() { format!("{kept}…") } else { text.to_owned() }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The repository around `directory`: the nearest ancestor with `.git`, a directory or (in a linked worktree) a
-/// file; `/` when there is none.
+/// Returns the repository around `directory`: the nearest ancestor with `.git`, a directory or (in a linked
+/// worktree) a file; `/` when there is none.
 pub fn worktree(directory: &Path) -> PathBuf {
     let root = |directory: &Path| {
         let root = directory.ancestors().find(|ancestor| ancestor.join(".git").exists());
@@ -14,7 +14,8 @@ pub fn worktree(directory: &Path) -> PathBuf {
     root(directory).or_else(real).unwrap_or(PathBuf::from("/"))
 }
 
-/// The directory, its parent, and so on up to the worktree's root; of what a link leads to where only that is within.
+/// Returns the directory, its parent, and so on up to the worktree's root; of what a link leads to where only
+/// that is within.
 pub fn upwards(directory: &Path, worktree: &Path) -> Vec<PathBuf> {
     let real = || directory.canonicalize().unwrap_or(directory.to_owned());
     let start = if directory.starts_with(worktree) { directory.to_owned() } else { real() };

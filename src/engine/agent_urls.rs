@@ -88,7 +88,7 @@ impl Engine {
     }
 }
 
-/// What holds after asking the server: what it lists now, and of what cannot be fetched what was kept before.
+/// Fetches the agents that a server lists now; of one that cannot be fetched, what was kept before stays.
 async fn fetch(client: &http::Client, url: &str, before: Option<&Kept>) -> Kept {
     let before = before.map(|before| before.agents.as_slice()).unwrap_or_default();
     let mut kept = Kept { url: url.to_owned(), ..Kept::default() };
@@ -129,7 +129,7 @@ async fn fetch(client: &http::Client, url: &str, before: Option<&Kept>) -> Kept 
     kept
 }
 
-/// The URL that a server's files are below, what it lists, and what is wrong with that.
+/// Returns the URL that a server's files are below, what it lists, and what is wrong with that.
 async fn index(client: &http::Client, url: &str) -> Result<(Url, Vec<Listed>, Vec<String>), String> {
     // A prompt that somebody on the way changed would be the user's own words to a model with tools.
     if !is_trusted(url) {

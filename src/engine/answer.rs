@@ -108,10 +108,7 @@ impl Answer {
         let Some(index) = self.open.get(&block) else { return };
         let Some(call) = self.calls.iter_mut().find(|call| call.part == *index) else { return };
         call.is_too_large |= call.raw.len() + json.len() > MAX_INPUT;
-        match call.is_too_large {
-            true => call.raw = String::new(),
-            false => call.raw.push_str(json),
-        }
+        if call.is_too_large { call.raw = String::new() } else { call.raw.push_str(json) }
     }
 
     fn append(&mut self, block: u32, delta: String, state: &mut SessionState, journal: &mut Journal) {
@@ -157,12 +154,14 @@ impl Answer {
     }
 }
 
-/// A call id that no other call of the session has (facts: ACP §1.4.8); some servers count from zero every time.
+/// Returns a call id that no other call of the session has (facts: ACP §1.4.8); some servers count from zero
+/// every time.
 fn unique(call_id: String, state: &SessionState) -> String {
     let mut parts = state.history.iter().flat_map(|message| &message.parts);
-    match parts.any(|part| matches!(&part.kind, PartKind::Tool(tool) if tool.call_id == call_id)) {
-        true => format!("{call_id}_{}", ids::random(8)),
-        false => call_id,
+    if parts.any(|part| matches!(&part.kind, PartKind::Tool(tool) if tool.call_id == call_id)) {
+        format!("{call_id}_{}", ids::random(8))
+    } else {
+        call_id
     }
 }
 

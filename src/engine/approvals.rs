@@ -63,12 +63,12 @@ impl State {
 }
 
 impl Approvals {
-    /// The answers for a directory within a worktree, which is `/` when there is none.
+    /// Returns the answers for a directory within a worktree, which is `/` when there is none.
     pub fn new(storage: Storage, directory: &Path, worktree: &Path) -> Self {
         Self { place: Some((storage, project_key(directory, worktree))), state: Arc::default() }
     }
 
-    /// The answers as they were read last, oldest first.
+    /// Returns the answers as they were read last, oldest first.
     pub fn rules(&self) -> Vec<Rule> {
         let state = self.lock();
         state.stored.iter().chain(&state.unsaved).cloned().collect()
@@ -79,12 +79,12 @@ impl Approvals {
         self.lock().unsaved.extend(rules);
     }
 
-    /// Whether both are the answers of one project in this process.
+    /// Returns true if both are the answers of one project in this process.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.state, &other.state)
     }
 
-    /// Whether something was added that is not stored yet.
+    /// Returns true if something was added that is not stored yet.
     pub fn has_unsaved(&self) -> bool {
         self.place.is_some() && !self.lock().unsaved.is_empty()
     }
@@ -129,7 +129,7 @@ pub enum Which {
     Rule { permission: String, pattern: String },
 }
 
-/// The remembered answers of the project that a directory belongs to, oldest first.
+/// Returns the remembered answers of the project that a directory belongs to, oldest first.
 pub async fn list(paths: &Paths, directory: &Path) -> Result<Vec<Approval>, EngineError> {
     let (storage, project) = open(paths, directory);
     Ok(numbered(storage.answers(Some(project)).await?))

@@ -69,7 +69,8 @@ impl Asks {
 
     /// Ends when the request is allowed by rule, by an answer given before or by the user.
     ///
-    /// What may turn out to be anything (`is_any`) is allowed by rule only where the rules allow everything, and by no
+    /// What may turn out to be anything (`is_any`) is allowed by rule only where the rules allow everything,
+    /// and by no
     /// answer given before.
     pub async fn ask(&self, asker: Asker<'_>, ask: Ask, is_any: bool) -> Result<(), ToolError> {
         let is_any = is_any && permission::is_anything_restricted(&ask.permission, asker.policy);
@@ -229,7 +230,7 @@ impl Asks {
         }
     }
 
-    /// The requests of a session that wait now.
+    /// Returns the requests of a session that wait now.
     pub fn of_session(&self, id: &SessionId) -> Vec<PermissionRequest> {
         let pending = lock(&self.pending);
         let of_session = |it: &&Pending| it.request.session_id == *id && !it.cancel.is_cancelled();
@@ -252,7 +253,7 @@ impl Asks {
         });
     }
 
-    /// Whether this request still waits for an answer.
+    /// Returns true if this request still waits for an answer.
     pub fn is_waiting(&self, id: &PermissionId) -> bool {
         lock(&self.pending).iter().any(|pending| pending.is(id))
     }
@@ -273,12 +274,14 @@ impl Asks {
 }
 
 impl Pending {
-    /// A cancelled turn takes its questions back as soon as it is its tasks' turn; until then nothing counts.
+    /// Returns true if this request has the id and can be answered. A cancelled turn takes its questions back as
+    /// soon as its tasks run; until then no answer counts.
     fn is(&self, id: &PermissionId) -> bool {
         self.request.id == *id && !self.cancel.is_cancelled()
     }
 
-    /// Whether this question of the same project would not be asked any more now that the other one was answered.
+    /// Returns true if this question of the same project would not be asked any more now that the other one was
+    /// answered.
     fn is_approved_since(&self, answered: &Pending) -> bool {
         let PermissionRequest { permission, patterns, .. } = &self.request;
         if self.is_any || self.cancel.is_cancelled() || !self.approvals.is_same(&answered.approvals) {

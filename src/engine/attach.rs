@@ -32,7 +32,7 @@ use crate::{
 /// Bytes of a file that is sent inline as media.
 const MAX_MEDIA: u64 = 20 * 1024 * 1024;
 
-/// The parts of the user's message.
+/// Returns the parts of the user's message.
 pub async fn resolve(
     cx: &TurnCx<'_>,
     noted_files: &NotedFiles,
@@ -65,7 +65,8 @@ pub async fn resolve(
     kinds
 }
 
-/// What makes the model give work to a subagent that the user named; nothing where a file has that name.
+/// Returns what makes the model give work to a subagent that the user named; nothing where a file has that
+/// name.
 async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
     let config = &cx.loaded.config;
     for directory in [&config.directory, &config.worktree] {
@@ -79,11 +80,10 @@ async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
     if policy.evaluate("task", &name) == Action::Deny {
         return Vec::new();
     }
-    let note = match is_denied {
-        true => {
-            " Rules keep it from you otherwise; the user has asked for it, so it is there for this message."
-        }
-        false => "",
+    let note = if is_denied {
+        " Rules keep it from you otherwise; the user has asked for it, so it is there for this message."
+    } else {
+        ""
     };
     let text = format!(
         "The user named the subagent {name}: call the task tool with subagent_type \"{name}\" and a prompt made from \
@@ -92,7 +92,7 @@ async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
     vec![PartKind::Agent { name, source: None }, text_part(text, true, false)]
 }
 
-/// A file given as data: what no wire takes as media becomes text.
+/// Returns a file given as data: what no wire takes as media becomes text.
 fn from_data(file: FilePart) -> Vec<PartKind> {
     let is_media = file.mime.starts_with("image/") || file.mime == "application/pdf";
     let data = file.url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
@@ -105,7 +105,7 @@ fn from_data(file: FilePart) -> Vec<PartKind> {
     vec![text_part(text, true, false), PartKind::File(file)]
 }
 
-/// How the model reads a document.
+/// Renders a document as the model reads it.
 fn document(place: &str, text: &str) -> String {
     format!("[{place}]\n{text}")
 }
@@ -131,7 +131,7 @@ struct Lines {
     end: Option<u64>,
 }
 
-/// The texts among what a user said.
+/// Returns the texts among what a user said.
 pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
     let texts = parts.iter().filter_map(|part| match part {
         PromptPart::Text { text, is_synthetic, is_ignored } => {
@@ -143,7 +143,7 @@ pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
     texts.collect()
 }
 
-/// The path of a `file:` URL and its `?start=&end=` lines.
+/// Returns the path of a `file:` URL and its `?start=&end=` lines.
 fn local_path(url: &str) -> Option<(PathBuf, Option<Lines>)> {
     let url = reqwest::Url::parse(url).ok().filter(|url| url.scheme() == "file")?;
     let line = |name: &str| url.query_pairs().find(|(key, _)| key == name)?.1.parse::<u64>().ok();
@@ -222,9 +222,10 @@ async fn inline(file: FilePart, path: &Path) -> PartKind {
         let mut bytes = Vec::new();
         let file = tokio::fs::File::open(path).await?;
         file.take(MAX_MEDIA + 1).read_to_end(&mut bytes).await?;
-        match bytes.len() as u64 > MAX_MEDIA {
-            true => Err(std::io::Error::other(format!("it is larger than {} MiB", MAX_MEDIA >> 20))),
-            false => Ok(bytes),
+        if bytes.len() as u64 > MAX_MEDIA {
+            Err(std::io::Error::other(format!("it is larger than {} MiB", MAX_MEDIA >> 20)))
+        } else {
+            Ok(bytes)
         }
     };
     match read.await {

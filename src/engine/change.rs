@@ -62,7 +62,8 @@ impl Engine {
         self.bus().publish(EventPayload::ConfigUpdated { directory });
     }
 
-    /// The session whose client is asked: one with a client that can answer, then one that works, else the newest.
+    /// Returns the session whose client is asked: one with a client that can answer, then one that works, else
+    /// the newest.
     fn session_to_ask(&self, workspace: &Arc<Workspace>) -> Option<SessionId> {
         let sessions = lock(&self.0.sessions);
         let own = sessions.iter().filter(|(_, it)| Arc::ptr_eq(&it.workspace, workspace) && !it.is_mcp_lent);

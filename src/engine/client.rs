@@ -75,8 +75,8 @@ impl Client {
         self.engine.bus().subscribe(Filter::Scope(self.lease.scope.clone()), subscriber);
     }
 
-    /// A plain queue of the held sessions' events. It is closed when the client is dropped, or when it is read so slowly
-    /// that another reader of the same session would have to wait.
+    /// Returns a plain queue of the held sessions' events. It is closed when the client is dropped, or when it
+    /// is read so slowly that another reader of the same session would have to wait.
     pub fn listen(&self) -> Arc<Queue<Arc<Event>>> {
         let queue = self.engine.bus().listen(Filter::Scope(self.lease.scope.clone()));
         let reader: Arc<dyn Subscriber> = queue.clone();
@@ -137,7 +137,7 @@ impl Clients {
         lease
     }
 
-    /// A client of these sessions for tests of what is asked. It stays for good.
+    /// Returns a client of these sessions for tests of what is asked. It stays for good.
     #[cfg(test)]
     pub fn pretend(&self, answerable: Answerable, sessions: &[&str]) -> impl Fn(Answerable) + use<> {
         let lease = self.add(answerable);

@@ -55,7 +55,7 @@ pub struct Called {
 }
 
 impl Called {
-    /// What the daemon is to do by itself, without a model.
+    /// Returns the built-in command that the daemon runs by itself, without a model.
     pub fn own(&self) -> Option<BuiltinCommand> {
         match self.command.body {
             Body::Builtin(own) => Some(own),
@@ -63,7 +63,7 @@ impl Called {
         }
     }
 
-    /// The variant that answers, where the command asks for one; a subtask's is the subagent's affair.
+    /// Returns the variant that answers, where the command asks for one; a subtask's is the subagent's affair.
     pub fn variant(&self) -> Option<&str> {
         self.command.variant.as_deref().filter(|_| !self.is_subtask)
     }
@@ -114,7 +114,8 @@ pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Called>, 
     Ok(Some(Called { command, arguments, typed, others, is_subtask }))
 }
 
-/// The command that words call and what stands behind its name: of several names that they begin with, the longest.
+/// Returns the command that words call and what stands behind its name: of several names that they begin with,
+/// the longest.
 fn called<'a>(loaded: &Loaded, words: &'a str) -> Option<(&'a str, &'a str)> {
     let rest = words.trim_start().strip_prefix('/')?;
     // A name may have spaces: a file's may.
@@ -130,7 +131,7 @@ fn called<'a>(loaded: &Loaded, words: &'a str) -> Option<(&'a str, &'a str)> {
     Some((name, behind.as_str()))
 }
 
-/// The model that a command names, which has to be there.
+/// Returns the model that a command names, which has to be there.
 fn named_model(loaded: &Loaded, command: &Command) -> Result<Option<ModelRef>, EngineError> {
     let parse = |text: &str| {
         let message =
@@ -145,7 +146,7 @@ fn named_model(loaded: &Loaded, command: &Command) -> Result<Option<ModelRef>, E
     }))
 }
 
-/// What a prompt's typed texts say together, and its other parts.
+/// Returns what a prompt's typed texts say together, and its other parts.
 fn split(directory: &Path, parts: &[PromptPart]) -> (String, Vec<PromptPart>) {
     let mut typed = String::new();
     let mut others = Vec::new();
@@ -270,7 +271,7 @@ async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineErro
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
-/// A skill's text, with where its files are.
+/// Returns a skill's text, with where its files are.
 async fn skill_text(command: &Command) -> Result<String, EngineError> {
     let Body::Skill(skill) = &command.body else { return Ok(String::new()) };
     let skill = skill.clone();
@@ -285,7 +286,7 @@ async fn skill_text(command: &Command) -> Result<String, EngineError> {
     read.map_err(|reason: String| EngineError::new(EngineErrorKind::InvalidInput, reason))
 }
 
-/// The files that a command's text mentions by `@path`, as attachments. What is no file is words.
+/// Returns the files that a command's text mentions by `@path`, as attachments. What is no file is words.
 ///
 /// So is a file that the rules would ask for or deny: the model may read it by `read`, which asks.
 async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], policy: &Policy) -> Vec<PromptPart> {
@@ -307,9 +308,10 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], policy: &P
             if !read::is_free(&roots, &path, &policy, &[]) {
                 return None;
             }
-            let mime = match metadata.is_dir() {
-                true => "application/x-directory",
-                false => mime::of_path(&name).unwrap_or("text/plain"),
+            let mime = if metadata.is_dir() {
+                "application/x-directory"
+            } else {
+                mime::of_path(&name).unwrap_or("text/plain")
             };
             let url = reqwest::Url::from_file_path(&path).ok()?.to_string();
             Some(PromptPart::File(FilePart {
@@ -324,7 +326,7 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], policy: &P
     found.await.unwrap_or_default()
 }
 
-/// The subagents that the template itself names by `@name`.
+/// Returns the subagents that the template itself names by `@name`.
 ///
 /// Those in the arguments are among the prompt's `others`: what was piped in or printed names nobody.
 fn mentioned_agents(cx: &TurnCx<'_>, template: &str, others: &[PromptPart]) -> Vec<PromptPart> {
@@ -361,10 +363,8 @@ async fn subtask(
         ModelRef { variant: Some(variant.clone()), ..own.unwrap_or_else(|| cx.model.reference()) }
     });
     let model = named_model(&cx.loaded, command)?.or(of_variant);
-    let description = match command.description.is_empty() {
-        true => command.name.clone(),
-        false => command.description.clone(),
-    };
+    let description =
+        if command.description.is_empty() { command.name.clone() } else { command.description.clone() };
     let mut journal = Journal::default();
     state.push_part(
         PartKind::Subtask {

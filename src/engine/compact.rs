@@ -124,7 +124,7 @@ struct Plan {
     tail_start: Option<MessageId>,
 }
 
-/// What to summarise and what to keep; `None` when there is nothing.
+/// Splits the messages into those to summarise and those to keep; `None` when there is nothing.
 fn plan(before: &[&MessageWithParts], settings: &Settings, wish: &str) -> Option<Plan> {
     let prior = before.iter().find(|message| is_summary(message)).map(|message| text_of(message));
     let said: Vec<(&MessageWithParts, String)> = before
@@ -179,7 +179,7 @@ fn estimate(text: &str) -> u64 {
     (text.len() as u64).div_ceil(4)
 }
 
-/// A message as the summary's maker reads it; empty when it said nothing.
+/// Returns a message as the summary's maker reads it; empty when it said nothing.
 fn serialise(message: &MessageWithParts) -> String {
     let mut lines = Vec::new();
     match &message.info {

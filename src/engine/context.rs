@@ -85,7 +85,7 @@ impl SessionCx {
 }
 
 impl TurnCx<'_> {
-    /// The MCP servers of the turn: the configuration's, then the client's if it gave some.
+    /// Returns the MCP servers of the turn: the configuration's, then the client's if it gave some.
     pub fn servers(&self) -> Vec<ServersLease> {
         let clients = self.session.mcp.iter().map(|servers| servers.lease());
         std::iter::once(self.mcp.clone()).chain(clients).collect()

@@ -46,7 +46,7 @@ pub enum Health {
 }
 
 impl Health {
-    /// The word for it.
+    /// Returns the word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -131,7 +131,8 @@ impl Engine {
     }
 }
 
-/// The sources in the order in which they were read, each fine or with what is wrong in it, in the order of its lines.
+/// Returns the sources in the order in which they were read, each fine or with what is wrong in it, in the
+/// order of its lines.
 fn configuration(read: &[String], warnings: &[Warning]) -> Vec<Finding> {
     let mut warnings: Vec<&Warning> = warnings.iter().collect();
     let rank = |warning: &Warning| read.iter().position(|source| *source == warning.source);
@@ -155,7 +156,7 @@ fn configuration(read: &[String], warnings: &[Warning]) -> Vec<Finding> {
     findings
 }
 
-/// The keys that were found, each with its place and never with itself.
+/// Returns the keys that were found, each with its place and never with itself.
 fn keys(loaded: &Loaded, leaves: &[Leaf]) -> Vec<Finding> {
     let Config { environment, paths, .. } = &loaded.config;
     let mut findings = Vec::new();
@@ -182,7 +183,7 @@ fn keys(loaded: &Loaded, leaves: &[Leaf]) -> Vec<Finding> {
     findings
 }
 
-/// The model that answers when none is chosen, and why it is that one.
+/// Returns the model that answers when none is chosen, and why it is that one.
 fn model(loaded: &Loaded, answering: &Result<Model, Unusable>, leaves: &[Leaf]) -> Finding {
     let agent = loaded.default_agent();
     let model = match answering {
@@ -215,7 +216,7 @@ fn model(loaded: &Loaded, answering: &Result<Model, Unusable>, leaves: &[Leaf]) 
     Finding::ok("model", format!("{reference} answers: {why}"))
 }
 
-/// The place of the strongest source that says a value.
+/// Returns the place of the strongest source that says a value.
 fn said_at(leaves: &[Leaf], path: &[&str]) -> Option<String> {
     let leaf = leaves.iter().find(|leaf| leaf.path == path)?;
     leaf.said_by.first().map(ToString::to_string)
@@ -323,7 +324,7 @@ async fn programs(config: &Config) -> Vec<Finding> {
     shell.into_iter().chain([git]).collect()
 }
 
-/// The first line that a program says of its version.
+/// Returns the first line that a program says of its version.
 async fn version(config: &Config, program: &OsStr) -> Option<String> {
     let args = [OsString::from("--version")];
     let environment = Default::default();
@@ -341,7 +342,7 @@ async fn version(config: &Config, program: &OsStr) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// The sandbox that this machine can hold, and the one that the default agent's commands get.
+/// Returns the sandbox that this machine can hold, and the one that the default agent's commands get.
 fn boundary(found: &Found, loaded: &Loaded) -> Finding {
     let agent = &loaded.default_agent().name;
     let wanted = wanted(&loaded.config.settings.windlass.sandbox, agent);

@@ -70,7 +70,7 @@ impl Drop for First {
     }
 }
 
-/// The URL of a path below another URL.
+/// Returns the URL of a path below another URL.
 pub fn below(base: &Url, path: &[&str]) -> Result<Url, String> {
     let mut url = base.clone();
     url.path_segments_mut()
@@ -80,14 +80,14 @@ pub fn below(base: &Url, path: &[&str]) -> Result<Url, String> {
     Ok(url)
 }
 
-/// What is fetched, when it is fetched in time.
+/// Awaits a fetch for at most [`LIMIT`].
 pub async fn limited<T>(fetching: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     timeout(LIMIT, fetching)
         .await
         .unwrap_or_else(|_| Err(format!("there was no answer within {} s", LIMIT.as_secs())))
 }
 
-/// The bytes behind a URL; else why there are none.
+/// Returns the bytes behind a URL; else why there are none.
 pub async fn get(client: &http::Client, url: Url, max_bytes: usize) -> Result<Vec<u8>, String> {
     fetch(client, url, None, max_bytes, ANSWER_LIMIT).await
 }

@@ -15,7 +15,8 @@ use crate::{
 };
 
 impl Engine {
-    /// What a directory's files say now, without starting its services. What is wrong in them is logged.
+    /// Reads the configuration of a directory's files, without starting its services. What is wrong in them is
+    /// logged.
     pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
         let loaded = self.inspect_files(directory).await?;
         loaded.log_problems(None);
@@ -48,7 +49,7 @@ impl Engine {
         read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
     }
 
-    /// The services of a directory, with its files read afresh unless they are what they were.
+    /// Returns the services of a directory, with its files read afresh unless they are what they were.
     pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
         if let Some(workspace) = self.current_workspace(directory).await {
             self.refresh(&workspace.loaded());
@@ -74,7 +75,7 @@ impl Engine {
         Ok(workspace)
     }
 
-    /// The services of a directory whose files have not changed since they were read.
+    /// Returns the services of a directory whose files have not changed since they were read.
     async fn current_workspace(&self, directory: &Path) -> Option<Arc<Workspace>> {
         let workspace = lock(&self.0.workspaces).get(directory)?.clone();
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
@@ -85,7 +86,8 @@ impl Engine {
         checked.await.ok()?
     }
 
-    /// The instructions of a directory, its files read now and its pages fetched before where that is possible.
+    /// Returns the instructions of a directory, its files read now and its pages fetched before where that is
+    /// possible.
     pub(crate) async fn read_instructions(&self, loaded: &Arc<Loaded>) -> Instructions {
         let pages = self.0.pages.get(&library::instruction_urls(&loaded.config)).await;
         let loaded = loaded.clone();
@@ -93,7 +95,7 @@ impl Engine {
         read.await.unwrap_or_default()
     }
 
-    /// A directory's instruction files; pages are not asked for.
+    /// Returns a directory's instruction files; pages are not asked for.
     pub(super) async fn read_instruction_files(&self, loaded: &Arc<Loaded>) -> Instructions {
         let loaded = loaded.clone();
         let read = tokio::task::spawn_blocking(move || library::instruction_files(&loaded.config));

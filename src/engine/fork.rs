@@ -87,7 +87,7 @@ fn title(title: &str) -> String {
     }
 }
 
-/// The messages under ids of the new session's own, in the same order.
+/// Returns the messages under ids of the new session's own, in the same order.
 fn copies(forked: &Session, messages: Vec<MessageWithParts>) -> Vec<Write> {
     let new_ids: HashMap<MessageId, MessageId> =
         messages.iter().map(|message| (message.info.id().clone(), ids::message())).collect();

@@ -103,7 +103,7 @@ async fn ask(
     }
 }
 
-/// The agent in an answer, or what is wrong with it.
+/// Returns the agent in an answer, or what is wrong with it.
 fn read(answer: &str, taken: &[&str]) -> Result<GeneratedAgent, String> {
     let end = answer.rfind('}').map(|at| at + 1);
     // Models like to put a fence or a sentence around what they were asked for.
@@ -127,7 +127,7 @@ fn read(answer: &str, taken: &[&str]) -> Result<GeneratedAgent, String> {
     })
 }
 
-/// A name that is safe as a file's: whatever is no letter or digit becomes one hyphen.
+/// Returns a name that is safe as a file's: whatever is no letter or digit becomes one hyphen.
 pub fn sanitized(identifier: &str) -> String {
     let lower = identifier.to_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -137,9 +137,10 @@ pub fn sanitized(identifier: &str) -> String {
 
 fn free(name: String, taken: &[&str]) -> String {
     let mut numbered = (2..).map(|number| format!("{name}-{number}"));
-    match taken.contains(&name.as_str()) {
-        false => name,
-        true => numbered.find(|name| !taken.contains(&name.as_str())).unwrap_or(name),
+    if taken.contains(&name.as_str()) {
+        numbered.find(|name| !taken.contains(&name.as_str())).unwrap_or(name)
+    } else {
+        name
     }
 }
 

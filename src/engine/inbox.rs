@@ -26,7 +26,7 @@ impl Inbox {
         Self { receiver, waiting: VecDeque::new() }
     }
 
-    /// The next command; `None` when no more can come.
+    /// Returns the next command; `None` when no more can come.
     pub async fn next(&mut self) -> Option<Command> {
         match self.waiting.pop_front() {
             Some((ticket, input)) => Some(Command::Prompt { ticket, input }),
@@ -70,7 +70,7 @@ impl Inbox {
         }
     }
 
-    /// Whether a prompt was met that has not begun.
+    /// Returns true if a prompt was met that has not begun.
     pub fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -80,7 +80,7 @@ impl Inbox {
         self.receiver.close();
     }
 
-    /// Whether nothing waits.
+    /// Returns true if nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.receiver.is_empty()
     }

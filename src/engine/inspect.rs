@@ -74,10 +74,7 @@ pub async fn inspect(
     };
     // Titles and summaries are asked for with the agent's prompt and nothing else.
     let is_internal = agent.is_internal();
-    let read = match is_internal {
-        true => Instructions::default(),
-        false => engine.read_instructions(&loaded).await,
-    };
+    let read = if is_internal { Instructions::default() } else { engine.read_instructions(&loaded).await };
     let mut warnings = read.all_warnings();
     warnings.extend(unusable.map(|unusable| Warning {
         source: "model".to_owned(),
@@ -142,9 +139,10 @@ pub async fn inspect(
     let sizes = cx.instructions.iter().map(|block| (block.source.clone(), block.text.len()));
     Ok(AgentView {
         model: ModelRef { variant: cx.variant.clone(), ..cx.model.reference() },
-        system: match is_internal {
-            true => cx.agent.prompt.as_deref().map(str::to_owned).into_iter().collect(),
-            false => prompt.system.iter().map(ToString::to_string).collect(),
+        system: if is_internal {
+            cx.agent.prompt.as_deref().map(str::to_owned).into_iter().collect()
+        } else {
+            prompt.system.iter().map(ToString::to_string).collect()
         },
         instructions: sizes.collect(),
         tools: tools.collect(),

@@ -31,7 +31,7 @@ pub fn remove(paths: &Paths, provider: &str) -> io::Result<bool> {
     auth::remove(paths, provider)
 }
 
-/// Every provider with a credential, ours and OpenCode's, and of which kind it is.
+/// Returns every provider with a credential, ours and OpenCode's, and of which kind it is.
 pub fn list(paths: &Paths, environment: &Environment) -> Vec<(String, &'static str)> {
     let (credentials, warnings) = auth::load(paths, environment);
     for warning in warnings {
@@ -72,7 +72,7 @@ pub enum Tried {
 const TRY_LIMIT: Duration = Duration::from_secs(10);
 
 impl Engine {
-    /// The providers that are known in a directory, configured ones first.
+    /// Returns the providers that are known in a directory, configured ones first.
     pub async fn key_offers(&self, directory: &Path) -> Result<Vec<Offer>, EngineError> {
         let loaded = self.read_files(directory).await?;
         let ids = loaded.catalog.known();
@@ -142,7 +142,7 @@ impl Engine {
         }
     }
 
-    /// Whether the user has logged out and not in again.
+    /// Returns true if the user has logged out and not in again.
     pub fn is_logged_out(&self) -> bool {
         !self.0.use_stored_keys.load(Ordering::Relaxed)
     }
@@ -158,7 +158,7 @@ impl Engine {
     }
 }
 
-/// The catalog as it would be with a key for these providers.
+/// Returns the catalog as it would be with a key for these providers.
 fn with_keys(loaded: &Loaded, ids: &[String], key: &str) -> Catalog {
     let entry = |id: &String| (id.clone(), AuthEntry::Api { key: key.to_owned() });
     catalog::resolve(&loaded.config, &ids.iter().map(entry).collect()).0

@@ -2,7 +2,7 @@
 
 use crate::library::Agent;
 
-/// The subagents that a text names, each once, in its order.
+/// Returns the subagents that a text names, each once, in its order.
 ///
 /// An `@` inside a word or behind a backtick names nobody: it is an address or code.
 pub fn subagents(text: &str, agents: &[Agent]) -> Vec<String> {
@@ -26,7 +26,7 @@ pub fn subagents(text: &str, agents: &[Agent]) -> Vec<String> {
     found
 }
 
-/// The longest name of several words that a text begins with: a file's name may have spaces.
+/// Returns the longest name of several words that a text begins with: a file's name may have spaces.
 fn with_spaces<'a>(text: &str, agents: &'a [Agent]) -> Option<&'a str> {
     let begins = |name: &&str| {
         text.strip_prefix(name).is_some_and(|behind| !behind.starts_with(|c: char| c.is_alphanumeric()))

@@ -15,16 +15,17 @@ const OPENAI_MODEL: &str = "OPENAI_MODEL";
 
 impl From<Unusable> for EngineError {
     fn from(unusable: Unusable) -> Self {
-        let kind = match unusable.is_fixed_by_login() {
-            true => EngineErrorKind::AuthRequired,
-            false => EngineErrorKind::ModelUnusable,
+        let kind = if unusable.is_fixed_by_login() {
+            EngineErrorKind::AuthRequired
+        } else {
+            EngineErrorKind::ModelUnusable
         };
         Self::new(kind, unusable.to_string())
     }
 }
 
 impl Loaded {
-    /// The model that answers a prompt of an agent's.
+    /// Returns the model that answers a prompt of an agent's.
     ///
     /// Where none was chosen for it, everything that the configuration says of models has to be usable: a title is
     /// part of what the user asked for.
@@ -36,7 +37,7 @@ impl Loaded {
         model
     }
 
-    /// The model for an agent: the chosen one, the agent's own, the default.
+    /// Returns the model for an agent: the chosen one, the agent's own, the default.
     pub fn model_for(&self, agent: &Agent, chosen: Option<&ModelRef>) -> Result<Model, Unusable> {
         if let Some(chosen) = chosen {
             return self.checked_model(chosen);
@@ -47,8 +48,8 @@ impl Loaded {
         }
     }
 
-    /// The model that answers when neither a user nor an agent says which: the configured one, that of `OPENAI_MODEL`,
-    /// the one used last, the first provider's best.
+    /// Returns the model that answers when neither a user nor an agent says which: the configured one, that of
+    /// `OPENAI_MODEL`, the one used last, the first provider's best.
     pub fn default_model(&self) -> Result<Model, Unusable> {
         if let Some(configured) = self.named("model", self.config.model.as_ref()) {
             return configured;
@@ -74,7 +75,8 @@ impl Loaded {
         self.catalog.best().map_err(unusable)
     }
 
-    /// The model for titles: the agent `title`'s own, `small_model`, a small one of the main model's provider.
+    /// Returns the model for titles: the agent `title`'s own, `small_model`, a small one of the main model's
+    /// provider.
     pub fn small_model(&self, main: &Model) -> Result<Model, Unusable> {
         let of_agent = self.agent("title").and_then(|agent| agent.model.as_ref());
         let named = self.named("agent.title.model", of_agent);
@@ -82,7 +84,8 @@ impl Loaded {
         named.unwrap_or_else(|| Ok(self.catalog.small_model(main).clone()))
     }
 
-    /// The model that answers the next prompt of a user who has chosen these: the demo where nothing is configured.
+    /// Returns the model that answers the next prompt of a user who has chosen these: the demo where nothing is
+    /// configured.
     pub fn answers_next(&self, agent: Option<&str>, model: Option<&ModelRef>) -> Result<Model, Unusable> {
         let agent = self.agent(self.agent_name(agent)).unwrap_or_else(|| self.default_agent());
         match self.answering(agent, model) {
@@ -91,12 +94,12 @@ impl Loaded {
         }
     }
 
-    /// A model that was chosen by name.
+    /// Returns a model that was chosen by name.
     pub fn checked_model(&self, reference: &ModelRef) -> Result<Model, Unusable> {
         self.catalog.get(reference).map_err(|reason| Unusable::choice(reference, reason))
     }
 
-    /// The model that a key names; `None` when it names none.
+    /// Returns the model that a key names; `None` when it names none.
     pub(super) fn named(&self, key: &str, reference: Option<&ModelRef>) -> Option<Result<Model, Unusable>> {
         let unusable = |model: Option<&ModelRef>, reason| Unusable {
             named_by: NamedBy::Setting { key: key.to_owned(), place: self.model_places.get(key).cloned() },
@@ -110,7 +113,8 @@ impl Loaded {
         Some(self.catalog.get(reference).map_err(|reason| unusable(Some(reference), reason)))
     }
 
-    /// The built-in demo, which answers by itself only where nothing at all is configured and a user is there to see.
+    /// Returns the built-in demo, which answers by itself only where nothing at all is configured and a user is
+    /// there to see.
     pub fn demo(&self) -> &Model {
         self.catalog.demo()
     }
@@ -120,7 +124,7 @@ impl Loaded {
         self.catalog.find(reference).is_some_and(|model| model.wire == Wire::Demo)
     }
 
-    /// A note about a model that its provider may know and the catalog does not.
+    /// Returns a note about a model that its provider may know and the catalog does not.
     pub fn unlisted(&self, model: &Model) -> Option<String> {
         named::unlisted(&self.catalog, &model.reference())
     }

@@ -10,7 +10,7 @@ use crate::{
     provider::{catalog::Catalog, unusable::did_you_mean},
 };
 
-/// A note about a model that its provider may know and the catalog does not.
+/// Returns a note about a model that its provider may know and the catalog does not.
 pub fn unlisted(catalog: &Catalog, reference: &ModelRef) -> Option<String> {
     let is_listed = catalog.find(reference).is_some();
     (!is_listed).then(|| {

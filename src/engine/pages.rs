@@ -67,7 +67,7 @@ impl Page {
         !self.is_fetching && self.began.is_none_or(|began| began.elapsed() > pause)
     }
 
-    /// The text, or why there is none; `None` while the first fetch is under way.
+    /// Returns the text, or why there is none; `None` while the first fetch is under way.
     fn known(&self) -> Option<Result<String, String>> {
         match (&self.text, &self.failure) {
             (Some(text), _) => Some(Ok(text.clone())),
@@ -90,7 +90,7 @@ impl Pages {
         }
     }
 
-    /// What is known of the pages. Waits only for pages that were never seen, and not long.
+    /// Returns the known texts of the pages. Waits only for pages that were never seen, and not long.
     pub async fn get(&self, urls: &[String]) -> library::Pages {
         let mut pages = library::Pages::new();
         let waiting: Vec<_> = urls.iter().map(|url| (url, self.begin(url))).collect();

@@ -16,7 +16,7 @@ pub const GLOBAL: &str = crate::storage::UNKNOWN_PROJECT;
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// The stored project id of a worktree. One that is not known yet is found out in the background.
+    /// Returns the stored project id of a worktree. One that is not known yet is found out in the background.
     pub(super) async fn project_id(&self, worktree: &Path) -> Result<String, EngineError> {
         if worktree == Path::new("/") {
             return Ok(GLOBAL.to_owned());
@@ -37,7 +37,7 @@ impl Engine {
     }
 }
 
-/// The root commit of a repository: the first of them in order, when there are several.
+/// Returns the root commit of a repository: the first of them in order, when there are several.
 pub async fn root_commit(worktree: &Path) -> Option<String> {
     let args = ["rev-list", "--max-parents=0", "HEAD"].map(Into::into);
     let spawn = Spawn {
@@ -59,7 +59,7 @@ pub async fn root_commit(worktree: &Path) -> Option<String> {
     roots.first().map(|root| (*root).to_owned())
 }
 
-/// Two random words.
+/// Returns two random words.
 pub fn slug() -> String {
     const FIRST: [&str; 16] = [
         "amber", "brisk", "calm", "deft", "eager", "fleet", "golden", "hardy", "jolly", "keen", "lucid",

@@ -54,7 +54,7 @@ pub fn max_output(config: &Config) -> u64 {
     named.and_then(|number| number.parse().ok()).filter(|number| *number > 0).unwrap_or(MAX_OUTPUT)
 }
 
-/// The request for the next step.
+/// Returns the request for the next step.
 pub fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
     let options = options(inputs.agent, inputs.model, inputs.variant);
     let mut messages = history(inputs, &options);
@@ -75,7 +75,7 @@ pub fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
     }
 }
 
-/// What is added to the request over the model's own options: the agent's, then the variant's.
+/// Returns the options that are laid over the model's own options: the agent's, then the variant's.
 fn options(agent: &Agent, model: &Model, variant: Option<&str>) -> Map<String, Value> {
     let mut options = agent.options.clone();
     let variant = variant.and_then(|variant| model.variant(variant)).into_iter().flatten();
@@ -83,7 +83,7 @@ fn options(agent: &Agent, model: &Model, variant: Option<&str>) -> Map<String, V
     options
 }
 
-/// Two blocks, the one that never changes first, so that a provider's cache holds.
+/// Returns two blocks, the one that never changes first, so that a provider's cache holds.
 fn system<'a>(inputs: &Inputs<'a>) -> Vec<Cow<'a, str>> {
     let persona = match &inputs.agent.prompt {
         Some(prompt) => Cow::Borrowed(prompt.as_ref()),
@@ -109,7 +109,7 @@ fn system<'a>(inputs: &Inputs<'a>) -> Vec<Cow<'a, str>> {
     vec![persona, Cow::Owned(situation)]
 }
 
-/// The prompt for a model whose agent has none of its own, by a piece of the model's id.
+/// Returns the prompt for a model whose agent has none of its own, by a piece of the model's id.
 fn family(model_id: &str) -> &'static str {
     let id = model_id.to_ascii_lowercase();
     if id.contains("claude") {
@@ -210,7 +210,7 @@ fn refused_prompts(history: &[MessageWithParts]) -> HashSet<&MessageId> {
     refused.map(|answer| &answer.parent_id).collect()
 }
 
-/// A failed answer is left out; a cancelled one stays when it said or did something.
+/// Returns true if an answer is sent: a failed one is left out, a cancelled one stays when it said or did something.
 fn is_usable(answer: &AssistantMessage, parts: &[Part]) -> bool {
     match &answer.error {
         None => true,
@@ -320,7 +320,7 @@ fn push_answer<'a>(
     }
 }
 
-/// A thought goes back signed to the model that had it, and as plain text to any other.
+/// Returns a thought as it goes back: signed to the model that had it, as plain text to any other.
 fn thought(reasoning: &ReasoningPart, is_same_model: bool) -> Option<AssistantContent<'_>> {
     let metadata = reasoning.metadata.as_ref();
     let signature = metadata.and_then(|it| it.get("signature")).and_then(Value::as_str);
@@ -349,7 +349,7 @@ fn tool_result(tool: &ToolPart) -> ToolResult<'_> {
     ToolResult { call_id: &tool.call_id, name: &tool.tool, output, is_error, media }
 }
 
-/// An interrupted tool's partial output is kept beside its error.
+/// Returns a failed tool's error, with the partial output of an interrupted one.
 fn interrupted<'a>(error: &'a str, metadata: Option<&serde_json::Map<String, Value>>) -> Cow<'a, str> {
     let partial = metadata.and_then(|it| it.get("output")).and_then(Value::as_str).unwrap_or_default();
     if [TOOL_ABORTED, TOOL_INTERRUPTED].contains(&error) && !partial.is_empty() {
@@ -384,7 +384,7 @@ fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
     }
 }
 
-/// Whether the prompt before the last one was answered by `plan`.
+/// Returns true if the prompt before the last one was answered by `plan`.
 fn was_planning(history: &[MessageWithParts]) -> bool {
     let refused = refused_prompts(history);
     let mut agents = history.iter().rev().filter_map(|message| match &message.info {

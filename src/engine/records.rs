@@ -46,7 +46,7 @@ impl Engine {
         Ok(Record { info: stored.info, messages: stored.messages, todos: stored.todos, children })
     }
 
-    /// The session whose id this is, or begins or ends with this.
+    /// Returns the session whose id this is, or begins or ends with this.
     pub async fn find_session(&self, piece: &str) -> Result<SessionId, EngineError> {
         let invalid = |message: String| EngineError::new(EngineErrorKind::InvalidInput, message);
         if let Ok(id) = SessionId::parse(piece)

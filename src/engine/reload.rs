@@ -115,7 +115,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// The next one. Never ends once there will be none.
+    /// Returns the next one. Never ends once there will be none.
     async fn next(&mut self) -> Turn {
         match self.begun.recv().await {
             Some(turn) => turn,

@@ -21,7 +21,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// What is read of an answer.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Whether any of the entries' configurations is another now. One that cannot be fetched stays as it was kept.
+/// Returns true if any of the entries' configurations is another now. One that cannot be fetched stays as it
+/// was kept.
 pub async fn refresh(
     client: &http::Client,
     environment: &Environment,

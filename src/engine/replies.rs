@@ -14,7 +14,7 @@ impl Engine {
         self.0.asks.reply(id, reply, feedback)
     }
 
-    /// The permission requests of a session that wait now.
+    /// Returns the permission requests of a session that wait now.
     pub fn pending_permissions(&self, id: &SessionId) -> Vec<PermissionRequest> {
         self.0.asks.of_session(id)
     }
@@ -35,7 +35,7 @@ impl Engine {
         self.0.questions.reject(id)
     }
 
-    /// The agent that was chosen for a session: the stored one, unless another was chosen just now.
+    /// Returns the agent that was chosen for a session: the stored one, unless another was chosen just now.
     pub async fn session_agent(&self, id: &SessionId) -> Option<String> {
         match self.chosen_agent(id) {
             Some(chosen) => Some(chosen),
@@ -49,17 +49,18 @@ impl Engine {
         self.0.asks.pretend(request);
     }
 
-    /// Whether this permission request still waits for an answer: not once it is settled or its turn cancelled.
+    /// Returns true if this permission request still waits for an answer: not once it is settled or its turn
+    /// cancelled.
     pub fn is_permission_waiting(&self, id: &PermissionId) -> bool {
         self.0.asks.is_waiting(id)
     }
 
-    /// Whether this question of a tool still waits for an answer.
+    /// Returns true if this question of a tool still waits for an answer.
     pub fn is_question_waiting(&self, id: &QuestionId) -> bool {
         self.0.questions.is_waiting(id)
     }
 
-    /// The questions of a session's tools that wait now.
+    /// Returns the questions of a session's tools that wait now.
     pub fn pending_questions(&self, id: &SessionId) -> Vec<QuestionRequest> {
         self.0.questions.of_session(id)
     }

@@ -92,7 +92,7 @@ pub struct TurnOutcome {
 }
 
 impl TurnOutcome {
-    /// A turn that was stopped before it did anything.
+    /// Returns a turn that was stopped before it did anything.
     pub fn cancelled() -> Self {
         Self { stop: StopReason::Cancelled, tokens: None, message_id: None }
     }
@@ -109,7 +109,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// The word for it that ACP uses.
+    /// Returns the word for it that ACP uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::EndTurn => "end_turn",

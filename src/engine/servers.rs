@@ -30,7 +30,7 @@ impl Engine {
     }
 }
 
-/// Every server of the configuration, also those that are switched off.
+/// Returns every server of the configuration, also those that are switched off.
 pub fn reports(workspace: &Workspace) -> Vec<ServerReport> {
     let loaded = workspace.loaded();
     let mut started = workspace.mcp().reports();

@@ -74,7 +74,7 @@ impl Engine {
     }
 }
 
-/// What holds after asking the server: what it lists now, and of what cannot be fetched what was kept before.
+/// Fetches the skills that a server lists now; of one that cannot be fetched, what was kept before stays.
 async fn fetch(client: &http::Client, paths: &Paths, url: &str, before: Option<&Kept>) -> Kept {
     let before = before.map(|before| before.skills.as_slice()).unwrap_or_default();
     let mut kept = Kept { url: url.to_owned(), ..Kept::default() };
@@ -108,7 +108,7 @@ async fn fetch(client: &http::Client, paths: &Paths, url: &str, before: Option<&
     kept
 }
 
-/// The URL that a server's files are below, what it lists, and what is wrong with that.
+/// Returns the URL that a server's files are below, what it lists, and what is wrong with that.
 async fn index(client: &http::Client, url: &str) -> Result<(Url, Vec<Listed>, Vec<String>), String> {
     let base = Url::parse(url).map_err(|error| format!("it is not a URL ({error})"))?;
     let text = limited(download::get(client, below(&base, &["index.json"])?, MAX_INDEX_BYTES)).await?;

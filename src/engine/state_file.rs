@@ -5,7 +5,8 @@ use windlass_protocol::opencode::message::ModelRef;
 
 use crate::{config::paths::Paths, provider::demo};
 
-/// The model a user chose last. A missing or broken file is no choice, nor is the demo, which is chosen for one session.
+/// Returns the model a user chose last. A missing or broken file is no choice, nor is the demo, which is chosen
+/// for one session.
 pub fn last_used_model(paths: &Paths) -> Option<ModelRef> {
     let text = std::fs::read_to_string(paths.state()).ok()?;
     let state: Value = serde_json::from_str(&text).ok()?;

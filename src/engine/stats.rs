@@ -82,7 +82,7 @@ struct Place {
 }
 
 impl Counts {
-    /// Every token, read or written.
+    /// Adds up the tokens, read and written.
     pub fn n_tokens(&self) -> u64 {
         n_tokens(&self.tokens)
     }
@@ -194,7 +194,7 @@ fn dearest_first<K: Ord>(counts: HashMap<K, Counts>) -> Vec<(K, Counts)> {
     counts
 }
 
-/// The directory of the repository that a session works in, or its own.
+/// Returns the directory of the repository that a session works in, or its own.
 fn project_root(session: &Session) -> PathBuf {
     let directory = Path::new(&session.directory);
     let below = session.path.as_deref().filter(|path| !path.is_empty()).map(Path::new);

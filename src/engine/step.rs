@@ -165,7 +165,7 @@ pub async fn begin(
     commit(cx, &mut journal).await
 }
 
-/// An answer to the newest prompt that says nothing yet.
+/// Returns an empty answer to the newest prompt.
 pub fn message(cx: &TurnCx<'_>, state: &SessionState, summary: Option<bool>) -> AssistantMessage {
     AssistantMessage {
         id: ids::message(),
@@ -227,7 +227,7 @@ async fn receive(
     }
 }
 
-/// One request. `None` when the turn was cancelled.
+/// Sends one request. `None` when the turn was cancelled.
 async fn attempt_once(
     cx: &TurnCx<'_>,
     state: &mut SessionState,

@@ -78,10 +78,7 @@ pub fn offered(loaded: &Loaded, policy: &Policy) -> String {
         format!("- {}: {description}", agent.name)
     });
     let lines: Vec<String> = lines.collect();
-    match lines.is_empty() {
-        true => String::new(),
-        false => format!("Subagents:\n{}", lines.join("\n")),
-    }
+    if lines.is_empty() { String::new() } else { format!("Subagents:\n{}", lines.join("\n")) }
 }
 
 /// Runs a task to its end. `show` is given the call's metadata as soon as the child session is known.
@@ -195,11 +192,12 @@ async fn check_depth(parent: &Parent) -> Result<(), ToolError> {
         let stored = parent.engine.storage().session(id).await.map_err(|error| internal(error.into()))?;
         above = stored.and_then(|session| session.parent_id);
     }
-    match depth > limit {
-        true => Err(ToolError::Model(format!(
+    if depth > limit {
+        Err(ToolError::Model(format!(
             "Subagent depth limit reached ({limit}). Increase \"subagent_depth\" to allow nested subagents."
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

@@ -6,7 +6,8 @@ use windlass_protocol::opencode::{
     part::PartKind,
 };
 
-/// What the model reads of a conversation: from the last summary on, with what was kept beside it.
+/// Returns the messages of a conversation that the model reads: from the last summary on, with what was kept
+/// beside it.
 pub fn visible(history: &[MessageWithParts]) -> Vec<&MessageWithParts> {
     let is_plain = |message: &&MessageWithParts| !is_summary(message) && compaction(message).is_none();
     let Some(summary_idx) = history.iter().rposition(is_usable_summary) else {
@@ -30,7 +31,7 @@ pub fn visible(history: &[MessageWithParts]) -> Vec<&MessageWithParts> {
     visible
 }
 
-/// The start of the kept part, when the message asks for a compaction.
+/// Returns the start of the kept part, when the message asks for a compaction.
 pub fn compaction(message: &MessageWithParts) -> Option<Option<&MessageId>> {
     message.parts.iter().find_map(|part| match &part.kind {
         PartKind::Compaction { tail_start_id, .. } => Some(tail_start_id.as_ref()),
@@ -38,12 +39,12 @@ pub fn compaction(message: &MessageWithParts) -> Option<Option<&MessageId>> {
     })
 }
 
-/// Whether a message sums up what came before it.
+/// Returns true if a message sums up what came before it.
 pub fn is_summary(message: &MessageWithParts) -> bool {
     matches!(&message.info, Message::Assistant(answer) if answer.summary == Some(true))
 }
 
-/// Whether it does so in full.
+/// Returns true if it does so in full.
 pub fn is_usable_summary(message: &MessageWithParts) -> bool {
     match &message.info {
         Message::Assistant(answer) => {
@@ -54,7 +55,7 @@ pub fn is_usable_summary(message: &MessageWithParts) -> bool {
     }
 }
 
-/// What was said in a message.
+/// Returns the texts of a message.
 pub fn text_of(message: &MessageWithParts) -> String {
     let texts = message.parts.iter().filter_map(|part| match &part.kind {
         PartKind::Text(text) if text.ignored != Some(true) => Some(text.text.as_str()),

@@ -22,7 +22,7 @@ use crate::{
     provider::demo,
 };
 
-/// An engine without a provider; the demo answers.
+/// Returns an engine without a provider; the demo answers.
 fn engine() -> (tempfile::TempDir, Engine) {
     engine_with(&[])
 }

@@ -28,7 +28,8 @@ impl Tickets {
         self.lock().insert(ticket, Ticket { cancel, on_end, is_running: false });
     }
 
-    /// The token that cancels the turn this ticket begins; `None` when it was cancelled while it waited.
+    /// Returns the token that cancels the turn this ticket begins; `None` when it was cancelled while it
+    /// waited.
     pub fn begin(&self, ticket: u64) -> Option<CancellationToken> {
         let mut open = self.lock();
         let ticket = open.get_mut(&ticket)?;
@@ -36,7 +37,7 @@ impl Tickets {
         Some(ticket.cancel.clone())
     }
 
-    /// Whether every prompt is answered.
+    /// Returns true if every prompt is answered.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }

@@ -19,12 +19,12 @@ const MAX_SAID: usize = 8_000;
 const MAX_OUTPUT_TOKENS: u64 = 1000;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The title of a session that has none yet.
+/// Returns the title of a session that has none yet.
 pub fn default(created_ms: i64) -> String {
     format!("{DEFAULT_PREFIX}{}", clock::iso(created_ms))
 }
 
-/// Whether a title is still the one a session begins with.
+/// Returns true if a title is still the one a session begins with.
 pub fn is_default(title: &str) -> bool {
     title.starts_with(DEFAULT_PREFIX) || title.starts_with(CHILD_PREFIX)
 }
@@ -58,7 +58,7 @@ impl Request {
         }
     }
 
-    /// The title: the model's, or the first line of what was said.
+    /// Returns the title: the model's, or the first line of what was said.
     pub async fn run(self) -> String {
         let made = match &self.model {
             Some(model) => self.asked(model).await,
@@ -93,12 +93,12 @@ impl Request {
     }
 }
 
-/// The title of a session that has none by now, when something was said in it: the first words of that.
+/// Returns the title of a session that has none by now, when something was said in it: the first words of that.
 pub fn fallback(title: &str, history: &History) -> Option<String> {
     if is_default(title) { clean(&first_words(history)) } else { None }
 }
 
-/// A title of what the user said first.
+/// Makes a title of the first text of the user.
 pub fn of_first(first: &PartKind) -> Option<String> {
     if let PartKind::Text(text) = first {
         clean(text::head(&text.text, MAX_SAID))
@@ -109,7 +109,7 @@ pub fn of_first(first: &PartKind) -> Option<String> {
     }
 }
 
-/// What the user said in the first prompt that a model reads, or in a command before any.
+/// Returns the text of the first prompt that a model reads, or in a command before any.
 fn first_words(history: &History) -> String {
     let mut prompts = history.iter().filter(|it| matches!(it.info, Message::User(_)));
     let first = prompts.clone().find(|it| revert::speaks(&it.parts)).or_else(|| prompts.next());
@@ -122,7 +122,7 @@ fn first_words(history: &History) -> String {
     text::head(&texts.collect::<Vec<_>>().join("\n"), MAX_SAID).to_owned()
 }
 
-/// The first line that says something, without thoughts, cut to size.
+/// Returns the first line that says something, without thoughts, cut to size.
 fn clean(answer: &str) -> Option<String> {
     let without_thought = match (answer.find("<think>"), answer.find("</think>")) {
         (Some(start), Some(end)) if start < end => format!("{}{}", &answer[..start], &answer[end + 8..]),

@@ -304,13 +304,12 @@ impl Loaded {
         let before = before.map(|before| &before.config);
         let (mut config, layers) = layers::load(environment, paths, directory, hooks, before);
         let mut warnings = std::mem::take(&mut config.warnings);
-        let credentials = match use_stored_keys {
-            true => {
-                let (credentials, more) = auth::load(paths, environment);
-                warnings.extend(more);
-                credentials
-            }
-            false => auth::Credentials::default(),
+        let credentials = if use_stored_keys {
+            let (credentials, more) = auth::load(paths, environment);
+            warnings.extend(more);
+            credentials
+        } else {
+            auth::Credentials::default()
         };
         let (skills, found) = skills::scan(&config);
         warnings.extend(found.warnings);

@@ -95,10 +95,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         if sandbox.as_ref().is_some_and(|it| it.answers(cx, &ask, is_any)) {
             continue;
         }
-        match is_any {
-            true => cx.host.ask_opaque(ask).await?,
-            false => cx.host.ask(ask).await?,
-        }
+        if is_any { cx.host.ask_opaque(ask).await? } else { cx.host.ask(ask).await? }
     }
     path::all_unmoved(cx.config, targets).await?;
     if !tokio::fs::metadata(&line.workdir).await.is_ok_and(|it| it.is_dir()) {

@@ -124,7 +124,7 @@ fn parse(body: &[u8]) -> Result<Value, FramingError> {
     serde_json::from_slice(body).map_err(|error| FramingError::NotJson(error.to_string()))
 }
 
-/// Where the header ends and how long the message behind it is, once all of the header is there.
+/// Returns where the header ends and how long the message behind it is, once all of the header is there.
 fn header(buffer: &[u8]) -> Result<Option<(usize, usize)>, FramingError> {
     let no_header = || {
         let shown = String::from_utf8_lossy(&buffer[..buffer.len().min(2 * MAX_SHOWN)]).into_owned();

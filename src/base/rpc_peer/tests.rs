@@ -34,7 +34,8 @@ impl Other {
     }
 }
 
-/// A peer that is served until it ends, and then ended for the reason. It answers `double` and refuses anything else.
+/// Returns a peer that is served until it ends, and then ended for the reason. It answers `double` and refuses
+/// anything else.
 fn connected(framing: Framing) -> (Arc<Peer>, Other) {
     let peer = Arc::new(Peer::new(framing, "cancel"));
     let (ours, theirs) = duplex(64);

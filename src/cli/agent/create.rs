@@ -81,9 +81,10 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
     };
     let paths = Paths::new(&environment);
     let is_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
-    let wanted = match is_terminal {
-        true => wanted(&args, &paths, &directory, Some((&mut io::stdin().lock(), &mut io::stderr()))),
-        false => wanted(&args, &paths, &directory, None),
+    let wanted = if is_terminal {
+        wanted(&args, &paths, &directory, Some((&mut io::stdin().lock(), &mut io::stderr())))
+    } else {
+        wanted(&args, &paths, &directory, None)
     };
     let wanted = match wanted {
         Ok(wanted) => wanted,
@@ -158,7 +159,7 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
 /// Where questions are read from and shown.
 type Terminal<'a> = (&'a mut dyn BufRead, &'a mut dyn Write);
 
-/// What the flags say, and the user where they say nothing.
+/// Collects the answers of the flags, and asks the user for the missing ones.
 fn wanted(
     args: &CreateArgs,
     paths: &Paths,
@@ -236,7 +237,7 @@ fn wanted(
     Ok(Wanted { directory: place, description, mode, allowed })
 }
 
-/// The permissions that a list names; none when it names all of them.
+/// Returns the permissions that a list names; none when it names all of them.
 fn allowed(listed: &[String], all: &[&'static str]) -> Result<Option<Vec<&'static str>>, String> {
     let listed: Vec<&str> = listed.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
     if listed == ["all"] || listed == ["*"] {
@@ -253,7 +254,8 @@ fn allowed(listed: &[String], all: &[&'static str]) -> Result<Option<Vec<&'stati
     Ok(Some(all.iter().copied().filter(|name| listed.contains(name)).collect()))
 }
 
-/// A `permission` that denies everything, then says again of the allowed ones what holds of them without it.
+/// Returns a `permission` that denies everything, then says again of the allowed ones what holds of them
+/// without it.
 ///
 /// An agent's own rules come behind the user's, so a plain `bash: allow` would lift the user's `bash: ask`, and
 /// `read: allow` the question before `.env` files.
@@ -294,13 +296,13 @@ fn patterns(rules: &[Rule], home: &Path) -> Value {
     }
 }
 
-/// A name of the user's as a path below the agents' directory.
+/// Returns a name of the user's as a path below the agents' directory.
 fn checked_name(name: &str) -> Option<String> {
     let is_fine = |part: &str| !part.is_empty() && engine::agent_name(part) == part;
     name.split('/').all(is_fine).then(|| name.to_owned())
 }
 
-/// Whether agents of a configuration directory are read by those who work around it.
+/// Returns true if agents of a configuration directory are read by those who work around it.
 async fn is_read(engine: &Engine, directory: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or(path.to_owned());
     let directory = real(directory);
@@ -310,7 +312,7 @@ async fn is_read(engine: &Engine, directory: &Path) -> bool {
     loaded.config.directories.iter().any(|read| real(read) == directory)
 }
 
-/// The file that defines the agent in this directory already.
+/// Returns the file that defines the agent in this directory already.
 fn taken(directory: &Path, name: &str) -> Option<PathBuf> {
     let files = ["agent", "agents"].map(|below| directory.join(below).join(format!("{name}.md")));
     files.into_iter().find(|file| file.symlink_metadata().is_ok())

@@ -71,7 +71,8 @@ pub struct Raw {
 }
 
 impl Keyboard {
-    /// The controlling terminal, if a person sees what this process says and its keys are for this process.
+    /// Returns the controlling terminal, if a person sees what this process says and its keys are for this
+    /// process.
     pub fn open() -> Option<Self> {
         let is_seen = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
         if !is_seen {
@@ -203,7 +204,7 @@ fn sequence(behind: &[u8]) -> usize {
     }
 }
 
-/// The editing key that a sequence stands for, in the spellings of today's terminals.
+/// Returns the editing key that a sequence stands for, in the spellings of today's terminals.
 fn edit_of(sequence: &[u8]) -> Option<Edit> {
     match sequence {
         b"[D" | b"OD" => Some(Edit::Left),

@@ -28,7 +28,7 @@ pub struct QuestionDialog {
 }
 
 impl QuestionDialog {
-    /// A dialogue, and the text that opens it.
+    /// Returns a dialogue, and the text that opens it.
     pub fn new(questions: Vec<Question>, columns: usize) -> (Self, String) {
         let mut dialog = Self {
             questions,
@@ -94,7 +94,7 @@ impl QuestionDialog {
         }
     }
 
-    /// A digit chooses at once where no further one could follow.
+    /// Takes a digit of an option's number; it chooses at once where no further one could follow.
     fn digit(&mut self, digit: char) -> Step {
         let n_options = self.questions.get(self.answers.len()).map_or(0, |question| question.options.len());
         self.digits.push(digit);
@@ -151,7 +151,7 @@ impl QuestionDialog {
         Step::Done("\n".to_owned(), Answer::Question(Some(std::mem::take(&mut self.answers))))
     }
 
-    /// The current question and its options.
+    /// Returns the current question and its options.
     fn show(&mut self) -> String {
         let Some(question) = self.questions.get(self.answers.len()) else { return String::new() };
         let count = match self.questions.len() {
@@ -173,7 +173,7 @@ impl QuestionDialog {
         shown + &self.choices()
     }
 
-    /// The line that says which keys there are.
+    /// Returns the line that says which keys there are.
     fn choices(&self) -> String {
         let Some(question) = self.questions.get(self.answers.len()) else { return String::new() };
         let numbers = match question.options.len() {
@@ -196,7 +196,7 @@ impl QuestionDialog {
     }
 }
 
-/// The line that says which keys there are, with room for the answer behind it.
+/// Returns the line that says which keys there are, with room for the answer behind it.
 pub fn keys(choices: &[String], columns: usize) -> String {
     let choices: Vec<Line> = choices.iter().map(|choice| Line::new(choice, PLAIN)).collect();
     let rows = line::flow(&choices, "  ", columns);

@@ -24,7 +24,7 @@ pub struct Typing {
 }
 
 impl Typing {
-    /// An empty line behind a label, which the caller shows.
+    /// Returns an empty line behind a label, which the caller shows.
     pub fn new(label: &'static str, columns: usize) -> Self {
         Self { label, columns, text: Vec::new(), cursor: 0, shown_from: 0, n_used: 0 }
     }
@@ -95,7 +95,8 @@ impl Typing {
         self.columns.saturating_sub(width(self.label) + 1).max(4)
     }
 
-    /// The row anew: the part of the text around the cursor, blanks over what was there, and the cursor in its place.
+    /// Returns the row anew: the part of the text around the cursor, blanks over what was there, and the cursor
+    /// in its place.
     fn redrawn(&mut self) -> String {
         let room = self.room();
         self.shown_from = self.shown_from.min(self.cursor);

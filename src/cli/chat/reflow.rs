@@ -33,7 +33,7 @@ impl Drawn {
         }
     }
 
-    /// The text that takes away the rows above, before the prompt is drawn anew.
+    /// Returns the text that takes away the rows above, before the prompt is drawn anew.
     pub fn cleared(&self, prompt: &str) -> String {
         let size = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
         self.cleared_at(prompt, size)

@@ -46,7 +46,7 @@ impl Words {
         }
     }
 
-    /// Where the word begins that is being typed, and what it may become.
+    /// Returns where the word begins that is being typed, and what it may become.
     fn candidates(&self, typed: &str) -> (usize, Vec<String>) {
         if let Some(name) = typed.strip_prefix('/').filter(|name| !name.contains(char::is_whitespace)) {
             let fits = self.commands.iter().filter(|command| command.starts_with(name));
@@ -98,7 +98,7 @@ impl Completer for Words {
 }
 
 impl Validator for Words {
-    /// A backslash at the end goes on with the next line.
+    /// Asks for another line after a backslash at the end.
     fn validate(&self, cx: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let n_backslashes = cx.input().chars().rev().take_while(|char| *char == '\\').count();
         let is_open = n_backslashes % 2 == 1;

@@ -34,7 +34,7 @@ pub fn sort(found: &mut [Found<'_>], read: &[String]) {
     });
 }
 
-/// Each finding in one line, with the source's line below it where that can be read.
+/// Returns each finding in one line, with the source's line below it where that can be read.
 pub fn draw(found: &[Found<'_>], is_coloured: bool) -> String {
     let mut sources = HashMap::new();
     let mut text = String::new();
@@ -86,7 +86,7 @@ impl Source {
         Some(renderer.term_width(WIDTH).render(&[Group::with_level(level).element(snippet)]))
     }
 
-    /// A part of a line without what is secret; `None` where that cannot be told.
+    /// Returns a part of a line without what is secret; `None` where that cannot be told.
     fn shown(&self, line: &str, part: &str) -> Option<String> {
         let masked = match &self.value {
             Some(value) => secrets::mask_message(&[], value, part),
@@ -102,7 +102,7 @@ impl Source {
     }
 }
 
-/// The length of the text, number or word that a text begins with.
+/// Returns the length of the text, number or word that a text begins with.
 fn token_len(text: &str) -> usize {
     let Some(rest) = text.strip_prefix('"') else {
         let is_end = |letter: char| letter.is_whitespace() || matches!(letter, ',' | ':' | ']' | '}');

@@ -32,7 +32,7 @@ pub(super) fn run(environment: Environment, agent: String, json: bool) -> ExitCo
     })
 }
 
-/// One object; lists of paths are there where the agent has a sandbox.
+/// Returns one object; lists of paths are there where the agent has a sandbox.
 fn view(found: &Found, config: &Config, agent: &str) -> Value {
     let settings = &config.settings.windlass.sandbox;
     let wanted = wanted(settings, agent);

@@ -21,7 +21,7 @@ pub enum Change {
     },
 }
 
-/// The text of a file; an error when there is none, or when it is not a text.
+/// Returns the text of a file; an error when there is none, or when it is not a text.
 pub fn read(path: &Path) -> io::Result<String> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {

@@ -20,7 +20,7 @@ pub struct Keys {
     pub kind: Option<&'static str>,
 }
 
-/// A file that holds nothing but the entry.
+/// Returns a file that holds nothing but the entry.
 pub fn whole(keys: &Keys, program: &str) -> String {
     let mut entry = Map::new();
     if let Some(kind) = keys.kind {
@@ -118,7 +118,7 @@ fn parse(text: &str) -> Result<CstRootNode, String> {
 /// Levels of a settings file.
 const MAX_DEPTH: usize = 200;
 
-/// The programs of the entries that start windlass, whatever the entries' names.
+/// Returns the programs of the entries that start windlass, whatever the entries' names.
 pub fn programs(text: &str, keys: &Keys) -> Result<Vec<String>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
@@ -137,7 +137,7 @@ fn file_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// The programs that a file which is a program itself names in quotes.
+/// Returns the programs that a file which is a program itself names in quotes.
 pub fn programs_in_block(text: &str) -> Vec<String> {
     let of_line = |line: &str| {
         let is_comment = line.trim_start().starts_with("--") || line.trim_start().starts_with(';');

@@ -31,12 +31,12 @@ const BATCH_BYTES: usize = 64 << 10;
 /// The time that the end of a process may wait for its last lines.
 const FINISH_LIMIT: Duration = Duration::from_millis(200);
 
-/// The file that is written now.
+/// Returns the file that is written now.
 pub fn current(directory: &Path) -> PathBuf {
     directory.join("windlass.log")
 }
 
-/// The file that was written before.
+/// Returns the file that was written before.
 pub fn rotated(directory: &Path) -> PathBuf {
     directory.join("windlass.1.log")
 }

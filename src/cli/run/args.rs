@@ -73,7 +73,7 @@ pub struct TalkArgs {
 }
 
 impl RunArgs {
-    /// A prompt of these words, shown as usual.
+    /// Returns the arguments of a prompt of these words, shown as usual.
     pub fn of_words(words: &str, talk: TalkArgs) -> Self {
         Self {
             message: vec![words.to_owned()],
@@ -143,7 +143,8 @@ pub struct Given {
 impl RunArgs {
     /// Tells words from files: OpenCode's users name several files behind one `-f`, and then words.
     ///
-    /// The first value of each `-f` is a file, and so are the others where words stand elsewhere; else the words begin
+    /// The first value of each `-f` is a file, and so are the others where words stand elsewhere; else the
+    /// words begin
     /// at the first value that does not exist.
     pub fn given(&mut self) -> Given {
         let is_literal = !self.rest.is_empty() && self.message.is_empty();

@@ -73,7 +73,7 @@ impl Place {
         }
     }
 
-    /// The model that answers, unless it cannot be had.
+    /// Returns the model that answers, unless it cannot be had.
     pub fn answering(&self) -> Result<Model, Failure> {
         let loaded = self.workspace.loaded();
         let agent = loaded.agent(loaded.agent_name(self.agent.as_deref()));
@@ -167,7 +167,7 @@ fn directory(args: &TalkArgs) -> Result<PathBuf, Failure> {
     directory.map_err(|(dir, error)| Failure::Failed(format!("{dir} cannot be used: {error}.")))
 }
 
-/// A stored session by its id.
+/// Returns a stored session by its id.
 pub async fn known(engine: &Engine, id: &str) -> Result<Session, Failure> {
     let unknown = || {
         let hint = "`windlass session list --all` shows what there is";
@@ -191,7 +191,7 @@ pub fn check_agent(loaded: &Loaded, agent: &str) -> Result<(), Failure> {
     Err(Failure::Failed(format!("There is no agent `{agent}`; there are {}.", names.join(", "))))
 }
 
-/// The model that a user named.
+/// Returns the model that a user named.
 pub fn parse_model(loaded: &Loaded, model: &str) -> Result<ModelRef, Failure> {
     let Some(reference) = ModelRef::parse(model) else {
         return Err(Failure::Failed(format!("`{model}` is no model: one is named `provider/model`.")));

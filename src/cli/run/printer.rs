@@ -302,7 +302,7 @@ impl Printer {
     }
 }
 
-/// Whether nothing more comes of a part.
+/// Returns true if nothing more comes of a part.
 fn is_ended(part: &Part) -> bool {
     match &part.kind {
         PartKind::Text(text) => text.time.is_some_and(|time| time.end.is_some()),

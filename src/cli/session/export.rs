@@ -54,7 +54,7 @@ pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> 
     }
 }
 
-/// The format that a file's name asks for.
+/// Returns the format that a file's name asks for.
 fn format_of(path: &Path) -> Option<Format> {
     match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
         "md" | "markdown" => Some(Format::Md),

@@ -101,7 +101,7 @@ fn role(is_users: bool) -> &'static str {
     if is_users { "user" } else { "assistant" }
 }
 
-/// A session's line, and below it the lines with the words.
+/// Returns a session's line, and below it the lines with the words.
 fn show(found: &Found, words: &Words, look: &Look) -> String {
     let session = &found.session;
     let title = mark(&output::plain(&session.title), words, look);
@@ -118,7 +118,7 @@ fn show(found: &Found, words: &Words, look: &Look) -> String {
     shown
 }
 
-/// A line, and of a long one what is around its first word.
+/// Returns a line, and of a long one what is around its first word.
 fn around(line: &str, words: &Words) -> String {
     if line.chars().count() <= MAX_WIDTH {
         return line.to_owned();

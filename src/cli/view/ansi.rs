@@ -7,7 +7,7 @@ use anstyle::{Ansi256Color, AnsiColor, Color, Effects, RgbColor, Style};
 
 use super::line::{Line, PLAIN};
 
-/// One printed line. What a carriage return wrote over is left out.
+/// Returns one printed line. What a carriage return wrote over is left out.
 pub fn line(printed: &str) -> Line {
     let printed = printed.trim_end_matches('\r');
     let printed = printed.rsplit('\r').find(|text| !text.is_empty()).unwrap_or_default();
@@ -60,7 +60,7 @@ fn sequence(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
     }
 }
 
-/// The style after these codes (ECMA-48, "select graphic rendition").
+/// Returns the style after these codes (ECMA-48, "select graphic rendition").
 fn changed(mut style: Style, codes: &str) -> Style {
     let mut codes = codes.split([';', ':']).map(|code| code.parse::<u8>().unwrap_or_default());
     while let Some(code) = codes.next() {

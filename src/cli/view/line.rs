@@ -18,7 +18,7 @@ pub const GREEN: Style = color(AnsiColor::Green);
 pub const YELLOW: Style = color(AnsiColor::Yellow);
 pub const CYAN: Style = color(AnsiColor::Cyan);
 
-/// A foreground colour alone.
+/// Returns a foreground colour alone.
 pub const fn color(color: AnsiColor) -> Style {
     Style::new().fg_color(Some(Color::Ansi(color)))
 }
@@ -62,7 +62,7 @@ impl Line {
         }
     }
 
-    /// The same line with more text behind it.
+    /// Returns the same line with more text behind it.
     pub fn with(mut self, text: &str, style: Style) -> Self {
         self.push(text, style);
         self
@@ -89,7 +89,7 @@ impl Line {
         self
     }
 
-    /// The line behind an indentation.
+    /// Returns the line behind an indentation.
     pub fn behind(self, indent: &Line) -> Self {
         let mut line = indent.clone();
         line.spans.extend(self.spans);
@@ -222,7 +222,7 @@ struct Cell {
     span_idx: usize,
 }
 
-/// Where a row that begins at `start` ends when it may be as long as it can.
+/// Returns where a row that begins at `start` ends when it may be as long as it can.
 fn full_end(cells: &[Cell], start: usize, columns: usize) -> usize {
     let mut used = 0;
     let mut end = start;
@@ -236,7 +236,7 @@ fn full_end(cells: &[Cell], start: usize, columns: usize) -> usize {
     end
 }
 
-/// Where it ends when words should stay whole.
+/// Returns where it ends when words should stay whole.
 fn row_end(cells: &[Cell], start: usize, columns: usize) -> usize {
     let full = full_end(cells, start, columns);
     if full == cells.len() {
@@ -249,7 +249,7 @@ fn row_end(cells: &[Cell], start: usize, columns: usize) -> usize {
     (start + 1..=full).rev().find(may_break).unwrap_or(full)
 }
 
-/// What `style` says, and what `under` says where `style` does not.
+/// Returns what `style` says, and what `under` says where `style` does not.
 fn over(under: Style, style: Style) -> Style {
     Style::new()
         .fg_color(style.get_fg_color().or(under.get_fg_color()))
@@ -257,7 +257,7 @@ fn over(under: Style, style: Style) -> Style {
         .effects(style.get_effects() | under.get_effects())
 }
 
-/// The part of a style that the terminal may be told.
+/// Returns the part of a style that the terminal may be told.
 fn allowed(style: Style, look: &Look) -> Style {
     let is_allowed = |color: &Color| match look.colors {
         Colors::None => false,
@@ -271,7 +271,7 @@ fn allowed(style: Style, look: &Look) -> Style {
         .effects(effects)
 }
 
-/// A text without control characters in a style, as far as the terminal has it.
+/// Returns a text without control characters in a style, as far as the terminal has it.
 pub fn painted(text: &str, style: Style, look: &Look) -> String {
     let style = allowed(style, look);
     format!("{}{text}{}", style.render(), style.render_reset())
@@ -316,9 +316,10 @@ fn clean(text: &str, column: usize) -> String {
             }
             char => {
                 let start = shown.len();
-                match crate::base::text::is_hidden(char) {
-                    true => shown.extend(char.escape_unicode()),
-                    false => shown.push(char),
+                if crate::base::text::is_hidden(char) {
+                    shown.extend(char.escape_unicode())
+                } else {
+                    shown.push(char)
                 }
                 column += width(shown.get(start..).unwrap_or_default());
             }

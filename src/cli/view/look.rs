@@ -72,7 +72,7 @@ impl Look {
         Self::new(&environment, false, PathBuf::from("/work"))
     }
 
-    /// Everything that a terminal of today can do.
+    /// Returns everything that a terminal of today can do.
     #[cfg(test)]
     pub fn full() -> Self {
         let variables = [("TERM".to_owned(), "xterm-256color".to_owned())].into_iter().collect();
@@ -81,7 +81,7 @@ impl Look {
     }
 }
 
-/// The name by which a terminal tells files of this machine from those of others.
+/// Returns the name by which a terminal tells files of this machine from those of others.
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

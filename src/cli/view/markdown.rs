@@ -98,7 +98,7 @@ impl Stream {
         }
     }
 
-    /// The rest as it looks now.
+    /// Returns the rest as it looks now.
     pub fn unfinished(&self, draw: &Draw<'_>) -> Vec<Line> {
         let Some(fence) = &self.fence else {
             let rest = drawn(&self.source, draw, false);
@@ -106,13 +106,14 @@ impl Stream {
             return gap.into_iter().chain(rest).collect();
         };
         let is_mark = !self.source.is_empty() && self.source.trim().chars().all(|char| char == fence.mark);
-        match self.source.is_empty() || is_mark {
-            true => Vec::new(),
-            false => self.source.lines().flat_map(|line| code_row(Line::new(line, PLAIN), draw)).collect(),
+        if self.source.is_empty() || is_mark {
+            Vec::new()
+        } else {
+            self.source.lines().flat_map(|line| code_row(Line::new(line, PLAIN), draw)).collect()
         }
     }
 
-    /// The rest, which does not grow any more.
+    /// Returns the rest, which does not grow any more.
     pub fn finish(&mut self, draw: &Draw<'_>) -> Vec<Line> {
         if !self.source.is_empty() && !self.source.ends_with('\n') {
             self.source.push('\n');
@@ -129,7 +130,7 @@ impl Stream {
         rows
     }
 
-    /// The blank row before a block, where there is one.
+    /// Returns the blank row before a block, where there is one.
     fn gap(&self, is_list: bool) -> Option<Line> {
         let is_blank = match self.last {
             Last::Nothing => false,
@@ -252,7 +253,7 @@ fn starts_with_list(source: &str) -> bool {
     matches!(first, Some(Event::Start(Tag::List(_))))
 }
 
-/// The blocks of the outermost level.
+/// Returns the blocks of the outermost level.
 fn blocks(source: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut depth = 0;

@@ -221,9 +221,10 @@ impl Progress {
         let rows = line::flow(&summary, " · ", self.width);
         self.finish(Kind::Closing, rows);
         if now - turn.began >= LONG_RUN_MS {
-            self.bell = Some(match self.look.notifies {
-                true => format!("\x1b]9;windlass: done after {}\x1b\\", figures::duration(now - turn.began)),
-                false => "\x07".to_owned(),
+            self.bell = Some(if self.look.notifies {
+                format!("\x1b]9;windlass: done after {}\x1b\\", figures::duration(now - turn.began))
+            } else {
+                "\x07".to_owned()
             });
         }
     }
@@ -392,10 +393,7 @@ impl Progress {
     }
 
     fn add_text(&mut self, rows: Vec<Line>, is_begun: bool) {
-        match is_begun {
-            true => self.finished.extend(rows),
-            false => self.finish(Kind::Text, rows),
-        }
+        if is_begun { self.finished.extend(rows) } else { self.finish(Kind::Text, rows) }
     }
 
     /// Moves what is finished of open texts to the finished rows.

@@ -20,7 +20,7 @@ pub struct Spacing {
 }
 
 impl Spacing {
-    /// The spacing of what is indented below a call, which has no blank rows.
+    /// Returns the spacing of what is indented below a call, which has no blank rows.
     pub fn inside() -> Self {
         Self { last: None, is_inside: true }
     }

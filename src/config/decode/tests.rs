@@ -81,7 +81,7 @@ fn a_name_of_dots_alone_is_quoted_in_a_warning() {
     );
 }
 
-/// What a home with these files under `<home>` comes to, with an administrator's file `managed.json`.
+/// Resolves a home with these files under `<home>`, with an administrator's file `managed.json`.
 fn resolved(files: &[(&str, Value)], hooks: &[Hook]) -> (Config, Vec<Layer>) {
     let temporary = tempfile::tempdir().unwrap();
     let home = temporary.path();

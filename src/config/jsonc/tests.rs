@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Substitutes, parse, parse_value};
 
-/// The value and the problems as `line:column message`.
+/// Returns the value and the problems as `line:column message`.
 fn parsed(text: &str) -> (Value, Vec<String>) {
     let substitutes = Substitutes {
         variable: &|name| match name {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{meant, read};
 use crate::config::{Findings, merge::merged};
 
-/// The merged definitions and the warnings, `<root>` being the directory.
+/// Returns the merged definitions and the warnings, `<root>` being the directory.
 fn defined(root: &Path) -> (Value, Vec<String>) {
     let mut findings = Findings::default();
     let read = read(root, &mut findings);

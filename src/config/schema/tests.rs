@@ -15,7 +15,7 @@ use crate::config::{
     lower::lower,
 };
 
-/// What an editor would say of a file; nothing when it is right.
+/// Returns the error that an editor would show for a file; `None` when it is right.
 fn problem(value: &Value) -> Option<String> {
     let mut compiler = boon::Compiler::new();
     let mut schemas = boon::Schemas::new();
@@ -24,7 +24,7 @@ fn problem(value: &Value) -> Option<String> {
     schemas.validate(value, index).err().map(|error| format!("{error:#}"))
 }
 
-/// Every file of `fixtures/config` that a user would write, by its path there.
+/// Returns every file of `fixtures/config` that a user would write, by its path there.
 fn fixtures() -> Vec<(String, Value)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/config");
     let mut files = Vec::new();
@@ -137,7 +137,7 @@ fn the_schema_refuses_what_the_check_warns_of() {
     }
 }
 
-/// Whether our own check says nothing against a file.
+/// Returns true if our own check says nothing against a file.
 fn is_taken(value: &Value) -> bool {
     let mut findings = Findings::default();
     let mut layer = Layer::new(Kind::File, "f", Path::new("/"), value.as_object().unwrap().clone());
@@ -146,7 +146,8 @@ fn is_taken(value: &Value) -> bool {
     findings.warnings.is_empty()
 }
 
-/// Every place where a value may stand, as a file with `PLACE` there and only what must stand beside it.
+/// Returns every place where a value may stand, as a file with `PLACE` there and only what must stand beside
+/// it.
 fn places(whole: &Value, schema: &Value, wrap: &dyn Fn(Value) -> Value, found: &mut Vec<Value>) {
     if let Some(name) = schema["$ref"].as_str() {
         return places(whole, whole.pointer(&name[1..]).unwrap(), wrap, found);

@@ -60,7 +60,7 @@ impl Scene {
         }
     }
 
-    /// A command of the session with this index; `always` would allow `git *`.
+    /// Returns a command of the session with this index; `always` would allow `git *`.
     fn bash(&self, session: usize, command: &str) -> Asking<'_> {
         self.any(session, &[command], false)
     }

@@ -30,7 +30,7 @@ fn session(id: &str) -> SessionId {
     SessionId::from_trusted(id)
 }
 
-/// A client that holds these sessions.
+/// Returns a client that holds these sessions.
 fn client(engine: &Engine, answerable: Answerable, sessions: &[&str]) -> Client {
     let client = engine.client(answerable);
     for id in sessions {

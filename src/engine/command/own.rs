@@ -132,9 +132,10 @@ fn status(cx: &TurnCx<'_>, state: &SessionState, unusable: Option<&Unusable>) ->
     let servers = servers(cx.session.workspace.mcp()).into_iter();
     let servers: Vec<String> =
         servers.chain(cx.session.mcp.iter().flat_map(|own| self::servers(own))).collect();
-    match servers.is_empty() {
-        true => lines.push("- MCP servers: none".to_owned()),
-        false => lines.push(format!("- MCP servers: {}", servers.join("; "))),
+    if servers.is_empty() {
+        lines.push("- MCP servers: none".to_owned())
+    } else {
+        lines.push(format!("- MCP servers: {}", servers.join("; ")))
     }
     if !cx.loaded.warnings.is_empty() {
         lines.push("- Part of the configuration is ignored:".to_owned());
@@ -180,12 +181,13 @@ async fn permissions(cx: &TurnCx<'_>, state: &SessionState) -> String {
     }
     let answers = approvals.rules();
     text.push_str("\n\n");
-    match answers.is_empty() {
-        true => text.push_str("No answers are remembered for this project."),
-        false => text.push_str(&format!(
+    if answers.is_empty() {
+        text.push_str("No answers are remembered for this project.")
+    } else {
+        text.push_str(&format!(
             "Your remembered answers, where the rules ask (`windlass permission` revokes them):\n\n{}",
             rules(&answers)
-        )),
+        ))
     }
     text
 }

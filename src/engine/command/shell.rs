@@ -52,8 +52,10 @@ pub enum Filled {
 
 /// Puts what the commands print in their place.
 ///
-/// Each command is shown as a `bash` call of the prompt's own message, asked for under the `bash` permission, and none
-/// runs before all are allowed. What the `subagent` that is to carry the command out may not do, it may not do either.
+/// Each command is shown as a `bash` call of the prompt's own message, asked for under the `bash` permission,
+/// and none
+/// runs before all are allowed. What the `subagent` that is to carry the command out may not do, it may not do
+/// either.
 pub async fn fill(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
@@ -84,9 +86,10 @@ pub async fn fill(
             return Ok(Filled::Interrupted);
         }
         for (other, _) in commands.iter().enumerate() {
-            let reason = match other == index {
-                true => refused.to_string(),
-                false => "Not run, since another command was refused.".to_owned(),
+            let reason = if other == index {
+                refused.to_string()
+            } else {
+                "Not run, since another command was refused.".to_owned()
             };
             settle(state, first + other, Err(reason), &mut journal);
         }
@@ -112,9 +115,10 @@ pub async fn fill(
         settle(state, first + index, Ok(ended), &mut journal);
         journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     }
-    Ok(match cx.cancel.is_cancelled() {
-        true => Filled::Interrupted,
-        false => Filled::Whole(join(&pieces, &mut said.into_iter())),
+    Ok(if cx.cancel.is_cancelled() {
+        Filled::Interrupted
+    } else {
+        Filled::Whole(join(&pieces, &mut said.into_iter()))
     })
 }
 
@@ -226,7 +230,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// What the command printed; of one that failed also what it complained about.
+    /// Returns what the command printed; of one that failed also what it complained about.
     fn for_template(&self) -> String {
         let mut said = self.stdout.trim_end().to_owned();
         let complaint = self.stderr.trim();
@@ -241,7 +245,7 @@ impl Ended {
         said
     }
 
-    /// What the user is shown.
+    /// Returns the metadata that the user is shown.
     fn shown(&self) -> String {
         let texts =
             [self.stdout.trim_end(), self.stderr.trim_end(), self.note.as_deref().unwrap_or_default()];

@@ -20,7 +20,7 @@ enum Came {
     Look(Option<&'static str>),
 }
 
-/// The agents that the waiting prompts are answered by, and the session's own.
+/// Returns the agents that the waiting prompts are answered by, and the session's own.
 async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
     let home = tempfile::tempdir().expect("a directory");
     let environment = Environment { home: home.path().to_owned(), variables: Default::default() };

@@ -61,7 +61,7 @@ impl Scene {
         self.waiting().first().expect("a question waits").id.clone()
     }
 
-    /// The names of the events so far.
+    /// Returns the names of the events so far.
     fn events(&self) -> Vec<&'static str> {
         let mut batch = VecDeque::new();
         self.events.take(&mut batch);

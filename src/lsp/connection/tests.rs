@@ -32,7 +32,7 @@ impl Server {
     }
 }
 
-/// A connection that is served until it ends.
+/// Returns a connection that is served until it ends.
 fn connected() -> (Arc<Connection>, Server) {
     let connection = Arc::new(Connection::new("file:///p".to_owned(), json!({"a": 1})));
     let (ours, theirs) = duplex(64);

@@ -100,7 +100,7 @@ impl Output {
         }
     }
 
-    /// The end of the output, for the user to watch.
+    /// Returns the end of the output, for the user to watch.
     pub(super) fn live(&self) -> &str {
         let start = self.live.char_indices().rev().nth(MAX_LIVE_CHARS - 1);
         &self.live[start.map_or(0, |(start, _)| start)..]
@@ -149,9 +149,10 @@ impl Output {
 
     fn tail_text(&self) -> String {
         // A cut may have gone through a character.
-        let n_torn = match self.n_bytes > self.tail.len() {
-            true => self.tail.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count(),
-            false => 0,
+        let n_torn = if self.n_bytes > self.tail.len() {
+            self.tail.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count()
+        } else {
+            0
         };
         String::from_utf8_lossy(&self.tail[n_torn..]).into_owned()
     }

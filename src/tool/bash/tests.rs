@@ -250,7 +250,7 @@ async fn a_command_that_closes_its_pipes_and_lives_on_is_ended() {
     assert!(output.output.contains("exceeding timeout 2000 ms"), "{}", output.output);
 }
 
-/// The processes of a group that are not dead.
+/// Returns the processes of a group that are not dead.
 fn members(group: &str) -> usize {
     let entries = fs::read_dir("/proc").expect("there").flatten();
     let stats = entries.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
@@ -403,7 +403,7 @@ async fn paths_outside_are_found_through_links_and_dots() {
     }
 }
 
-/// The directories that a command asks for, without the stars.
+/// Returns the directories that a command asks for, without the stars.
 async fn outside(project: &Project, command: &str) -> Vec<String> {
     let needs = needs(&project.config, command, &project.config.directory).await.expect("judged");
     let asks = needs.asks.into_iter().map(|(ask, _)| ask);

@@ -19,7 +19,7 @@ fn no_flags() -> CreateArgs {
     }
 }
 
-/// What an interview comes to, and what it showed.
+/// Returns the result of an interview, and the text that it showed.
 fn interview(args: &CreateArgs, typed: &str) -> (Result<Wanted, String>, String) {
     let environment = Environment { home: "/home".into(), ..Environment::default() };
     let paths = Paths::new(&environment);

@@ -54,7 +54,7 @@ fn answer(error: Value) -> EventPayload {
     event("message.updated", json!({"info": info}))
 }
 
-/// What a turn of these events shows.
+/// Returns the output of a turn with these events.
 fn shown(format: Format, shows_thoughts: bool, events: Vec<EventPayload>) -> Vec<(Stream, String)> {
     let mut printer = Printer::new(format, Look { shows_thoughts, ..Look::plain() }, None);
     let mut output = Output::new();

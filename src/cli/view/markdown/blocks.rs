@@ -21,7 +21,7 @@ const PROSE: usize = 100;
 /// How deep blocks may be nested before the rest is left out.
 const MAX_DEPTH: usize = 16;
 
-/// All blocks of a text, with blank rows between them. Code has colours once it is final.
+/// Returns all blocks of a text, with blank rows between them. Code has colours once it is final.
 pub fn drawn(source: &str, draw: &Draw<'_>, is_final: bool) -> Vec<Line> {
     if source.trim().is_empty() {
         return Vec::new();
@@ -32,7 +32,7 @@ pub fn drawn(source: &str, draw: &Draw<'_>, is_final: bool) -> Vec<Line> {
     reader.blocks(draw.width, false)
 }
 
-/// A line of code, set off from the text.
+/// Returns a line of code, set off from the text.
 pub fn code_row(line: Line, draw: &Draw<'_>) -> Vec<Line> {
     let indent = Line::new("  ", PLAIN);
     let rows = line.fold(draw.width.saturating_sub(2).max(8));
@@ -97,10 +97,8 @@ impl<'a> Reader<'a> {
                 let is_styled = self.draw.look.has_attributes;
                 let marks = format!("{} ", "#".repeat(level as usize));
                 let lines = self.text(inline::heading(level)).lines().into_iter();
-                let lines = lines.map(|line| match is_styled {
-                    true => line,
-                    false => line.behind(&Line::new(&marks, PLAIN)),
-                });
+                let lines =
+                    lines.map(|line| if is_styled { line } else { line.behind(&Line::new(&marks, PLAIN)) });
                 lines.flat_map(|line| line.wrap(width.min(PROSE))).collect()
             }
             Tag::BlockQuote(_) => {

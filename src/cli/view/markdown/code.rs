@@ -81,7 +81,7 @@ impl Highlighter {
     }
 }
 
-/// The innermost scope that has a style gives it.
+/// Returns the style of the innermost scope that has one.
 fn style(stack: &ScopeStack, styles: &[(Scope, Style)]) -> Style {
     let of_scope = |scope: &Scope| styles.iter().find(|(prefix, _)| prefix.is_prefix_of(*scope));
     stack.as_slice().iter().rev().find_map(of_scope).map_or(PLAIN, |(_, style)| *style)

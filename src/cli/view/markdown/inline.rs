@@ -57,7 +57,7 @@ impl<'a> Inline<'a> {
         true
     }
 
-    /// The lines, each of which may still have to be wrapped.
+    /// Returns the lines, each of which may still have to be wrapped.
     pub fn lines(mut self) -> Vec<Line> {
         self.break_line();
         self.broken
@@ -129,7 +129,7 @@ impl<'a> Inline<'a> {
     }
 }
 
-/// The style of a heading.
+/// Returns the style of a heading.
 pub fn heading(level: pulldown_cmark::HeadingLevel) -> Style {
     match level {
         pulldown_cmark::HeadingLevel::H1 => color(AnsiColor::Magenta).bold().underline(),
@@ -138,7 +138,7 @@ pub fn heading(level: pulldown_cmark::HeadingLevel) -> Style {
     }
 }
 
-/// Where a link leads: to a page, or to a file below the session's directory.
+/// Returns where a link leads: to a page, or to a file below the session's directory.
 fn target(url: &str, look: &Look) -> Option<Arc<str>> {
     let is_page = ["http://", "https://", "mailto:", "file://"].iter().any(|scheme| url.starts_with(scheme));
     if is_page {

@@ -75,7 +75,7 @@ fn cells(row: &[Line], widths: &[usize], alignments: &[Alignment]) -> Vec<Line> 
     rows
 }
 
-/// A row as one field below the other.
+/// Returns a row as one field below the other.
 fn records(head: &[Line], body: &[Vec<Line>], width: usize) -> Vec<Line> {
     let mut rows = Vec::new();
     for (idx, row) in body.iter().enumerate() {

@@ -29,7 +29,8 @@ const USUAL: (usize, usize) = (80, 24);
 /// Terminals that know these two show a picture whole.
 const BEGIN_PICTURE: &str = "\x1b[?2026h";
 const END_PICTURE: &str = "\x1b[?2026l";
-/// Clears from the cursor's row to the end of the screen. Clearing all of that from the corner of the screen would make
+/// Clears from the cursor's row to the end of the screen. Clearing all of that from the corner of the screen
+/// would make
 /// tmux keep it in its scrollback, so the first row is cleared alone, and the rest from beside the corner.
 const ERASE: &str = "\r\x1b[K\x1b[C\x1b[J\r";
 
@@ -84,9 +85,10 @@ impl Pen {
         let is_live = self.look.is_live && !is_still && !self.modes.is_background();
         let staying = self.progress.take();
         let (columns, rows) = self.size;
-        let moving = match is_live {
-            true => self.progress.moving(columns.saturating_sub(1), rows, clock::now_ms()),
-            false => Vec::new(),
+        let moving = if is_live {
+            self.progress.moving(columns.saturating_sub(1), rows, clock::now_ms())
+        } else {
+            Vec::new()
         };
         let moving: Vec<String> = moving.iter().map(|line| self.encoded(line)).collect();
         if moving.is_empty() {
@@ -106,7 +108,7 @@ impl Pen {
         Ok(!self.region.is_empty())
     }
 
-    /// What changes the terminal's picture into the new one.
+    /// Returns the text that changes the terminal's picture into the new one.
     fn picture(&self, staying: &[Line], moving: &[String]) -> String {
         let mut bytes = String::new();
         let is_live = !self.region.is_empty() || !moving.is_empty();

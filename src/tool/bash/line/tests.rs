@@ -11,7 +11,7 @@ use crate::{
 const EVERYDAY: &str = include_str!("../../../../fixtures/bash/everyday.txt");
 const HIDDEN: &str = include_str!("../../../../fixtures/bash/hidden.txt");
 
-/// The lines of a list; a line feed within one is written `␤`.
+/// Returns the lines of a list; a line feed within one is written `␤`.
 fn listed(list: &str) -> impl Iterator<Item = String> {
     list.lines().map(|line| line.replace('␤', "\n"))
 }

@@ -37,7 +37,7 @@ impl Word {
         word
     }
 
-    /// A word that the command gets as it is.
+    /// Returns a word that the command gets as it is.
     pub fn literal(text: &str) -> Self {
         Self { text: text.to_owned(), literal: Some(text.to_owned()), ..Self::default() }
     }
