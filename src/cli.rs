@@ -127,7 +127,7 @@ enum Command {
     Models(models::ModelsArgs),
     /// List agents and make new ones.
     Agent(agent::AgentArgs),
-    /// Show what something comes to.
+    /// Show the request of an agent's turn, or the sandbox of its commands.
     Debug(debug::DebugArgs),
     /// List, show, search, export, rename and delete sessions.
     Session(session::SessionArgs),
@@ -218,7 +218,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Models(args)) => models::run(environment, args),
         Some(Command::Session(args)) => session::run(environment, args),
         Some(Command::Stats(args)) => stats::run(environment, args),
-        // Whoever spawned a bare call with a pipe speaks JSON-RPC.
+        // A client that spawns a bare call with a pipe speaks JSON-RPC.
         None if cli.bare == Bare::default() && !std::io::stdin().is_terminal() => {
             acp::run(environment, acp::AcpArgs::default())
         }

@@ -70,7 +70,7 @@ pub struct Config {
     pub default_agent: Option<String>,
     /// The rules of the merged `tools` and `permission`.
     pub permission: Vec<Rule>,
-    /// The administrator's rules, which `permission` begins with: nobody's rules are looser.
+    /// The administrator's rules, which `permission` begins with: no other rules are looser.
     pub managed: Managed,
     pub agents: BTreeMap<String, AgentConfig>,
     /// Rules of agents that came over the network, which stand below the user's.
@@ -81,9 +81,9 @@ pub struct Config {
     pub directories: Vec<PathBuf>,
     /// Files and directories whose change may change this.
     pub watched: BTreeSet<PathBuf>,
-    /// What rules, agents, commands and programs come from.
+    /// Files and directories that rules, agents, commands and programs come from.
     pub deciding: Arc<deciding::Deciding>,
-    /// What each file of the configuration says, for the time when it is broken.
+    /// Last readable state of each file of the configuration, for the time when it is broken.
     pub kept: BTreeMap<String, layer::Layer>,
     pub providers: BTreeMap<String, ProviderConfig>,
     pub disabled_providers: Vec<String>,
@@ -99,9 +99,9 @@ pub struct Config {
     pub settings: Settings,
     /// The merged JSON, without `agent` and `command` where [`load`] made it.
     pub raw: Map<String, Value>,
-    /// What was wrong in the files, for the user to see.
+    /// Problems in the files, for the user to see.
     pub warnings: Vec<Warning>,
-    /// What holds but could be said better, for `windlass config check`.
+    /// Remarks for `windlass config check` on values that take effect but could be written better.
     pub notes: Vec<Warning>,
 }
 
@@ -119,7 +119,7 @@ pub struct Managed {
 }
 
 impl Managed {
-    /// Some of the rules cannot be read: nobody knows what was to be denied, so what is allowed asks.
+    /// Turns every `allow` into `ask`, since rules that cannot be read may have denied it.
     pub fn let_ask(&mut self) {
         let allowing = self.general.iter_mut().chain(self.agents.values_mut().flatten());
         allowing.filter(|rule| rule.action == Action::Allow).for_each(|rule| rule.action = Action::Ask);

@@ -10,20 +10,20 @@ use crate::config::{
 
 pub mod obeyed;
 
-/// What a tool wants to do.
+/// A tool's request to do something.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
     /// Permission name, such as `bash`, `edit` or `external_directory`.
     pub permission: String,
-    /// What exactly is asked for; every pattern must be allowed.
+    /// Subjects of the request; every pattern must be allowed.
     pub patterns: Vec<String>,
     /// Patterns that `always` allows from then on.
     pub always: Vec<String>,
-    /// What the user is shown.
+    /// Details for the user.
     pub metadata: Map<String, Value>,
 }
 
-/// What the rules say of a whole [`Ask`].
+/// Decision of the rules about a whole [`Ask`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Allow,
@@ -80,7 +80,7 @@ pub fn is_anything_restricted(permission: &str, policy: &Policy) -> bool {
     policy.is_restricted(permission) || (permission == "edit" && policy.is_restricted("bash"))
 }
 
-/// What the model is told when a rule forbids the call, before the rules.
+/// Beginning of the error for the model when a rule forbids the call; the rules follow.
 const DENIED: &str = "The user has specified a rule which prevents you from using this specific tool call. \
                       Here are some of the relevant rules ";
 

@@ -299,7 +299,7 @@ async fn an_agent_has_the_tools_that_were_chosen_and_no_server_adds_to_them() {
         agent.prompt(&session, "go").await;
         assert_eq!(agent.llm.last_request().tools(), wanted, "{name}");
     }
-    // What the user is asked for otherwise is asked for here.
+    // A call that asks under other agents asks under these too.
     machine.scratch.write(".env", "KEY=1");
     let outside = machine.scratch.home.join("x");
     let calls = [
@@ -365,7 +365,7 @@ async fn debug_shows_the_tools_and_prompt_that_each_built_in_agent_is_sent_in_an
     }
     assert_eq!(shown_tools(&machine, "summary").await, Vec::<String>::new());
 
-    // Who has no user to ask goes without what asks, and is told so.
+    // `windlass run` has no user to ask, so it lacks the tools that ask, and the output says so.
     let text = machine.run(&["debug", "agent", "build"]).await.stdout;
     let marked =
         text.lines().filter(|line| line.ends_with("(not in `windlass run`, which has no user to ask)"));

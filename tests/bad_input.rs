@@ -1,4 +1,4 @@
-//! What goes wrong around `windlass run`: one sentence, the right exit code, nothing left running.
+//! Failures around `windlass run`: one sentence, the right exit code, nothing left running.
 
 use std::{os::unix::fs::PermissionsExt, process::Stdio};
 

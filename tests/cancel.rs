@@ -19,7 +19,7 @@ async fn cancelled(agent: &Agent, session: &str, prompt: &Pending) -> Turn {
     turn
 }
 
-/// The session is as good as before.
+/// Checks that the session works as before.
 async fn works(agent: &Agent, session: &str) {
     agent.llm.reply_to("are you there", Reply::text("still here"));
     let turn = agent.prompt(session, "are you there").await;

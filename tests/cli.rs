@@ -21,7 +21,7 @@ use crate::support::{
     scratch::Scratch,
 };
 
-/// How long a signalled command may take to end.
+/// Time that a signalled command may take to end.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 
 /// A scratch machine with a scripted model, on which commands are run.
@@ -31,7 +31,7 @@ pub struct Machine {
     pub config: Value,
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,

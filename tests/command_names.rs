@@ -1,4 +1,4 @@
-//! What a command is called by and what it says: names with spaces, templates that are empty, missing or a built-in's.
+//! Names and texts of commands: names with spaces, templates that are empty, missing or a built-in's.
 
 use serde_json::{Value, json};
 

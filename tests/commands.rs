@@ -1,4 +1,5 @@
-//! Slash commands: what the client is told of them, what the model reads of them, and what the daemon does by itself.
+//! Slash commands: their list at the client, their text for the model, and those that the daemon runs by
+//! itself.
 
 use serde_json::{Value, json};
 

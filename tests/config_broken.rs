@@ -32,7 +32,7 @@ fn broken() -> Arc<Scratch> {
     scratch.write(".opencode/agent/...md", "Up.");
     scratch.write(".opencode/agent/large.md", "x".repeat(2 << 20));
     scratch.write(".opencode/skill/up/SKILL.md", "---\nname: \"a\\nb\"\ndescription: d\n---\nText.");
-    // A directory that nobody may read, root included.
+    // A directory that no user may read, root included.
     symlink("commands", scratch.work.join(".opencode/commands")).unwrap();
     symlink(".", scratch.work.join(".opencode/agent/round")).unwrap();
     std::fs::create_dir_all(scratch.home.join(".config/opencode/opencode.json")).unwrap();

@@ -1,4 +1,4 @@
-//! What `windlass config`, `config check` and their kin say: every mistake with its place, and no secret.
+//! Output of `windlass config`, `config check` and their kin: every mistake with its place, and no secret.
 
 use serde_json::json;
 
@@ -273,7 +273,7 @@ async fn no_command_prints_a_secret() {
         assert!(!errors.contains(secret), "{arguments:?}: {errors}");
     }
     let (printed, _, _) = shell.run(&["config", "check"]).await;
-    // What is wrong is named where it stands all the same.
+    // Problems are named with their places all the same.
     let line = |text: &str| format!("{config:#}").lines().position(|line| line.contains(text)).unwrap() + 1;
     for (key, path) in [("\"KEY\"", "mcp.b.environment.KEY"), ("\"X\"", "mcp.c.headers.X")] {
         let told = format!("opencode.json:{}:9: {path}: ", line(key));

@@ -118,7 +118,7 @@ async fn a_list_of_agents_is_a_list_of_modes_and_subagents() {
     let request = turn(&agent, &session, Some("doc-generator")).await;
     assert_eq!(request.body["model"], "gpt-4o");
     assert!(request.system().contains("You turn code into documentation."));
-    // `*` stands behind `*.md`, and the last match decides.
+    // `*` follows `*.md`, and the last match decides.
     assert_eq!(offered(&request), ["bash", "read", "task", "webfetch"]);
     turn(&agent, &session, Some("wildcard_first")).await;
     let write = |call: &str, file: &str| {

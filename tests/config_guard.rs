@@ -82,7 +82,7 @@ async fn after_a_no_the_old_rules_hold_until_the_files_change_again() {
     scratch.write("opencode.json", rule("ask"));
     let ask = agent.permission().await;
     assert!(shown(&ask).starts_with("rule `bash` for `touch *`: deny → ask"));
-    // What is taken back needs no answer.
+    // A change that is taken back needs no answer.
     scratch.write("opencode.json", rule("deny"));
     agent.withdrawn(&ask).await;
     assert_eq!(agent.n_asked(), 2);
@@ -179,7 +179,7 @@ async fn the_question_moves_to_a_session_that_is_open_and_goes_with_the_last() {
     assert_eq!(second.params["sessionId"], one);
     agent.request("session/close", json!({"sessionId": one})).await.unwrap();
     agent.withdrawn(&second).await;
-    // With no session open there is nobody whose rules would change under their feet.
+    // Without an open session no rules in use change.
     let later = agent.new_session().await;
     assert_eq!(runs(&agent, &later, "call_1", "touch made").await, "completed");
     assert_eq!(agent.n_asked(), 2);

@@ -147,7 +147,7 @@ async fn an_organisations_configuration_comes_behind_the_session_and_holds_for_t
     assert_eq!(asked[1].headers["authorization"], "Bearer secret");
     agent.finish().await;
 
-    // What was kept holds at once in the next process, and a server that hangs keeps nobody waiting.
+    // The kept configuration applies at once in the next process, and a server that hangs delays no session.
     let silent = Web::start().await;
     silent.page("/.well-known/opencode", Page::hanging());
     let agent = start().spawn().await.initialized().await;

@@ -166,7 +166,7 @@ async fn a_file_that_is_read_only_for_its_owner_stays_so() {
         assert_eq!(agent.told(&session, tool, input).await, refused, "{tool}");
     }
     assert_eq!(agent.scratch.read("open.txt"), "first\n");
-    // A directory that takes no new files keeps nobody from changing those in it.
+    // The files of a directory that takes no new ones can still be changed.
     set_mode("closed", "555");
     let path = agent.scratch.path("closed/kept.txt");
     know(&agent, &session, &path).await;

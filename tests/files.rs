@@ -1,4 +1,4 @@
-//! What tools do with files, through the whole loop: instruction files on the way, calls put right, disks that are full.
+//! Tools on files, through the whole loop: instruction files on the way, calls put right, disks that are full.
 
 use std::{
     fs,

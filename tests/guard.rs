@@ -1,4 +1,4 @@
-//! What guards the guard: cancels, reloads and the limits from above.
+//! Limits of the guard: cancels, reloads and the rules from above.
 
 use serde_json::{Value, json};
 
@@ -152,7 +152,7 @@ async fn a_subagents_session_opened_by_itself_keeps_the_limits_from_above() {
     let agent = Agent::start_with(config).await;
     let session = agent.new_session().await;
     let child = gave_task(&agent, &session).await;
-    // What the parent may do today counts, not what it might when it gave the task.
+    // The parent's present permissions count, not those at the time of the task.
     agent.request("session/set_mode", json!({"sessionId": session, "modeId": "reader"})).await.unwrap();
     agent.load(&child).await;
     agent.llm.reply(Reply::call("call_2", "bash", json!({"command": "touch made"})));
@@ -211,7 +211,7 @@ async fn a_task_whose_session_the_user_has_opened_is_refused_at_once() {
     assert_eq!(agent.prompt(&session, "again").await.text(), "understood");
     let told = agent.llm.last_request().tool_result("call_2");
     assert!(told.starts_with(&format!("The user has opened the session of the task {child}")), "{told}");
-    // What the user does there goes on as before, and once they close it the task can be given more.
+    // The user's turn there goes on as before, and once they close it the task can be continued.
     agent.llm.reply_to("mine", Reply::text("still here"));
     assert_eq!(agent.prompt(&child, "mine").await.text(), "still here");
     agent.request("session/close", json!({"sessionId": child})).await.unwrap();
@@ -245,7 +245,7 @@ async fn a_copy_of_a_subagents_session_keeps_the_limits_from_above() {
         assert_eq!(agent.prompt(&copy, "make it").await.text(), "could not");
         let tools = agent.llm.last_request().tools();
         assert!(tools.contains(&"read".to_owned()) && !tools.contains(&"write".to_owned()), "{tools:?}");
-        // What it starts is limited too.
+        // Its own subagents are limited too.
         agent.llm.reply_to("delegate", Reply::call("call_3", "task", task("BELOW", "general")));
         agent.llm.reply_to("BELOW", Reply::call("call_4", "bash", json!({"command": "touch made"})));
         agent.llm.reply_to("BELOW", Reply::text("could not either"));

@@ -1,4 +1,4 @@
-//! Instruction files and pages: what of them reaches the model, what a user is told when something does not.
+//! Instruction files and pages: the parts that reach the model, and the warnings about those that do not.
 
 use std::{fs, os::unix::fs::PermissionsExt, process::Command, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// How long a turn waits for a page that was never seen.
+/// Time that a turn waits for a page that was never seen.
 const PAGE_LIMIT: Duration = Duration::from_secs(5);
 
 async fn start(scratch: &Arc<Scratch>, urls: &[String]) -> Agent {
@@ -290,7 +290,7 @@ async fn what_a_subagents_read_meets_is_told_in_the_session_it_works_for_once() 
         agent.llm.reply(Reply::call("call_1", "task", task));
         agent.llm.reply(read());
         agent.llm.reply(Reply::text("read it"));
-        // What the session meets itself later was told by then.
+        // The model had these already when the session itself came to them.
         agent.llm.reply(read());
         agent.llm.reply(Reply::text("done"));
         let turn = agent.prompt(&session, prompt).await;

@@ -155,7 +155,7 @@ async fn a_server_always_knows_the_newest_text() {
     let told = agent.told(&session, "lsp", ask("hover")).await;
     assert!(told.contains("toy one\\ntoy 2\\n"), "{told}");
     assert_eq!(logged(&agent, "change"), ["toy one\ntoy 2\n"]);
-    // What is open is sent again also when it changes behind our back and another file is asked about.
+    // An open file that changes behind our back is sent again, also when another file is asked about.
     agent.scratch.write("a.toy", "changed by somebody else");
     agent.scratch.write("b.toy", "b");
     agent

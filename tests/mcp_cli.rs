@@ -53,7 +53,7 @@ async fn servers_that_cannot_be_read_are_not_none() {
         let listed = machine.run(&["mcp", "list", "--format", "json"]).await;
         assert_eq!((listed.code, listed.stdout.as_str()), (Some(1), "[]\n"), "{listed:?}");
     }
-    // What is wrong elsewhere is not told here.
+    // Problems elsewhere are not reported here.
     let machine = Machine::new().await;
     machine.scratch.write("opencode.json", "{\"theem\": 1}");
     assert_eq!(machine.run(&["mcp", "list"]).await.code, Some(0));

@@ -184,7 +184,7 @@ async fn a_refusal_ends_the_turn_and_nothing_is_read() {
     agent.answer(&ask, Answer::RejectAlways);
     let turn = prompt.turn().await;
     assert_eq!(turn.tool("call_1")["status"], "failed");
-    // What is remembered decides from then on, without a question.
+    // The remembered answer decides from then on, without a question.
     let told = agent.told(&session, READ, doc("docs://guide")).await;
     assert!(told.contains("prevents you from using this specific tool call"), "{told}");
     assert_eq!(agent.n_asked(), 1);

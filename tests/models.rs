@@ -1,4 +1,4 @@
-//! Which model answers: the one that was named, or none, and a sentence that says why and what to do.
+//! The model that answers: the one that was named, or none, and a sentence that says why and what to do.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What names a model that cannot be had, and what is said of it.
+/// A name of a model that is not available, and the error about it.
 struct Case {
     name: &'static str,
     config: Value,
@@ -136,7 +136,7 @@ async fn over_acp_a_prompt_is_refused_until_a_model_is_chosen() {
     for Case { name, config, environment, says, is_mended_by_login } in cases() {
         let llm = Llm::start().await;
         let mut config = with_mock(&llm, config);
-        // What the client chooses has to be there.
+        // A model that the client chooses has to exist.
         let chosen = provider_config(&llm, Wire::OpenAi)["provider"]["mock"].clone();
         config["provider"]["chosen"] = chosen;
         let builder = Agent::builder().llm(&llm).without_provider().config(config);
@@ -166,7 +166,7 @@ async fn a_file_that_cannot_be_read_may_have_named_the_model() {
     let told = "The model that `model` names is not known: ";
     let place = format!("{}:3:12", machine.scratch.work.join("opencode.json").display());
     assert!(ended.stderr.contains(told) && ended.stderr.contains(&place), "{}", ended.stderr);
-    // What is named more strongly holds, be it by an option or a stronger source.
+    // The stronger name wins, be it of an option or of a stronger source.
     machine.llm.reply(Reply::text("ok"));
     let ended = machine.run(&["run", "-m", "mock/mock", "go"]).await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ok\n"), "{ended:?}");

@@ -1,4 +1,5 @@
-//! What a session's model has read it knows for good: over a restart, in a fork, as a subagent; not what was undone since.
+//! Files that a session's model has read stay known: over a restart, in a fork, as a subagent; not what was
+//! undone since.
 
 use serde_json::{Value, json};
 

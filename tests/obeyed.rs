@@ -90,7 +90,7 @@ async fn what_the_configuration_was_read_from_counts_under_any_name() {
     let mut calls = Reply::call(
         "edit",
         "edit",
-        // What loosens would be asked about once more when it is read.
+        // A change that loosens would ask once more when it is read.
         json!({"filePath": "conf/bash.txt", "oldString": "ask", "newString": "deny"}),
     );
     calls = calls.and_call(

@@ -1,4 +1,4 @@
-//! What commands print reaches the client while they run: in its terminals, or as the last lines.
+//! Output of commands reaches the client while they run: in its terminals, or as the last lines.
 
 use std::time::{Duration, Instant};
 
@@ -102,7 +102,7 @@ async fn a_signal_and_a_refusal_are_told_to_the_terminal() {
     let turn = run(&agent, &session, "rm a.txt").await;
     let call = turn.tool("call_1");
     assert_eq!(call["status"], "failed");
-    // Nothing ran, so the reason stands where the output would.
+    // Nothing ran, so the reason is in the place of the output.
     assert!(content_text(&call).contains("rm *"), "{call}");
     agent.finish().await;
 }
@@ -122,7 +122,7 @@ async fn without_terminals_the_last_lines_are_content() {
     for update in running {
         assert!(content_text(update).len() <= 4096, "{update}");
         assert!(update["_meta"].is_null(), "{update}");
-        // What does not change is said once.
+        // An unchanged text is sent once.
         assert!(update["content"].is_null() || update["rawInput"].is_null(), "{update}");
     }
     agent.finish().await;

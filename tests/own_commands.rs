@@ -1,4 +1,4 @@
-//! What the daemon does by itself when a command is typed: answers, undo, forks and summaries.
+//! Commands that the daemon runs by itself: answers, undo, forks and summaries.
 
 use serde_json::json;
 
@@ -452,7 +452,7 @@ async fn a_review_reads_and_answers_in_a_session_of_its_own_and_the_agent_goes_o
     let requests = agent.llm.requests();
     assert!(!requests[0].tools().contains(&"task".to_owned()), "a reviewer starts nobody");
     assert!(requests[2].body["messages"].to_string().contains("two findings"));
-    // What the user typed is what a load shows.
+    // A load shows the text as the user typed it.
     assert_eq!(text(&agent.load(&session).await, "user_message_chunk"), "/review");
     agent.finish().await;
 }

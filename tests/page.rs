@@ -10,7 +10,7 @@ use crate::{
     sessions_seen::{exchange, store},
 };
 
-/// How long a browser may take to show a page.
+/// Time that a browser may take to show a page.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Tries to become part of the page in text, attributes, styles, comments and Markdown.

@@ -1,4 +1,4 @@
-//! Every tool under every answer: nothing happens unless it is allowed, and everybody is told what the answer was.
+//! Every tool under every answer: nothing happens unless it is allowed, and user and model learn the answer.
 //! Those that never ask for a permission are in `questions::tools_that_never_ask_for_a_permission`.
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -34,15 +34,15 @@ struct Case {
     patterns: fn(&Stage, usize) -> Vec<String>,
     /// The one pattern that `always` remembers.
     always: fn(&Stage) -> String,
-    /// How often it happened; `None` for tools that change nothing outside the conversation.
+    /// Number of times that it happened; `None` for tools that change nothing outside the conversation.
     n_done: Option<fn(&Stage) -> usize>,
-    /// What the model reads when it happened.
+    /// Text that the model reads when it happened.
     told: &'static str,
     /// A file that the model must have read before it may change it.
     reads: Option<&'static str>,
     /// Identical calls before the one that asks; they run unasked.
     n_before: usize,
-    /// What the model is asked while the tool runs.
+    /// Answers of the model while the tool runs.
     replies: fn(&Llm),
 }
 
@@ -77,7 +77,7 @@ struct Run<'a> {
     n_done: usize,
 }
 
-/// What came of one prompt.
+/// Result of one prompt.
 struct Done {
     turn: Turn,
     call_id: String,
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
         self.told.push((call_id.to_owned(), told.to_owned()));
     }
 
-    /// A call that nobody is asked about.
+    /// Makes a call without a question.
     async fn unasked(&mut self, is_allowed: bool) {
         let n_asked = self.agent.n_asked();
         let call_id = self.script();
@@ -572,7 +572,7 @@ async fn skill() {
         title: |_, _| "bees".to_owned(),
         patterns: |_, _| vec!["bees".to_owned()],
         always: |_| "bees".to_owned(),
-        // What is no argument of it keeps the calls apart.
+        // A key that is not one of its arguments keeps the calls apart.
         ..Case::new("skill", |_, n| json!({"name": "bees", "n": n}), "Use smoke.")
     })
     .await;

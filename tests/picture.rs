@@ -1,4 +1,4 @@
-//! The picture of a session in a terminal that stands at the top of the README.
+//! The picture of a session in a terminal at the top of the README.
 //!
 //! `PICTURE_FILE=docs/terminal.svg cargo test --test e2e picture` draws it anew; `PICTURE_COLUMNS` chooses another width.
 

@@ -17,9 +17,9 @@ use crate::support::{
     scratch::Scratch,
 };
 
-/// How long a signalled agent may take to end.
+/// Time that a signalled agent may take to end.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
-/// What an agent may hold while its client does not read.
+/// Memory that an agent may hold while its client does not read.
 const MEMORY_LIMIT: u64 = 64 * 1024 * 1024;
 
 #[tokio::test]

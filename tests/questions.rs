@@ -1,4 +1,5 @@
-//! Questions of tools: a form where the client shows forms, else choices one after another; nothing waits for nobody.
+//! Questions of tools: a form where the client shows forms, else choices one after another; without a client
+//! that can answer nothing waits.
 
 use serde_json::{Value, json};
 
@@ -393,7 +394,7 @@ async fn tools_that_never_ask_for_a_permission() {
                        "read": "allow"},
         "experimental": {"batch_tool": true},
     });
-    // What is asked by each, with the answer that lets it succeed.
+    // The questions of each, with the answer that lets it succeed.
     for (mode, tool, input, answer) in [
         ("build", "question", asked, Some("Yes")),
         ("build", "plan_enter", json!({}), Some("Yes")),

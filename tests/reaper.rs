@@ -16,9 +16,9 @@ use crate::{
     },
 };
 
-/// How long the death of a daemon may take to reach everything.
+/// Time that the death of a daemon may take to reach everything.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How long a killed process may take to be gone.
+/// Time that a killed process may take to be gone.
 const DEATH_LIMIT: Duration = Duration::from_secs(2);
 
 /// A job in the background, one in a session of its own, one deaf to hangups, one without our variables, and one whose
@@ -273,7 +273,7 @@ async fn a_windlass_in_a_windlass_marks_for_both() {
         marks.push(agent.told(&session, "bash", json!({"command": "echo $WINDLASS_CHILD"})).await);
     }
     assert!(marks.iter().all(|mark| mark.starts_with("outer.1/")) && marks[0] != marks[1], "{marks:?}");
-    // Whoever ends what bears the mark leaves the reaper its work.
+    // Ending the marked processes leaves the reaper its work.
     let environment = std::fs::read(format!("/proc/{}/environ", agent.reaper().unwrap())).unwrap();
     assert!(!String::from_utf8(environment).unwrap().contains("WINDLASS_CHILD"));
     agent.finish().await;

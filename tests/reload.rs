@@ -379,7 +379,7 @@ async fn every_session_of_the_directory_is_told_and_no_other() {
     let mut both = [one.clone(), two];
     both.sort();
     assert_eq!(told, both);
-    // What was told to the others stands before the answer.
+    // Updates of the other sessions come before the answer.
     asked_model(&agent, &one).await;
     let others = agent.updates(other["sessionId"].as_str().unwrap());
     assert!(others.iter().all(|update| tag(update) == "available_commands_update"), "{others:?}");
@@ -403,7 +403,7 @@ async fn mcp_servers_follow_their_configuration() {
         let result = agent.llm.last_request().tool_result(shop);
         assert_eq!(result, format!("tea costs 3, shop is {shop}"));
     }
-    // What has nothing to do with a server leaves it alone.
+    // A change that does not concern a server leaves it running.
     let before = agent.descendants();
     scratch.write(".opencode/opencode.json", with_model("mock"));
     read_again(&agent).await;

@@ -219,7 +219,7 @@ async fn agents_are_followed_wherever_they_may_be() {
         market,
     ];
     for (idx, place) in places.iter().enumerate() {
-        // None of the directories exists yet; then one has a file already; then a file lies deeper.
+        // None of the directories exists yet; then one has a file already; then a file is deeper.
         for name in [format!("poet-{idx}"), format!("bard-{idx}"), format!("deep/er/poet-{idx}")] {
             let file = place.join(format!("{name}.md"));
             write(&file, &poet("Speak in rhyme."));
@@ -389,7 +389,7 @@ async fn a_tree_of_skills_too_large_to_be_watched_is_read_with_each_turn_and_tol
         fs::write(&file, skill(about)).unwrap();
         assert!(system(&agent, &session).await.contains(about));
     }
-    // What is near is watched all the same.
+    // Directories that are near are watched all the same.
     write(&place.join("near/SKILL.md"), "---\nname: near\ndescription: Near.\n---\nDo it.\n");
     told_command(&agent, "near").await;
     agent.finish().await;

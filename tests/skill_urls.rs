@@ -70,7 +70,7 @@ async fn a_skill_of_a_server_is_fetched_with_its_files_and_loaded() {
     let script = loaded.lines().find_map(|line| line.strip_prefix("<file>")).unwrap();
     let script = script.trim_end_matches("</file>");
     assert!(script.ends_with("scripts/smoke.sh"), "{loaded}");
-    // It lies outside the project, and is read unasked.
+    // It is outside the project, and is read unasked.
     agent.llm.reply(Reply::call("call_2", "read", json!({"filePath": script})));
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "go on").await;
@@ -94,7 +94,7 @@ async fn a_version_is_fetched_once_and_a_new_one_takes_its_place() {
         let agent = from(&scratch, &web.url("/s")).start().await;
         let session = agent.new_session().await;
         offered(&agent, &session).await;
-        // What was kept holds until the server has been asked.
+        // The kept skills are used until the server has answered.
         let mut said = String::new();
         while !said.contains(body) {
             agent.llm.reply(Reply::text("done"));

@@ -1,4 +1,4 @@
-//! Skills: what the model is told of them, how it loads them, and where they come from.
+//! Skills: their description for the model, their loading, and their sources.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 

@@ -1,4 +1,4 @@
-//! What a daemon remembers and reads again: keys, the model used last, and the wire it traced.
+//! State that a daemon stores and reads again: keys, the model used last, and the wire it traced.
 
 use serde_json::{Value, json};
 

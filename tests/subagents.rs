@@ -296,7 +296,7 @@ async fn a_refusal_ends_the_subagent_it_was_given_to_and_those_above_are_told_an
         agent.answer(&ask, Answer::RejectOnce);
         let turn = prompt.turn().await;
         assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "went on"));
-        // The refused one was not asked again; whoever gave it the task reads why it failed.
+        // The refused one was not asked again; its parent reads the reason of the failure.
         let requests = agent.llm.requests();
         let of =
             |name: &str| requests.iter().filter(|it| it.last_user().starts_with(name)).collect::<Vec<_>>();

@@ -1,4 +1,5 @@
-//! What the end-to-end tests stand on: a scratch machine, a scripted model, a web server, a strict client, a schema check.
+//! Support of the end-to-end tests: a scratch machine, a scripted model, a web server, a strict client, a
+//! schema check.
 
 pub mod agent;
 pub mod http;

@@ -1,4 +1,4 @@
-//! What a person at a terminal sees of the commands.
+//! Commands as a person at a terminal sees them.
 
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -364,7 +364,7 @@ async fn two_subagents_at_once_keep_their_calls_apart() {
     second.open();
     let screen = terminal.ends_with(0).await;
     let lines = screen.all_lines();
-    // A call stands below the name of the subagent that made it.
+    // A call is below the name of the subagent that made it.
     for (name, found) in [("look around (@explore)", "Find *.txt"), ("read (@general)", "Find *.md")] {
         let at = lines.iter().position(|line| line.contains(found)).expect(found);
         assert!(lines[at - 1].contains(name), "{screen}");

@@ -1,4 +1,4 @@
-//! Each tool through the whole loop: what the client sees and what the model is told.
+//! Each tool through the whole loop: the updates for the client and the result for the model.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! One end of JSON-RPC over a pair of pipes: our requests by their ids, the other's handed to whoever serves it.
+//! One end of JSON-RPC over a pair of pipes: our requests by their ids, the other's handed to the caller that
+//! serves them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -28,7 +29,7 @@ const READ_BYTES: usize = 64 << 10;
 /// JSON-RPC's own number.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 
-/// Why a request brought nothing. The sentence goes on after the other's name.
+/// Reason why a request brought nothing. The sentence goes on after the other's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     #[error("refused: {message} ({code})")]
@@ -42,7 +43,7 @@ pub enum CallError {
 
 pub type Outcome = Result<Value, CallError>;
 
-/// What the other says of its own accord.
+/// A request or notification of the other side.
 #[derive(Debug)]
 pub enum Incoming {
     /// To be answered once with [`Peer::answer`].
@@ -57,12 +58,12 @@ pub enum Incoming {
     },
 }
 
-/// Why a connection is over that the other has not closed.
+/// Reason why a connection ended that the other has not closed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(transparent)]
     Framing(#[from] FramingError),
-    /// Who waits for it would wait for ever.
+    /// The other no longer reads our requests, so no answer can come.
     #[error("did not read what it was asked")]
     Deaf,
 }
@@ -71,14 +72,14 @@ pub enum ServeError {
 struct Pending {
     last_id: i64,
     waiting: HashMap<i64, oneshot::Sender<Outcome>>,
-    /// Why nothing more will be answered.
+    /// Reason why nothing more will be answered.
     end: Option<String>,
 }
 
 /// Our end of the conversation; [`Peer::serve`] carries it.
 pub struct Peer {
     framing: Framing,
-    /// The notification that tells the other that nobody waits for an answer; its `id` is the request's.
+    /// The notification that cancels a request at the other; its `id` is the request's.
     cancel: &'static str,
     outgoing: Queue<Vec<u8>>,
     /// Bytes that were ever to be sent, and those that were.
@@ -107,7 +108,7 @@ impl Peer {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }), Weight::Ours);
     }
 
-    /// Asks, and waits for the answer. The other is told when nobody waits any more.
+    /// Sends a request and waits for the answer. Dropped, it cancels the request at the other.
     pub async fn request(&self, method: &'static str, params: Value, limit: Duration) -> Outcome {
         let (sender, answer) = oneshot::channel();
         let id = {
@@ -246,9 +247,9 @@ impl Peer {
     }
 }
 
-/// What holds up the reading of what the other says.
+/// Kind of message, which decides if it may hold up the reading of the other's messages.
 ///
-/// Only what its own requests bring about does: what we say may wait because the other writes first, and must be read.
+/// Only our answers do: our own messages may wait because the other writes first, and must be read.
 enum Weight {
     Reply,
     Ours,
@@ -262,7 +263,7 @@ fn refusal(error: &Value) -> CallError {
     }
 }
 
-/// Tells the other, when it is dropped, that nobody waits for the answer, unless that has come.
+/// Cancels the request at the other when it is dropped, unless the answer has come.
 struct Abandon<'a> {
     peer: &'a Peer,
     id: i64,

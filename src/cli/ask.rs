@@ -24,14 +24,14 @@ use question::QuestionDialog;
 /// Columns that stay free for the answer behind the keys: a terminal would break it in mid-word.
 const ANSWER_COLUMNS: usize = " › dismissed".len();
 
-/// What waits for an answer.
+/// A request that waits for an answer.
 #[derive(Debug)]
 enum Asked {
     Permission(PermissionRequest),
     Question(QuestionRequest),
 }
 
-/// What a key did.
+/// Effect of a key.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// There is more to type; the text is shown.
@@ -67,10 +67,10 @@ pub struct Person {
     raw: Option<Raw>,
 }
 
-/// What a person's keys came to.
+/// Result of a person's keys.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// What is to be shown.
+    /// Text to show.
     Text(String),
     /// The turn is to be cancelled.
     Interrupted(String),
@@ -90,7 +90,8 @@ impl Person {
         self.open.is_some()
     }
 
-    /// Shows a dialogue's text, and listens to its keys from then on. The terminal must be nobody else's by now.
+    /// Shows a dialogue's text, and listens to its keys from then on. The terminal must have no other user by
+    /// now.
     pub fn show(&mut self, text: &str) {
         if self.open.is_some() && self.raw.is_none() {
             self.raw = self.keyboard.raw();
@@ -148,7 +149,7 @@ impl Person {
                     let (dialog, text) = QuestionDialog::new(request.questions, draw.width);
                     (Dialog::Question(request.id, dialog), text)
                 }
-                // That it is settled is on its way behind it.
+                // The event that settles it is already on its way.
                 Asked::Permission(_) | Asked::Question(_) => continue,
             };
             self.open = Some(dialog);
@@ -198,7 +199,7 @@ impl Person {
         };
         if keys.contains(&Key::Interrupt) {
             self.open = None;
-            // Whatever else waits goes away with the turn.
+            // All other requests go away with the turn.
             self.waiting.clear();
             return Typed::Interrupted("^C\n".to_owned());
         }

@@ -1,4 +1,4 @@
-//! `windlass debug`: shows what something comes to, such as the request that an agent's turn would send.
+//! `windlass debug`: shows the request that an agent's turn would send, and the sandbox of its commands.
 
 use std::process::ExitCode;
 

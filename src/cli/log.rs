@@ -19,7 +19,7 @@ use crate::{
     config::Environment,
 };
 
-/// A file that is open for writing tells nobody that it has grown.
+/// Interval of looking for new lines: a growing file that is open for writing sends no event.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Bytes of a line that is not the log's own.
 const MAX_LINE_BYTES: u64 = 64 << 10;
@@ -176,7 +176,7 @@ impl Place {
         let Some(file) = open(&logging::current(directory))? else { return Ok(lines) };
         let metadata = file.metadata()?;
         if metadata.ino() != self.inode {
-            // What was added before the file was put aside is in the older one now.
+            // Lines that were added before the rotation are in the older file now.
             if let Some(older) = open(&logging::rotated(directory))?
                 && older.metadata()?.ino() == self.inode
             {

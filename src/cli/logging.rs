@@ -51,7 +51,7 @@ pub fn start(
     let wanted_level = global.log_level.or(named).map(LogLevel::filter);
     let prints_more = global.print_logs || environment.is_on("OPENCODE_PRINT_LOGS");
     let level = wanted_level.unwrap_or(if prints_more { LevelFilter::INFO } else { least });
-    // What they say of a failure is their own debug text, and ours says it in a sentence.
+    // Their message about a failure is debug text, and ours says it in a sentence.
     let of_libraries = if level >= LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::OFF };
     let quiet: String = TALKATIVE.iter().map(|library| format!(",{library}={of_libraries}")).collect();
     let fallback = format!("{level}{quiet}");
@@ -135,7 +135,7 @@ impl<S: Subscriber> Layer<S> for Stderr {
             };
             format!("{kind}{}\n", said.sentence())
         };
-        // Where nobody reads standard error the file has it.
+        // If standard error has no reader, the file has it.
         let _ = io::stderr().write_all(line.as_bytes());
     }
 }

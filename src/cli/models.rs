@@ -53,7 +53,7 @@ fn list(loaded: &Loaded, args: &ModelsArgs) -> Result<Listed, String> {
     let default = loaded.default_model();
     let is_default =
         |model: &Model| default.as_ref().is_ok_and(|default| default.reference() == model.reference());
-    // What a pipe reads are names alone.
+    // A pipe gets names alone.
     let is_seen = io::stdout().is_terminal();
     let providers = &loaded.catalog.providers;
     if let Some(wanted) = &args.provider

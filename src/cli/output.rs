@@ -1,4 +1,4 @@
-//! What commands say: one text and an exit code, or a stream on both outputs in order.
+//! Output of commands: one text and an exit code, or a stream on both outputs in order.
 
 use std::{
     collections::VecDeque,
@@ -46,7 +46,7 @@ pub fn misuse(text: &str) -> ExitCode {
 
 /// Says something on standard error.
 pub fn note(text: &str) {
-    // Where nobody reads standard error the exit code says it.
+    // If standard error has no reader, the exit code says it.
     let _ = writeln!(io::stderr(), "{}", text::without_number(text));
 }
 
@@ -93,7 +93,7 @@ pub fn message_of(error: &MessageError) -> String {
     }
 }
 
-/// Where a text goes.
+/// Destination of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     Out,

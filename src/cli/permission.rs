@@ -102,7 +102,7 @@ fn say(text: &str) -> ExitCode {
 }
 
 fn fail(text: &str) -> ExitCode {
-    // Where nobody reads standard error the exit code says it.
+    // If standard error has no reader, the exit code says it.
     let _ = writeln!(io::stderr(), "{text}");
     ExitCode::FAILURE
 }

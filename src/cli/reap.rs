@@ -12,7 +12,7 @@ pub fn daemon(mut arguments: impl Iterator<Item = OsString>) -> Option<String> {
 }
 
 pub fn run(daemon: &str) -> ExitCode {
-    // The reaper holds no directory; what it is called and where it is matters to nobody else.
+    // The reaper holds no directory; its name and place matter to no other program.
     let _ = std::env::set_current_dir("/");
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_name(c"windlass-reaper");

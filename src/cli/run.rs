@@ -29,7 +29,7 @@ use open::Place;
 use shown::Shown;
 use slash::Slash;
 
-/// The exit code when something was refused because nobody could be asked, or by `--strict` for any refusal.
+/// The exit code when something was refused because no user could be asked, or by `--strict` for any refusal.
 const REFUSED: u8 = 3;
 /// The exit code after Ctrl-C: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 128 + 2;
@@ -54,7 +54,7 @@ pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
                 return ExitCode::from(128 + signal);
             }
         };
-        // Nobody reads the events any more, so nobody may wait for that.
+        // The events have no reader any more, so the turn must not wait for one.
         drop(shown);
         match result {
             Ok(code) => tokio::select! {
@@ -96,7 +96,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     let id = opened.info.id;
     let mut parts = files;
     parts.push(PromptPart::Text { text: message, is_synthetic: false, is_ignored: false });
-    // What is piped was not written by the user.
+    // Piped text was not written by the user.
     parts.extend(opened.workspace.loaded().mentions(&words));
     let invocation = args.command.map_or(Invocation::None, Invocation::Named);
     let input = PromptInput {

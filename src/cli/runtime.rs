@@ -44,7 +44,7 @@ pub async fn signalled() -> u8 {
     first_of(&[SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()]).await
 }
 
-/// Like [`signalled`], for a process whose user interrupts its turns rather than itself.
+/// Does the same as [`signalled`] for a process whose user interrupts its turns rather than itself.
 pub async fn ended() -> u8 {
     first_of(&[SignalKind::hangup(), SignalKind::terminate()]).await
 }
@@ -68,12 +68,12 @@ async fn first_of(kinds: &[SignalKind]) -> u8 {
 pub struct Interrupts(Option<Signal>);
 
 impl Interrupts {
-    /// From now on SIGINT ends nothing by itself.
+    /// Catches SIGINT, which ends nothing by itself from now on.
     pub fn caught() -> Self {
         Self(signal(SignalKind::interrupt()).ok())
     }
 
-    /// SIGINT is somebody else's affair.
+    /// Leaves SIGINT as it is.
     pub fn none() -> Self {
         Self(None)
     }

@@ -120,7 +120,7 @@ async fn rename(engine: &Engine, id: &str, title: &str) -> Result<ExitCode, Stri
 
 async fn delete(engine: &Engine, id: &str) -> Result<ExitCode, String> {
     let deleted = async {
-        // What is deleted is named in full: a piece of an id may be another session's tomorrow.
+        // A session to delete is named in full: a piece of an id may be another session's tomorrow.
         let id = SessionId::parse(id)
             .map_err(|error| EngineError::new(EngineErrorKind::InvalidInput, error.to_string()))?;
         engine.session(&id).await?;

@@ -27,7 +27,7 @@ pub mod screen;
 mod spacing;
 pub mod tool;
 
-/// Where and how wide something is drawn.
+/// Place and width of a drawing.
 #[derive(Debug, Clone, Copy)]
 pub struct Draw<'a> {
     pub look: &'a Look,

@@ -93,7 +93,7 @@ pub fn check(layer: &mut Layer, findings: &mut Findings) {
         "agent" => checker.entries(key, value, Checker::agent),
         "command" => checker.entries(key, value, Checker::command),
         "skills" => checker.prune::<SkillsConfig>(&[key], value),
-        // What is an object is an agent by now.
+        // Every object is an agent by now.
         "mode" => {
             checker.warn(&[key], format!("`{key}` is not an object"));
             false
@@ -133,7 +133,7 @@ impl Checker<'_> {
 
     fn keys_without_effect(&mut self, value: &Map<String, Value>) {
         for pattern in WITHOUT_EFFECT {
-            // What asks for less than everything gets what it asks for.
+            // A value that asks for less than everything gets it.
             let asks = |said: &Value| match said {
                 Value::Null | Value::Bool(false) => false,
                 Value::String(word) => word != "manual" && word != "disabled",
@@ -172,7 +172,7 @@ impl Checker<'_> {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let is_option = match path.as_slice() {
                 ["agent", _, key] => {
-                    // What an agent's keys do not name is handed to the model.
+                    // Keys that are not an agent's own are handed to the model.
                     AGENT_KEYS.contains(key) || !is_near(key, near.as_deref())
                 }
                 // Packages and providers have options and fields of their own.
@@ -316,7 +316,7 @@ impl Checker<'_> {
             self.model_below(path, agent);
             agent.retain(|key, value| {
                 let wrong = AGENT_VALUES.iter().find(|(of, _, is_right)| of == key && !is_right(value));
-                // What is of another type is told by its decoding.
+                // Values of another type are reported by their decoding.
                 let Some((_, expected, _)) = wrong.filter(|_| value.is_number() || value.is_string()) else {
                     return true;
                 };
@@ -465,7 +465,8 @@ impl Checker<'_> {
 
     /// Takes an address out that nothing can be reached by.
     fn address(&mut self, path: &[&str], owner: &mut Map<String, Value>, key: &str) {
-        // What begins with a variable is an address once its value is there; an empty one counts as not given.
+        // A text that begins with a variable is an address once its value is there; an empty one counts as not
+        // given.
         let is_known = |url: &&str| !url.is_empty() && !url.starts_with("${");
         let Some(value @ Value::String(url)) = owner.get(key) else { return };
         let Some(problem) = Some(url.as_str()).filter(is_known).and_then(url_problem) else { return };
@@ -598,7 +599,7 @@ fn is_color(value: &Value) -> bool {
     color.strip_prefix('#').map_or(COLORS.contains(&color), is_hex)
 }
 
-/// The values at paths of a pattern.
+/// Visits the values at the paths of a pattern.
 fn matching<'a>(
     value: &'a Map<String, Value>,
     pattern: &[&str],

@@ -1,4 +1,5 @@
-//! What decides what a session may do: the files and directories that this configuration takes rules, agents, commands and programs from.
+//! The protected paths: files and directories from which this configuration takes rules, agents, commands and
+//! programs.
 
 use std::{
     collections::BTreeSet,
@@ -27,7 +28,7 @@ pub struct Deciding {
     pub files: BTreeSet<PathBuf>,
     /// Directories all of whose files decide.
     pub trees: BTreeSet<PathBuf>,
-    /// Directories of configuration: some of what lies in them decides.
+    /// Directories of configuration, some of whose files are protected.
     pub directories: BTreeSet<PathBuf>,
 }
 
@@ -44,7 +45,7 @@ impl Deciding {
             add(&mut acc.trees, &root);
         }
         add(&mut acc.trees, &paths.cache());
-        // What the user has allowed for ever stands in the store, whose organisation rules in the credentials.
+        // Remembered permissions are in the store, and the choice of an organisation is in the credentials.
         let own = [paths.database(), paths.database_log(), paths.auth(), paths.opencode_auth()];
         let programs = programs(&config.raw, directory, &environment.home);
         for file in config.watched.iter().chain(&own).chain(&programs) {
@@ -84,7 +85,7 @@ fn programs(raw: &Map<String, Value>, directory: &Path, home: &Path) -> Vec<Path
     files.filter(|file| !file.is_dir()).collect()
 }
 
-/// The words of every `command` that is a list, and the directory that they are looked up from.
+/// Collects the words of every `command` that is a list, with the directory that they are looked up from.
 fn started(value: &Value, directory: &Path, words: &mut Vec<(String, PathBuf)>) {
     match value {
         Value::Object(entry) => {

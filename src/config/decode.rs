@@ -31,14 +31,14 @@ use super::{
     wording::plain,
 };
 
-/// Where the configuration is for.
+/// The place that a configuration is read for.
 pub struct Place<'a> {
     pub paths: &'a Paths,
     pub directory: &'a Path,
     pub worktree: &'a Path,
 }
 
-/// Resolves what was read; the layers come back for whoever wants to know where a value is from.
+/// Resolves what was read, and returns the layers too, which know the source of each value.
 pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, Vec<Layer>) {
     let Sources { environment, mut layers, mut findings, directories, watched, kept, broken: _ } = sources;
     for hook in hooks {
@@ -109,7 +109,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     (config, layers)
 }
 
-/// See [`Config::unread_models`]. A stronger source that can be read decides, whatever a weaker one meant.
+/// Returns [`Config::unread_models`]. A stronger source that can be read decides over an unreadable weaker one.
 fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, String> {
     let mut keys = BTreeSet::from([vec!["model"], vec!["small_model"]]);
     for layer in layers {
@@ -160,7 +160,7 @@ fn lost_provider(layer: &Layer, warnings: &[Warning]) -> Option<(usize, usize)> 
         let name = name.map(|name| name.replace("~1", "/").replace("~0", "~"));
         name.is_some_and(|name| providers.and_then(|it| it.get(&name)).is_none())
     };
-    // What is taken out without a word, such as `null`, was not meant.
+    // A value that is removed without a warning, such as `null`, was not meant.
     let is_told = |at: (usize, usize)| {
         warnings.iter().any(|it| it.source == layer.source && it.line.zip(it.column) == Some(at))
     };
@@ -198,9 +198,9 @@ fn managed(layers: &[Layer], home: &Path) -> Managed {
     managed
 }
 
-/// What decides among rules by standing last: not what came over the network, which has its own place (see
-/// `fetched_rules`), and not the administrator's, which would take the place of a stricter rule.
-/// Shows an administrator's rules under a key of their own: they hold beside the others, not in their place.
+/// Removes the rules that must not decide by being last: those that came over the network, which have their own
+/// place (see `fetched_rules`), and the administrator's, which would take the place of a stricter rule. Shows
+/// an administrator's rules under a key of their own: they hold beside the others, not in their place.
 fn set_apart(raw: &mut Map<String, Value>, layers: &[Layer]) {
     let said = |is_managed: bool| merged(layers.iter().filter(|it| (it.kind == Kind::Managed) == is_managed));
     let (own, managed) = (said(false), said(true));

@@ -23,7 +23,7 @@ pub struct FrontMatter {
     pub data: Map<String, Value>,
     /// JSON pointer → line and column in the file, 1-based, of a key or a list's element.
     pub key_lines: HashMap<String, (usize, usize)>,
-    /// What follows, as written.
+    /// The text that follows, as written.
     pub body: String,
 }
 
@@ -150,7 +150,7 @@ struct Object {
 
 enum Key {
     Own(String),
-    /// `<<`, and where it stands: the objects behind it are laid below this one, as js-yaml does.
+    /// `<<`, and its position: the objects behind it are laid below this one, as js-yaml does.
     Merge((usize, usize)),
 }
 
@@ -277,7 +277,7 @@ impl Reader {
             let Value::Object(one) = one else {
                 return Err("`<<` takes an object, or a list of them".to_owned());
             };
-            // What is there already is the object's own, or of one that stands before.
+            // An existing key is the object's own, or of an earlier merged object.
             for (key, value) in one {
                 if object.value.contains_key(&key) {
                     continue;

@@ -1,4 +1,4 @@
-//! What plugins do to the configuration: each one's part is a source of its own.
+//! Changes of the configuration by plugins: each one's part is a source of its own.
 
 use std::{path::Path, sync::Arc};
 
@@ -9,8 +9,8 @@ use super::{
     merge::merged,
 };
 
-/// What a plugin does to the configuration: it gets everything that was read but the administrator's part, and may
-/// add and change; what it removes stays. When it fails, nothing of it holds, and the reason is a warning.
+/// A plugin's change of the configuration: it gets everything that was read but the administrator's part, and
+/// may add and change; what it removes stays. When it fails, nothing of it holds, and the reason is a warning.
 type Change = dyn Fn(&mut Map<String, Value>) -> Result<(), String> + Send + Sync;
 
 /// A plugin's part in every configuration that is read.

@@ -1,4 +1,4 @@
-//! One source of configuration as text: substitutions, JSONC, and where in the text every value stands.
+//! One source of configuration as text: substitutions, JSONC, and every value's place in the text.
 
 use std::collections::HashMap;
 
@@ -23,15 +23,15 @@ pub struct Document {
     pub value: Map<String, Value>,
     /// JSON pointer → byte offset in the original text, of an object's key or a list's element.
     pub offsets: HashMap<String, usize>,
-    /// What was wrong, with the byte offset in the original text.
+    /// Problems, each with its byte offset in the original text.
     pub problems: Vec<(usize, String)>,
     /// Nothing of it could be used.
     pub is_broken: bool,
-    /// What may have been meant otherwise.
+    /// Remarks on texts that may have been meant otherwise, with their offsets.
     pub notes: Vec<(usize, String)>,
 }
 
-/// Where substituted values come from.
+/// Sources of substituted values.
 pub struct Substitutes<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// Content of the file at a path as written in the source, or what to tell the user.
@@ -136,7 +136,7 @@ struct Expanded {
     is_too_long: bool,
 }
 
-/// A replaced range: where its replacement stands, and where what it replaced stood.
+/// A replaced range: the place of the replacement, and of the replaced text.
 struct Piece {
     start: usize,
     end: usize,
@@ -267,7 +267,7 @@ fn original_offset(pieces: &[Piece], offset: usize) -> usize {
 /// A source whose text was parsed, while it becomes values.
 struct Reading<'a> {
     text: &'a str,
-    /// Where in `text` something stands that was parsed.
+    /// Maps an offset in the parsed text to one in the original.
     origin: &'a dyn Fn(usize) -> usize,
     document: &'a mut Document,
     /// Keys that were there before in their object.
@@ -321,7 +321,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Of a key that an object has twice the last counts, as `JSON.parse` has it, and nobody would see the first go.
+    /// Reports a key that an object has twice: the last one counts, as in `JSON.parse`, and the first would
+    /// vanish unseen.
     fn said_twice(&mut self, pointer: &str, before: usize, offset: usize) {
         self.n_twice += 1;
         if self.n_twice > MAX_TWICE {
@@ -336,7 +337,7 @@ impl Reading<'_> {
         };
         let message = format!("{path}: is there twice, {place}; the first is ignored");
         self.document.problems.push((offset, message));
-        // What stood below the first stands nowhere now.
+        // The values below the first have no place any more.
         let below = format!("{pointer}/");
         self.document.offsets.retain(|place, _| !place.starts_with(&below));
     }

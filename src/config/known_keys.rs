@@ -1,4 +1,4 @@
-//! Which keys the configuration knows where.
+//! The known keys of each place in the configuration.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -39,7 +39,7 @@ pub struct Keys {
     is_list: bool,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     known: BTreeMap<String, Keys>,
-    /// What is below any other key, when there may be others.
+    /// Keys below any other key, when there may be others.
     #[serde(skip_serializing_if = "Option::is_none")]
     others: Option<Box<Keys>>,
 }
@@ -96,7 +96,7 @@ impl Keys {
         }
     }
 
-    /// Calls `found` with the path of every list that stands where only an object with known keys may.
+    /// Calls `found` with the path of every list in the place of an object with known keys.
     pub fn lists_for_objects(
         &self,
         value: &Map<String, Value>,

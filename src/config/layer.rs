@@ -1,4 +1,4 @@
-//! One source of configuration: its value, and where in it every part stands.
+//! One source of configuration: its value, and the position of every part of it.
 
 use std::{
     collections::HashMap,
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::base::home;
 
-/// What kind of source a layer is.
+/// Kind of source of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// What holds when nobody says anything.
+    /// Values that apply when no source sets them.
     Default,
     /// An organisation's, fetched and kept.
     Remote,
@@ -146,7 +146,7 @@ pub struct Part<'a> {
     pub range: Range<usize>,
 }
 
-/// Like [`parse`]; what stands in the part has the position it has in the whole.
+/// Does the same as [`parse`] for a part of a text; positions are those in the whole.
 pub fn parse_part(
     environment: &Environment,
     kind: Kind,
@@ -193,7 +193,7 @@ fn placed(document: Document, layer: Layer, part: Part<'_>, findings: &mut Findi
     Layer { value: document.value, places, is_broken: document.is_broken, ..layer }
 }
 
-/// Where the lines of a text begin.
+/// Offsets at which the lines of a text begin.
 struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,

@@ -1,4 +1,4 @@
-//! The configuration of a directory: read and resolved, explained, and what lies beside it unread.
+//! The configuration of a directory: read and resolved, explained, and the files beside it that are not read.
 
 use std::{collections::BTreeSet, path::Path};
 

@@ -57,7 +57,7 @@ impl Lowering<'_> {
         self.findings.notes.push(self.layer.warning(path, message.to_owned()));
     }
 
-    /// Lays what stands under one key below what stands under another.
+    /// Moves the value of one key below the value of another.
     fn rename(&mut self, from: &str, to: &str) {
         let Some(value) = self.layer.value.shift_remove(from).filter(|value| !value.is_null()) else {
             return;
@@ -165,7 +165,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What `tools` says becomes rules where it is decoded, below those of `permission`.
+    /// Notes that `tools` is deprecated. It becomes rules at decoding, below those of `permission`.
     fn tools(&mut self) {
         const NOTE: &str = "is deprecated; write `permission`";
         let is_said = |owner: &Map<String, Value>| owner.get("tools").is_some_and(|tools| !tools.is_null());

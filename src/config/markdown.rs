@@ -23,7 +23,7 @@ const MAX_FILES: usize = 2000;
 /// Directories within directories.
 pub const MAX_DEPTH: usize = 16;
 
-/// What directories of configuration may hold.
+/// Subdirectories of a directory of configuration.
 const SUBDIRECTORIES: [&str; 12] = [
     "agent", "agents", "mode", "modes", "command", "commands", "skill", "skills", "plugin", "plugins",
     "tool", "tools",
@@ -32,10 +32,10 @@ const SUBDIRECTORIES: [&str; 12] = [
 /// Those of programs for OpenCode's own runtime.
 const SCRIPTS: [&str; 4] = ["plugin", "plugins", "tool", "tools"];
 
-/// What the warning about a [`Broken`] file ends with.
+/// End of the warning about a [`Broken`] file.
 pub const LEFT_OUT: &str = "the file is left out";
 
-/// What was found in a directory of configuration.
+/// Findings in a directory of configuration.
 #[derive(Debug, Default)]
 pub struct Read {
     /// One for each file.
@@ -172,7 +172,7 @@ fn files(
     let mut visited = HashSet::new();
     let mut pending = vec![(root.to_owned(), 0)];
     while let Some((directory, depth)) = pending.pop() {
-        // A symbolic link may lead back to where it stands.
+        // A symbolic link may lead back to a directory above it.
         match fs::metadata(&directory) {
             Ok(metadata) if !visited.insert((metadata.dev(), metadata.ino())) => {
                 let message = "is a link back to a directory that was read; it is left out".to_owned();

@@ -1,8 +1,9 @@
 //! Agents of a marketplace, which `windlass.agents` names: directories of files, and what servers list.
 //!
-//! Nobody chose these agents one by one, so they are the weakest source: whatever the user says of an agent holds over
-//! them. Rules that come over the network can only narrow what the user's rules allow, and nothing is substituted in
-//! such a text: an agent that asks for `{env:KEY}` would carry the key to whoever answers it.
+//! The user did not choose these agents one by one, so they are the weakest source: every setting of the user
+//! for an agent overrides them. Rules that come over the network can only narrow what the user's rules allow,
+//! and nothing is substituted in such a text: an agent that asks for `{env:KEY}` would carry the key to its
+//! provider.
 
 use std::{
     collections::BTreeMap,
@@ -41,14 +42,14 @@ pub struct Listed {
     pub name: String,
     pub version: Option<String>,
     pub text: Text,
-    /// Where the parts of its entry stand in the list.
+    /// Places of its entry's parts in the list.
     pub places: Places,
 }
 
 /// JSON pointer below an agent → line and column, 1-based.
 pub type Places = BTreeMap<String, (usize, usize)>;
 
-/// Where what an agent is stands.
+/// Source of an agent's definition.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Text {
     /// In the list itself.
@@ -57,12 +58,12 @@ pub enum Text {
     File(String),
 }
 
-/// What was kept of a URL.
+/// State of a URL as it was kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     pub url: String,
     pub agents: Vec<KeptAgent>,
-    /// What was wrong when it was fetched last, for the user to see.
+    /// Problems of the latest fetch, for the user to see.
     pub problems: Vec<String>,
 }
 
@@ -74,7 +75,7 @@ pub struct KeptAgent {
     pub version: Option<String>,
     pub file: Option<String>,
     pub definition: Map<String, Value>,
-    /// Where the parts of the definition stand in the file, or in the list.
+    /// Places of the definition's parts in the file, or in the list.
     #[serde(default)]
     pub places: Places,
 }

@@ -1,4 +1,4 @@
-//! Where files live: our own state, and OpenCode's directories that are only read (facts: OpenCode §1.6).
+//! Paths of files: our own state, and OpenCode's directories that are only read (facts: OpenCode §1.6).
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub struct Paths {
     pub opencode_config: PathBuf,
     /// OpenCode's data: `$XDG_DATA_HOME/opencode` or `~/.local/share/opencode`.
     pub opencode_data: PathBuf,
-    /// Where an administrator's configuration is, the weakest first.
+    /// Directories of an administrator's configuration, the weakest first.
     pub managed: Vec<PathBuf>,
 }
 
@@ -115,7 +115,7 @@ fn managed(environment: &Environment) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    //! Where the administrator's files are.
+    //! Places of the administrator's files.
 
     use std::path::{Path, PathBuf};
 

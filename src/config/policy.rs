@@ -35,7 +35,7 @@ pub struct Layer {
 pub enum Origin {
     /// The agent: the defaults, its own nature, the user's rules. Asks where nothing matches.
     Agent,
-    /// What the user's general rules cannot loosen about an agent. Has no opinion where nothing matches.
+    /// An agent's limits, which the user's general rules cannot loosen. Has no opinion where nothing matches.
     Floor,
     /// The administrator. Has no opinion where nothing matches.
     Administrator,
@@ -151,7 +151,7 @@ impl Policy {
         self.layers.iter().any(|layer| layer.hides(permission, |_| true))
     }
 
-    /// Like [`Policy::hides`], as far as patterns are concerned that `is_meant` accepts.
+    /// Does the same as [`Policy::hides`] for the patterns that `is_meant` accepts.
     pub fn hides_all(&self, permission: &str, is_meant: impl Fn(&str) -> bool) -> bool {
         self.layers.iter().any(|layer| layer.hides(permission, &is_meant))
     }

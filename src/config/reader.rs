@@ -20,10 +20,10 @@ use super::{
 };
 use crate::base::home;
 
-/// What the warning about a file that is broken ends with, when it is read for the first time.
+/// End of the warning about a broken file that is read for the first time.
 const IGNORED: &str = "all of it is ignored";
 
-/// What it ends with when the file was fine before.
+/// End of the warning when the file was fine before.
 pub const STILL_HOLDS: &str = "what it said before still holds";
 
 const NAMES: [&str; 2] = ["opencode.json", "opencode.jsonc"];
@@ -39,7 +39,7 @@ pub struct Sources {
     pub directories: Vec<PathBuf>,
     /// Every file that was looked for, and every file and directory of definitions that was read.
     pub watched: BTreeSet<PathBuf>,
-    /// What each file says that could be parsed, now or before, by its source.
+    /// Value of each file that could be parsed, now or before, by its source.
     pub kept: BTreeMap<String, Layer>,
     /// Files of definitions that cannot be used.
     pub broken: Vec<Broken>,
@@ -111,7 +111,7 @@ struct Reader<'a> {
     sources: Sources,
     paths: &'a Paths,
     directory: &'a Path,
-    /// What was looked for already: the home directory may be the project as well.
+    /// Paths that were looked for already: the home directory may be the project as well.
     seen: HashSet<PathBuf>,
 }
 
@@ -137,7 +137,7 @@ impl Reader<'_> {
         if matches!(kind, Kind::File | Kind::Managed)
             && let Some(layer) = self.sources.layers.last().filter(|layer| !layer.is_broken)
         {
-            // Where its parts stand is of no use once the text is another one.
+            // The positions of its parts are of no use once the text is another one.
             let kept = Layer::new(kind, &layer.source, &layer.base, layer.value.clone());
             self.sources.kept.insert(kept.source.clone(), kept);
         }
@@ -185,12 +185,12 @@ impl Reader<'_> {
         }
     }
 
-    /// A file that may be absent.
+    /// Reads a file that may be absent.
     fn file(&mut self, file: &Path) {
         self.read_file(file, Kind::File, false);
     }
 
-    /// A file named by the user, so that its absence is worth a word.
+    /// Reads a file named by the user, so that its absence is worth a warning.
     fn named_file(&mut self, file: &Path) {
         self.read_file(file, Kind::File, true);
     }
@@ -232,7 +232,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A source that says something, but not to us.
+    /// Records a source that exists and cannot be read.
     fn unreadable(&mut self, kind: Kind, source: &str) {
         let layer = Layer::new(kind, source, self.directory, Map::new());
         self.sources.layers.push(Layer { is_broken: true, ..layer });
@@ -244,7 +244,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A directory of configuration: its files, then its agents and commands.
+    /// Reads a directory of configuration: its files, then its agents and commands.
     fn directory(&mut self, directory: &Path) {
         self.files(directory);
         if self.seen.insert(directory.to_owned()) {
@@ -252,7 +252,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The directory that the variable names, as OpenCode takes it: a `~` is a name like any other.
+    /// Reads the directory that the variable names, as OpenCode takes it: a `~` is a name like any other.
     fn named_directory(&mut self, named: &str) {
         let path = self.directory.join(named);
         if !path.is_dir() {
@@ -305,7 +305,7 @@ impl Reader<'_> {
         self.unreadable_rules(NAME);
     }
 
-    /// Rules that hold over all others and that nobody can read (see `Managed::let_ask`).
+    /// Records an administrator's rules that cannot be read (see `Managed::let_ask`).
     fn unreadable_rules(&mut self, source: &str) {
         const CONSEQUENCE: &str = "everything that is allowed asks until it is mended";
         let warnings = &mut self.sources.findings.warnings;

@@ -27,10 +27,10 @@ pub struct Entry {
     pub token: String,
 }
 
-/// What an organisation serves, as it is kept: the texts as they came, so that places in them can be named.
+/// An organisation's configuration as it is kept: the texts as they came, so that places in them can be named.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// Where it is from; what was kept for another address is not used.
+    /// Its address; a document that was kept for another address is not used.
     pub url: String,
     /// The first answer.
     pub text: String,
@@ -98,8 +98,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
 }
 
-/// Returns the `wellknown` entries of the credentials; ours lie over OpenCode's. What is broken there is told
-/// by whoever reads the keys.
+/// Returns the `wellknown` entries of the credentials; ours override OpenCode's. The reader of the keys warns
+/// about broken entries.
 pub fn entries(environment: &Environment, paths: &Paths) -> Vec<Entry> {
     let texts = match environment.get("OPENCODE_AUTH_CONTENT") {
         Some(text) => vec![text.to_owned()],
@@ -128,8 +128,8 @@ pub fn well_known(url: &str) -> String {
     format!("{url}/.well-known/opencode")
 }
 
-/// Returns true if a configuration may be fetched from there: it may start programs, so nobody on the way may
-/// change it.
+/// Returns true if a configuration may be fetched from there: it may start programs, so it must not be changed
+/// on the way.
 pub fn is_trusted(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else { return false };
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);

@@ -25,7 +25,7 @@ pub fn rules_from_config(value: &Value, home: &Path) -> Result<Vec<Rule>, String
     }
 }
 
-/// Like [`rules_from_config`], but keeps what can be used.
+/// Does the same as [`rules_from_config`], but keeps the usable rules.
 ///
 /// An unusable action becomes `ask`: a typing error must not widen what is allowed.
 pub fn read_rules(value: &Value, home: &Path) -> (Vec<Rule>, Vec<Problem>) {
@@ -138,7 +138,7 @@ pub fn wildcard(pattern: &str, text: &str) -> bool {
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let mut pattern_idx = 0;
     let mut text_idx = 0;
-    // Where to go on after a mismatch: behind the latest star, and the text it has not swallowed yet.
+    // Place to continue after a mismatch: behind the latest star, and the text it has not swallowed yet.
     let mut retry: Option<(usize, usize)> = None;
     while let Some(&byte) = text.get(text_idx) {
         match pattern.get(pattern_idx) {

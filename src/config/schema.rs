@@ -4,10 +4,10 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::config::ConfigFile;
 
-/// What OpenCode calls colours.
+/// Names of colours in OpenCode.
 pub const COLORS: [&str; 7] = ["primary", "secondary", "accent", "success", "warning", "error", "info"];
 
-/// What takes other keys too: an agent's go to its model, and providers have fields of their own.
+/// Objects that take other keys too: an agent's go to its model, and providers have fields of their own.
 const OPEN: [&str; 8] = [
     "AgentConfig",
     "ProviderOptions",
@@ -23,10 +23,10 @@ const OPEN: [&str; 8] = [
 const URL: &str =
     r"https?://(\[[^\]/?#\s\x00-\x1f\x7f-\x9f]+|[^\[:/?#\s\x00-\x1f\x7f-\x9f])[^\s\x00-\x1f\x7f-\x9f]*";
 
-/// What is filled in while a file is read, so that nothing can be said of its text.
+/// Placeholders that are filled in while a file is read, so that their text cannot be checked.
 const FILLED_IN: &str = r"\{(env|file):[^}]*\}";
 
-/// What `check::name_problem` finds in a name.
+/// Names in which `check::name_problem` finds a problem.
 const NO_NAME: &str = r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f-\x9f]|^\s*$";
 
 /// Returns the schema of a whole file, for editors.
@@ -69,7 +69,7 @@ fn bound(schema: &mut Value) {
     let said = json!({"pattern": "\\S"});
     let url = format!("^{URL}$|{FILLED_IN}");
     let urls = json!({"items": {"type": "string", "pattern": url}});
-    // What is empty or begins with a variable is known later.
+    // A text that is empty or begins with a variable is known later.
     let late_url = json!({"pattern": format!("^($|\\$\\{{|{URL}$)|{FILLED_IN}")});
     let trusted = "^(https://|http://([^/?#@\\s]*@)?(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?([/?#]|$))";
     let trusted = format!("{trusted}|{FILLED_IN}");

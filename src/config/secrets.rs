@@ -30,7 +30,7 @@ const PLACEHOLDERS: [&str; 16] = [
     "anything",
 ];
 
-/// What stands in a secret's place.
+/// Replacement of a secret.
 pub const STARS: &str = "********";
 
 /// Words of a key that hold a secret.
@@ -55,13 +55,13 @@ const SECRET_WORDS: [&str; 15] = [
 /// Words that make a `key` a secret one.
 const KEY_KINDS: [&str; 7] = ["api", "access", "auth", "private", "secret", "license", "signing"];
 
-/// Objects whose values are nobody else's affair.
+/// Objects whose values are all secret.
 const SECRET_OBJECTS: [&str; 3] = ["headers", "environment", "env"];
 
 /// Words of a URL's parameters that hold a secret, beside those of any key.
 const SECRET_PARAMETERS: [&str; 6] = ["key", "auth", "sig", "signature", "code", "sas"];
 
-/// What keys of well-known services and signed tokens (`eyJ`) begin with, and how long they are at least.
+/// Beginnings and least lengths of the keys of well-known services and of signed tokens (`eyJ`).
 const KEY_SHAPES: [(&str, usize); 12] = [
     ("sk-", 20),
     ("ghp_", 20),
@@ -158,7 +158,7 @@ fn starred(value: &Value) -> Value {
     }
 }
 
-/// Returns true for a value that stands where a key is demanded and none is needed, such as `none`, `ollama` or `x`.
+/// Returns true for a value in the place of a key where none is needed, such as `none`, `ollama` or `x`.
 pub fn is_placeholder(value: &str) -> bool {
     let letters: String = value.chars().filter(|letter| letter.is_alphanumeric()).collect();
     let is_one_letter = letters.chars().all(|letter| letters.starts_with(letter));
@@ -209,13 +209,13 @@ pub fn mask_message(path: &[&str], value: &Value, message: &str) -> String {
     text(&hidden)
 }
 
-/// Any text: what URLs carry as user and password or as parameters, and keys that look like one.
+/// Hides secrets in any text: users, passwords and parameters of URLs, and words that look like a key.
 pub fn text(text: &str) -> String {
     let masked = urls(text);
     if KEY_SHAPES.iter().any(|(start, _)| masked.contains(start)) { key_shapes(&masked) } else { masked }
 }
 
-/// What of `value` is another in `shown`, as messages quote it.
+/// Collects the parts of `value` that differ in `shown`, as messages quote them.
 fn secrets(path: &[&str], value: &Value, shown: &Value, found: &mut Vec<String>) {
     match (value, shown) {
         (Value::Object(value), Value::Object(shown)) => {
@@ -358,7 +358,7 @@ fn urls(text: &str) -> String {
         let (authority, place) = url.split_at(authority_len);
         match authority.rsplit_once('@') {
             Some((user, host)) => {
-                // `ssh://git@host` names nobody.
+                // `ssh://git@host` contains no secret.
                 let is_web = before.ends_with("http://") || before.ends_with("https://");
                 let shown = match user.split_once(':') {
                     Some((name, _)) if !name.is_empty() => format!("{name}:{STARS}"),

@@ -1,4 +1,4 @@
-//! Which source set each value of the resolved configuration, and what it overrode.
+//! The source of each value of the resolved configuration, and the values that it overrode.
 
 use std::fmt::Write;
 
@@ -18,11 +18,11 @@ use crate::base::text::{head, is_hidden, visible_json, visible_line};
 pub struct Leaf {
     pub path: Vec<String>,
     pub value: Value,
-    /// Who says it, the strongest first; what follows the first is overridden.
+    /// Sources that set it, the strongest first; those after the first are overridden.
     pub said_by: Vec<Saying>,
 }
 
-/// What one source says.
+/// One source's value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Saying {
     pub source: String,
@@ -112,7 +112,8 @@ pub fn locate(warnings: &mut [Warning], layers: &[Layer]) {
     }
 }
 
-/// File and line where the strongest source says a value; only the source's name where it has no lines.
+/// Returns the file and line where the strongest source sets a value; only the source's name where it has no
+/// lines.
 pub fn place(path: &[&str], layers: &[Layer]) -> Option<String> {
     let path: Vec<String> = path.iter().map(|key| (*key).to_owned()).collect();
     let said = layers.iter().rev().find_map(|layer| saying(layer, &path))?;

@@ -9,7 +9,7 @@ use std::{
 /// A larger configuration, definition or skill is a mistake.
 pub const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Why a file is of no use.
+/// Reason why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     #[error("it is not a regular file")]
@@ -28,7 +28,7 @@ pub enum Unreadable {
 }
 
 impl Unreadable {
-    /// Nothing is there.
+    /// Returns true if there is no file.
     pub fn is_missing(&self) -> bool {
         matches!(self, Unreadable::Io(error) if error.kind() == io::ErrorKind::NotFound)
     }

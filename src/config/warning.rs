@@ -1,4 +1,4 @@
-//! What is wrong in a configuration, and where.
+//! Problems in a configuration, each with its place.
 
 use super::secrets;
 use crate::base::text;
@@ -17,7 +17,7 @@ pub struct Warning {
 
 impl std::fmt::Display for Warning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // What others wrote must not steer the terminal, nor look like lines of ours.
+        // Text of others must not steer the terminal, nor look like lines of ours.
         f.write_str(&text::visible_line(&secrets::text(&self.source)))?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
@@ -36,7 +36,7 @@ impl Warning {
     }
 }
 
-/// What was found wrong while reading.
+/// Problems that were found while reading.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
     /// Something is ignored that was meant.

@@ -2,7 +2,7 @@
 
 use crate::base::text::head;
 
-/// How serde begins to name a value, and how it is shown.
+/// Beginnings of serde's names of values, and the words that are shown for them.
 const VALUES: [(&str, &str); 7] = [
     ("string ", ""),
     ("integer ", ""),
@@ -13,7 +13,7 @@ const VALUES: [(&str, &str); 7] = [
     ("unit value", "null"),
 ];
 
-/// How serde names what it expects, and how someone does who writes JSON.
+/// Serde's names of expected types, and the words of JSON for them.
 const EXPECTED: [(&str, &str); 8] = [
     ("a map", "an object"),
     ("a sequence", "a list"),
@@ -25,7 +25,7 @@ const EXPECTED: [(&str, &str); 8] = [
     ("f64", "a number"),
 ];
 
-/// What may stand where a value has several shapes, by the name of its type.
+/// Allowed shapes of a value that has several, by the name of its type.
 const EITHER: [(&str, &str); 4] = [
     ("Programs", "true, false or an object of programs"),
     ("AutoUpdate", "true, false or \"notify\""),
@@ -56,7 +56,7 @@ pub fn plain(message: &str) -> String {
     });
     // Serde quotes the value, however long it is.
     let value = cut(shown.as_deref().unwrap_or(value), 100);
-    // The name of a type of ours tells nobody anything.
+    // A user cannot know the name of one of our types.
     let expected = if expected.starts_with("struct ") { "a map" } else { expected };
     let expected = EXPECTED.iter().find(|(theirs, _)| *theirs == expected).map_or(expected, |(_, ours)| ours);
     format!("{value} cannot be used; expected {expected}")

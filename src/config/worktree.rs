@@ -9,7 +9,7 @@ pub fn worktree(directory: &Path) -> PathBuf {
         let root = directory.ancestors().find(|ancestor| ancestor.join(".git").exists());
         root.map(Path::to_owned)
     };
-    // A link into a repository stands elsewhere, and what counts is where it leads, as for git.
+    // A link into a repository is outside of it; its target counts, as for git.
     let real = || root(&directory.canonicalize().ok()?);
     root(directory).or_else(real).unwrap_or(PathBuf::from("/"))
 }

@@ -29,12 +29,12 @@ pub fn is_passing(error: &CallError) -> bool {
     matches!(error, CallError::Refused { code: CONTENT_MODIFIED | SERVER_CANCELLED, .. })
 }
 
-/// What a server has told of its work.
+/// Progress of a server's work, as the server reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Work {
     /// It has told what it found in a file, or has come to the end of something it did.
     pub has_looked: bool,
-    /// What it is doing now.
+    /// Tokens of the work that goes on now.
     pub tokens: BTreeSet<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct Connection {
     work: watch::Sender<Work>,
     /// The root's URL.
     root: String,
-    /// What the server is told when it asks for its configuration.
+    /// Answer to the server's requests for its configuration.
     settings: Value,
 }
 

@@ -1,4 +1,4 @@
-//! What a ruleset says of a request.
+//! Decisions of rulesets about requests.
 
 use windlass_protocol::opencode::permission::{Action, Rule};
 
@@ -174,7 +174,7 @@ fn anything_is_free_only_where_nothing_asks() {
     check(&[("*", Action::Allow), ("rm *", Action::Ask), ("rm -rf *", Action::Allow)], true);
 }
 
-/// Recursive and exponential, but plainly what §4.1 says.
+/// Matches as §4.1 says word by word: recursive and exponential, but plain.
 fn naive_wildcard(pattern: &str, text: &str) -> bool {
     fn matches(pattern: &[char], text: &[char]) -> bool {
         match (pattern, text) {

@@ -13,7 +13,7 @@ const MAX_KEPT: usize = 1 << 20;
 /// Bytes of what is no header that an error shows.
 const MAX_SHOWN: usize = 60;
 
-/// How one message is told from the next.
+/// Separation of one message from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// A header with the length before each message, as language servers have it.
@@ -33,7 +33,7 @@ impl Framing {
     }
 }
 
-/// Why nothing more can be read: where the next message begins is not known.
+/// Reason why nothing more can be read: where the next message begins is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
     #[error("wrote something to its standard output that is not its protocol: {0:?}")]
@@ -124,7 +124,7 @@ fn parse(body: &[u8]) -> Result<Value, FramingError> {
     serde_json::from_slice(body).map_err(|error| FramingError::NotJson(error.to_string()))
 }
 
-/// Returns where the header ends and how long the message behind it is, once all of the header is there.
+/// Returns the end of the header and the length of the message behind it, once all of the header is there.
 fn header(buffer: &[u8]) -> Result<Option<(usize, usize)>, FramingError> {
     let no_header = || {
         let shown = String::from_utf8_lossy(&buffer[..buffer.len().min(2 * MAX_SHOWN)]).into_owned();

@@ -63,7 +63,7 @@ impl Mode {
     }
 }
 
-/// What is known before the model is asked.
+/// Choices that are made before the model is asked.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     /// Configuration directory.
@@ -115,7 +115,7 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
         let paths_of_config = paths.opencode_config.clone();
         let engine = Engine::new(environment, paths);
         let generating = async {
-            // Where the file will be: what one project allows is nothing for an agent of every project.
+            // The place of the file: permissions of one project say nothing about an agent of every project.
             let place = wanted.directory.ancestors().skip(1).find(|it| it.is_dir()).unwrap_or(&directory);
             let loaded = engine.inspect_files(place).await?;
             let agent = engine.generate_agent(&directory, &wanted.description, model.as_ref()).await?;
@@ -156,7 +156,7 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
     })
 }
 
-/// Where questions are read from and shown.
+/// Input of answers, and output of questions.
 type Terminal<'a> = (&'a mut dyn BufRead, &'a mut dyn Write);
 
 /// Collects the answers of the flags, and asks the user for the missing ones.
@@ -267,7 +267,7 @@ fn permission(allowed: &[&str], config: &Config) -> Map<String, Value> {
         let matching = |rule: &&Rule| rules::wildcard(&rule.permission, name);
         let is_denied =
             rules::deciding(name, "*", base.iter()).is_some_and(|rule| rule.action == Action::Deny);
-        // What windlass denies unless an agent says otherwise is what was asked for here; our directories stay
+        // A permission that windlass denies unless an agent allows it was asked for here; our directories stay
         // readable anyway, and their paths would mean nothing on another machine.
         let is_said = |rule: &&Rule| !is_denied && !Path::new(&rule.pattern).is_absolute();
         let chosen = is_denied.then(|| rules::rule(name, "*", Action::Allow));

@@ -25,7 +25,7 @@ pub enum Key {
     Char(char),
     Enter,
     Backspace,
-    /// Ctrl-U: deletes what stands before the cursor.
+    /// Ctrl-U: deletes the text before the cursor.
     Clear,
     Escape,
     /// Ctrl-C.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::base::text;
 
-/// What stands before the person's own words.
+/// Label of the person's own words.
 const OWN_WORDS: &str = "Your words: ";
 
 /// See the module's comment.
@@ -46,7 +46,7 @@ impl QuestionDialog {
         if self.own_words.is_some() {
             return self.type_words(keys);
         }
-        // What is pasted is no choice.
+        // Pasted text is not a choice.
         let &[key] = keys else { return Step::More(String::new()) };
         let Some(question) = self.questions.get(self.answers.len()) else { return self.end() };
         match key {

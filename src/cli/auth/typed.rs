@@ -1,4 +1,4 @@
-//! One line that a user types, shown or hidden; a pipe's line where nobody types.
+//! One line that a user types, shown or hidden; a pipe's line where there is no terminal.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 

@@ -31,7 +31,7 @@ const NO_PASTE_MARKS: &[u8] = b"\x1b[?2004l";
 /// Begins it.
 const PASTE_MARKS: &[u8] = b"\x1b[?2004h";
 
-/// What the person did with the line.
+/// The person's action with the line.
 pub enum Typed {
     /// Empty where Ctrl-C gave the line up.
     Line(String),
@@ -67,7 +67,7 @@ impl Editor {
         Ok(Self { requests, before })
     }
 
-    /// Ends with the next line. The terminal must be nobody else's until then.
+    /// Reads the next line. The terminal must have no other user until then.
     pub async fn read(&self, prompt: String, words: Words) -> Typed {
         let (typed, answer) = oneshot::channel();
         let gone = || Typed::Failed(io::Error::other("the line editor has ended"));
@@ -87,7 +87,7 @@ impl Drop for Editor {
     }
 }
 
-/// The thread's work.
+/// Runs the thread that edits lines.
 fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, before: Option<Termios>) {
     let config = Config::builder()
         .completion_type(CompletionType::List)

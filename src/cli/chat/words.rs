@@ -16,7 +16,7 @@ use crate::engine::Workspace;
 /// Names of a directory that are offered at most.
 const MAX_FILES: usize = 200;
 
-/// What can be completed; the default completes nothing.
+/// Words that can be completed; the default completes nothing.
 #[derive(Debug, Default)]
 pub struct Words {
     directory: PathBuf,

@@ -54,12 +54,12 @@ pub fn draw(found: &[Found<'_>], is_coloured: bool) -> String {
 /// A file of the configuration.
 struct Source {
     lines: Vec<String>,
-    /// What it says, where it could be parsed.
+    /// Its value, where it could be parsed.
     value: Option<Value>,
 }
 
 impl Source {
-    /// `None` where it is no file, or none that may be shown.
+    /// Reads a source; `None` where it is not a file, or not one that may be shown.
     fn read(source: &str) -> Option<Self> {
         let path = Path::new(source);
         let metadata = fs::metadata(path).ok().filter(|it| it.is_file() && it.len() <= MAX_BYTES)?;

@@ -10,13 +10,13 @@ use std::{
 /// A settings file is smaller.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// What became of a file.
+/// Change of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// It says so already.
     None,
     Made {
-        /// What the file was, if there was one.
+        /// Copy of the previous file, if there was one.
         copy: Option<PathBuf>,
     },
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// The name of the entry.
 const NAME: &str = "windlass";
 
-/// Where an entry is in a JSON file.
+/// Place of an entry in a JSON file.
 #[derive(Debug, Clone, Copy)]
 pub struct Keys {
     /// The object of all agents.

@@ -122,7 +122,7 @@ impl Args for FileArgs {
     }
 }
 
-/// How the answer is shown.
+/// Format of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// The text on standard output, all else on standard error.

@@ -7,7 +7,7 @@ use windlass_protocol::opencode::{id::SessionId, message::ModelRef, session::Ses
 use super::{super::output, args::TalkArgs, failure::Failure};
 use crate::engine::{Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace};
 
-/// How long the first request waits for MCP servers: a single turn cannot use tools that come later.
+/// Time that the first request waits for MCP servers: a single turn cannot use tools that come later.
 const MCP_LIMIT: Duration = Duration::from_secs(5);
 /// Characters of the prompt that become the title when `--title` is empty.
 const TITLE_LENGTH: usize = 50;
@@ -66,7 +66,8 @@ impl Place {
         self.continued.is_none()
     }
 
-    /// Says what is wrong in the configuration, unless it keeps the model from answering: that reason is told alone.
+    /// Prints the problems of the configuration, unless one keeps the model from answering: then that reason is
+    /// printed alone.
     pub fn warn(&self) {
         if self.answering().is_ok() {
             warn(&self.workspace.loaded());

@@ -291,7 +291,7 @@ impl Printer {
         }
     }
 
-    /// A line on standard error, which on a terminal must not stand within the text.
+    /// Prints a line on standard error, which on a terminal must not be within the text.
     pub fn remark(&mut self, text: &str, output: &mut Output) {
         if let Some(screen) = &self.screen {
             screen.say(text);
@@ -323,7 +323,7 @@ fn is_ended(part: &Part) -> bool {
     }
 }
 
-/// `| bash  echo hi`, and why it failed if it did.
+/// Renders a call as `| bash  echo hi`, with the error of a failed one.
 fn tool_line(call: &ToolPart, look: &Look) -> String {
     let subject = short(&tool::about(call, look));
     match &call.state {

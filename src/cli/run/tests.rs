@@ -1,4 +1,4 @@
-//! How a prompt is put together.
+//! Assembly of a prompt.
 
 use super::message;
 

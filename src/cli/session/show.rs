@@ -46,7 +46,7 @@ pub struct ShowArgs {
 /// The program that shows long texts: `$PAGER`, or `less`, which ends by itself where a text fits the screen.
 pub struct Pager {
     command: String,
-    /// What `less` is told when its user has told it nothing.
+    /// Options for `less` when its user has set none.
     less: &'static str,
 }
 

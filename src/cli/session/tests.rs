@@ -1,4 +1,4 @@
-//! What a list of sessions looks like.
+//! Display of a list of sessions.
 
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;

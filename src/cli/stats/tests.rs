@@ -1,4 +1,4 @@
-//! How amounts are drawn.
+//! Display of amounts.
 
 use super::{Row, bar, short, table};
 

@@ -1,4 +1,4 @@
-//! What a command printed, as text that cannot steer the terminal: its colours are kept, all else is taken out.
+//! Output of a command as text that cannot steer the terminal: its colours are kept, all else is taken out.
 
 use std::iter::Peekable;
 use std::str::Chars;

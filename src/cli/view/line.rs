@@ -96,7 +96,7 @@ impl Line {
         line
     }
 
-    /// At most this many columns; a cut is marked by an ellipsis.
+    /// Cuts the line to this many columns; a cut is marked by an ellipsis.
     pub fn cut(&self, columns: usize) -> Self {
         if self.width() <= columns {
             return self.clone();

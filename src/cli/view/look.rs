@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::config::Environment;
 
-/// Which colours may be used.
+/// Colours that may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colors {
     None,
@@ -14,7 +14,7 @@ pub enum Colors {
     Full,
 }
 
-/// How one terminal is drawn on.
+/// Abilities of one terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
     pub colors: Colors,
@@ -27,7 +27,7 @@ pub struct Look {
     pub shows_thoughts: bool,
     /// The session's directory: paths below it are shown relative to it.
     pub directory: PathBuf,
-    /// The end of a long run is told by the terminal's notification rather than its bell.
+    /// The terminal has notifications, which announce the end of a long run rather than its bell.
     pub notifies: bool,
 }
 
@@ -48,7 +48,7 @@ impl Look {
             (false, true, false) => Colors::Basic,
         };
         let program = environment.get("TERM_PROGRAM").unwrap_or_default();
-        // These show neither links nor what stands in them.
+        // These show neither links nor the text in them.
         let is_linkless = term == "linux" || term.starts_with("screen") || program == "Apple_Terminal";
         let links = (is_able && !is_linkless).then(host);
         let notifies = matches!(program, "iTerm.app" | "WezTerm" | "ghostty")
@@ -65,7 +65,7 @@ impl Look {
         }
     }
 
-    /// Text alone, for files, pipes and the simplest of terminals.
+    /// Returns the look of text alone, for files, pipes and the simplest of terminals.
     #[cfg(test)]
     pub fn plain() -> Self {
         let environment = Environment { variables: Default::default(), home: PathBuf::from("/") };

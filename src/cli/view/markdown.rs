@@ -21,7 +21,7 @@ mod code;
 mod inline;
 mod table;
 
-/// Which Markdown is read: GitHub's.
+/// Dialect of the Markdown that is read: GitHub's.
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
@@ -37,7 +37,7 @@ pub struct Stream {
     last: Last,
 }
 
-/// What was drawn last.
+/// The block that was drawn last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Last {
     #[default]
@@ -227,7 +227,7 @@ impl Stream {
         self.source.drain(..n_bytes);
         self.n_seen = self.n_seen.saturating_sub(n_bytes);
         if self.fence.is_none() {
-            // What is behind a finished block was not looked at by itself.
+            // The text behind a finished block was not parsed by itself.
             self.n_seen = if n_bytes > 0 { 0 } else { self.n_seen };
         }
     }

@@ -45,7 +45,7 @@ const FRAME: Duration = Duration::from_millis(40);
 const TICK: Duration = Duration::from_millis(100);
 /// The same while nothing moves.
 const REST: Duration = Duration::from_secs(3600);
-/// How long a terminal may take for its last picture when the process is about to stop or end.
+/// Time that a terminal may take for its last picture when the process is about to stop or end.
 const LAST_LIMIT: Duration = Duration::from_millis(200);
 
 /// The error of a terminal that is not there any more.
@@ -156,7 +156,7 @@ impl Drop for Screen {
             let mut inbox = lock(&self.shared.inbox);
             inbox.is_closed = true;
             self.shared.arrived.notify_all();
-            // Whoever does not read by now loses the rest.
+            // A terminal that does not read by now loses the rest.
             let waiting = |inbox: &mut Inbox| !inbox.is_ended;
             let _ended = self.shared.arrived.wait_timeout_while(inbox, LAST_LIMIT, waiting);
         }
@@ -217,7 +217,7 @@ impl Shared {
         }
     }
 
-    /// The thread's work: carries out orders and draws at most once per [`FRAME`].
+    /// Runs the thread: carries out orders and draws at most once per [`FRAME`].
     fn draw(&self, mut pen: Pen) {
         let mut orders = VecDeque::new();
         let mut settled: Vec<oneshot::Sender<()>> = Vec::new();
@@ -241,7 +241,7 @@ impl Shared {
             let result = pen.draw(is_still);
             is_moving = matches!(result, Ok(true));
             for sender in settled.drain(..) {
-                // Who asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = sender.send(());
             }
             if let Err(error) = &result {
@@ -268,7 +268,7 @@ impl Shared {
             let now = Instant::now();
             let is_pressing = inbox.is_closed
                 || inbox.orders.iter().any(|order| matches!(order, Order::Settle(_) | Order::Begin(_)));
-            // Who suspended the screen has the terminal until it is resumed.
+            // The caller that suspended the screen has the terminal until it is resumed.
             let is_held = inbox.n_suspended > 0 && !is_pressing;
             let until = if inbox.orders.is_empty() || is_held { due } else { drawn + FRAME };
             if is_pressing || now >= until && !is_held {

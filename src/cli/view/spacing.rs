@@ -2,7 +2,7 @@
 
 use super::line::Line;
 
-/// What stands in a row.
+/// Content of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Prompt,
@@ -12,7 +12,7 @@ pub enum Kind {
     Closing,
 }
 
-/// What was drawn last.
+/// The kind of row that was drawn last.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spacing {
     last: Option<Kind>,

@@ -1,4 +1,4 @@
-//! What a merged configuration means, and what is said of what means nothing.
+//! Decoding of merged configurations, and warnings about values without a meaning.
 
 use std::{path::Path, sync::Arc};
 
@@ -191,7 +191,7 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
             json!({"planner": {"mode": "primary", "prompt": "Plan.", "steps": 0}}),
         );
         config["instructions"].as_array_mut().unwrap().push(json!("b.md"));
-        // What it takes away stays.
+        // A key that it removes stays.
         config.shift_remove("username");
         Ok(())
     };
@@ -207,7 +207,7 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     assert_eq!(config.agents["planner"].prompt.as_deref(), Some("Plan."));
     let patterns: Vec<&str> = config.instructions.iter().map(|it| it.pattern.as_str()).collect();
     assert_eq!(patterns, ["a.md", "b.md"]);
-    // What it says is checked like everything else, and `--sources` names it.
+    // Its values are checked like all others, and `--sources` names it.
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         warnings,

@@ -1,10 +1,10 @@
-//! What front matter means, and where it is wrong.
+//! Values of front matter, and positions of its errors.
 
 use serde_json::{Value, json};
 
 use super::split;
 
-/// Front matter in, its value out, or where it is wrong.
+/// Checks the value of a front matter, or the position of its error.
 fn check(yaml: &str, expected: Value) {
     let text = format!("---\n{yaml}\n---\nbody");
     let found = match split(&text) {

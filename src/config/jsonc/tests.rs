@@ -1,4 +1,4 @@
-//! What counts as JSON with comments, and where an error is.
+//! Accepted texts of JSON with comments, and positions of errors.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Which keys are found unknown.
+//! Keys that are found unknown.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};

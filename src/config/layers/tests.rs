@@ -1,4 +1,4 @@
-//! Which source wins.
+//! Precedence of sources.
 
 use std::{
     collections::BTreeMap,
@@ -22,14 +22,14 @@ use crate::config::{
 
 #[derive(Deserialize)]
 struct Case {
-    /// Where `.git` is.
+    /// Directory of `.git`.
     repository: Option<String>,
     directory: String,
     variables: BTreeMap<String, String>,
 }
 
-/// Resolves a directory of `fixtures/config`: `home`, projects and `case.json`. `<root>` is where it lies.
-/// Run with `INSTA_UPDATE=always` to write the expected files anew, then read them.
+/// Resolves a directory of `fixtures/config`: `home`, projects and `case.json`. `<root>` is its directory. Run
+/// with `INSTA_UPDATE=always` to write the expected files anew, then read them.
 fn check(name: &str) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/config");
     let temporary = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ fn summary(config: &Config, root: &Path) -> Value {
     })
 }
 
-/// Leaves out what nobody set.
+/// Leaves out the values that no source set.
 fn without_defaults(value: Value) -> Value {
     match value {
         Value::Object(object) => {
@@ -217,7 +217,7 @@ fn a_link_into_a_repository_belongs_to_it() {
     assert_eq!(config.settings.username.as_deref(), Some("root"));
     assert_eq!(config.model.map(|model| model.to_string()).as_deref(), Some("a/sub"));
     assert!(config.agents.contains_key("x"));
-    // Where the link itself stands in a repository, that one counts.
+    // A repository around the link itself counts.
     fs::create_dir(root.join(".git")).unwrap();
     assert_eq!(worktree(&root.join("link")), root);
 }

@@ -1,4 +1,4 @@
-//! Which changes of rules loosen.
+//! Changes of rules that loosen them.
 
 use windlass_protocol::opencode::permission::{Action, Rule};
 
@@ -8,7 +8,7 @@ use crate::config::{
     rules::rule,
 };
 
-/// `bash git *: allow`, a line each; without a pattern it is about everything.
+/// Parses rules such as `bash git *: allow`, one a line; a rule without a pattern is about everything.
 fn rules(text: &str) -> Vec<Rule> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let rules = lines.map(|line| {

@@ -1,4 +1,4 @@
-//! What a directory of markdown files defines, and what is said of files that define nothing.
+//! Definitions of a directory of markdown files, and warnings about files that define nothing.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 

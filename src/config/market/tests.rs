@@ -1,4 +1,4 @@
-//! What a server may list, and what of it is believed.
+//! Lists of servers, and the parts of them that are believed.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! How one layer lies over another: a row for each rule, with who set what comes out.
+//! Merging of layers: a row for each rule, with the layer that set each value.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ fn layers(values: &[Value]) -> Vec<Layer> {
     layers
 }
 
-/// `key=value<0<1`: the value of a path and the layers that say one, the strongest first.
+/// Renders `key=value<0<1`: the value of a path and the layers that set it, the strongest first.
 fn sources(layers: &[Layer]) -> String {
     let leaves = leaves(&merged(layers), layers);
     assert_eq!(render(&leaves, false).is_empty(), leaves.is_empty());

@@ -1,4 +1,4 @@
-//! What names a model.
+//! Names of models.
 
 use super::parse_model;
 

@@ -1,4 +1,4 @@
-//! Whose configuration is asked for, what an answer means, and what is kept of it.
+//! Organisations that are asked, meanings of their answers, and the part that is kept.
 
 use std::{collections::BTreeMap, fs};
 

@@ -1,4 +1,4 @@
-//! How rules are written and matched.
+//! Parsing and matching of rules.
 
 use std::path::Path;
 

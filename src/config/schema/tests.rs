@@ -1,4 +1,4 @@
-//! What the schema says, and which keys it finds unknown.
+//! Verdicts of the schema, and the keys that it finds unknown.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What is secret, and what only looks like it.
+//! Secrets, and texts that only look like one.
 
 use serde_json::{Value, json};
 

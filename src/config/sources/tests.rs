@@ -1,4 +1,4 @@
-//! Who set what; the goldens in `fixtures/config` show it for whole setups.
+//! Sources of values; the goldens in `fixtures/config` show them for whole setups.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What is read, and how what is not is named.
+//! Files that are read, and errors about the others.
 
 use std::fs;
 

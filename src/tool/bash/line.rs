@@ -36,7 +36,7 @@ const KEYWORDS: [&str; 12] =
 /// Builtins that set the variables that their words name.
 const SETTING: [&str; 5] = ["read", "mapfile", "readarray", "printf", "getopts"];
 
-/// What a line asks the shell to run.
+/// The commands that a line asks the shell to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
     /// Every command as written, its redirections included; and by its plain name where quotes, a path, assignments or
@@ -133,7 +133,7 @@ impl Reader {
                 // The grammar joins neighbours of these, and does not look into them again.
                 "command_substitution" => of.starts_with('`'),
                 "heredoc_start" => of.contains(['<', '>', '|', '&', ';', '(', ')', '$', '`']),
-                // What follows a document's name in its line are more words of the command.
+                // Words behind a document's name in its line belong to the command.
                 "heredoc_redirect" => node.child_by_field_name("argument").is_some(),
                 _ => false,
             };

@@ -1,4 +1,4 @@
-//! What a command said: the end of it in memory, all of it in a file once it is long.
+//! Output of a command: its end in memory, all of it in a file once it is long.
 
 use std::{
     fs::File,
@@ -43,7 +43,7 @@ struct Saving {
     task: oneshot::Receiver<io::Result<PathBuf>>,
 }
 
-/// What remains once the command has ended.
+/// Output that remains once the command has ended.
 pub(super) struct Finished {
     /// For the model, within the limits.
     pub text: String,
@@ -168,7 +168,7 @@ impl Output {
             let mut n_left = MAX_SAVED_BYTES;
             while let Some(chunk) = chunks.blocking_recv() {
                 if let Err(error) = append(&mut file, &chunk, &mut n_left) {
-                    // What nobody is told of must not take the room that is left.
+                    // A file that is not reported must not take the room that is left.
                     let _ = std::fs::remove_file(&path);
                     return Err(error);
                 }

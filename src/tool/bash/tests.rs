@@ -1,4 +1,4 @@
-//! What a command says, how it ends, and that nothing of it stays.
+//! Commands' output and ends, and that no process of them stays.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What is asked on a terminal, and the file that comes of it.
+//! Questions on a terminal, and the file that results.
 
 use std::path::Path;
 

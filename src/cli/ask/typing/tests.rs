@@ -1,4 +1,4 @@
-//! What a line shows while it is edited.
+//! The display of a line while it is edited.
 
 use super::{
     super::keyboard::{Edit, Key},

@@ -25,7 +25,7 @@ fn check(line: &[&str], words: &[&str], files: &[&str]) {
 
 #[test]
 fn several_files_may_stand_behind_one_option() {
-    // What exists where the tests run.
+    // A directory that exists where the tests run.
     let (a, b) = ("Cargo.toml", "src");
     check(&["-f", a, b, "--", "compare", "them"], &["compare", "them"], &[a, b]);
     check(&["compare", "-f", a, b], &["compare"], &[a, b]);

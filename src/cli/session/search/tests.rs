@@ -1,4 +1,4 @@
-//! How a line with the words is shown.
+//! Display of a line with the words.
 
 use super::{around, mark};
 use crate::{base::words::Words, cli::view::look::Look};

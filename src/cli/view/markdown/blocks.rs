@@ -18,7 +18,7 @@ use super::{
 
 /// Prose is not wider than this, for the eye to find the next row; tables and code are.
 const PROSE: usize = 100;
-/// How deep blocks may be nested before the rest is left out.
+/// Depth of nested blocks below which the rest is left out.
 const MAX_DEPTH: usize = 16;
 
 /// Returns all blocks of a text, with blank rows between them. Code has colours once it is final.
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         rows
     }
 
-    /// Text up to the end of its block.
+    /// Reads the text up to the end of its block.
     fn text(&mut self, style: Style) -> Inline<'a> {
         let mut text = Inline::new(self.draw.look, style);
         for (event, _) in self.events.by_ref() {
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
         text
     }
 
-    /// Text as it is, up to the end of its block.
+    /// Reads the text as it is, up to the end of its block.
     fn raw_text(&mut self) -> String {
         let mut text = String::new();
         for (event, _) in self.events.by_ref() {

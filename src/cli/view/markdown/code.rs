@@ -43,7 +43,8 @@ pub struct Highlighter {
 }
 
 impl Highlighter {
-    /// For code in the language that the words behind a fence name, such as `rust` or `ts title="a.ts"`.
+    /// Returns a highlighter for the language that the words behind a fence name, such as `rust` or `ts
+    /// title="a.ts"`.
     pub fn new(info: &str) -> Self {
         let name = info.split([' ', ',', '{']).next().unwrap_or_default().trim();
         if name.is_empty() || matches!(name, "text" | "txt" | "plain" | "plaintext") {

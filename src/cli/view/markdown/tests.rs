@@ -1,4 +1,4 @@
-//! What is drawn of a text, and that it does not depend on how the text came.
+//! The drawing of a text, which does not depend on the pieces in which the text came.
 
 use super::Stream;
 use crate::cli::view::{Draw, line::Line, look::Look};

@@ -1,4 +1,4 @@
-//! The live rows of a turn, at times of a clock that stands still.
+//! The live rows of a turn, at times of a fixed clock.
 
 use std::sync::Arc;
 

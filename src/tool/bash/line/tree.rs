@@ -6,7 +6,7 @@ use tree_sitter::{Node, ParseOptions, Parser, Tree};
 
 /// Longer commands are one pattern.
 const MAX_BYTES: usize = 64 * 1024;
-/// How often the parser may report progress before it is stopped: far beyond any readable command.
+/// Number of progress reports after which the parser is stopped: far beyond any readable command.
 const MAX_PROGRESS_REPORTS: usize = 10_000;
 
 /// Parses a text; none where it is too long or takes too long.

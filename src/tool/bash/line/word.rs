@@ -53,7 +53,7 @@ struct Reading<'a> {
     word: Word,
     /// All literal text.
     literal: String,
-    /// Where the literal text behind the last expansion begins.
+    /// Offset of the literal text behind the last expansion.
     n_before_ending: usize,
     is_expanded: bool,
 }
@@ -145,7 +145,7 @@ impl Reading<'_> {
                 let inside = self.skip_nested('{', '}');
                 let inside = inside.trim_start_matches('#');
                 self.word.variables.push(inside.chars().take_while(is_name).collect());
-                // What stands behind the name may take its place.
+                // The operand behind the name may take its place.
                 self.word.is_made_up |= !inside.chars().all(|c| is_name(&c));
                 self.expanded(!is_quoted || inside.contains(['@', '*']));
             }
