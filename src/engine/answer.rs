@@ -14,7 +14,7 @@ use crate::{
 /// Bytes of one tool call's arguments; a call with more is not run.
 pub const MAX_INPUT: usize = 32 * 1024 * 1024;
 
-/// What one answer has been so far.
+/// One answer as far as it has come.
 #[derive(Default)]
 pub struct Answer {
     /// Part index of each open block.
@@ -23,7 +23,7 @@ pub struct Answer {
     pub calls: Vec<Call>,
     pub usage: Usage,
     pub finish: Option<Finish>,
-    /// Whether the user has seen anything of this answer.
+    /// True once the user has seen anything of this answer.
     pub has_output: bool,
 }
 

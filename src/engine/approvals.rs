@@ -122,7 +122,7 @@ pub struct Approval {
     pub created: i64,
 }
 
-/// Which answer to forget.
+/// The answer to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
     Number(usize),

@@ -52,7 +52,7 @@ pub enum Confirmation {
     Withdrawn,
 }
 
-/// Who asks.
+/// The asking call.
 pub struct Asker<'a> {
     pub session_id: &'a SessionId,
     pub tool: ToolRef,

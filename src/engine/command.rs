@@ -45,11 +45,11 @@ const SUMMARIZE: &str = "Summarize the task tool output above and continue with 
 #[derive(Debug, Clone)]
 pub struct Called {
     pub command: Command,
-    /// What was typed behind the name.
+    /// Text behind the name.
     pub arguments: String,
     /// The whole of what was typed.
     typed: String,
-    /// What else was in the prompt.
+    /// Other parts of the prompt.
     others: Vec<PromptPart>,
     is_subtask: bool,
 }
@@ -69,7 +69,7 @@ impl Called {
     }
 }
 
-/// How a command began.
+/// Beginning of a command.
 pub enum Begun {
     /// The model is to answer now.
     Prompt,

@@ -1,4 +1,4 @@
-//! What a session's task and each of its turns have at hand.
+//! Context of a session's task and of each of its turns.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::{
     provider::Model,
 };
 
-/// What a session's task is given.
+/// Context of a session's task.
 pub struct SessionCx {
     pub engine: Engine,
     pub id: SessionId,
@@ -46,13 +46,13 @@ pub struct SessionCx {
     pub own_inbox: mpsc::WeakSender<Command>,
 }
 
-/// What stays the same for a whole turn.
+/// Context that stays the same for a whole turn.
 pub struct TurnCx<'a> {
     pub session: &'a SessionCx,
     pub loaded: Arc<Loaded>,
     pub agent: Agent,
     pub model: Model,
-    /// Which of the model's variants.
+    /// Variant of the model.
     pub variant: Option<String>,
     pub instructions: Vec<InstructionBlock>,
     /// What the sessions above may do, when it is a subagent's.

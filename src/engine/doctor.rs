@@ -80,7 +80,7 @@ impl Finding {
     }
 }
 
-/// Whether the network may be asked.
+/// True if the network may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
     IsAsked,

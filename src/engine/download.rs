@@ -14,9 +14,9 @@ use crate::{base::lock::lock, provider::http};
 const MAX_REDIRECTS: usize = 5;
 /// How long a file may take, and how long whoever has nothing yet waits for a first answer.
 const LIMIT: Duration = Duration::from_secs(5);
-/// How long a server may take to connect and begin its answer.
+/// Time that a server may take to connect and begin its answer.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(3);
-/// How long what was fetched counts as new.
+/// Time for which a fetched text counts as new.
 const FRESH: Duration = Duration::from_secs(600);
 
 /// Which URLs were asked, and which are being asked for the first time ever.

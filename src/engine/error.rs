@@ -1,4 +1,4 @@
-//! What a front end is told when the engine cannot do something.
+//! Errors of the engine for front ends.
 
 use windlass_protocol::opencode::id::SessionId;
 
@@ -12,7 +12,7 @@ pub struct EngineError {
     pub message: String,
 }
 
-/// What a front end branches on.
+/// Kinds of errors that a front end branches on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineErrorKind {
     /// No such session, or it is not open here.

@@ -9,7 +9,7 @@ use std::{
 use super::{Engine, Loaded, Workspace, remote_config};
 use crate::{base::lock::lock, config::remote, library};
 
-/// How long an organisation's configuration counts as fresh.
+/// Time for which an organisation's configuration counts as fresh.
 const FRESH: Duration = Duration::from_secs(300);
 
 impl Engine {

@@ -31,7 +31,7 @@ pub struct GeneratedAgent {
     pub prompt: String,
 }
 
-/// What the model is asked for.
+/// Request to the model.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {

@@ -1,4 +1,4 @@
-//! What reaches a session's task, in order, and the settings among it.
+//! Commands for a session's task, in order, and the settings among them.
 
 use std::collections::VecDeque;
 

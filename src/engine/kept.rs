@@ -1,4 +1,4 @@
-//! What a turn's earlier answers came to on the wire, so that a long turn does not encode them anew at each step.
+//! Encoded earlier answers of a turn, so that a long turn does not encode them anew at each step.
 
 use std::collections::HashMap;
 

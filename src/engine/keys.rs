@@ -68,7 +68,7 @@ pub enum Tried {
     Unknown(String),
 }
 
-/// How long a provider may take to look at a key.
+/// Time that a provider may take to check a key.
 const TRY_LIMIT: Duration = Duration::from_secs(10);
 
 impl Engine {

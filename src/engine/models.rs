@@ -1,4 +1,5 @@
-//! Which model answers: the one that was chosen or named, or the reason why it cannot be had, and never another one.
+//! The model that answers: the one that was chosen or named, or the reason why it cannot be had, and never
+//! another one.
 
 use windlass_protocol::opencode::message::ModelRef;
 

@@ -1,4 +1,5 @@
-//! The pages behind the URLs of a configuration: fetched in the background, kept in memory and on disk, so that nobody waits for them twice.
+//! The pages behind the URLs of a configuration: fetched in the background, kept in memory and on disk, so that
+//! no turn waits for them twice.
 
 use std::{
     collections::HashMap,
@@ -22,13 +23,13 @@ use crate::{
     provider::http,
 };
 
-/// How long a turn may wait for the first fetch of a page (facts: OpenCode §2.5).
+/// Time that a turn may wait for the first fetch of a page (facts: OpenCode §2.5).
 const LIMIT: Duration = Duration::from_secs(5);
-/// How long a fetch goes on behind the turns, so that a later one has the page of a slow server.
+/// Time that a fetch may continue behind the turns, so that a later one has the page of a slow server.
 const FETCH_LIMIT: Duration = Duration::from_secs(30);
-/// How long a page counts as new.
+/// Time for which a page counts as new.
 const FRESH: Duration = Duration::from_secs(600);
-/// How long a page that could not be fetched is left alone.
+/// Time before a page that could not be fetched is tried again.
 const PAUSE: Duration = Duration::from_secs(30);
 const MAX_AT_ONCE: usize = 4;
 /// A larger page is no instruction.
@@ -45,7 +46,7 @@ pub struct Pages {
 /// What it takes to get a page.
 struct Reach {
     client: http::Client,
-    /// Where pages are kept between processes.
+    /// Directory of pages that are kept between processes.
     directory: PathBuf,
     permits: Semaphore,
 }
@@ -54,9 +55,9 @@ struct Reach {
 struct Page {
     /// The newest text that was ever fetched.
     text: Option<String>,
-    /// Why the last fetch failed.
+    /// Reason why the last fetch failed.
     failure: Option<String>,
-    /// When the last fetch began.
+    /// Time at which the last fetch began.
     began: Option<Instant>,
     is_fetching: bool,
 }

@@ -1,4 +1,4 @@
-//! Which project a worktree belongs to: its root commit, asked of git (facts: OpenCode §1.1).
+//! The project that a worktree belongs to: its root commit, asked of git (facts: OpenCode §1.1).
 
 use std::{collections::BTreeMap, ffi::OsStr, path::Path, time::Duration};
 

@@ -30,17 +30,17 @@ const CLAUDE: &str = include_str!("prompt/claude.txt");
 const GPT: &str = include_str!("prompt/gpt.txt");
 const GEMINI: &str = include_str!("prompt/gemini.txt");
 const LAST_STEP: &str = include_str!("prompt/last_step.txt");
-/// What holds where the user says nothing (facts: OpenCode §6.3).
+/// Default where the user sets nothing (facts: OpenCode §6.3).
 const MAX_OUTPUT: u64 = 32_000;
 
-/// What a prompt is made of.
+/// Ingredients of a prompt.
 pub struct Inputs<'a> {
     pub loaded: &'a Loaded,
     pub agent: &'a Agent,
     pub model: &'a Model,
     pub variant: Option<&'a str>,
     pub instructions: &'a [InstructionBlock],
-    /// What the model is told of the skills it may load; empty when there are none.
+    /// Description of the skills that the model may load; empty when there are none.
     pub skills: &'a str,
     pub state: &'a SessionState,
     pub tools: Vec<ToolSpec<'a>>,

@@ -18,11 +18,11 @@ use crate::base::{
     watch::{Followed, Target, Watcher},
 };
 
-/// How long nothing may happen before a change counts as complete: editors write in several steps.
+/// Quiet time after which a change counts as complete: editors write in several steps.
 const QUIET: Duration = Duration::from_millis(50);
-/// How long a change may go on before it is looked at all the same.
+/// Time after which an unfinished change is read all the same.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long a turn waits for files that changed before it began to be read.
+/// Time that a turn waits for the reading of files that changed before it began.
 const TURN_PATIENCE: Duration = Duration::from_secs(3);
 
 impl Engine {

@@ -15,7 +15,7 @@ use crate::{
     provider::http,
 };
 
-/// How long one organisation's answers may take together.
+/// Time that one organisation's answers may take together.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is read of an answer.

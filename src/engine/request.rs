@@ -1,4 +1,4 @@
-//! What is asked of a session, and how the turn that answers ends.
+//! Requests to a session, and ends of the turns that answer them.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use windlass_protocol::opencode::{
 
 use super::EngineError;
 
-/// What reaches a session's task.
+/// Commands for a session's task.
 pub enum Command {
     /// The ticket's entry holds who is to be answered.
     Prompt { ticket: u64, input: PromptInput },
@@ -20,7 +20,7 @@ pub enum Command {
     Title(String),
 }
 
-/// What a user says.
+/// A user's prompt.
 #[derive(Debug, Clone, Default)]
 pub struct PromptInput {
     pub parts: Vec<PromptPart>,
@@ -81,11 +81,11 @@ pub enum PromptPart {
     },
 }
 
-/// How a turn ended.
+/// End of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnOutcome {
     pub stop: StopReason,
-    /// What the turn cost, over all its steps; `None` when unknown.
+    /// Cost of the turn, over all its steps; `None` when unknown.
     pub tokens: Option<Tokens>,
     /// The last answer.
     pub message_id: Option<MessageId>,
@@ -98,7 +98,7 @@ impl TurnOutcome {
     }
 }
 
-/// Why a turn ended.
+/// Reason why a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     EndTurn,

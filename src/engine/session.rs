@@ -15,9 +15,9 @@ use super::{
 };
 use crate::base::log;
 
-/// How long a session without work keeps its history in memory.
+/// Time for which a session without work keeps its history in memory.
 const IDLE: Duration = Duration::from_secs(120);
-/// How long a finished daemon waits for a title that is being made.
+/// Time that a finished daemon waits for a title that is being made.
 const TITLE_GRACE: Duration = Duration::from_secs(2);
 
 /// Runs until the inbox is closed, the session is idle for long, or a turn panics.

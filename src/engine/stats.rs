@@ -13,14 +13,14 @@ use crate::{
     storage::counts::{Counted, CountedCall, CountedMessage},
 };
 
-/// What to add up.
+/// The usage to add up.
 #[derive(Debug, Clone)]
 pub struct Scope {
     /// What happened from this moment on, in milliseconds since the epoch.
     pub since: i64,
     /// Only the project with this id, root directory or name of that.
     pub project: Option<String>,
-    /// Where days begin.
+    /// Time zone in which days begin.
     pub zone: Zone,
 }
 
@@ -43,7 +43,7 @@ pub struct Calls {
     pub n_failed: usize,
 }
 
-/// What was used, and what for.
+/// Usage and its purpose.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
     pub total: Counts,

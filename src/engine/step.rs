@@ -27,7 +27,7 @@ use crate::{
     provider::{self, Finish, Prompt, ProviderError, Usage, retry},
 };
 
-/// How a step ended.
+/// End of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The model wants to see what its tools answered.
@@ -51,7 +51,7 @@ impl Step {
     }
 }
 
-/// How the model's answer ended.
+/// End of the model's answer.
 enum Received {
     Whole(Answer),
     Interrupted,

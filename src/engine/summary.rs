@@ -1,4 +1,4 @@
-//! Which messages sum up what came before them, and what the model reads of a conversation that has one. Pure.
+//! Messages that sum up those before them, and the part of such a conversation that the model reads. Pure.
 
 use windlass_protocol::opencode::{
     id::MessageId,

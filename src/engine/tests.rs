@@ -1,4 +1,4 @@
-//! Faults inside a turn stay inside it, and files are read again when nobody watches them.
+//! Faults inside a turn stay inside it, and files are read again when they cannot be watched.
 
 use std::sync::{Arc, Mutex, atomic::Ordering};
 

@@ -1,4 +1,5 @@
-//! What the user was told of instructions that do not reach a model: each thing once, a subagent's with its parent's.
+//! Warnings to the user about instructions that do not reach a model: each once, a subagent's with its
+//! parent's.
 
 use std::{
     collections::HashSet,

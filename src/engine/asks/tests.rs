@@ -1,4 +1,4 @@
-//! Who may go on, who waits, and what one answer means for the others.
+//! Requests that continue or wait, and effects of one answer on the others.
 
 use std::{collections::VecDeque, future::Future, pin::Pin, sync::Arc, task::Poll};
 

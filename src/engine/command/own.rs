@@ -1,4 +1,5 @@
-//! What the daemon answers by itself: shown as an answer, kept for later loads, and never sent to a model.
+//! Commands that the daemon answers by itself: shown as an answer, kept for later loads, and never sent to a
+//! model.
 
 use windlass_protocol::opencode::{message::Message, permission::Rule};
 

@@ -41,7 +41,7 @@ const DRAIN: Duration = Duration::from_millis(100);
 /// Bytes that are kept of what a command says.
 const MAX_OUTPUT: usize = 256 * 1024;
 
-/// What became of a template.
+/// Result of a template.
 pub enum Filled {
     Whole(String),
     /// A command may not run, so none did; why.
@@ -225,7 +225,7 @@ struct Ended {
     stderr: String,
     /// Its exit code; `None` when a signal or we ended it.
     exit: Option<i32>,
-    /// Why it was ended, or could not begin.
+    /// Reason why it was ended, or could not begin.
     note: Option<String>,
 }
 

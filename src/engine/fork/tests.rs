@@ -1,4 +1,4 @@
-//! How forks are named.
+//! Names of forks.
 
 use super::*;
 

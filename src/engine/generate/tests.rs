@@ -1,4 +1,4 @@
-//! What is taken for an agent in a model's answer.
+//! Agents that are read from a model's answer.
 
 use super::{GeneratedAgent, read, sanitized};
 

@@ -1,4 +1,4 @@
-//! What the model is sent of a history.
+//! Requests that are made of a history.
 
 use std::path::Path;
 
@@ -361,7 +361,7 @@ fn a_thought_goes_back_signed_to_its_own_model_and_as_text_to_another() {
     check_thought("other", "", Some("s"), None);
 }
 
-/// Whether an answer with this error and these parts is sent again.
+/// Returns true if an answer with this error and these parts is sent again.
 #[track_caller]
 fn check_failed(error: &str, parts: Value, is_sent: bool) {
     let error = json!({"error": {"name": error, "data": {"message": "m", "isRetryable": false}}});

@@ -1,4 +1,4 @@
-//! Which project a session belongs to.
+//! Projects that sessions belong to.
 
 use std::path::Path;
 

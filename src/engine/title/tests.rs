@@ -1,4 +1,4 @@
-//! What becomes a title.
+//! Texts that become a title.
 
 use super::{clean, default, is_default};
 
