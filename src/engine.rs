@@ -255,7 +255,7 @@ impl Engine {
         }))
     }
 
-    /// Where the engine publishes what happens.
+    /// Returns the bus on which the engine publishes events.
     pub fn bus(&self) -> &Bus {
         &self.0.bus
     }
@@ -293,7 +293,7 @@ impl Engine {
         tokio::task::spawn_blocking(move || truncate::clean(&directory, SystemTime::now()));
     }
 
-    /// What an agent's model would be told in a directory; nothing is sent or stored.
+    /// Builds the request of an agent's turn in a directory; nothing is sent or stored.
     pub async fn inspect_agent(
         &self,
         directory: &Path,
@@ -401,7 +401,7 @@ impl Engine {
         Ok(sessions)
     }
 
-    /// A stored session.
+    /// Returns a stored session.
     pub async fn session(&self, id: &SessionId) -> Result<Session, EngineError> {
         let stored = self.0.storage.session(id.clone()).await?;
         let mut session = stored.ok_or_else(|| EngineError::session_not_found(id))?;
@@ -465,12 +465,12 @@ impl Engine {
         }
     }
 
-    /// The agent that was chosen for an open session and is not stored yet.
+    /// Returns the agent that was chosen for an open session and is not stored yet.
     fn chosen_agent(&self, id: &SessionId) -> Option<String> {
         lock(&self.0.sessions).get(id)?.task.as_ref()?.chosen.get()
     }
 
-    /// The inbox of a session's task, which is started when there is none.
+    /// Returns the inbox of a session's task, which is started when there is none.
     fn inbox(&self, id: &SessionId, open: &mut OpenSession) -> mpsc::Sender<Command> {
         match &open.task {
             Some(task) if !task.inbox.is_closed() => task.inbox.clone(),
@@ -565,7 +565,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether the engine is told to end once everything is done.
+    /// Returns true if the engine is told to end once everything is done.
     pub(crate) fn is_finishing(&self) -> bool {
         self.0.is_finishing.load(Ordering::Relaxed)
     }
@@ -624,7 +624,7 @@ async fn end_session(open: OpenSession) {
     }
 }
 
-/// What rules can be about, as far as built-in tools ask for it, sorted.
+/// Returns the permissions that built-in tools ask for, sorted.
 pub fn permission_names() -> Vec<&'static str> {
     let names = tool::BUILTIN.iter().map(Tool::permission);
     let names: BTreeSet<&str> = names.filter(|name| *name != "invalid").collect();
@@ -641,7 +641,7 @@ pub fn tool_look(name: &str) -> Look {
     tool::look(name)
 }
 
-/// A session in which nothing has been said.
+/// Returns a session in which nothing has been said.
 fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session {
     let now = clock::now_ms();
     Session {

@@ -25,7 +25,7 @@ use crate::support::{
 pub const NOBODY: u32 = 65534;
 const ATTACKS: &str = include_str!("sandbox/attacks.py");
 
-/// What this machine can hold, as the command says.
+/// Returns the level of this machine, as the command says.
 pub fn level() -> &'static str {
     static LEVEL: OnceLock<String> = OnceLock::new();
     LEVEL.get_or_init(|| {
@@ -570,7 +570,7 @@ async fn builds_work_inside() {
     cell.finish().await;
 }
 
-/// Where the tests' own toolchain is, which the scratch home hides.
+/// Returns the directory of the tests' own toolchain, which the scratch home hides.
 fn rustup() -> String {
     std::env::var("RUSTUP_HOME").unwrap_or_else(|_| format!("{}/.rustup", std::env::var("HOME").unwrap()))
 }

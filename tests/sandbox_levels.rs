@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-/// An agent on a machine that holds less: each launcher around it is one layer of Landlock and takes namespaces away,
-/// and the kernel holds sixteen layers.
+/// Returns an agent on a machine that holds less: each launcher around it is one layer of Landlock and takes
+/// namespaces away, and the kernel holds sixteen layers.
 fn lesser(scratch: &Arc<Scratch>, n_layers: usize, sandbox: Value) -> Builder {
     let program = binary();
     let work = scratch.work.to_str().unwrap();

@@ -47,7 +47,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every file with this extension below a directory of the repository, with its text.
+/// Returns every file with this extension below a directory of the repository, with its text.
 fn files(directory: &str, extension: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut pending = vec![root().join(directory)];
@@ -78,14 +78,14 @@ fn report(problems: Vec<String>) {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// The top-level module a file of `src/` belongs to; none for `lib.rs` and `main.rs`.
+/// Returns the top-level module a file of `src/` belongs to; none for `lib.rs` and `main.rs`.
 fn module_of(path: &Path) -> Option<String> {
     let first = path.strip_prefix("src").ok()?.iter().next()?.to_str()?;
     let module = first.strip_suffix(".rs").unwrap_or(first);
     (!["lib", "main"].contains(&module)).then(|| module.to_owned())
 }
 
-/// The code of a file without comments and string literals, so that neither counts as an import.
+/// Returns the code of a file without comments and string literals, so that neither counts as an import.
 fn code(text: &str) -> String {
     let mut code = String::new();
     let mut rest = text.chars().peekable();
@@ -115,12 +115,12 @@ fn code(text: &str) -> String {
     code
 }
 
-/// The top-level modules that code names by `crate::…`.
+/// Returns the top-level modules that code names by `crate::…`.
 fn imports(code: &str) -> Vec<String> {
     named_behind("crate::", code)
 }
 
-/// The modules that code names behind this, also inside a braced list.
+/// Returns the modules that code names behind this, also inside a braced list.
 fn named_behind(prefix: &str, code: &str) -> Vec<String> {
     let mut modules = Vec::new();
     for (start, found) in code.match_indices(prefix) {
@@ -405,7 +405,7 @@ fn every_test_file_is_part_of_the_binary() {
     report(problems);
 }
 
-/// The documents for users and developers, with their texts.
+/// Returns the documents for users and developers, with their texts.
 fn documents() -> Vec<(PathBuf, String)> {
     let mut found = files("docs", "md");
     for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {

@@ -88,7 +88,8 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
     result
 }
 
-/// The output. A pipe is written by the task that has something to say; anything else by a thread that may wait.
+/// Returns the output. A pipe is written by the task that has something to say; anything else by a thread that
+/// may wait.
 fn standard_output() -> Box<dyn AsyncWrite + Unpin> {
     // Opened anew: the description that was inherited may be shared with programs that expect its writes to wait.
     match pipe::OpenOptions::new().open_sender("/proc/self/fd/1") {
@@ -97,7 +98,7 @@ fn standard_output() -> Box<dyn AsyncWrite + Unpin> {
     }
 }
 
-/// How this very program is started for a login in a terminal.
+/// Returns the command that starts this very program for a login in a terminal.
 fn login_command() -> Vec<String> {
     let program = std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());
     vec![program.unwrap_or_else(|| "windlass".to_owned()), "auth".to_owned(), "login".to_owned()]

@@ -295,7 +295,7 @@ impl Chat {
         }
     }
 
-    /// The line with the files that it names by `@`, and the subagents.
+    /// Returns the line with the files that it names by `@`, and the subagents.
     fn parts(&self, line: &str) -> Result<Vec<PromptPart>, Failure> {
         let directory = self.place.workspace.directory();
         let mut parts = Vec::new();
@@ -314,7 +314,7 @@ impl Chat {
         Ok(parts)
     }
 
-    /// The name of the agent that answers.
+    /// Returns the name of the agent that answers.
     async fn agent(&self) -> String {
         let chosen = self.engine.session_agent(&self.id).await;
         self.place.workspace.loaded().agent_name(chosen.as_deref()).to_owned()

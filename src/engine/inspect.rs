@@ -156,7 +156,7 @@ pub async fn inspect(
     })
 }
 
-/// A model that stands for one that cannot be had; it is never asked.
+/// Returns a model that stands for one that cannot be had; it is never asked.
 fn placeholder(loaded: &Loaded, named: Option<&ModelRef>) -> Model {
     let demo = loaded.demo().clone();
     match named {

@@ -65,7 +65,7 @@ impl Engine {
     }
 }
 
-/// What cannot work, by the key that says it, as in `agent.build.variant`.
+/// Finds values that cannot work, each by its key, as in `agent.build.variant`.
 pub(super) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> Vec<Warning> {
     let mut warnings: Vec<Warning> =
         agents.iter().filter_map(|agent| missing_model(agent, catalog)).collect();
@@ -132,7 +132,7 @@ pub(super) fn unlisted_models(config: &Config, agents: &[Agent], catalog: &Catal
     named.filter_map(note).collect()
 }
 
-/// What is wrong with a permission's name that no tool asks for; what looks like none of ours may be another tool's.
+/// Returns the problem of a permission's name that no tool asks for; a name unlike ours may be another tool's.
 fn misnamed(name: &str, config: &Config) -> Option<String> {
     let governing = tool::permission_name(name);
     if governing != name {
@@ -148,7 +148,7 @@ fn misnamed(name: &str, config: &Config) -> Option<String> {
     Some(format!("has no effect: nothing asks for `{name}`; did you mean `{near}`?"))
 }
 
-/// The names in the deprecated `tools`, the general one's and those of agents, each with its place.
+/// Returns the names in the deprecated `tools`, the general one's and those of agents, each with its place.
 fn switches(config: &Config) -> impl Iterator<Item = (String, &str)> {
     let general = config.raw.get("tools").and_then(Value::as_object).into_iter().flatten();
     let general = general.map(|(name, _)| (format!("tools.{name}"), name.as_str()));
@@ -159,7 +159,7 @@ fn switches(config: &Config) -> impl Iterator<Item = (String, &str)> {
     general.chain(own)
 }
 
-/// What is wrong with the name of a tool that there is not.
+/// Returns the problem of an unknown tool's name.
 fn no_tool(name: &str, config: &Config) -> Option<String> {
     let tools = || tool::BUILTIN.iter().map(|tool| &*tool.name).chain(tool::OTHER_PERMISSIONS);
     let is_of_server =
@@ -230,7 +230,7 @@ fn missing_instructions(config: &Config, leaves: &[Leaf]) -> Vec<Warning> {
     missing.iter().filter_map(note).collect()
 }
 
-/// A warning about an entry of `instructions`, where the strongest source says it.
+/// Returns a warning about an entry of `instructions`, where the strongest source says it.
 fn at_entry(pattern: &str, message: &str, leaves: &[Leaf]) -> Option<Warning> {
     let is_said = |leaf: &&Leaf| leaf.path == ["instructions"] && leaf.value == pattern;
     let saying = leaves.iter().find(is_said).and_then(|leaf| leaf.said_by.first())?;
@@ -239,7 +239,7 @@ fn at_entry(pattern: &str, message: &str, leaves: &[Leaf]) -> Option<Warning> {
     Some(Warning { source: saying.source.clone(), line, column, message })
 }
 
-/// A warning about a file or an entry; an entry's with its place.
+/// Returns a warning about a file or an entry; an entry's with its place.
 fn placed(warning: &Warning, leaves: &[Leaf]) -> Warning {
     at_entry(&warning.source, &warning.message, leaves).unwrap_or_else(|| warning.clone())
 }

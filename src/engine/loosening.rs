@@ -190,7 +190,7 @@ fn programs(loaded: &Loaded) -> BTreeMap<String, Program> {
     acc
 }
 
-/// The shell commands of a template.
+/// Returns the shell commands of a template.
 fn shell_lines(template: &str) -> Vec<String> {
     let pieces = template::expand(template, "").into_iter();
     let lines = pieces.filter_map(|piece| match piece {
@@ -217,7 +217,7 @@ fn sandboxes(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
     changed.collect()
 }
 
-/// What of a sandbox is wider than before.
+/// Returns the parts of a sandbox that are wider than before.
 fn wider(old: &Wanted, new: &Wanted) -> Vec<String> {
     let mut acc = Vec::new();
     if new.mode > old.mode {

@@ -103,14 +103,14 @@ impl Questions {
         true
     }
 
-    /// The questions of a session that wait now.
+    /// Returns the questions of a session that wait now.
     pub fn of_session(&self, id: &SessionId) -> Vec<QuestionRequest> {
         let pending = lock(&self.pending);
         let of_session = |it: &&Pending| it.request.session_id == *id && !it.cancel.is_cancelled();
         pending.iter().filter(of_session).map(|it| it.request.clone()).collect()
     }
 
-    /// Whether this question still waits for an answer.
+    /// Returns true if this question still waits for an answer.
     pub fn is_waiting(&self, id: &QuestionId) -> bool {
         lock(&self.pending).iter().any(|pending| pending.is(id))
     }
@@ -129,7 +129,8 @@ impl Questions {
 }
 
 impl Pending {
-    /// A cancelled turn takes its questions back as soon as it is its tasks' turn; until then nothing counts.
+    /// Returns true if this question has the id and can be answered. A cancelled turn takes its questions back
+    /// as soon as its tasks run; until then no answer counts.
     fn is(&self, id: &QuestionId) -> bool {
         self.request.id == *id && !self.cancel.is_cancelled()
     }

@@ -53,7 +53,7 @@ struct Noted {
 }
 
 impl NotedFiles {
-    /// What was stored; what a newer version wrote and this one cannot read has to be read again.
+    /// Restores the stored files; one in a newer version's form that this one cannot read has to be read again.
     fn from_stored(files: Vec<KnownFile>) -> Self {
         let stamp = |file: KnownFile| Some((file.path, serde_json::from_value(file.stamp).ok()?));
         let stamps = files.into_iter().filter_map(stamp).collect();
@@ -76,7 +76,7 @@ impl NotedFiles {
         noted.stamps.retain(|_, stamp| stamp.seen_ms < since);
     }
 
-    /// What was added and is not stored yet; from now on it counts as stored.
+    /// Takes the files that were added and are not stored yet; from now on they count as stored.
     fn take_unsaved(&self) -> Vec<(PathBuf, FileStamp)> {
         let mut noted = lock(&self.0);
         let unsaved = std::mem::take(&mut noted.unsaved);
@@ -217,7 +217,8 @@ impl Journal {
 }
 
 impl SessionState {
-    /// The state of a session that nobody runs: what a killed daemon left open is closed first.
+    /// Restores the state of a session that no task runs: parts that a killed daemon left open are closed
+    /// first.
     pub fn from_stored(mut stored: StoredSession) -> (Self, Journal) {
         let mut journal = Journal::default();
         repair(&mut stored.messages, &mut journal);
@@ -226,7 +227,7 @@ impl SessionState {
         (Self { todos, noted_files, ..Self::new(info, messages) }, journal)
     }
 
-    /// A session in which nothing else has happened yet.
+    /// Returns a session in which nothing else has happened yet.
     pub fn new(info: Session, messages: Vec<MessageWithParts>) -> Self {
         Self {
             info,
@@ -264,12 +265,12 @@ impl SessionState {
         last.parts.len() - 1
     }
 
-    /// The newest message's part at an index that [`SessionState::push_part`] returned.
+    /// Returns the newest message's part at an index that [`SessionState::push_part`] returned.
     pub fn part_mut(&mut self, index: usize) -> Option<&mut Part> {
         self.history.newest_mut()?.parts.get_mut(index)
     }
 
-    /// The newest message, when it is the model's.
+    /// Returns the newest message, when it is the model's.
     pub fn answer_mut(&mut self) -> Option<&mut AssistantMessage> {
         match &mut self.history.newest_mut()?.info {
             Message::Assistant(assistant) => Some(assistant),
@@ -358,7 +359,7 @@ fn abort(state: &ToolState, reason: &str, now: i64) -> Option<ToolState> {
     })
 }
 
-/// A part of text that is complete.
+/// Returns a part of text that is complete.
 pub fn text_part(text: String, is_synthetic: bool, is_ignored: bool) -> PartKind {
     let now = clock::now_ms();
     PartKind::Text(TextPart {

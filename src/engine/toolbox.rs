@@ -108,7 +108,8 @@ impl Toolbox {
         Self { tools, hidden, policy, skills, is_nobody_there, task: None }
     }
 
-    /// The task that a command gives: the user asked for it, so only the administrator's rules are in its way.
+    /// Returns the task that a command gives: the user asked for it, so only the administrator's rules are in
+    /// its way.
     pub fn for_task(cx: &TurnCx<'_>, state: &SessionState, task: TaskCall) -> Self {
         let policy = policy(cx, state, &[rule("task", &task.agent, Action::Allow)]);
         let tools = tool::find("task").map(|tool| (tool.name.to_string(), tool.clone()));
@@ -117,17 +118,18 @@ impl Toolbox {
         Self { tools, hidden, policy, skills, is_nobody_there: false, task: Some(task) }
     }
 
-    /// What the system prompt says of the skills.
+    /// Returns the text about the skills in the system prompt.
     pub fn skills(&self) -> &str {
         &self.skills
     }
 
-    /// The policy that decides about calls.
+    /// Returns the policy that decides about calls.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// What the model is told of the tools, sorted by name so that the provider's cache holds.
+    /// Returns the specifications of the tools for the model, sorted by name so that the provider's cache
+    /// holds.
     pub fn specs(&self) -> Vec<ToolSpec<'_>> {
         let visible = self.tools.iter().filter(|(name, _)| *name != INVALID);
         visible
@@ -144,7 +146,7 @@ impl Toolbox {
         self.tools.get(name).is_some_and(Tool::needs_user)
     }
 
-    /// The built-in tool that a batch may call by this name; else the name and why not.
+    /// Returns the built-in tool that a batch may call by this name; else the name and why not.
     pub(super) fn nested(&self, name: String) -> Result<(String, Tool), (String, String)> {
         match self.meant(&name) {
             Some((name, tool)) if name != INVALID && tool.is_built_in() => return Ok((name, tool)),
@@ -161,7 +163,7 @@ impl Toolbox {
         Err((name, reason))
     }
 
-    /// The tool of that name, also when the name is written in another case.
+    /// Returns the tool of that name, also when the name is written in another case.
     fn meant(&self, name: &str) -> Option<(String, Tool)> {
         let same = |known: &&String| known.eq_ignore_ascii_case(name);
         let known = self.tools.get_key_value(name).map(|(known, _)| known);
@@ -169,7 +171,7 @@ impl Toolbox {
         Some((known.clone(), self.tools.get(known)?.clone()))
     }
 
-    /// The tool a call means and its input; a call that means none goes to `invalid`.
+    /// Returns the tool a call means and its input; a call that means none goes to `invalid`.
     pub(super) fn route(&self, call: &Call) -> Route {
         let Some((name, tool)) = self.meant(&call.tool) else {
             if self.is_nobody_there && call.tool.eq_ignore_ascii_case(QUESTION) {
@@ -213,8 +215,8 @@ impl Toolbox {
     }
 }
 
-/// The policy that decides about a turn: its agent's, its session's, what the user `granted` by naming it, and the
-/// sessions above.
+/// Returns the policy that decides about a turn: its agent's, its session's, what the user `granted` by naming
+/// it, and the sessions above.
 pub fn policy(cx: &TurnCx<'_>, state: &SessionState, granted: &[Rule]) -> Policy {
     let mut policy = cx.agent.policy.clone();
     policy.extend(state.info.permission.as_deref().unwrap_or_default());
@@ -232,7 +234,7 @@ fn mentioned(state: &SessionState) -> Vec<Rule> {
     rules.collect()
 }
 
-/// The arguments of a call that is not run, as far as they can be read.
+/// Returns the arguments of a call that is not run, as far as they can be read.
 fn shown_input(call: &Call) -> Value {
     let input = serde_json::from_str(&call.raw).ok();
     input.filter(|input: &Value| input.is_object() && !call.is_too_large).unwrap_or_else(|| json!({}))

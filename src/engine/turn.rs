@@ -36,7 +36,7 @@ use crate::{
 pub struct TitleTask(Option<JoinHandle<Option<String>>>);
 
 impl TitleTask {
-    /// The title, when it was not delivered to the inbox.
+    /// Returns the title, when it was not delivered to the inbox.
     pub async fn finish(&mut self) -> Option<String> {
         // The handle stays until the title is made, so that giving up ends the request.
         let made = self.0.as_mut()?.await;
@@ -214,7 +214,7 @@ async fn drive(
     Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id: answered })
 }
 
-/// The agent that answers a prompt: the prompt's own wish, what the session used last, the default.
+/// Returns the agent that answers a prompt: the prompt's own wish, what the session used last, the default.
 fn choose_agent<'a>(
     loaded: &'a Loaded,
     state: &SessionState,
@@ -229,8 +229,8 @@ fn choose_agent<'a>(
     }
 }
 
-/// The model that answers a prompt; the demo, which says how to configure one, only where nothing at all is configured
-/// and the front end has a user to tell.
+/// Returns the model that answers a prompt; the demo, which says how to configure one, only where nothing at
+/// all is configured and the front end has a user to tell.
 fn choose_model(loaded: &Loaded, agent: &Agent, input: &PromptInput) -> Result<Model, Unusable> {
     match input.missing {
         Missing::Fails => loaded.answering(agent, input.model.as_ref()),

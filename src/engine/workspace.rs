@@ -168,12 +168,12 @@ impl Workspace {
         }
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The current configuration and what follows from it.
+    /// Returns the current configuration and what follows from it.
     pub fn loaded(&self) -> Arc<Loaded> {
         lock(&self.current).loaded.clone()
     }
@@ -193,7 +193,8 @@ impl Workspace {
         lock(&self.current).read_at
     }
 
-    /// Whether reading the files again would give what holds now. Does blocking reads of directories.
+    /// Returns true if reading the files again would give the present configuration. Does blocking reads of
+    /// directories.
     pub(super) fn is_current(&self, paths: &Paths, use_stored_keys: bool) -> bool {
         let (loaded, read_at, stamp) = {
             let current = lock(&self.current);
@@ -257,14 +258,15 @@ impl Workspace {
         is_new
     }
 
-    /// The files that decide whether a reading is still what they say: those of what holds, and of what waits.
+    /// Returns the files that decide whether a reading is still what they say: those of what holds, and of what
+    /// waits.
     pub(super) fn sources(&self) -> Vec<Target> {
         let current = lock(&self.current);
         let waiting = current.change.iter().flat_map(|change| change.loaded.sources());
         current.loaded.sources().into_iter().chain(waiting).collect()
     }
 
-    /// Whether changes of the files are not noticed by themselves.
+    /// Returns true if changes of the files are not noticed by themselves.
     pub(super) fn is_blind(&self) -> bool {
         self.is_blind.load(Ordering::Relaxed)
     }
@@ -330,7 +332,7 @@ impl Loaded {
         Self { config, agents, skills, commands, catalog, last_used, model_places, market, warnings, notes }
     }
 
-    /// The MCP servers that are switched on.
+    /// Returns the MCP servers that are switched on.
     pub(super) fn servers(&self) -> Vec<mcp::ServerSpec> {
         let sandbox = Enclosure::of_mcp(&self.config);
         let servers = self.config.mcp.iter();
@@ -339,7 +341,7 @@ impl Loaded {
         specs.collect()
     }
 
-    /// What was read, or would have been had it existed.
+    /// Returns the paths that were read, or would have been had they existed.
     pub(super) fn sources(&self) -> Vec<Target> {
         let keys = [self.config.paths.auth(), self.config.paths.opencode_auth()];
         let files = self.config.watched.iter().cloned().chain(keys).map(Target::File);
@@ -374,12 +376,12 @@ impl Loaded {
         }
     }
 
-    /// An agent by name.
+    /// Returns an agent by name.
     pub fn agent(&self, name: &str) -> Option<&Agent> {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
-    /// An agent that was asked for by name.
+    /// Returns an agent that was asked for by name.
     pub fn checked_agent(&self, name: &str) -> Result<&Agent, EngineError> {
         self.agent(name).ok_or_else(|| {
             let names: Vec<&str> = self.agents.iter().map(|agent| agent.name.as_str()).collect();
@@ -388,18 +390,18 @@ impl Loaded {
         })
     }
 
-    /// The agent that answers when none is chosen.
+    /// Returns the agent that answers when none is chosen.
     pub fn default_agent(&self) -> &Agent {
         // The list begins with the default agent: `library::agents` puts `build` there when nothing else is left.
         &self.agents[0]
     }
 
-    /// The subagents that a user's words name by `@`, as parts of the prompt.
+    /// Returns the subagents that a user's words name by `@`, as parts of the prompt.
     pub fn mentions(&self, words: &str) -> Vec<PromptPart> {
         mention::subagents(words, &self.agents).into_iter().map(|name| PromptPart::Agent { name }).collect()
     }
 
-    /// The agents a user may choose.
+    /// Returns the agents a user may choose.
     pub fn agent_choices(&self) -> Vec<Choice> {
         let agents = self.agents.iter().filter(|agent| agent.is_primary());
         agents
@@ -412,7 +414,7 @@ impl Loaded {
             .collect()
     }
 
-    /// The commands a user may type, by name.
+    /// Returns the commands a user may type, by name.
     pub fn command_choices(&self) -> Vec<CommandChoice> {
         let policy = &self.default_agent().policy;
         let is_denied = |command: &&library::commands::Command| {
@@ -428,7 +430,7 @@ impl Loaded {
         commands.collect()
     }
 
-    /// The demo's own command, unless the configuration has one of this name.
+    /// Returns the demo's own command, unless the configuration has one of this name.
     pub fn demo_command(&self) -> Option<CommandChoice> {
         (!self.commands.contains_key(demo::COMMAND)).then(|| CommandChoice {
             name: demo::COMMAND.to_owned(),
@@ -437,7 +439,7 @@ impl Loaded {
         })
     }
 
-    /// The models a user may choose, by `provider/model`.
+    /// Returns the models a user may choose, by `provider/model`.
     pub fn model_choices(&self) -> Vec<Choice> {
         let models = self.catalog.models().map(|model| Choice {
             id: model.reference().to_string(),
@@ -448,7 +450,7 @@ impl Loaded {
         models.collect()
     }
 
-    /// The name of the agent that answers: the chosen one if it may be chosen, else the default.
+    /// Returns the name of the agent that answers: the chosen one if it may be chosen, else the default.
     pub fn agent_name<'a>(&'a self, chosen: Option<&str>) -> &'a str {
         let chosen = chosen.and_then(|name| self.agent(name)).filter(|agent| agent.is_primary());
         &chosen.unwrap_or_else(|| self.default_agent()).name
@@ -460,7 +462,8 @@ impl Loaded {
         (model.limit.context > 0).then_some(model.limit.context)
     }
 
-    /// The variant of a model that answers for an agent: the chosen one, else the agent's own with its own model.
+    /// Returns the variant of a model that answers for an agent: the chosen one, else the agent's own with its
+    /// own model.
     ///
     /// `None` when the model has no variant of that name.
     pub fn variant_for(&self, agent: &Agent, model: &Model, chosen: Option<&str>) -> Option<String> {

@@ -39,7 +39,7 @@ pub struct PermissionDialog {
 }
 
 impl PermissionDialog {
-    /// A dialogue, and the text that opens it.
+    /// Returns a dialogue, and the text that opens it.
     pub fn new(request: &PermissionRequest, draw: &Draw<'_>) -> (Self, String) {
         let always = remembered(request);
         let can_remember = always.is_some();
@@ -89,7 +89,7 @@ impl PermissionDialog {
     }
 }
 
-/// The thing that is asked about, each line visible as it is.
+/// Returns the thing that is asked about, each line visible as it is.
 fn subject(request: &PermissionRequest, draw: &Draw<'_>) -> Vec<Line> {
     let metadata = &request.metadata;
     let name = &request.permission;
@@ -140,7 +140,7 @@ fn subject(request: &PermissionRequest, draw: &Draw<'_>) -> Vec<Line> {
     rows
 }
 
-/// The changes of one file, or of several below their names.
+/// Returns the changes of one file, or of several below their names.
 fn changed(metadata: &Map<String, Value>, draw: &Draw<'_>) -> Vec<Line> {
     let changes = diff::changes(metadata);
     match changes.as_slice() {
@@ -152,12 +152,12 @@ fn changed(metadata: &Map<String, Value>, draw: &Draw<'_>) -> Vec<Line> {
     }
 }
 
-/// A server's own account of its call.
+/// Returns a server's own account of its call.
 fn own_words(metadata: &Map<String, Value>) -> Option<String> {
     (!metadata.is_empty()).then(|| text::visible_json(&Value::Object(metadata.clone()).to_string()))
 }
 
-/// The patterns that an answer for ever is about; `None` when there is nothing to remember.
+/// Returns the patterns that an answer for ever is about; `None` when there is nothing to remember.
 fn remembered(request: &PermissionRequest) -> Option<String> {
     match request.always.as_slice() {
         [] => None,

@@ -235,12 +235,13 @@ impl Progress {
         std::mem::take(&mut self.finished)
     }
 
-    /// What calls the user back after a long run.
+    /// Takes the text that calls the user back after a long run.
     pub fn take_bell(&mut self) -> Option<String> {
         self.bell.take()
     }
 
-    /// The rows below those, as they are at this moment: at most `rows`, each narrower than the terminal.
+    /// Returns the rows below those, as they are at this moment: at most `rows`, each narrower than the
+    /// terminal.
     pub fn moving(&self, columns: usize, rows: usize, now: i64) -> Vec<Line> {
         let Some(turn) = &self.turn else { return Vec::new() };
         let spinner = spinner(now);
@@ -461,7 +462,7 @@ impl Progress {
 }
 
 impl Turn {
-    /// How far below the turn's own session one is; none if it is not.
+    /// Returns a session's depth below the turn's own; `None` if it is not below it.
     fn depth(&self, session_id: &SessionId) -> Option<usize> {
         match self.children.get(session_id) {
             Some(child) => Some(child.depth),
@@ -493,7 +494,7 @@ impl Turn {
         }
     }
 
-    /// The name of the subagent whose rows follow, unless its rows came last.
+    /// Returns the name of the subagent whose rows follow, unless its rows came last.
     fn heading(&mut self, session_id: &SessionId) -> Vec<Line> {
         if let Some(child) = self.children.get_mut(session_id) {
             child.n_calls += 1;
@@ -517,7 +518,7 @@ impl Turn {
         self.answers.values().fold(Used::default(), add)
     }
 
-    /// What goes on, for how long, and what it has used so far.
+    /// Renders the current work, its time and its use so far.
     fn status_line(&self, spinner: &str, now: i64, look: &Look) -> Line {
         let mut line = Line::new(spinner, CYAN).with(" ", PLAIN);
         let calls = || {
@@ -557,7 +558,7 @@ impl Turn {
         tokens.into_iter().chain(dollars).collect()
     }
 
-    /// The facts of the closing line.
+    /// Returns the facts of the closing line.
     fn summary(&self, now: i64) -> Vec<Line> {
         let mut facts = vec![Line::new(&self.session_id.to_string(), DIM)];
         if self.n_calls > 0 {
@@ -575,7 +576,7 @@ impl Turn {
     }
 }
 
-/// The session of a subagent that a call began.
+/// Returns the session of a subagent that a call began.
 pub fn child_of(call: &ToolPart) -> Option<SessionId> {
     let metadata = match &call.state {
         ToolState::Completed { metadata, .. } => Some(metadata),
@@ -590,7 +591,7 @@ fn is_task(call: &ToolPart) -> bool {
     engine::tool_look(&call.tool).subject == Subject::Task
 }
 
-/// The last row of a subagent.
+/// Returns the last row of a subagent.
 fn task_end(call: &ToolPart, child: &Child) -> Vec<Line> {
     let (took, error) = match &call.state {
         ToolState::Completed { time, .. } => (time.end - time.start, None),
@@ -626,7 +627,7 @@ fn indent(depth: usize) -> Line {
     Line::new(&"  ".repeat(depth), PLAIN)
 }
 
-/// The room beside the bar of a thought.
+/// Returns the room beside the bar of a thought.
 fn inner<'a>(draw: &Draw<'a>) -> Draw<'a> {
     Draw { look: draw.look, width: draw.width.saturating_sub(2) }
 }

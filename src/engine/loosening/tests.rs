@@ -6,7 +6,7 @@ use crate::{
     engine::workspace::Loaded,
 };
 
-/// The configuration of a project that says this, with the configuration's `{…}` in `opencode.json`.
+/// Returns the configuration of a project that says this, with the configuration's `{…}` in `opencode.json`.
 fn loaded(directory: &std::path::Path, text: &str) -> Loaded {
     std::fs::write(directory.join("opencode.json"), text).expect("written");
     let environment = Environment { home: directory.join("home"), variables: Default::default() };
