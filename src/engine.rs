@@ -95,6 +95,7 @@ pub use crate::{
     permission::denying_rules,
     provider::{Model, unusable::Unusable},
 };
+pub use attach::check_readable;
 pub use change::PERMISSION as CONFIG_PERMISSION;
 pub use client::{Answerable, Client};
 pub use doctor::{Finding, Health, Network};

@@ -111,12 +111,17 @@ async fn ctrl_c_cancels_the_turn_and_twice_leaves() {
     terminal.shows_text("Cancelled.").await;
     prompt(&terminal).await;
     gate.abandoned().await;
+    // The key that cancelled the turn does not count.
+    terminal.types("\x03");
+    terminal.shows_text("Ctrl-C again, or Ctrl-D, leaves.").await;
+    prompt(&terminal).await;
     machine.llm.reply(Reply::text("Still here."));
     terminal.types("again\r");
     terminal.shows_text("Still here.").await;
     prompt(&terminal).await;
     terminal.types("\x03");
-    terminal.shows_text("Ctrl-C again, or Ctrl-D, leaves.").await;
+    let is_said = |screen: &Screen| screen.lines().join("\n").matches("Ctrl-C again, or Ctrl-D").count() == 2;
+    terminal.shows("the way out again", is_said).await;
     prompt(&terminal).await;
     terminal.types("\x03");
     terminal.ends_with(0).await;
@@ -184,6 +189,43 @@ async fn a_chat_asks_the_person() {
     terminal.types("y");
     terminal.shows_text("Made.").await;
     assert!(machine.scratch.exists("one"));
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn words_stay_whole_in_a_narrow_terminal() {
+    let machine = Machine::new().await;
+    let builder = Terminal::builder(&machine.scratch, &machine.config).size(30, 100);
+    let mut terminal = builder.arguments(&["chat"]).start();
+    let shows_row = async |terminal: &Terminal, row: &str| {
+        terminal.shows(row, |screen| screen.lines().iter().any(|line| line.trim_end() == row)).await
+    };
+    prompt(&terminal).await;
+    terminal.types("/help\r");
+    shows_row(&terminal, "line goes on with the next,").await;
+    shows_row(&terminal, "    answers; alone, list them").await;
+    prompt(&terminal).await;
+    terminal.types("/model no/such\r");
+    shows_row(&terminal, "The model no/such cannot be").await;
+    prompt(&terminal).await;
+    let question = json!({"questions": [{
+        "question": "Shall the considerable rearrangement begin immediately?", "header": "plan",
+        "options": [{"label": "Certainly", "description": "begin the considerable rearrangement"}],
+    }]});
+    machine.llm.reply(Reply::call("call_1", "question", question));
+    machine.llm.reply(Reply::text("Good."));
+    terminal.types("go\r");
+    terminal.shows_text("dismiss").await;
+    for row in
+        ["? Shall the considerable", "rearrangement begin", "immediately?", "    considerable rearrangement"]
+    {
+        shows_row(&terminal, row).await;
+    }
+    terminal.types("1");
+    terminal.shows_text("Good.").await;
     prompt(&terminal).await;
     terminal.types("\x04");
     terminal.ends_with(0).await;

@@ -237,18 +237,18 @@ async fn model_and_agent_can_be_chosen() {
 #[tokio::test]
 async fn an_unknown_model_agent_or_session_is_told_before_anything_is_made() {
     let machine = Machine::new().await;
-    for (arguments, hint) in [
-        (&["run", "--model", "mok/other", "go"][..], "did you mean mock/other?"),
-        (&["run", "--model", "mok/other", "go"], "\"provider\": {\"mok\": {\"npm\": "),
-        (&["run", "--model", "other", "go"], "provider/model"),
-        (&["run", "--agent", "pln", "go"], "build, plan"),
-        (&["run", "--session", "ses_none", "go"], "windlass session list"),
-        (&["run", "--session", "none", "go"], "windlass session list"),
-        (&["run", "--file", "none.txt", "go"], "none.txt cannot be attached"),
-        (&["run", "--dir", "none", "go"], "none cannot be used"),
+    for (code, arguments, hint) in [
+        (1, &["run", "--model", "mok/other", "go"][..], "did you mean mock/other?"),
+        (1, &["run", "--model", "mok/other", "go"], "\"provider\": {\"mok\": {\"npm\": "),
+        (2, &["run", "--model", "other", "go"], "provider/model"),
+        (2, &["run", "--agent", "plann", "go"], "build, plan (did you mean plan?)"),
+        (1, &["run", "--session", "ses_none", "go"], "windlass session list"),
+        (1, &["run", "--session", "none", "go"], "windlass session list"),
+        (2, &["run", "--file", "none.txt", "go"], "none.txt cannot be attached"),
+        (2, &["run", "--dir", "none", "go"], "none cannot be used"),
     ] {
         let ended = machine.run(arguments).await;
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{arguments:?}");
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{arguments:?}");
         assert!(ended.stderr.contains(hint), "{arguments:?}: {}", ended.stderr);
     }
     assert_eq!(machine.sessions().await, Vec::<Value>::new());

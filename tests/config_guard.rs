@@ -12,7 +12,7 @@ use crate::{
         llm::{Gate, Reply},
         message::content_text,
         scratch::Scratch,
-        terminal::Terminal,
+        terminal::{Terminal, screen::Screen},
     },
 };
 
@@ -255,30 +255,83 @@ async fn where_nobody_can_be_asked_a_notice_says_what_waits() {
     }
 }
 
-#[tokio::test]
-async fn a_chat_asks_again_with_the_next_prompt_until_it_is_answered() {
-    let machine = Machine::new().await;
+/// A chat at its prompt, and a loosened configuration that waits: the notice is above the prompt.
+async fn chatting(machine: &Machine) -> Terminal {
     machine.scratch.write("opencode.json", rule("deny"));
-    let mut terminal = terminal(&machine, &["chat"]);
-    terminal.shows_text("/help lists the commands").await;
+    let terminal = terminal(machine, &["chat"]);
+    terminal.shows("the prompt", |screen| is_last(screen, "build ›")).await;
+    terminal.types("go");
+    terminal.shows("the line", |screen| is_last(screen, "› go")).await;
     machine.scratch.write("opencode.json", rule("allow"));
-    for (n_asked, key) in [(1, None), (2, Some("y"))] {
-        let gate = Gate::new();
-        machine.llm.reply(Reply::text("Working.").and_gate(&gate).and_text(" Done."));
-        terminal.types("go\r");
-        let is_asked = |screen: &str| {
-            screen.matches("? config: let the").count() == n_asked
-                && screen.matches("[n] no").count() == n_asked
-        };
-        terminal.shows("the question", |screen| is_asked(&screen.lines().join("\n"))).await;
-        key.inspect(|key| terminal.types(key));
-        gate.open();
-        let told = if key.is_some() { "[f] no, and say why › once" } else { "(not answered)" };
-        terminal.shows_text(told).await;
-        terminal
-            .shows("the answer", |screen| screen.lines().join("\n").matches("Done.").count() == n_asked)
-            .await;
+    terminal.shows_text("A change of the configuration waits for your answer: press Enter.").await;
+    terminal.shows("the line again", |screen| is_last(screen, "› go")).await;
+    terminal
+}
+
+/// The last row that is not empty ends with this.
+fn is_last(screen: &Screen, end: &str) -> bool {
+    screen
+        .lines()
+        .iter()
+        .rfind(|line| !line.trim().is_empty())
+        .is_some_and(|line| line.trim_end().ends_with(end))
+}
+
+#[tokio::test]
+async fn an_idle_chat_says_that_a_question_waits_and_asks_it_before_the_next_prompt() {
+    for (key, status) in [("y", "completed"), ("\x03", "error")] {
+        let machine = Machine::new().await;
+        let mut terminal = chatting(&machine).await;
+        machine.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch made"})));
+        machine.llm.reply(Reply::text("Done."));
+        terminal.types("\r");
+        let screen = terminal.shows_text("[f] no, and say why ›").await;
+        assert!(screen.contains("rule `bash` for `touch *`: deny → allow"), "{screen}");
+        assert_eq!(machine.llm.requests().len(), 0, "the prompt waits");
+        terminal.types(key);
+        let screen = terminal.shows_text("Done.").await;
+        assert_eq!(machine.scratch.exists("made"), status == "completed", "{screen}");
+        terminal.shows("the prompt", |screen| is_last(screen, "build ›")).await;
+        terminal.types("\x04");
+        let screen = terminal.ends_with(0).await;
+        assert_eq!(screen.lines().join("\n").matches("? config").count(), 1, "{screen}");
+        machine.finish().await;
     }
+}
+
+#[tokio::test]
+async fn a_question_outlives_the_turn_in_which_it_was_asked() {
+    let gate = Gate::new();
+    let machine = loosening(&gate).await;
+    let mut terminal = terminal(&machine, &["chat", "go"]);
+    terminal.shows_text("[f] no, and say why ›").await;
+    gate.open();
+    // Until the answer is stored, the turn may not have ended.
+    let id = machine.sessions().await[0]["id"].as_str().unwrap().to_owned();
+    while !machine.run(&["session", "export", &id, "--format", "md"]).await.stdout.contains("Working. Done.")
+    {
+    }
+    terminal.types("y");
+    let screen = terminal.shows_text("Done.").await;
+    assert!(screen.contains("› once") && !screen.contains("(not answered)"), "{screen}");
+    terminal.shows("the prompt", |screen| is_last(screen, "build ›")).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_that_a_cancelled_turn_leaves_is_asked_again() {
+    let gate = Gate::new();
+    let machine = loosening(&gate).await;
+    let mut terminal = terminal(&machine, &["chat", "go"]);
+    terminal.shows_text("[f] no, and say why ›").await;
+    terminal.types("\x03");
+    let is_asked_again =
+        |screen: &Screen| screen.lines().join("\n").matches("[f] no, and say why ›").count() == 2;
+    terminal.shows("the question again", is_asked_again).await;
+    terminal.types("n");
+    terminal.shows("the prompt", |screen| is_last(screen, "build ›")).await;
     terminal.types("\x04");
     terminal.ends_with(0).await;
     machine.finish().await;

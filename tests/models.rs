@@ -267,15 +267,19 @@ async fn a_session_whose_model_went_away_is_not_answered_by_another() {
 }
 
 #[tokio::test]
-async fn the_model_used_last_is_not_replaced_when_it_went_away() {
+async fn a_remembered_model_of_another_directory_is_passed_over() {
     let mut machine = Machine::new().await;
     machine.config = with_mock(&machine.llm, json!({"model": null}));
     let data = machine.scratch.home.join(".local/share/windlass");
     std::fs::create_dir_all(&data).unwrap();
     std::fs::write(data.join("state.json"), r#"{"model": "gone/m"}"#).unwrap();
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ok\n"), "{ended:?}");
+    machine.config = json!({});
     let ended = machine.run(&["run", "go"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("The model used last, gone/m, cannot be used"), "{ended:?}");
+    assert!(ended.stderr.starts_with("No model is configured: set ANTHROPIC_API_KEY"), "{ended:?}");
     machine.finish().await;
 }
 

@@ -28,10 +28,11 @@ async fn a_variant_is_chosen_for_the_model_that_answers() {
     machine.llm.reply(Reply::text("ok"));
     machine.run(&["run", "-m", "mock/mock", "--variant", "low", "go"]).await;
     assert_eq!(machine.llm.last_request().body["reasoning_effort"], "low");
-    let reason = "mock/mock has no variant `hihg`; it has high, low.";
-    check_refused(&machine, &["run", "--variant", "hihg", "go"], 1, reason).await;
-    let reason = "mock/other has no variant `high`; it has none.";
-    check_refused(&machine, &["run", "-m", "mock/other", "--variant", "high", "go"], 1, reason).await;
+    let reason = "mock/mock has no variant `hihg`; it has high, low (did you mean high?).";
+    check_refused(&machine, &["run", "--variant", "hihg", "go"], 2, reason).await;
+    let reason =
+        "mock/other has no variant `high`; it has none, unless `provider.mock.models.other.variants` in";
+    check_refused(&machine, &["run", "-m", "mock/other", "--variant", "high", "go"], 2, reason).await;
     machine.finish().await;
 }
 
@@ -70,7 +71,7 @@ async fn several_files_may_stand_behind_one_option() {
         said.contains("three") && said.contains("content of b") && said.contains("compare them"),
         "{said}"
     );
-    check_refused(&machine, &["run", "-f", "a.txt", "c.txt", "--", "go"], 1, "c.txt cannot be attached")
+    check_refused(&machine, &["run", "-f", "a.txt", "c.txt", "--", "go"], 2, "c.txt cannot be attached")
         .await;
     machine.finish().await;
 }
@@ -79,6 +80,7 @@ async fn several_files_may_stand_behind_one_option() {
 async fn what_is_not_there_yet_is_told_before_a_model_is_asked() {
     let machine = Machine::new().await;
     check_refused(&machine, &["run", "--share", "go"], 2, "cannot be shared yet").await;
+    check_refused(&machine, &["run", "--pure", "go"], 2, "`--pure` belongs to `windlass acp`").await;
     assert_eq!(machine.sessions().await, Vec::<Value>::new());
     machine.finish().await;
 }
@@ -90,7 +92,6 @@ async fn a_misspelt_option_or_command_is_recognised() {
     check_refused(&machine, &["sesion", "list"], 2, "'session'").await;
     check_refused(&machine, &["explain this"], 2, "use 'windlass run PROMPT'").await;
     check_refused(&machine, &["run", "--modle", "mock/mock", "go"], 2, "'--model'").await;
-    check_refused(&machine, &["run", "--pure", "go"], 2, "--pure").await;
     machine.finish().await;
 }
 
@@ -101,6 +102,8 @@ async fn words_that_look_like_a_command_are_not_sent_by_mistake() {
     check_refused(&machine, &arguments, 2, "There is no command `/reveiw`; did you mean `/review`?").await;
     check_refused(&machine, &["run", "/review the parser"], 2, "`--command review`").await;
     check_refused(&machine, &["run", "/zzz"], 2, "put `--` before the words").await;
+    let reason = "There is no command `/reveiw`; did you mean `/review`?";
+    check_refused(&machine, &["run", "--command", "reveiw", "it"], 2, reason).await;
     assert_eq!(machine.sessions().await, Vec::<Value>::new());
     for arguments in [&["run", "--", "/reveiw", "it"][..], &["run", "/etc", "is", "what?"]] {
         machine.llm.reply(Reply::text("ok"));
@@ -120,7 +123,14 @@ async fn what_the_model_cannot_take_is_not_attached() {
     machine.scratch.write("a.pdf", "not looked at");
     for (file, kind) in [("a.png", "images"), ("a.pdf", "PDF files")] {
         let reason = format!("mock/text takes no {kind}, such as {file}");
-        check_refused(&machine, &["run", "-m", "mock/text", "-f", file, "--", "look"], 1, &reason).await;
+        check_refused(&machine, &["run", "-m", "mock/text", "-f", file, "--", "look"], 2, &reason).await;
+    }
+    machine.scratch.write("core", "\0\u{1}\u{2}");
+    machine.scratch.write("data.bin", "looks like text");
+    for file in ["core", "data.bin"] {
+        let reason =
+            format!("{file} cannot be attached: it is a binary file, neither an image nor a PDF file.");
+        check_refused(&machine, &["run", "-f", file, "--", "look"], 2, &reason).await;
     }
     machine.llm.reply(Reply::text("ok"));
     let ended = machine.run(&["run", "-f", "a.png", "--", "look"]).await;

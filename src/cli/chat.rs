@@ -20,7 +20,7 @@ use super::{
         slash::{self, Slash},
     },
     runtime::{self, Interrupts},
-    view::{self, look::Look},
+    view::{self, line, look::Look},
 };
 use crate::{
     config::{Environment, paths::Paths},
@@ -38,8 +38,8 @@ use words::Words;
 const N_SHOWN: usize = 6;
 /// Sessions that `/sessions` lists.
 const N_SESSIONS: usize = 20;
-/// Columns where the terminal does not tell.
-const WIDTH: usize = 80;
+/// Says that a question has come while a line is typed.
+const WAITING: &str = "A change of the configuration waits for your answer: press Enter.";
 
 /// Commands of the chat itself, with what they do.
 const OWN: [(&str, &str); 8] = [
@@ -176,6 +176,7 @@ impl Chat {
         if let Some(agent) = args.talk.agent {
             engine.select(&chat.id, Some(agent), None);
         }
+        chat.shown.attend(&chat.id);
         chat.shown.rest().await?;
         chat.greet(&opened).await?;
         if let Err(unusable) = chat.place.answering() {
@@ -193,12 +194,31 @@ impl Chat {
         let record = self.engine.record(&opened.info.id).await.map(Record::without_undone);
         let record = record.map_err(|error| io::Error::other(error.message))?;
         let from = record.messages.len().saturating_sub(N_SHOWN);
-        let width = rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| size.ws_col.into());
-        let text = view::transcript(&record.messages[from..], &record.children, &self.look, width);
+        let text =
+            view::transcript(&record.messages[from..], &record.children, &self.look, output::columns());
         if from > 0 {
             self.shown.say(&format!("… {from} earlier messages")).await?;
         }
-        self.shown.say(&text).await
+        self.shown.print(&text).await
+    }
+
+    /// Reads a line. What is asked before it is answered first; of what is asked meanwhile a notice tells.
+    async fn line(&mut self) -> io::Result<Typed> {
+        self.shown.settle().await?;
+        let prompt = format!("{} › ", self.agent().await);
+        let reading = self.editor.read(prompt, Words::new(&self.place.workspace, &OWN));
+        let mut reading = std::pin::pin!(reading);
+        let typed = loop {
+            tokio::select! {
+                biased;
+                typed = &mut reading => break typed,
+                () = self.shown.asked() => self.editor.notice(&line::wrapped_text(WAITING, output::columns())),
+            }
+        };
+        if matches!(typed, Typed::Line(_)) {
+            self.shown.settle().await?;
+        }
+        Ok(typed)
     }
 
     /// Reads lines and has them answered until the person leaves.
@@ -207,22 +227,19 @@ impl Chat {
         loop {
             let line = match self.first.take() {
                 Some(first) => first,
-                None => {
-                    let prompt = format!("{} › ", self.agent().await);
-                    match self.editor.read(prompt, Words::new(&self.place.workspace, &OWN)).await {
-                        Typed::Line(line) => line,
-                        Typed::Interrupted if was_interrupted => return Ok(()),
-                        Typed::Interrupted => {
-                            was_interrupted = true;
-                            self.shown.say("Ctrl-C again, or Ctrl-D, leaves.").await?;
-                            continue;
-                        }
-                        Typed::End if is_gone() => return std::future::pending().await,
-                        Typed::End => return Ok(()),
-                        Typed::Failed(_) if is_gone() => return std::future::pending().await,
-                        Typed::Failed(error) => return Err(Failure::Output(error)),
+                None => match self.line().await? {
+                    Typed::Line(line) => line,
+                    Typed::Interrupted if was_interrupted => return Ok(()),
+                    Typed::Interrupted => {
+                        was_interrupted = true;
+                        self.shown.say("Ctrl-C again, or Ctrl-D, leaves.").await?;
+                        continue;
                     }
-                }
+                    Typed::End if is_gone() => return std::future::pending().await,
+                    Typed::End => return Ok(()),
+                    Typed::Failed(_) if is_gone() => return std::future::pending().await,
+                    Typed::Failed(error) => return Err(Failure::Output(error)),
+                },
             };
             was_interrupted = false;
             if line.trim().is_empty() {
@@ -260,8 +277,7 @@ impl Chat {
                         ..PromptInput::default()
                     };
                     interrupts.forget();
-                    let ended = self.shown.turn(&self.id, input, interrupts).await?;
-                    was_interrupted = ended.is_interrupted;
+                    self.shown.turn(&self.id, input, interrupts).await?;
                     self.shown.rest().await?;
                 }
             }
@@ -396,7 +412,10 @@ impl Chat {
     /// Leaves the session for another one.
     async fn go_to(&mut self, opened: &Opened) -> Result<(), EngineError> {
         if opened.info.id != self.id {
+            // A question that the closed session leaves goes to one that somebody attends.
+            self.shown.attend(&opened.info.id);
             self.leave().await?;
+            self.shown.leave(&self.id);
             self.id = opened.info.id.clone();
             self.is_new = false;
         }

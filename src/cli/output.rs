@@ -13,6 +13,9 @@ use windlass_protocol::opencode::message::MessageError;
 
 use crate::{base::text, config::Environment};
 
+/// Columns where a terminal does not say.
+const USUAL_COLUMNS: usize = 80;
+
 /// Says a whole answer on standard output.
 pub fn say(text: &str) -> ExitCode {
     match print(text) {
@@ -58,6 +61,12 @@ pub fn directory(given: Option<&Path>) -> Result<PathBuf, ExitCode> {
         Ok(directory) => Err(fail(&format!("There is no directory {}.", directory.display()))),
         Err(error) => Err(fail(&format!("The directory cannot be used: {error}."))),
     }
+}
+
+/// Columns of the terminal on standard output.
+pub fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0);
+    size.map_or(USUAL_COLUMNS, |size| size.ws_col.into())
 }
 
 /// Returns true if standard output is a terminal that shows colours and its user wants them.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::{Environment, paths::Paths},
-    engine::{Engine, Invocation, PromptInput, PromptPart, StopReason},
+    engine::{CommandChoice, Engine, Invocation, PromptInput, PromptPart, StopReason},
 };
 
 pub mod args;
@@ -91,6 +91,9 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     if args.command.is_none() && !given.is_literal && !(is_demo && words.starts_with("/demo")) {
         check_command(&place, &words)?;
     }
+    if let Some(name) = &args.command {
+        check_named(engine, &place, name).await?;
+    }
     place.check_files(&files)?;
     let opened = place.open(engine, &args.talk, &message).await?;
     let id = opened.info.id;
@@ -115,6 +118,26 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
         Some(StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests) => ExitCode::SUCCESS,
         Some(StopReason::Refusal | StopReason::Cancelled) | None => ExitCode::FAILURE,
     })
+}
+
+/// Refuses an unknown command before a session is made for it.
+async fn check_named(engine: &Engine, place: &Place, name: &str) -> Result<(), Failure> {
+    let is_known = |choices: &[CommandChoice]| choices.iter().any(|choice| choice.name == name);
+    if is_known(&place.workspace.loaded().command_choices()) {
+        return Ok(());
+    }
+    // It may be a skill of a server that was never asked before.
+    engine.skills_settled().await;
+    let choices = place.workspace.loaded().command_choices();
+    if is_known(&choices) {
+        return Ok(());
+    }
+    let names: Vec<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
+    let unknown = slash::unknown(name, names.iter().copied());
+    if unknown.ends_with('?') {
+        return Err(Failure::Misuse(unknown));
+    }
+    Err(Failure::Misuse(format!("{unknown}; there are {}.", names.join(", "))))
 }
 
 /// Refuses words that begin with a slash command: they would be sent to the model as they are.

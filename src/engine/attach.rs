@@ -1,7 +1,7 @@
 //! Turns what a user attached into parts the model can read: named files are read, documents inlined (facts: OpenCode §6.1).
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -31,6 +31,28 @@ use crate::{
 
 /// Bytes of a file that is sent inline as media.
 const MAX_MEDIA: u64 = 20 * 1024 * 1024;
+
+/// Refuses a file that no model can be given, before a request is spent on it. Reads its beginning.
+pub fn check_readable(path: &Path, mime: &str) -> io::Result<()> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Ok(());
+    }
+    if !metadata.is_file() {
+        // Opening a pipe or a device could block for ever.
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let is_hidden = tool::read::is_hidden_file(path)?;
+    if is_hidden && !is_media(mime) {
+        return Err(io::Error::other("it is a binary file, neither an image nor a PDF file"));
+    }
+    Ok(())
+}
+
+/// Returns true for what is given to a model as it is, if that model takes it.
+fn is_media(mime: &str) -> bool {
+    mime.starts_with("image/") || mime == "application/pdf"
+}
 
 /// Returns the parts of the user's message.
 pub async fn resolve(
@@ -94,9 +116,8 @@ async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
 
 /// Returns a file given as data: what no wire takes as media becomes text.
 fn from_data(file: FilePart) -> Vec<PartKind> {
-    let is_media = file.mime.starts_with("image/") || file.mime == "application/pdf";
     let data = file.url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-    let (false, Some((_, base64))) = (is_media, data) else { return vec![PartKind::File(file)] };
+    let (false, Some((_, base64))) = (is_media(&file.mime), data) else { return vec![PartKind::File(file)] };
     let name = file.filename.as_deref().unwrap_or("attachment");
     let text = match BASE64_STANDARD.decode(base64).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
         Some(text) => format!("[{name}]\n{text}"),
@@ -159,8 +180,7 @@ async fn read_file(
     path: &Path,
     range: Option<Lines>,
 ) -> Vec<PartKind> {
-    let is_media = file.mime.starts_with("image/") || file.mime == "application/pdf";
-    if is_media {
+    if is_media(&file.mime) {
         return vec![inline(file, path).await];
     }
     let mut input = Map::new();

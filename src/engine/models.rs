@@ -64,12 +64,9 @@ impl Loaded {
         if let Some(model) = of_variable.and_then(|reference| self.catalog.get(&reference).ok()) {
             return Ok(model);
         }
-        if let Some(last) = &self.last_used {
-            return self.catalog.get(last).map_err(|reason| Unusable {
-                named_by: NamedBy::LastUse,
-                model: Some(Box::new(last.clone())),
-                reason: Box::new(reason),
-            });
+        // It may have been used in another directory, whose providers are not those of this one.
+        if let Some(last) = self.last_used.as_ref().and_then(|last| self.catalog.get(last).ok()) {
+            return Ok(last);
         }
         let unusable =
             |reason| Unusable { named_by: NamedBy::Nothing, model: None, reason: Box::new(reason) };

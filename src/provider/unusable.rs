@@ -24,8 +24,6 @@ pub enum NamedBy {
         place: Option<String>,
     },
     Variable(&'static str),
-    /// An earlier session: `state.json`.
-    LastUse,
     /// No place: the default is the first provider's best model.
     Nothing,
 }
@@ -111,9 +109,6 @@ impl fmt::Display for Unusable {
             }
             (NamedBy::Variable(name), Some(model)) => {
                 write!(f, "{name} names {model}, which cannot be used: {reason}.")
-            }
-            (NamedBy::LastUse, Some(model)) => {
-                write!(f, "The model used last, {model}, cannot be used: {reason}.")
             }
             (NamedBy::Choice, Some(model)) => write!(f, "The model {model} cannot be used: {reason}."),
             (_, None) | (NamedBy::Nothing, Some(_)) => write!(f, "No model can be used: {reason}."),

@@ -293,6 +293,13 @@ fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)
     Ok((output, metadata))
 }
 
+/// Returns true if the content of a regular file cannot be shown. Reads its beginning.
+pub fn is_hidden_file(path: &Path) -> io::Result<bool> {
+    let mut sample = Vec::with_capacity(SAMPLE_BYTES);
+    File::open(path)?.take(SAMPLE_BYTES as u64).read_to_end(&mut sample)?;
+    Ok(is_hidden(path, &sample))
+}
+
 /// Returns true if the file's content cannot be shown.
 pub(super) fn is_hidden(path: &Path, content: &[u8]) -> bool {
     let sample = &content[..content.len().min(SAMPLE_BYTES)];

@@ -6,13 +6,13 @@ use windlass_protocol::opencode::permission::{PermissionRequest, Reply};
 use super::{
     super::view::{
         self, Draw,
-        line::{BOLD, Line, PLAIN},
+        line::{BOLD, Line, PLAIN, wrapped},
         tool::diff,
     },
     Answer, Step,
     keyboard::Key,
     question,
-    typing::Typing,
+    typing::{State, Typing},
 };
 use crate::{
     base::{figures, text},
@@ -53,15 +53,16 @@ impl PermissionDialog {
 
     pub fn keys(&mut self, keys: &[Key]) -> Step {
         if let Some(line) = &mut self.reason {
-            return match line.keys(keys) {
-                Ok(shown) => Step::More(shown),
-                Err(None) => {
+            let (shown, state) = line.keys(keys);
+            return match state {
+                State::Open => Step::More(shown),
+                State::Left => {
                     self.reason = None;
-                    Step::More(format!("\n{}", self.choices))
+                    Step::More(format!("{shown}\n{}", self.choices))
                 }
-                Err(Some(reason)) => {
+                State::Entered(reason) => {
                     let feedback = Some(reason).filter(|reason| !reason.is_empty());
-                    Step::Done("\n".to_owned(), Answer::Permission { reply: Reply::Reject, feedback })
+                    Step::Done(format!("{shown}\n"), Answer::Permission { reply: Reply::Reject, feedback })
                 }
             };
         }
@@ -118,7 +119,7 @@ fn subject(request: &PermissionRequest, draw: &Draw<'_>) -> Vec<Line> {
     if let Some(workdir) = field("workdir") {
         text.push_str(&format!(" (in {workdir})"));
     }
-    let mut rows = vec![Line::new("? ", PLAIN).with(&text::visible_line(&text), BOLD)];
+    let mut rows = Line::new("? ", PLAIN).with(&text::visible_line(&text), BOLD).wrap(draw.width);
     if is_own && metadata.contains_key("diff") {
         rows.extend(changed(metadata, draw));
         return rows;
@@ -127,11 +128,18 @@ fn subject(request: &PermissionRequest, draw: &Draw<'_>) -> Vec<Line> {
         Some(command) => ("  $ ", Some(command.to_owned())),
         None => ("  ", field("prompt").map(str::to_owned)),
     };
+    let is_command = body.is_some() && mark != "  ";
     let body = body.or_else(|| (!is_own).then(|| own_words(metadata)).flatten()).unwrap_or_default();
     let indent = " ".repeat(mark.len());
     for (idx, line) in body.trim_end().lines().take(MAX_LINES).enumerate() {
         let mark = if idx == 0 { mark } else { &indent };
-        rows.push(Line::new(mark, PLAIN).with(&text::visible(line), PLAIN));
+        let line = format!("{mark}{}", text::visible(line));
+        // The terminal breaks a command, so that its lines are told from its rows.
+        if is_command {
+            rows.push(Line::new(&line, PLAIN));
+        } else {
+            rows.extend(wrapped(&line, draw.width));
+        }
     }
     let n_more = body.trim_end().lines().count().saturating_sub(MAX_LINES);
     if n_more > 0 {

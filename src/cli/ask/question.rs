@@ -6,7 +6,7 @@ use super::{
     super::view::line::{self, Line, PLAIN},
     ANSWER_COLUMNS, Answer, Step,
     keyboard::Key,
-    typing::Typing,
+    typing::{State, Typing},
 };
 use crate::base::text;
 
@@ -70,27 +70,21 @@ impl QuestionDialog {
 
     fn type_words(&mut self, keys: &[Key]) -> Step {
         let Some(line) = &mut self.own_words else { return Step::More(String::new()) };
-        match line.keys(keys) {
-            Ok(shown) => Step::More(shown),
-            Err(words) => {
-                self.own_words = None;
-                let has_options =
-                    self.questions.get(self.answers.len()).is_some_and(|it| !it.options.is_empty());
-                match words {
-                    None if has_options => Step::More(format!("\n{}", self.choices())),
-                    None => Step::Done("\ndismissed\n".to_owned(), Answer::Question(None)),
-                    Some(words) if words.is_empty() && has_options => {
-                        Step::More(format!("\n{}", self.choices()))
-                    }
-                    Some(words) => {
-                        let own = Some(words).filter(|words| !words.is_empty());
-                        match self.note_with(own) {
-                            Step::More(text) => Step::More(format!("\n{text}")),
-                            Step::Done(text, answer) => Step::Done(format!("\n{text}"), answer),
-                        }
-                    }
-                }
-            }
+        let (shown, state) = line.keys(keys);
+        let (is_left, words) = match state {
+            State::Open => return Step::More(shown),
+            State::Left => (true, String::new()),
+            State::Entered(words) => (false, words),
+        };
+        self.own_words = None;
+        let has_options = self.questions.get(self.answers.len()).is_some_and(|it| !it.options.is_empty());
+        match Some(words).filter(|words| !words.is_empty()) {
+            None if has_options => Step::More(format!("{shown}\n{}", self.choices())),
+            None if is_left => Step::Done(format!("{shown}\ndismissed\n"), Answer::Question(None)),
+            own => match self.note_with(own) {
+                Step::More(text) => Step::More(format!("{shown}\n{text}")),
+                Step::Done(text, answer) => Step::Done(format!("{shown}\n{text}"), answer),
+            },
         }
     }
 
@@ -166,6 +160,7 @@ impl QuestionDialog {
             };
             shown.push_str(&format!("  {}  {}{description}\n", idx + 1, text::visible_line(&option.label)));
         }
+        let shown = line::wrapped_text(&shown, self.columns);
         if question.options.is_empty() {
             self.own_words = Some(Typing::new(OWN_WORDS, self.columns));
             return shown + OWN_WORDS;

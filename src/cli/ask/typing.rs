@@ -9,6 +9,16 @@ use crate::base::text;
 /// Characters of a typed line.
 const MAX_LINE: usize = 4096;
 
+/// The state of a line after keys.
+#[derive(Debug, PartialEq, Eq)]
+pub enum State {
+    Open,
+    /// The line at its end.
+    Entered(String),
+    /// The person went back.
+    Left,
+}
+
 /// See the module's comment. Needs no escape sequence, so it works on the simplest of terminals.
 #[derive(Debug)]
 pub struct Typing {
@@ -29,8 +39,8 @@ impl Typing {
         Self { label, columns, text: Vec::new(), cursor: 0, shown_from: 0, n_used: 0 }
     }
 
-    /// Takes keys: the text to show; `Err` with the line at its end, or `None` when the person went back.
-    pub fn keys(&mut self, keys: &[Key]) -> Result<String, Option<String>> {
+    /// Takes keys, and returns the text to show, which may be the last of a line that they end.
+    pub fn keys(&mut self, keys: &[Key]) -> (String, State) {
         let mut shown = String::new();
         for key in keys {
             match key {
@@ -62,13 +72,13 @@ impl Typing {
                 }
                 Key::Enter => {
                     let line: String = self.text.iter().collect();
-                    return Err(Some(line.trim().to_owned()));
+                    return (shown, State::Entered(line.trim().to_owned()));
                 }
-                Key::Escape | Key::End => return Err(None),
+                Key::Escape | Key::End => return (shown, State::Left),
                 Key::Char(_) | Key::Backspace | Key::Interrupt | Key::Other => {}
             }
         }
-        Ok(shown)
+        (shown, State::Open)
     }
 
     fn edit(&mut self, edit: Edit) {

@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -17,12 +17,13 @@ use nix::{
 };
 use rustix::termios::{self, OptionalActions, Termios};
 use rustyline::{
-    Cmd, CompletionType, ConditionalEventHandler, Config, Event, EventContext, EventHandler, KeyCode,
-    KeyEvent, Modifiers, RepeatCount, error::ReadlineError, history::FileHistory,
+    Cmd, CompletionType, ConditionalEventHandler, Config, Event, EventContext, EventHandler, ExternalPrinter,
+    KeyCode, KeyEvent, Modifiers, RepeatCount, error::ReadlineError, history::FileHistory,
 };
 use tokio::sync::oneshot;
 
 use super::words::Words;
+use crate::base::lock::lock;
 
 /// Lines that are remembered.
 const MAX_HISTORY: usize = 1000;
@@ -47,7 +48,11 @@ pub struct Editor {
     requests: mpsc::Sender<Request>,
     /// The terminal as it was found: the thread may wait for keys when the process ends.
     before: Option<Termios>,
+    notices: Notices,
 }
+
+/// Shows lines above the one that is typed; made by the thread.
+type Notices = Arc<Mutex<Option<Box<dyn ExternalPrinter + Send>>>>;
 
 struct Request {
     prompt: String,
@@ -63,8 +68,18 @@ impl Editor {
         let history = history.to_owned();
         let thread = std::thread::Builder::new().name("editor".to_owned());
         let found = before.clone();
-        thread.spawn(move || edit(&receiver, &history, found))?;
-        Ok(Self { requests, before })
+        let notices = Notices::default();
+        let own = notices.clone();
+        thread.spawn(move || edit(&receiver, &history, found, &own))?;
+        Ok(Self { requests, before, notices })
+    }
+
+    /// Shows lines above the one that is typed.
+    pub fn notice(&self, text: &str) {
+        if let Some(printer) = &mut *lock(&self.notices) {
+            // A terminal that is gone shows nothing.
+            let _ = printer.print(text.to_owned());
+        }
     }
 
     /// Reads the next line. The terminal must have no other user until then.
@@ -88,7 +103,7 @@ impl Drop for Editor {
 }
 
 /// Runs the thread that edits lines.
-fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, before: Option<Termios>) {
+fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, before: Option<Termios>, notices: &Notices) {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .history_ignore_space(true)
@@ -107,6 +122,7 @@ fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, before: Option<Te
         let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
     }
     let _ = editor.load_history(history);
+    *lock(notices) = editor.create_external_printer().ok().map(|it| Box::new(it) as _);
     while let Ok(Request { prompt, words, typed }) = requests.recv() {
         editor.set_helper(Some(words));
         let read = match editor.readline(prompt.as_str()) {

@@ -70,6 +70,8 @@ pub struct TalkArgs {
     pub strict: bool,
     #[arg(long, hide = true)]
     pub share: bool,
+    #[arg(long, hide = true)]
+    pub pure: bool,
 }
 
 impl RunArgs {

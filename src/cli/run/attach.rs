@@ -9,7 +9,10 @@ use tokio::io::AsyncReadExt;
 use windlass_protocol::opencode::part::FilePart;
 
 use super::failure::Failure;
-use crate::{base::mime, engine::PromptPart};
+use crate::{
+    base::{mime, text},
+    engine::{self, PromptPart},
+};
 
 /// Bytes that standard input may add to the prompt.
 const MAX_INPUT: u64 = 16 * 1024 * 1024;
@@ -17,7 +20,11 @@ const MAX_INPUT: u64 = 16 * 1024 * 1024;
 /// Names a file or directory in a prompt.
 pub fn attach(file: &Path) -> Result<PromptPart, Failure> {
     let missing = |error: &dyn std::fmt::Display| {
-        Failure::Failed(format!("{} cannot be attached: {error}.", file.display()))
+        Failure::Misuse(format!(
+            "{} cannot be attached: {}.",
+            file.display(),
+            text::without_number(&error.to_string())
+        ))
     };
     let path = std::path::absolute(file).map_err(|error| missing(&error))?;
     let metadata = path.metadata().map_err(|error| missing(&error))?;
@@ -26,6 +33,7 @@ pub fn attach(file: &Path) -> Result<PromptPart, Failure> {
     } else {
         mime::of_path(&path.to_string_lossy()).unwrap_or("text/plain")
     };
+    engine::check_readable(&path, mime).map_err(|error| missing(&error))?;
     let url = reqwest::Url::from_file_path(&path).map_err(|()| missing(&"its path cannot be a URL"))?;
     let filename = path.file_name().map(|name| name.to_string_lossy().into_owned());
     Ok(PromptPart::File(FilePart { mime: mime.to_owned(), filename, url: url.into(), source: None }))

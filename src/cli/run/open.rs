@@ -5,7 +5,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use windlass_protocol::opencode::{id::SessionId, message::ModelRef, session::Session};
 
 use super::{super::output, args::TalkArgs, failure::Failure};
-use crate::engine::{Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace};
+use crate::{
+    base::text,
+    engine::{Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace},
+};
 
 /// Time that the first request waits for MCP servers: a single turn cannot use tools that come later.
 const MCP_LIMIT: Duration = Duration::from_secs(5);
@@ -97,7 +100,7 @@ impl Place {
             if !is_taken {
                 let name = file.filename.as_deref().unwrap_or(&file.url);
                 let hint = "choose another model by `--model`, or leave the file out";
-                return Err(Failure::Failed(format!("{reference} takes no {kind}, such as {name}: {hint}.")));
+                return Err(Failure::Misuse(format!("{reference} takes no {kind}, such as {name}: {hint}.")));
             }
         }
         Ok(())
@@ -141,6 +144,8 @@ fn warn(loaded: &Loaded) {
 fn check(args: &TalkArgs) -> Result<(), Failure> {
     let reason = if args.share {
         "Sessions cannot be shared yet, so nothing was sent: leave out `--share`."
+    } else if args.pure {
+        "`--pure` belongs to `windlass acp` and has no meaning here: leave it out."
     } else if args.is_forked && !args.is_continued && args.session.is_none() {
         "`--fork` copies a session: name it by `--session ID`, or take the latest by `--continue`."
     } else {
@@ -155,9 +160,22 @@ fn with_variant(model: &Model, variant: &str) -> Result<ModelRef, Failure> {
         return Ok(ModelRef { variant: Some(variant.to_owned()), ..reference });
     }
     let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
-    let known =
-        if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
-    Err(Failure::Failed(format!("{reference} has no variant `{variant}`; {known}.")))
+    let way_out = if names.is_empty() {
+        let ModelRef { provider_id, model_id, .. } = &reference;
+        format!(
+            "it has none, unless `provider.{provider_id}.models.{model_id}.variants` in opencode.json adds some"
+        )
+    } else {
+        format!("it has {}", offered(variant, &names))
+    };
+    Err(Failure::Misuse(format!("{reference} has no variant `{variant}`; {way_out}.")))
+}
+
+/// The names that there are, and the one of them that was probably meant.
+fn offered(wanted: &str, names: &[&str]) -> String {
+    let near = text::nearest(wanted, names.iter().copied());
+    let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+    format!("{}{near}", names.join(", "))
 }
 
 fn directory(args: &TalkArgs) -> Result<PathBuf, Failure> {
@@ -165,7 +183,7 @@ fn directory(args: &TalkArgs) -> Result<PathBuf, Failure> {
         Some(dir) => dir.canonicalize().map_err(|error| (dir.display().to_string(), error)),
         None => std::env::current_dir().map_err(|error| ("this directory".to_owned(), error)),
     };
-    directory.map_err(|(dir, error)| Failure::Failed(format!("{dir} cannot be used: {error}.")))
+    directory.map_err(|(dir, error)| Failure::Misuse(format!("{dir} cannot be used: {error}.")))
 }
 
 /// Returns a stored session by its id.
@@ -189,13 +207,13 @@ pub fn check_agent(loaded: &Loaded, agent: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
-    Err(Failure::Failed(format!("There is no agent `{agent}`; there are {}.", names.join(", "))))
+    Err(Failure::Misuse(format!("There is no agent `{agent}`; there are {}.", offered(agent, &names))))
 }
 
 /// Returns the model that a user named.
 pub fn parse_model(loaded: &Loaded, model: &str) -> Result<ModelRef, Failure> {
     let Some(reference) = ModelRef::parse(model) else {
-        return Err(Failure::Failed(format!("`{model}` is no model: one is named `provider/model`.")));
+        return Err(Failure::Misuse(format!("`{model}` is no model: one is named `provider/model`.")));
     };
     match loaded.checked_model(&reference) {
         Ok(_) => Ok(reference),

@@ -23,6 +23,7 @@ use super::{
         output::{self, Output, Stream},
         runtime::Interrupts,
         view::{
+            line,
             look::Look,
             screen::{Screen, Suspended},
         },
@@ -32,7 +33,9 @@ use super::{
 };
 use crate::{
     base::queue::Queue,
-    engine::{Answerable, CONFIG_PERMISSION, Client, Engine, PromptInput, StopReason},
+    engine::{
+        Answerable, CONFIG_PERMISSION, Client, Engine, EngineError, PromptInput, StopReason, TurnOutcome,
+    },
 };
 
 /// How long the last words may take after a signal.
@@ -58,6 +61,8 @@ pub struct Shown {
     policy: Policy,
     /// Absent where nobody can be asked.
     person: Option<Person>,
+    /// The session that is asked between its turns too, so that a question outlives its turn.
+    attended: Option<SessionId>,
     /// The screen does not draw while the person is asked.
     suspended: Option<Suspended>,
     /// Text of a dialogue that is not on the terminal yet.
@@ -100,6 +105,7 @@ impl Shown {
             engine: engine.clone(),
             policy: Policy { is_auto: args.auto, is_strict: args.strict },
             person,
+            attended: None,
             suspended: None,
             unshown: String::new(),
             was_refused: false,
@@ -113,10 +119,93 @@ impl Shown {
         self.output.flush().await
     }
 
-    /// Says something between turns.
+    /// Says sentences between turns, broken between words.
     pub async fn say(&mut self, text: &str) -> io::Result<()> {
+        self.print(&line::wrapped_text(text.trim_end(), output::columns())).await
+    }
+
+    /// Shows between turns what is drawn already.
+    pub async fn print(&mut self, text: &str) -> io::Result<()> {
         self.output.push(Stream::Out, &format!("{}\n", text.trim_end()));
         self.output.flush().await
+    }
+
+    /// Has the person asked what this session asks, also between its turns, and no other one.
+    pub fn attend(&mut self, id: &SessionId) {
+        self.client.hold(id);
+        self.attended = Some(id.clone());
+    }
+
+    /// Leaves a session that is closed.
+    pub fn leave(&mut self, id: &SessionId) {
+        self.client.release(id);
+    }
+
+    /// Ends when the attended session asks the person something between its turns.
+    pub async fn asked(&mut self) {
+        loop {
+            if self.person.is_none() || !self.events.next_batch(&mut self.batch).await {
+                return std::future::pending().await;
+            }
+            let is_asking = |event: Arc<Event>| {
+                let EventPayload::PermissionAsked(request) = &event.payload else { return false };
+                self.engine.is_permission_waiting(&request.id)
+            };
+            if self.batch.drain(..).any(is_asking) {
+                return;
+            }
+        }
+    }
+
+    /// Has the person answer what the attended session asks between its turns: whether changed files may hold.
+    pub async fn settle(&mut self) -> io::Result<()> {
+        self.events.take(&mut self.batch);
+        self.batch.clear();
+        let Some(id) = &self.attended else { return Ok(()) };
+        let pending = self.engine.pending_permissions(id);
+        if pending.is_empty() {
+            return Ok(());
+        }
+        for request in pending {
+            self.ask(&EventPayload::PermissionAsked(request));
+        }
+        self.answered().await?;
+        self.rest().await
+    }
+
+    /// Ends when no dialogue is open. Ctrl-C is a no: there is no turn that it could cancel.
+    async fn answered(&mut self) -> io::Result<()> {
+        self.show_dialogue().await?;
+        while let Some(person) = self.person.as_mut().filter(|person| person.is_asked()) {
+            let typed = tokio::select! {
+                biased;
+                typed = person.typed() => Some(typed),
+                is_open = self.events.next_batch(&mut self.batch) => if is_open { None } else { Some(person.typed().await) },
+            };
+            match typed {
+                Some(Typed::Text(text)) => self.unshown.push_str(&text),
+                Some(Typed::Interrupted(text)) => {
+                    self.unshown.push_str(&text);
+                    for request in self.attended.iter().flat_map(|id| self.engine.pending_permissions(id)) {
+                        self.engine.reply_permission(&request.id, Reply::Reject, None);
+                    }
+                }
+                Some(Typed::Gone) => self.lose_person(),
+                None => {
+                    while let Some(event) = self.batch.pop_front() {
+                        self.ask(&event.payload);
+                    }
+                }
+            }
+            self.show_dialogue().await?;
+        }
+        Ok(())
+    }
+
+    /// Goes on without the person, whose terminal has gone.
+    fn lose_person(&mut self) {
+        self.person = None;
+        self.client.set_answerable(Answerable::Permissions);
     }
 
     /// Gives a prompt to a session and shows its turn to the end. An interrupt cancels the turn.
@@ -138,10 +227,51 @@ impl Shown {
             self.ask(&EventPayload::PermissionAsked(request));
         }
         self.show_dialogue().await?;
-        let (ended, mut end) = oneshot::channel();
+        let (ended, end) = oneshot::channel();
         // The receiver is dropped only when the process ends.
         self.engine.prompt(id, input, Box::new(|outcome| _ = ended.send(outcome)));
-        let outcome = loop {
+        let outcome = self.watch(id, end, interrupts).await?;
+        // The end is told behind the last event, so the queue holds all of the turn.
+        self.note_rest();
+        if self.attended.is_some() {
+            self.answered().await?;
+        }
+        let left = self.person.as_mut().and_then(Person::put_away);
+        self.unshown.extend(left);
+        self.show_dialogue().await?;
+        let stop = match outcome {
+            Some(Ok(outcome)) => Some(outcome.stop),
+            Some(Err(error)) => {
+                self.printer.fail(&error.message, &mut self.output);
+                None
+            }
+            None => {
+                self.printer.fail("The turn was lost.", &mut self.output);
+                None
+            }
+        };
+        let remark = match stop {
+            Some(StopReason::MaxTokens) => Some("The answer was cut: it reached the model's output limit."),
+            Some(StopReason::MaxTurnRequests) => Some("The work was cut: the agent's `steps` are used up."),
+            Some(StopReason::Cancelled) if self.is_interrupted => Some("Cancelled."),
+            Some(StopReason::Cancelled) if self.policy.is_strict && self.was_refused => {
+                Some("Something was refused, which ends the run (--strict).")
+            }
+            Some(StopReason::EndTurn | StopReason::Refusal | StopReason::Cancelled) | None => None,
+        };
+        self.printer.end(remark, &mut self.output).await?;
+        self.output.flush().await?;
+        Ok(Ended { stop, was_refused: self.was_refused, is_interrupted: self.is_interrupted })
+    }
+
+    /// Shows a turn, and has its questions answered, until its end is told.
+    async fn watch(
+        &mut self,
+        id: &SessionId,
+        mut end: oneshot::Receiver<Result<TurnOutcome, EngineError>>,
+        interrupts: &mut Interrupts,
+    ) -> io::Result<Option<Result<TurnOutcome, EngineError>>> {
+        loop {
             let typed = async {
                 match &mut self.person {
                     Some(person) => person.typed().await,
@@ -155,7 +285,7 @@ impl Shown {
             };
             let typed = tokio::select! {
                 biased;
-                outcome = &mut end => break outcome,
+                outcome = &mut end => return Ok(outcome.ok()),
                 typed = typed => Some(typed),
                 () = interrupts.next() => {
                     self.is_interrupted = true;
@@ -175,45 +305,14 @@ impl Shown {
                     self.is_interrupted = true;
                     self.engine.cancel(id);
                 }
-                Some(Typed::Gone) => {
-                    self.person = None;
-                    self.client.set_answerable(Answerable::Permissions);
-                }
+                Some(Typed::Gone) => self.lose_person(),
             }
             if self.policy.is_strict && self.was_refused {
                 self.engine.cancel(id);
             }
             self.show_dialogue().await?;
             self.output.flush().await?;
-        };
-        // The end is told behind the last event, so the queue holds all of the turn.
-        self.note_rest();
-        let left = self.person.as_mut().and_then(Person::put_away);
-        self.unshown.extend(left);
-        self.show_dialogue().await?;
-        let stop = match outcome {
-            Ok(Ok(outcome)) => Some(outcome.stop),
-            Ok(Err(error)) => {
-                self.printer.fail(&error.message, &mut self.output);
-                None
-            }
-            Err(_) => {
-                self.printer.fail("The turn was lost.", &mut self.output);
-                None
-            }
-        };
-        let remark = match stop {
-            Some(StopReason::MaxTokens) => Some("The answer was cut: it reached the model's output limit."),
-            Some(StopReason::MaxTurnRequests) => Some("The work was cut: the agent's `steps` are used up."),
-            Some(StopReason::Cancelled) if self.is_interrupted => Some("Cancelled."),
-            Some(StopReason::Cancelled) if self.policy.is_strict && self.was_refused => {
-                Some("Something was refused, which ends the run (--strict).")
-            }
-            Some(StopReason::EndTurn | StopReason::Refusal | StopReason::Cancelled) | None => None,
-        };
-        self.printer.end(remark, &mut self.output).await?;
-        self.output.flush().await?;
-        Ok(Ended { stop, was_refused: self.was_refused, is_interrupted: self.is_interrupted })
+        }
     }
 
     /// Shows what has happened until a signal ended everything.

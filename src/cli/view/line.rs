@@ -216,6 +216,27 @@ pub fn flow(pieces: &[Line], between: &str, columns: usize) -> Vec<Line> {
     rows
 }
 
+/// Lines of text, broken between words. The rows that an indented line goes on in are indented further.
+pub fn wrapped(text: &str, columns: usize) -> Vec<Line> {
+    let mut rows = Vec::new();
+    for line in text.lines() {
+        let words = line.trim_start_matches(' ');
+        let n_blanks = line.len() - words.len();
+        let n_further = if n_blanks == 0 { 0 } else { n_blanks + 2 };
+        let mut indent = " ".repeat(n_blanks);
+        for row in Line::new(words, PLAIN).wrap(columns.saturating_sub(n_further)) {
+            rows.push(row.behind(&Line::new(&indent, PLAIN)));
+            indent = " ".repeat(n_further);
+        }
+    }
+    rows
+}
+
+/// The same as text, each line ended.
+pub fn wrapped_text(text: &str, columns: usize) -> String {
+    wrapped(text, columns).iter().map(|row| row.text() + "\n").collect()
+}
+
 struct Cell {
     char: char,
     width: usize,

@@ -2,7 +2,7 @@
 
 use super::{
     super::keyboard::{Edit, Key},
-    Typing,
+    State, Typing,
 };
 
 /// Returns the row of a terminal after what was written: characters and carriage returns alone.
@@ -23,9 +23,10 @@ fn row(written: &str) -> (String, usize) {
 
 fn typed(columns: usize, keys: &[Key]) -> (String, usize, String) {
     let mut typing = Typing::new("Why: ", columns);
-    let shown = typing.keys(keys).expect("no end");
+    let (shown, state) = typing.keys(keys);
+    assert_eq!(state, State::Open);
     let (shown, cursor) = row(&format!("Why: {shown}"));
-    let Err(Some(line)) = typing.keys(&[Key::Enter]) else { panic!("Enter ends the line") };
+    let (_, State::Entered(line)) = typing.keys(&[Key::Enter]) else { panic!("Enter ends the line") };
     (shown, cursor, line)
 }
 
@@ -45,6 +46,18 @@ fn a_line_is_edited_in_its_middle() {
     assert_eq!(typed(40, &words), ("Why: one".to_owned(), 9, "one".to_owned()));
     let rest = keys("abc", &[Edit::Left, Edit::Left, Edit::DeleteRest]);
     assert_eq!(typed(40, &rest), ("Why: a".to_owned(), 6, "a".to_owned()));
+}
+
+#[test]
+fn keys_that_come_at_once_are_shown_with_the_end_of_the_line() {
+    let mut typing = Typing::new("Why: ", 40);
+    typing.keys(&keys("old", &[]));
+    let mut last = keys("", &[Edit::Start, Edit::DeleteRest]);
+    last.extend(keys("new", &[]));
+    last.push(Key::Enter);
+    let (shown, state) = typing.keys(&last);
+    assert_eq!(row(&format!("Why: old{shown}")).0, "Why: new");
+    assert_eq!(state, State::Entered("new".to_owned()));
 }
 
 #[test]

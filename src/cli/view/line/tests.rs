@@ -1,6 +1,6 @@
 //! Measuring, wrapping and writing of styled text.
 
-use super::{BOLD, Line, PLAIN, RED, width};
+use super::{BOLD, Line, PLAIN, RED, width, wrapped};
 use crate::cli::view::look::{Colors, Look};
 
 fn rows(rows: Vec<Line>) -> Vec<String> {
@@ -16,6 +16,12 @@ fn words_stay_whole_and_wide_characters_take_two_columns() {
     assert_eq!(rows(Line::new("你好世界", PLAIN).wrap(5)), ["你好", "世界"]);
     assert_eq!(width("e\u{301}你"), 3);
     assert_eq!(rows(Line::new("a  b", PLAIN).fold(2)), ["a ", " b"]);
+}
+
+#[test]
+fn an_indented_line_goes_on_further_in() {
+    let text = "one two three\n\n  /new  begin a new session";
+    assert_eq!(rows(wrapped(text, 15)), ["one two three", "", "  /new  begin", "    a new", "    session"]);
 }
 
 #[test]
