@@ -28,6 +28,7 @@ mod connection;
 mod output;
 mod remote;
 mod resources;
+mod session;
 mod tools;
 
 /// Default time limit for each of connecting, listing and calling.

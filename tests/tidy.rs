@@ -1,6 +1,7 @@
 //! Rules about the source that a program can check.
 
 mod circles;
+mod functions;
 
 use std::{
     collections::BTreeMap,
@@ -41,7 +42,7 @@ const FRONT_END_IMPORTS: &[&str] = &["base", "bus", "config", "engine", "transcr
 const SAME_FLOOR: &[(&str, &str)] =
     &[("storage", "config"), ("storage", "bus"), ("cli", "acp"), ("cli", "http")];
 
-const MAX_LINES: usize = 1000;
+const MAX_LINES: usize = 700;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

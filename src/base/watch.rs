@@ -1,13 +1,12 @@
 //! Reports changes of files that are in use, including files and directories that do not exist yet.
 
-use std::{ffi::OsStr, path::PathBuf};
-
 #[cfg(target_os = "linux")]
 mod inotify;
 #[cfg(not(target_os = "linux"))]
 mod none;
 mod plan;
 mod stamp;
+mod target;
 
 #[cfg(target_os = "linux")]
 pub use inotify::Watcher;
@@ -15,32 +14,7 @@ pub use inotify::Watcher;
 pub use none::Watcher;
 pub use plan::MAX_DIRECTORIES;
 pub use stamp::{Stamp, Survey};
-
-/// A file or directory to watch, by absolute path. It need not exist.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Target {
-    File(PathBuf),
-    /// A directory and its contents to a maximum depth, except for entries that [`is_passed_over`].
-    Tree {
-        root: PathBuf,
-        depth: usize,
-    },
-}
-
-/// The result of starting to watch targets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Followed {
-    /// True if something may have changed that was not watched until now.
-    pub has_changed: bool,
-    /// True if every change from now on is noticed.
-    pub is_whole: bool,
-}
-
-/// Returns true if a directory of this name holds packages or a version history rather than the user's own
-/// files.
-pub fn is_passed_over(name: &OsStr) -> bool {
-    matches!(name.to_str(), Some(".git" | "node_modules" | ".venv" | "__pycache__"))
-}
+pub use target::{Followed, Target, is_passed_over};
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
 mod keyboard;
 mod permission;
 mod question;
+mod step;
 mod typing;
 
 use super::view::{Draw, look::Look};
@@ -20,34 +21,13 @@ use crate::engine::Engine;
 use keyboard::{Key, Keyboard, Raw};
 use permission::PermissionDialog;
 use question::QuestionDialog;
-
-/// Columns that stay free for the answer behind the keys: a terminal would break it in mid-word.
-const ANSWER_COLUMNS: usize = " › dismissed".len();
+use step::{Answer, Step};
 
 /// A request that waits for an answer.
 #[derive(Debug)]
 enum Asked {
     Permission(PermissionRequest),
     Question(QuestionRequest),
-}
-
-/// Effect of a key.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    /// There is more to type; the text is shown.
-    More(String),
-    /// The dialogue is over; the text ends its line.
-    Done(String, Answer),
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Answer {
-    Permission {
-        reply: Reply,
-        feedback: Option<String>,
-    },
-    /// One list for each question; `None` when the person does not want to answer.
-    Question(Option<Vec<Vec<String>>>),
 }
 
 enum Dialog {

@@ -27,6 +27,7 @@ use crate::{
 
 mod file;
 
+use file::line;
 pub use file::{LogFile, current, rotated};
 
 /// Libraries that name every message and every header below a warning, and whole errors in it.
@@ -144,11 +145,6 @@ impl<S: Subscriber> Layer<S> for LogFile {
     fn on_event(&self, event: &Event<'_>, _cx: Context<'_, S>) {
         self.push(line(*event.metadata().level(), &Said::of(event).with_fields()));
     }
-}
-
-/// Returns a line of the file: time, level, process and text.
-fn line(level: Level, text: &str) -> String {
-    format!("{} {level:<5} {} {text}\n", clock::iso(clock::now_ms()), std::process::id())
 }
 
 /// The texts of an event.

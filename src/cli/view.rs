@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
 };
 
 use self::{
-    line::{BOLD, CYAN, DIM, Line, PLAIN, RED, YELLOW},
+    line::{BOLD, CYAN, DIM, Line, PLAIN, RED, YELLOW, notice},
     look::Look,
     markdown::Stream,
     spacing::{Kind, Spacing},
@@ -27,13 +27,7 @@ pub mod screen;
 mod spacing;
 pub mod tool;
 
-/// Place and width of a drawing.
-#[derive(Debug, Clone, Copy)]
-pub struct Draw<'a> {
-    pub look: &'a Look,
-    /// Columns.
-    pub width: usize,
-}
+pub use look::Draw;
 
 /// Messages as text for a terminal or a file, each row ended; those of subagents below the calls that began them.
 pub fn transcript(
@@ -169,9 +163,4 @@ fn thought(text: &str, draw: &Draw<'_>) -> Vec<Line> {
     let inner = Draw { look: draw.look, width: draw.width.saturating_sub(2) };
     let bar = Line::new("┊ ", DIM);
     stream.finish(&inner).into_iter().map(|row| row.styled(DIM.italic()).behind(&bar)).collect()
-}
-
-/// Draws a sentence of ours.
-fn notice(text: &str, style: anstyle::Style, draw: &Draw<'_>) -> Vec<Line> {
-    text.trim().lines().flat_map(|line| Line::new(line, style).wrap(draw.width)).collect()
 }

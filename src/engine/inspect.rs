@@ -21,7 +21,7 @@ use crate::{
     base::ids,
     config::{Warning, policy::Policy},
     library::{Agent, Instructions},
-    provider::Model,
+    provider::{Model, unusable::Unusable},
 };
 
 /// How long MCP servers may take to say which tools they have.
@@ -76,12 +76,7 @@ pub async fn inspect(
     let is_internal = agent.is_internal();
     let read = if is_internal { Instructions::default() } else { engine.read_instructions(&loaded).await };
     let mut warnings = read.all_warnings();
-    warnings.extend(unusable.map(|unusable| Warning {
-        source: "model".to_owned(),
-        line: None,
-        column: None,
-        message: unusable.to_string(),
-    }));
+    warnings.extend(unusable.map(|unusable| warning(&unusable)));
 
     let new = NewSession { directory: directory.to_owned(), ..NewSession::default() };
     let mut info = super::new_info(new, &loaded.config.worktree, project::GLOBAL.to_owned());
@@ -154,6 +149,10 @@ pub async fn inspect(
         warnings,
         agent: cx.agent.clone(),
     })
+}
+
+fn warning(unusable: &Unusable) -> Warning {
+    Warning { source: "model".to_owned(), line: None, column: None, message: unusable.to_string() }
 }
 
 /// Returns a model that stands for one that cannot be had; it is never asked.

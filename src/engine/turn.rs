@@ -178,7 +178,15 @@ async fn drive(
     session.tell(&untold);
     session.note(cx.loaded.unlisted(&cx.model));
     start_title(&cx, state, title);
+    take_steps(&mut cx, state, inbox).await
+}
 
+/// Asks the model and runs its tools, step by step, until the turn ends.
+async fn take_steps(
+    cx: &mut TurnCx<'_>,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+) -> Result<TurnOutcome, EngineError> {
     let mut spent = std::mem::take(&mut state.used_below);
     let mut answered = None;
     let mut n_steps = 0;
@@ -188,7 +196,7 @@ async fn drive(
         }
         n_steps += 1;
         let is_last = cx.agent.steps.is_some_and(|limit| n_steps >= limit);
-        let outcome = step::run(&cx, state, is_last).await?;
+        let outcome = step::run(cx, state, is_last).await?;
         spent.add(&std::mem::take(&mut state.used_below));
         if let Some(answer) = state.answer_mut() {
             spent.add(&answer.tokens);
@@ -196,7 +204,7 @@ async fn drive(
         }
         if let Some(switch) = state.switch.take() {
             let goes_on = outcome == Step::ToolsRan && !is_last && !cx.cancel.is_cancelled();
-            switch_agent(&mut cx, state, inbox, switch, goes_on).await?;
+            switch_agent(cx, state, inbox, switch, goes_on).await?;
         }
         match outcome {
             Step::Interrupted => break StopReason::Cancelled,
@@ -206,7 +214,7 @@ async fn drive(
             Step::Finished(_) if is_last && n_steps > 1 => break StopReason::MaxTurnRequests,
             Step::Finished(Finish::Stop | Finish::ToolCalls | Finish::Unknown) => break StopReason::EndTurn,
             Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
-            Step::ToolsRan => apply_settings(&mut cx, state, inbox, None).await,
+            Step::ToolsRan => apply_settings(cx, state, inbox, None).await,
         }
         prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);
     };

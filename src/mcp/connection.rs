@@ -1,7 +1,6 @@
 //! The task of one server: connects, keeps its tools up to date, and ends its process without leftovers.
 
 use std::{
-    convert::Infallible,
     ffi::{OsStr, OsString},
     io,
     path::PathBuf,
@@ -10,18 +9,12 @@ use std::{
     time::Duration,
 };
 
-use rmcp::{
-    RoleClient, ServiceError,
-    service::{ClientInitializeError, RunningService, serve_client_with_ct},
-    transport::IntoTransport,
-};
-use tokio::{sync::Notify, time::timeout};
+use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    Server, ServerSpec, Shared, Slot, Status, cause,
-    client::{Client, Connection},
-    remote, tools,
+    Server, Shared, Slot, Status, remote,
+    session::{GRACE, SessionEnd, Task, session},
 };
 use crate::base::{
     self,
@@ -30,9 +23,6 @@ use crate::base::{
     stderr,
 };
 
-/// The time between asking a process to end and killing it, and for telling a remote server that its session is
-/// over.
-pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// The time limit for immediate consequences of a process's end: its status, its last output.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
@@ -70,25 +60,6 @@ pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>, slot_id: usize) {
         Status::Disabled | Status::Connecting | Status::Connected => {}
     }
     shared.end(slot, status);
-}
-
-/// The shared state of a server's task.
-pub(super) struct Task<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) slot: &'a Slot,
-    slot_id: usize,
-    pub(super) stop: CancellationToken,
-}
-
-impl Task<'_> {
-    pub(super) fn spec(&self) -> &ServerSpec {
-        &self.slot.spec
-    }
-
-    /// Makes the status of a failure, as a sentence about the server.
-    pub(super) fn failed(&self, what: &str) -> Status {
-        Status::Failed { error: format!("MCP server {} {what}", self.spec().name) }
-    }
 }
 
 async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
@@ -176,83 +147,4 @@ async fn finish(
     let _ = timeout(AFTERMATH, log).await;
     let last_line = lock(last_line);
     if last_line.is_empty() { task.failed(&what) } else { task.failed(&format!("{what}: {last_line}")) }
-}
-
-/// The reason for the end of a connection.
-pub(super) enum SessionEnd {
-    NotConnected(Box<ClientInitializeError>),
-    /// The server did not answer the named request.
-    Silent(&'static str),
-    NotListed(ServiceError),
-    Closed,
-}
-
-impl SessionEnd {
-    pub(super) fn describe(&self, spec: &ServerSpec) -> String {
-        match self {
-            SessionEnd::NotConnected(error) => {
-                format!("cannot be used: {}", cause::of_handshake(error))
-            }
-            SessionEnd::Silent(what) => format!("did not answer {what} within {:?}", spec.timeout),
-            SessionEnd::NotListed(error) => format!("did not list its tools: {}", cause::of_request(error)),
-            SessionEnd::Closed => "closed the connection".to_owned(),
-        }
-    }
-}
-
-/// Shakes hands, lists the tools and keeps the list fresh until the connection ends.
-pub(super) async fn session<T, E, A>(task: &Task<'_>, transport: T, cancel: CancellationToken) -> SessionEnd
-where
-    T: IntoTransport<RoleClient, E, A>,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let spec = task.spec();
-    let tools_changed = Arc::new(Notify::new());
-    let client = Client::new(&spec.name, task.shared.directory(), tools_changed.clone());
-    let running = match timeout(spec.timeout, serve_client_with_ct(client, transport, cancel)).await {
-        Ok(Ok(running)) => running,
-        Ok(Err(error)) => return SessionEnd::NotConnected(Box::new(error)),
-        Err(_) => return SessionEnd::Silent("initialize"),
-    };
-    if let Err(end) = offer_tools(task, &running).await {
-        return end;
-    }
-    let connection = running.service().connection(running.peer().clone());
-    tokio::select! {
-        never = refresh_tools(task, &connection, &tools_changed) => match never {},
-        _ = running.waiting() => SessionEnd::Closed,
-    }
-}
-
-async fn refresh_tools(task: &Task<'_>, connection: &Connection, tools_changed: &Notify) -> Infallible {
-    let spec = task.spec();
-    loop {
-        tools_changed.notified().await;
-        let list = tools::list(connection.peer(), &spec.name, task.slot_id);
-        match timeout(spec.timeout, list).await {
-            Ok(Ok(tools)) => task.shared.offer(task.slot, connection.clone(), tools),
-            Ok(Err(error)) => {
-                let error = cause::of_request(&error);
-                tracing::warn!(server = spec.name, error, "tools were not listed again");
-            }
-            Err(_) => tracing::warn!(server = spec.name, "tools were not listed again in time"),
-        }
-    }
-}
-
-async fn offer_tools(
-    task: &Task<'_>,
-    running: &RunningService<RoleClient, Client>,
-) -> Result<(), SessionEnd> {
-    let spec = task.spec();
-    let list = tools::list(running.peer(), &spec.name, task.slot_id);
-    match timeout(spec.timeout, list).await {
-        Ok(Ok(tools)) => {
-            let connection = running.service().connection(running.peer().clone());
-            task.shared.offer(task.slot, connection, tools);
-            Ok(())
-        }
-        Ok(Err(error)) => Err(SessionEnd::NotListed(error)),
-        Err(_) => Err(SessionEnd::Silent("tools/list")),
-    }
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared, Status,
-    connection::{GRACE, SessionEnd, Task, session},
+    session::{GRACE, SessionEnd, Task, session},
 };
 use crate::base::cause;
 

@@ -299,32 +299,7 @@ fn provider(
         return Err(Lack::Key(variable.map(str::to_owned)));
     }
 
-    let mut models: BTreeMap<String, ModelConfig> = BTreeMap::new();
-    // Another server under the same variable does not have the vendor's models.
-    if let Some(row) = row.filter(|_| own_server.is_none()) {
-        models.extend(row.models.iter().map(|model| (model.id.to_owned(), model.config())));
-    }
-    if let Some(model) = environment.get("OPENAI_MODEL").filter(|_| id == "openai") {
-        models.entry(model.to_owned()).or_default();
-    }
-    for (model_id, over) in &provider_config.models {
-        let under = models.remove(model_id).unwrap_or_default();
-        models.insert(model_id.clone(), overlay(under, over));
-    }
-    let shows_alpha = environment.is_on("OPENCODE_ENABLE_EXPERIMENTAL_MODELS");
-    let is_offered = |model_id: &String, model: &ModelConfig| {
-        let is_listed = provider_config.whitelist.as_ref().is_none_or(|list| list.contains(model_id));
-        let is_barred = provider_config.blacklist.as_ref().is_some_and(|list| list.contains(model_id));
-        let is_hidden = match model.status.as_deref() {
-            Some("alpha") => !shows_alpha,
-            Some("deprecated") => true,
-            Some(_) | None => false,
-        };
-        is_listed && !is_barred && !is_hidden
-    };
-    let mut barred = provider_config.blacklist.clone().unwrap_or_default();
-    barred.extend(models.iter().filter(|(id, model)| !is_offered(id, model)).map(|(id, _)| id.clone()));
-    models.retain(|model_id, model| is_offered(model_id, model));
+    let (models, barred) = offered_models(id, config, own_server.is_some());
     // Of a server behind the variable any model can be named, and where none is, its absence is told.
     if models.is_empty() && own_server.is_none() {
         warnings.push(warning(&source, "has no models: list them under `models`".to_owned()));
@@ -362,6 +337,45 @@ fn provider(
         return Err(Lack::Models);
     }
     Ok(ProviderEntry { id: id.to_owned(), name: base.name.clone(), models: made, unlisted, barred })
+}
+
+/// Returns the models that a provider offers, and the names of those that it does not.
+fn offered_models(
+    id: &str,
+    config: &Config,
+    has_own_server: bool,
+) -> (BTreeMap<String, ModelConfig>, Vec<String>) {
+    let environment = &config.environment;
+    let unconfigured = ProviderConfig::default();
+    let provider_config = config.providers.get(id).unwrap_or(&unconfigured);
+    let row = ROWS.iter().find(|row| row.id == id);
+    let mut models: BTreeMap<String, ModelConfig> = BTreeMap::new();
+    // Another server under the same variable does not have the vendor's models.
+    if let Some(row) = row.filter(|_| !has_own_server) {
+        models.extend(row.models.iter().map(|model| (model.id.to_owned(), model.config())));
+    }
+    if let Some(model) = environment.get("OPENAI_MODEL").filter(|_| id == "openai") {
+        models.entry(model.to_owned()).or_default();
+    }
+    for (model_id, over) in &provider_config.models {
+        let under = models.remove(model_id).unwrap_or_default();
+        models.insert(model_id.clone(), overlay(under, over));
+    }
+    let shows_alpha = environment.is_on("OPENCODE_ENABLE_EXPERIMENTAL_MODELS");
+    let is_offered = |model_id: &String, model: &ModelConfig| {
+        let is_listed = provider_config.whitelist.as_ref().is_none_or(|list| list.contains(model_id));
+        let is_barred = provider_config.blacklist.as_ref().is_some_and(|list| list.contains(model_id));
+        let is_hidden = match model.status.as_deref() {
+            Some("alpha") => !shows_alpha,
+            Some("deprecated") => true,
+            Some(_) | None => false,
+        };
+        is_listed && !is_barred && !is_hidden
+    };
+    let mut barred = provider_config.blacklist.clone().unwrap_or_default();
+    barred.extend(models.iter().filter(|(id, model)| !is_offered(id, model)).map(|(id, _)| id.clone()));
+    models.retain(|model_id, model| is_offered(model_id, model));
+    (models, barred)
 }
 
 /// Makes a model of a provider, unless the provider lacks a necessity.

@@ -12,7 +12,7 @@ use reqwest::{
     },
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::permission::{Action, Rule};
 
@@ -26,7 +26,7 @@ use crate::{config::policy::Policy, permission::Ask, provider::http};
 pub(super) mod address;
 mod page;
 
-use page::Page;
+use page::{Format, Page};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_TIMEOUT: Duration = Duration::from_secs(120);
@@ -49,15 +49,6 @@ pub struct Args {
     /// Time limit in seconds, at most 120 (default 30).
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub timeout: Option<f64>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    Text,
-    #[default]
-    Markdown,
-    Html,
 }
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {

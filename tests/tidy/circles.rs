@@ -1,12 +1,12 @@
-//! Whether files import each other in a circle.
+//! Refuses files that import each other in a circle.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::Path,
 };
 
-/// Where circles are refused, below the façade: what `engine.rs`, `config.rs` and `acp.rs` themselves offer is for everybody.
-const WITHOUT_CIRCLES: &[&str] = &["acp", "config", "engine"];
+/// Modules whose circles are left for now.
+const LEFT: &[&str] = &["base::sandbox", "tool::bash"];
 
 /// What each module of a folder imports of the others, by their paths.
 type Imports = BTreeMap<String, BTreeSet<String>>;
@@ -14,11 +14,12 @@ type Imports = BTreeMap<String, BTreeSet<String>>;
 #[test]
 fn files_import_each_other_in_one_direction() {
     let mut problems = Vec::new();
-    for folder in WITHOUT_CIRCLES {
+    // What the façades `engine.rs`, `config.rs`, … themselves offer is for everybody in their folders.
+    for (folder, _) in super::FLOORS {
         let texts: BTreeMap<String, String> = super::files(&format!("src/{folder}"), "rs")
             .into_iter()
             .filter(|(path, _)| !path.ends_with("tests.rs"))
-            .map(|(path, text)| (module(&path), super::code(&text)))
+            .map(|(path, text)| (module(&path), super::code(without_tests(&text))))
             .collect();
         let names: BTreeSet<&str> = texts.keys().map(String::as_str).collect();
         let imports: Imports = texts
@@ -28,7 +29,8 @@ fn files_import_each_other_in_one_direction() {
                 (name.clone(), imported.filter(|it| it != name).collect())
             })
             .collect();
-        problems.extend(imports.keys().filter_map(|name| circle(name, &imports)));
+        let checked = imports.keys().filter(|name| !LEFT.iter().any(|it| name.starts_with(it)));
+        problems.extend(checked.filter_map(|name| circle(name, &imports)));
     }
     super::report(problems);
 }
@@ -49,6 +51,11 @@ fn a_circle_is_found_in_every_form_of_an_import() {
     let imports = Imports::from([edge("x::a", "x::b"), edge("x::b", "x::c"), edge("x::c", "x::a")]);
     assert_eq!(circle("x::a", &imports).as_deref(), Some("x::a imports x::b imports x::c imports x::a"));
     assert_eq!(circle("x::a", &Imports::from([edge("x::a", "x::b"), edge("x::c", "x::a")])), None);
+}
+
+/// Returns a file's text before its inline tests, which may import anything.
+fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap()
 }
 
 /// `src/engine/command/own.rs` is `engine::command::own`.

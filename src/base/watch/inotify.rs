@@ -15,8 +15,8 @@ use nix::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
-    Followed, Target,
     plan::{Plan, Wanted},
+    target::{Followed, Target},
 };
 
 /// A watcher of files and directories.

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, io, time::SystemTime};
 
-use super::{Followed, Target};
+use super::target::{Followed, Target};
 
 /// A watcher that cannot be made.
 pub struct Watcher(Infallible);

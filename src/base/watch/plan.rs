@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{Target, is_passed_over};
+use super::target::{Target, is_passed_over};
 
 /// Maximum number of directories in one tree; more are a mistake, such as a link to a whole disk.
 pub const MAX_DIRECTORIES: usize = 4000;

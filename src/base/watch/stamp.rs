@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    Target,
     plan::{Plan, Wanted, changed_at},
+    target::Target,
 };
 
 /// Step of the times of a file system that counts fractions of a second: two ticks of a slow kernel.

@@ -9,9 +9,9 @@ use super::{
         line::{BOLD, Line, PLAIN, wrapped},
         tool::diff,
     },
-    Answer, Step,
     keyboard::Key,
     question,
+    step::{Answer, Step},
     typing::{State, Typing},
 };
 use crate::{

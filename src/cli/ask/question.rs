@@ -4,8 +4,8 @@ use windlass_protocol::opencode::question::Question;
 
 use super::{
     super::view::line::{self, Line, PLAIN},
-    ANSWER_COLUMNS, Answer, Step,
     keyboard::Key,
+    step::{ANSWER_COLUMNS, Answer, Step},
     typing::{State, Typing},
 };
 use crate::base::text;

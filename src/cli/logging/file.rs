@@ -20,7 +20,7 @@ use rustix::{
 };
 use tracing::Level;
 
-use crate::base::text;
+use crate::base::{clock, text};
 
 /// A file of this size is put aside; there are two, and both together stay below 10 MB.
 const MAX_FILE_BYTES: u64 = 9 << 19;
@@ -110,7 +110,7 @@ fn write_all(directory: &Path, receiver: &Receiver<Job>, n_lost: &AtomicU64) {
         let n_left_out = n_lost.swap(0, Ordering::Relaxed);
         if n_left_out > 0 {
             let text = format!("{n_left_out} lines of the log were left out because the disk is slow");
-            batch.push_str(&super::line(Level::WARN, &text));
+            batch.push_str(&line(Level::WARN, &text));
         }
         if let Err(error) = output.append(batch.as_bytes())
             && !has_failed
@@ -177,6 +177,11 @@ impl Output {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         OpenOptions::new().append(true).create(true).mode(0o600).open(current(&self.directory))
     }
+}
+
+/// Returns a line of the file: time, level, process and text.
+pub fn line(level: Level, text: &str) -> String {
+    format!("{} {level:<5} {} {text}\n", clock::iso(clock::now_ms()), std::process::id())
 }
 
 #[cfg(test)]

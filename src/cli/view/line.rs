@@ -5,7 +5,7 @@ use std::{fmt::Write, sync::Arc};
 use anstyle::{AnsiColor, Color, Effects, Style};
 use unicode_width::UnicodeWidthChar;
 
-use super::look::{Colors, Look};
+use super::look::{Colors, Draw, Look};
 
 /// Columns between two tab stops.
 const TAB: usize = 4;
@@ -347,6 +347,11 @@ fn clean(text: &str, column: usize) -> String {
         }
     }
     shown
+}
+
+/// Draws a sentence of ours.
+pub fn notice(text: &str, style: Style, draw: &Draw<'_>) -> Vec<Line> {
+    text.trim().lines().flat_map(|line| Line::new(line, style).wrap(draw.width)).collect()
 }
 
 #[cfg(test)]

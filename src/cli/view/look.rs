@@ -85,3 +85,11 @@ impl Look {
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
+
+/// Place and width of a drawing.
+#[derive(Debug, Clone, Copy)]
+pub struct Draw<'a> {
+    pub look: &'a Look,
+    /// Columns.
+    pub width: usize,
+}

@@ -5,25 +5,21 @@
 
 use std::ops::Range;
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
 use self::{
-    blocks::{code_row, drawn},
+    blocks::{OPTIONS, code_row, drawn},
     code::Highlighter,
 };
 use super::{
-    Draw,
     line::{Line, PLAIN},
+    look::Draw,
 };
 
 mod blocks;
 mod code;
 mod inline;
 mod table;
-
-/// Dialect of the Markdown that is read: GitHub's.
-const OPTIONS: Options =
-    Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
 /// A text that grows.
 #[derive(Default)]

@@ -16,11 +16,9 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Draw,
-    line::{self, BOLD, CYAN, DIM, Line, PLAIN, RED, YELLOW},
-    look::Look,
+    line::{self, BOLD, CYAN, DIM, Line, PLAIN, RED, YELLOW, notice},
+    look::{Draw, Look},
     markdown::Stream,
-    notice,
     spacing::{Kind, Spacing},
     tool,
 };

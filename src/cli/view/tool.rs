@@ -10,9 +10,9 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Draw, ansi,
+    ansi,
     line::{BOLD, CYAN, DIM, GREEN, Line, PLAIN, RED},
-    look::Look,
+    look::{Draw, Look},
 };
 use crate::{base::figures, engine};
 

@@ -48,9 +48,11 @@ fn sources(layers: &[Layer]) -> String {
     shown.collect::<Vec<_>>().join("\n")
 }
 
-fn rows() -> Vec<Row> {
-    let row =
-        |rule, layers: &[Value], merged, sources| Row { rule, layers: layers.to_vec(), merged, sources };
+fn row(rule: &'static str, layers: &[Value], merged: Value, sources: &'static str) -> Row {
+    Row { rule, layers: layers.to_vec(), merged, sources }
+}
+
+fn value_rows() -> Vec<Row> {
     vec![
         row(
             "a stronger value replaces a weaker one",
@@ -130,6 +132,11 @@ fn rows() -> Vec<Row> {
             json!({"lsp": {"x": {"disabled": true}}}),
             "lsp.x.disabled=true<1<0",
         ),
+    ]
+}
+
+fn object_rows() -> Vec<Row> {
+    vec![
         row(
             "an agent is changed field by field, and another is added",
             &[
@@ -175,6 +182,11 @@ fn rows() -> Vec<Row> {
             json!({"provider": {"p": {"options": {"apiKey": "k", "baseURL": "http://u"}, "models": {"m": {"name": "M", "id": "i"}, "n": {}}, "whitelist": ["n"]}}}),
             "provider.p.options.apiKey=\"k\"<0\nprovider.p.options.baseURL=\"http://u\"<1\nprovider.p.models.m.name=\"M\"<0\nprovider.p.models.m.id=\"i\"<1\nprovider.p.models.n={}<1\nprovider.p.whitelist=[\"n\"]<1<0",
         ),
+    ]
+}
+
+fn permission_rows() -> Vec<Row> {
+    vec![
         row(
             "a permission that is set again keeps its place",
             &[
@@ -228,7 +240,8 @@ fn rows() -> Vec<Row> {
 
 #[test]
 fn layers_merge_as_the_table_says() {
-    for Row { rule, layers: values, merged: expected, sources: expected_sources } in rows() {
+    let rows = [value_rows(), object_rows(), permission_rows()].into_iter().flatten();
+    for Row { rule, layers: values, merged: expected, sources: expected_sources } in rows {
         let layers = layers(&values);
         // As text, because order matters.
         assert_eq!(Value::Object(merged(&layers)).to_string(), expected.to_string(), "{rule}");

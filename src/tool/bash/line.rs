@@ -14,7 +14,6 @@ mod wrappers;
 
 pub use characters::refusal;
 
-use inner::Reach;
 use tree::{
     each_below, has_lost_substitution, hides_text, is_fed, is_subscript_code, parse, spans,
     words_behind_redirections,
@@ -68,6 +67,16 @@ pub fn read(text: &str) -> Line {
         list.retain(|text| !text.is_empty() && seen.insert(text.clone()));
     }
     line
+}
+
+/// The words of a command that say what it does.
+enum Reach {
+    /// As many as for other commands of its name.
+    Name,
+    /// Up to what it runs.
+    Words(usize),
+    /// All of them: what it runs is somewhere in them.
+    Whole,
 }
 
 #[derive(Default)]

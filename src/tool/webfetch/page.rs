@@ -7,9 +7,11 @@ use htmd::{
     HtmlToMarkdown, Node,
     options::{BulletListMarker, HrStyle, Options},
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use windlass_protocol::opencode::part::FilePart;
 
-use super::{super::read, Format};
+use super::super::read;
 
 /// Maximum nesting of pages that are converted: the converter recurses, and a page must not be able to end the
 /// process. Others become plain text.
@@ -135,6 +137,16 @@ pub(crate) fn read(body: &[u8], content_type: &str, format: Format) -> Result<Pa
         Format::Markdown => markdown(&text).unwrap_or_else(|| strip(&text)),
         Format::Text => strip(&text),
     }))
+}
+
+/// The format that a page is converted to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    Text,
+    #[default]
+    Markdown,
+    Html,
 }
 
 fn mime_name(mime: &str) -> &str {

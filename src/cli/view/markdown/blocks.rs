@@ -3,18 +3,21 @@
 use std::{ops::Range, vec::IntoIter};
 
 use anstyle::Style;
-use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::{
     super::{
-        Draw,
         line::{CYAN, DIM, Line, PLAIN},
+        look::Draw,
     },
-    OPTIONS,
     code::Highlighter,
     inline::{self, Inline},
     table,
 };
+
+/// Dialect of the Markdown that is read: GitHub's.
+pub const OPTIONS: Options =
+    Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
 /// Prose is not wider than this, for the eye to find the next row; tables and code are.
 const PROSE: usize = 100;

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{
-        Draw,
         line::{BOLD, DIM, GREEN, Line, PLAIN, RED},
+        look::Draw,
     },
     header, with_path,
 };

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 use windlass_protocol::opencode::session::{Todo, TodoStatus};
 
 use super::super::{
-    Draw,
     line::{BOLD, DIM, GREEN, Line, PLAIN, YELLOW},
+    look::Draw,
 };
 
 /// The entries that a call of `todowrite` or `todoread` leaves.

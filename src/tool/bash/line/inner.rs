@@ -1,20 +1,10 @@
 //! Reads the commands that a command runs in turn: behind wrappers, in shell text, by `find` and by git.
 
 use super::{
-    Reader, STEERING,
+    Reach, Reader,
     word::Word,
-    wrappers::{self, FD_COMMANDS, FIND_COMMANDS, GIT_VALUES, SHELLS, Wrapper},
+    wrappers::{self, FD_COMMANDS, FIND_COMMANDS, GIT_VALUES, SHELLS, STEERING, Wrapper},
 };
-
-/// The words of a command that say what it does.
-pub(super) enum Reach {
-    /// As many as for other commands of its name.
-    Name,
-    /// Up to what it runs.
-    Words(usize),
-    /// All of them: what it runs is somewhere in them.
-    Whole,
-}
 
 /// The place where the reading of a wrapper's options goes on.
 enum Next {
