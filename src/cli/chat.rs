@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::Args;
+use nix::sys::termios::tcgetattr;
 use windlass_protocol::opencode::{id::SessionId, message::ModelRef, session::Session};
 
 use super::{
@@ -125,7 +126,7 @@ pub fn run(environment: Environment, args: ChatArgs) -> ExitCode {
 
 /// Returns true if the terminal has gone, of which SIGHUP tells.
 fn is_gone() -> bool {
-    rustix::termios::tcgetattr(io::stdin()).is_err()
+    tcgetattr(io::stdin()).is_err()
 }
 
 /// What is done with a line.

@@ -65,8 +65,7 @@ pub fn directory(given: Option<&Path>) -> Result<PathBuf, ExitCode> {
 
 /// Columns of the terminal on standard output.
 pub fn columns() -> usize {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0);
-    size.map_or(USUAL_COLUMNS, |size| size.ws_col.into())
+    terminal_size::terminal_size_of(io::stdout()).map_or(USUAL_COLUMNS, |(width, _)| width.0.into())
 }
 
 /// Returns true if standard output is a terminal that shows colours and its user wants them.

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::OFlags;
+use nix::fcntl::OFlag;
 use serde_json::{Value, json};
 
 use super::language::language;
@@ -127,7 +127,7 @@ fn stamp_of(metadata: &fs::Metadata) -> Stamp {
 
 fn read(path: &Path) -> io::Result<(Stamp, String)> {
     // Opening a pipe or a device could block for ever.
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let flags = OFlag::O_NONBLOCK.bits();
     let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
@@ -207,7 +207,7 @@ mod tests {
         assert!(error(&mut documents, &large).contains("larger than the 4 MiB"));
         assert!(error(&mut documents, directory.path()).contains("not a regular file"));
         let pipe = directory.path().join("pipe.c");
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(error(&mut documents, &pipe).contains("not a regular file"), "nobody writes to it");
     }
 }

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use nix::unistd::{AccessFlags, access};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::base::cause;
@@ -54,8 +55,7 @@ pub fn check(path: &Path, limit: Duration) -> io::Result<Option<StoreHealth>> {
 /// Returns true if a store can be written, which needs a writable directory too.
 pub fn is_writable(path: &Path) -> bool {
     let directory = path.parent().unwrap_or(Path::new("/"));
-    fs::OpenOptions::new().append(true).open(path).is_ok()
-        && rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
+    fs::OpenOptions::new().append(true).open(path).is_ok() && access(directory, AccessFlags::W_OK).is_ok()
 }
 
 fn integrity(path: &Path, limit: Duration) -> Integrity {

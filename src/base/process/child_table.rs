@@ -10,6 +10,7 @@ use std::{
 };
 
 use nix::{
+    fcntl::{FcntlArg, OFlag, fcntl},
     sys::signal::SigSet,
     unistd::{Pid, setsid},
 };
@@ -146,7 +147,7 @@ impl Reaper {
     fn start(daemon: &str) -> io::Result<Self> {
         // Both ends are closed on exec in every program that is started.
         let (input, pipe) = io::pipe()?;
-        rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::NONBLOCK)?;
+        fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let mut command = Command::new(program()?);
         command
             .arg0("windlass")

@@ -8,10 +8,15 @@ use std::{
     sync::Arc,
 };
 
-use rustix::{
-    fs::OFlags,
-    termios::{self, InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios},
+use nix::{
+    fcntl::OFlag,
+    sys::termios::{
+        FlushArg, InputFlags, LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcflush, tcgetattr,
+        tcsetattr,
+    },
+    unistd::{getpgrp, tcgetpgrp},
 };
+use terminal_size::terminal_size_of;
 use tokio::io::{Interest, unix::AsyncFd};
 
 /// Bytes that are read at a time; what is pasted may come in several reads.
@@ -78,12 +83,12 @@ impl Keyboard {
         if !is_seen {
             return None;
         }
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let flags = i32::try_from(flags.bits()).ok()?;
-        let terminal = File::options().read(true).write(true).custom_flags(flags).open("/dev/tty").ok()?;
+        let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let mut options = File::options();
+        let options = options.read(true).write(true).custom_flags(flags.bits());
+        let terminal = options.open("/dev/tty").ok()?;
         // The keys of a job in the background are for the shell.
-        let is_foreground =
-            termios::tcgetpgrp(&terminal).is_ok_and(|group| group == rustix::process::getpgrp());
+        let is_foreground = tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp());
         is_foreground.then(|| Self { terminal: Arc::new(terminal), ready: None, rest: Vec::new() })
     }
 
@@ -99,14 +104,14 @@ impl Keyboard {
             let ready = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
             self.ready = Some(ready.ok()?);
         }
-        let before = termios::tcgetattr(&*self.terminal).ok()?;
+        let before = tcgetattr(&*self.terminal).ok()?;
         let mut raw = before.clone();
-        raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
-        raw.input_modes.remove(InputModes::ICRNL | InputModes::INLCR | InputModes::IXON);
-        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
-        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
-        termios::tcsetattr(&*self.terminal, OptionalActions::Now, &raw).ok()?;
-        let _ = termios::tcflush(&*self.terminal, QueueSelector::IFlush);
+        raw.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG | LocalFlags::IEXTEN);
+        raw.input_flags.remove(InputFlags::ICRNL | InputFlags::INLCR | InputFlags::IXON);
+        raw.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
+        raw.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
+        tcsetattr(&*self.terminal, SetArg::TCSANOW, &raw).ok()?;
+        let _ = tcflush(&*self.terminal, FlushArg::TCIFLUSH);
         self.rest.clear();
         Some(Raw { terminal: self.terminal.clone(), before })
     }
@@ -135,8 +140,7 @@ impl Keyboard {
 
     /// Columns of the terminal.
     pub fn columns(&self) -> usize {
-        let size = termios::tcgetwinsize(&*self.terminal).ok().filter(|size| size.ws_col > 0);
-        size.map_or(USUAL_COLUMNS, |size| size.ws_col.into())
+        terminal_size_of(&*self.terminal).map_or(USUAL_COLUMNS, |(width, _)| width.0.into())
     }
 
     /// Shows a text on the terminal itself. One that takes nothing misses it.
@@ -147,7 +151,7 @@ impl Keyboard {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        let _ = termios::tcsetattr(&*self.terminal, OptionalActions::Now, &self.before);
+        let _ = tcsetattr(&*self.terminal, SetArg::TCSANOW, &self.before);
     }
 }
 

@@ -12,10 +12,12 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{Signal, kill, raise},
-    unistd::{getpgid, getpgrp, getppid},
+    sys::{
+        signal::{Signal, kill, raise},
+        termios::{SetArg, Termios, tcgetattr, tcsetattr},
+    },
+    unistd::{getpgid, getpgrp, getppid, write},
 };
-use rustix::termios::{self, OptionalActions, Termios};
 use rustyline::{
     Cmd, CompletionType, ConditionalEventHandler, Config, Event, EventContext, EventHandler, ExternalPrinter,
     KeyCode, KeyEvent, Modifiers, RepeatCount, error::ReadlineError, history::FileHistory,
@@ -63,7 +65,7 @@ struct Request {
 impl Editor {
     /// Starts the thread; lines are remembered in this file.
     pub fn start(history: &Path) -> io::Result<Self> {
-        let before = termios::tcgetattr(io::stdin()).ok();
+        let before = tcgetattr(io::stdin()).ok();
         let (requests, receiver) = mpsc::channel::<Request>();
         let history = history.to_owned();
         let thread = std::thread::Builder::new().name("editor".to_owned());
@@ -96,9 +98,9 @@ impl Editor {
 impl Drop for Editor {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, before);
+            let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, before);
         }
-        let _ = rustix::io::write(io::stdout(), NO_PASTE_MARKS);
+        let _ = write(io::stdout(), NO_PASTE_MARKS);
     }
 }
 
@@ -116,7 +118,10 @@ fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, before: Option<Te
     editor.bind_sequence(newline, EventHandler::Simple(Cmd::Newline));
     editor
         .bind_sequence(KeyEvent::ctrl('c'), EventHandler::Conditional(Box::new(GiveUp(is_given_up.clone()))));
-    editor.bind_sequence(KeyEvent::ctrl('z'), EventHandler::Conditional(Box::new(Stop { before })));
+    editor.bind_sequence(
+        KeyEvent::ctrl('z'),
+        EventHandler::Conditional(Box::new(Stop { before: Mutex::new(before) })),
+    );
     if let Some(directory) = history.parent() {
         // Without it, lines are remembered for this chat alone.
         let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
@@ -163,20 +168,20 @@ impl ConditionalEventHandler for GiveUp {
 /// in force afterwards.
 struct Stop {
     /// The terminal as it was found.
-    before: Option<Termios>,
+    before: Mutex<Option<Termios>>,
 }
 
 impl ConditionalEventHandler for Stop {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, _: &EventContext<'_>) -> Option<Cmd> {
-        let raw = termios::tcgetattr(io::stdin()).ok();
+        let raw = tcgetattr(io::stdin()).ok();
         let put = |modes: &Option<Termios>| {
             if let Some(modes) = modes {
                 // A terminal that is gone needs no modes.
-                let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, modes);
+                let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, modes);
             }
         };
-        let _ = rustix::io::write(io::stdout(), NO_PASTE_MARKS);
-        put(&self.before);
+        let _ = write(io::stdout(), NO_PASTE_MARKS);
+        put(&lock(&self.before));
         // A script that started this process belongs to the job, and stops with it.
         let parent = getppid();
         if getpgid(Some(parent)).is_ok_and(|group| group == getpgrp()) {
@@ -185,7 +190,7 @@ impl ConditionalEventHandler for Stop {
         // Sent to this thread: it goes on only when the process is continued.
         let _ = raise(Signal::SIGSTOP);
         put(&raw);
-        let _ = rustix::io::write(io::stdout(), PASTE_MARKS);
+        let _ = write(io::stdout(), PASTE_MARKS);
         Some(Cmd::Repaint)
     }
 }

@@ -8,7 +8,7 @@ use std::{
     io,
 };
 
-use rustix::termios::tcgetwinsize;
+use terminal_size::terminal_size_of;
 
 use super::super::view::line::width;
 
@@ -35,7 +35,7 @@ impl Drawn {
 
     /// Returns the text that takes away the rows above, before the prompt is drawn anew.
     pub fn cleared(&self, prompt: &str) -> String {
-        let size = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+        let size = terminal_size_of(io::stdout()).map_or(0, |(width, _)| width.0.into());
         self.cleared_at(prompt, size)
     }
 

@@ -14,9 +14,9 @@ use std::{
     time::Duration,
 };
 
-use rustix::{
-    fs::{Access, access},
-    io::Errno,
+use nix::{
+    errno::Errno,
+    unistd::{AccessFlags, access},
 };
 use tracing::Level;
 
@@ -131,9 +131,9 @@ fn write_all(directory: &Path, receiver: &Receiver<Job>, n_lost: &AtomicU64) {
 /// Returns true if the store beside the log cannot be written either, which a command tells where it matters to it.
 fn is_store_locked(directory: &Path) -> bool {
     let Some(data) = directory.parent() else { return false };
-    match access(data.join("windlass.db"), Access::WRITE_OK) {
+    match access(&data.join("windlass.db"), AccessFlags::W_OK) {
         Ok(()) => false,
-        Err(Errno::NOENT) => access(data, Access::WRITE_OK).is_err(),
+        Err(Errno::ENOENT) => access(data, AccessFlags::W_OK).is_err(),
         Err(_) => true,
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use rustix::termios::tcgetwinsize;
+use terminal_size::terminal_size_of;
 
 use super::hint;
 use crate::{
@@ -75,7 +75,7 @@ pub async fn run(engine: &Engine, args: ShowArgs, look: Look, pager: Pager) -> R
     let directory = PathBuf::from(&record.info.directory);
     let look = Look { shows_thoughts: args.thinking, directory, ..look };
     let stdout = io::stdout();
-    let width = tcgetwinsize(&stdout).map_or(WIDTH, |size| usize::from(size.ws_col).max(1));
+    let width = terminal_size_of(&stdout).map_or(WIDTH, |(width, _)| width.0.into());
     let text = draw(&record, &look, width);
     if !args.no_pager && stdout.is_terminal() && pager.show(&text).await {
         return Ok(ExitCode::SUCCESS);

@@ -83,7 +83,7 @@ impl Look {
 
 /// Returns the name by which a terminal tells files of this machine from those of others.
 fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Place and width of a drawing.

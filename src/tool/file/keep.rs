@@ -7,12 +7,10 @@ use std::{
     path::Path,
 };
 
-use rustix::fs as unix;
+use xattr::FileExt;
 
 /// The attribute of an access control list, which extends the mode's bits (`acl(5)`).
 const ACL: &str = "system.posix_acl_access";
-/// Maximum length of an attribute, and of the list of their names (`xattr(7)`).
-const MAX_ATTRIBUTE: usize = 64 * 1024;
 
 /// Copies the properties; returns true if the new file has the same as the old one. If not, the old one has to
 /// be written in place.
@@ -35,23 +33,18 @@ pub(crate) fn keep(new: &File, old: &Metadata, path: &Path) -> io::Result<bool> 
 
 /// Copies the attributes that can be copied; returns true if the access rights are the same.
 fn copy_attributes(new: &File, path: &Path) -> bool {
-    let mut buffer = vec![0; MAX_ATTRIBUTE];
-    let names = match unix::listxattr(path, &mut buffer[..]) {
-        Ok(n_bytes) => buffer[..n_bytes].to_vec(),
-        // The file system has no attributes.
-        Err(_) => return true,
-    };
-    let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    // The file system may have no attributes.
+    let Ok(names) = xattr::list_deref(path) else { return true };
     let mut has_list = false;
     for name in names {
-        let is_list = name == ACL.as_bytes();
+        let is_list = name == ACL;
         has_list |= is_list;
-        let copied = unix::getxattr(path, name, &mut buffer[..])
-            .and_then(|n_bytes| unix::fsetxattr(new, name, &buffer[..n_bytes], unix::XattrFlags::empty()));
-        if is_list && copied.is_err() {
+        let value = xattr::get_deref(path, &name);
+        let is_copied = value.is_ok_and(|value| value.is_some_and(|it| new.set_xattr(&name, &it).is_ok()));
+        if is_list && !is_copied {
             return false;
         }
     }
     // The directory may have given the new file an access list that the old one did not have.
-    has_list || unix::fgetxattr(new, ACL, &mut buffer[..]).is_err() || unix::fremovexattr(new, ACL).is_ok()
+    has_list || !matches!(new.get_xattr(ACL), Ok(Some(_))) || new.remove_xattr(ACL).is_ok()
 }

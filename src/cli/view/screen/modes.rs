@@ -2,9 +2,9 @@
 
 use std::{fs::File, sync::Mutex};
 
-use rustix::{
-    process::getpgrp,
-    termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr},
+use nix::{
+    sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr},
+    unistd::{getpgrp, tcgetpgrp},
 };
 
 use crate::base::lock::lock;
@@ -34,8 +34,8 @@ impl Modes {
         }
         let Ok(modes) = tcgetattr(&self.terminal) else { return };
         let mut quiet = modes.clone();
-        quiet.local_modes.remove(LocalModes::ECHO);
-        if tcsetattr(&self.terminal, OptionalActions::Now, &quiet).is_ok() {
+        quiet.local_flags.remove(LocalFlags::ECHO);
+        if tcsetattr(&self.terminal, SetArg::TCSANOW, &quiet).is_ok() {
             *saved = Some(modes);
         }
     }
@@ -46,7 +46,7 @@ impl Modes {
             && !self.is_background()
         {
             // A terminal that is gone needs no modes.
-            let _ = tcsetattr(&self.terminal, OptionalActions::Now, &modes);
+            let _ = tcsetattr(&self.terminal, SetArg::TCSANOW, &modes);
         }
     }
 }

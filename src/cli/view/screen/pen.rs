@@ -6,14 +6,15 @@
 use std::{
     fs::File,
     io::{self, IsTerminal, Write},
+    os::fd::AsFd,
     sync::Arc,
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    io::Errno,
-    termios::tcgetwinsize,
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
 };
+use terminal_size::terminal_size_of;
 use windlass_protocol::opencode::{event::Event, id::SessionId};
 
 use super::super::{
@@ -152,8 +153,8 @@ impl Pen {
 
     /// Reads the terminal's size; returns true if it is another one.
     fn measure(&mut self) -> bool {
-        let size = tcgetwinsize(&self.terminal).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
-        let size = size.map_or(USUAL, |size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+        let size = terminal_size_of(&self.terminal);
+        let size = size.map_or(USUAL, |(width, height)| (width.0.into(), height.0.into()));
         let is_resized = size != self.size;
         self.size = size;
         self.progress.set_width(size.0);
@@ -167,8 +168,9 @@ impl Pen {
                 Ok(n_written) => bytes = bytes.get(n_written..).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    match poll(&mut [PollFd::new(&self.terminal, PollFlags::OUT)], None) {
-                        Ok(_) | Err(Errno::INTR) => {}
+                    let ready = PollFd::new(self.terminal.as_fd(), PollFlags::POLLOUT);
+                    match poll(&mut [ready], PollTimeout::NONE) {
+                        Ok(_) | Err(Errno::EINTR) => {}
                         Err(error) => return Err(error.into()),
                     }
                 }
