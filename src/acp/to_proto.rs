@@ -517,6 +517,11 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         .locations(locations)
         .raw_input(Value::Object(raw_input))
         .content(content);
+    RequestPermissionRequest::new(root.shared(), ToolCallUpdate::new(call_id, fields), answers(request))
+}
+
+/// Returns the answers that a user may give to a permission question.
+fn answers(request: &PermissionRequest) -> Vec<PermissionOption> {
     let mut options = vec![PermissionOption::new("once", "Allow once", PermissionOptionKind::AllowOnce)];
     let remembered = remembered(request);
     if let Some(what) = &remembered {
@@ -528,7 +533,7 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         let name = label(&format!("Always reject {what}"));
         options.push(PermissionOption::new("reject_always", name, PermissionOptionKind::RejectAlways));
     }
-    RequestPermissionRequest::new(root.shared(), ToolCallUpdate::new(call_id, fields), options)
+    options
 }
 
 /// The list that is to take the place of the present one, a line each.

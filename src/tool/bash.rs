@@ -38,11 +38,13 @@ use crate::{
     permission::Ask,
 };
 
+mod call;
 mod line;
 mod named;
 mod output;
 mod sandbox;
 
+use call::{Ended, Line, described};
 use named::Named;
 use output::Output;
 use sandbox::Sandbox;
@@ -104,22 +106,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     let ended = execute(cx, &line, sandbox.as_ref()).await?;
     match sandbox {
-        Some(sandbox) => sandbox.explain(cx, &line, ended).await,
+        Some(sandbox) => sandbox.explain(cx, ended, execute(cx, &line, None)).await,
         None => Ok(ended.tool_output),
     }
-}
-
-/// A command line that may run.
-struct Line {
-    command: String,
-    workdir: PathBuf,
-    timeout_ms: u64,
-}
-
-/// A command line that has run.
-struct Ended {
-    tool_output: ToolOutput,
-    has_failed: bool,
 }
 
 async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Result<Ended, ToolError> {
@@ -265,15 +254,6 @@ pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Nee
     let ask = Ask { permission: "bash".to_owned(), patterns, always, metadata };
     asks.push((ask, !line.is_plain));
     Ok(Needs { asks, targets })
-}
-
-/// What the user is shown: the command, and where it runs when that is elsewhere.
-fn described(config: &Config, command: &str, workdir: &Path) -> Map<String, Value> {
-    let mut metadata = object(json!({ "command": command }));
-    if workdir != config.directory {
-        metadata.insert("workdir".to_owned(), display(workdir).into());
-    }
-    metadata
 }
 
 /// Returns true if the command only changes a directory, which no later command sees.

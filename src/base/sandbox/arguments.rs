@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Boundary, Level, Network};
+use super::boundary::{Boundary, Level, Network};
 
 /// Ends the boundary; the directory and the command follow.
 const END: &str = "--";

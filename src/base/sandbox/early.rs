@@ -20,20 +20,20 @@ mod linux {
 
     use crate::base::sandbox::{
         launch,
-        probe::{FOUND_NONE, MAX_REASON},
+        launcher::{FOUND_NONE, MAX_REASON},
         sys,
     };
 
     /// A running probe.
     #[derive(Debug)]
-    pub(in crate::base::sandbox) struct Early {
+    pub struct Early {
         process: Pid,
         said: PipeReader,
     }
 
     impl Early {
         /// Starts one. Fails in a process of several threads.
-        pub(in crate::base::sandbox) fn begin() -> io::Result<Self> {
+        pub fn begin() -> io::Result<Self> {
             let (said, stderr) = io::pipe()?;
             let child = || {
                 // A process that hides its memory may not name the users of its namespaces.
@@ -45,7 +45,7 @@ mod linux {
         }
 
         /// Returns its exit status and complaints.
-        pub(in crate::base::sandbox) async fn end(self) -> io::Result<(i32, String)> {
+        pub async fn end(self) -> io::Result<(i32, String)> {
             let wait = move || {
                 let mut said = String::new();
                 self.said.take(MAX_REASON).read_to_string(&mut said)?;
@@ -65,14 +65,14 @@ mod elsewhere {
 
     /// There are no probes here.
     #[derive(Debug)]
-    pub(in crate::base::sandbox) struct Early(Infallible);
+    pub struct Early(Infallible);
 
     impl Early {
-        pub(in crate::base::sandbox) fn begin() -> io::Result<Self> {
+        pub fn begin() -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        pub(in crate::base::sandbox) async fn end(self) -> io::Result<(i32, String)> {
+        pub async fn end(self) -> io::Result<(i32, String)> {
             match self.0 {}
         }
     }

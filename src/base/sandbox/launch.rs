@@ -32,11 +32,10 @@ use nix::{
 };
 
 use super::{
-    Boundary, COMPLAINT, FAILED, Level, Network, PROBE,
     arguments::{self, Order},
-    mounts,
-    probe::{FOUND_LANDLOCK, FOUND_NONE},
-    restrict, seccomp, sys,
+    boundary::{Boundary, Level, Network},
+    launcher::{COMPLAINT, FAILED, FOUND_LANDLOCK, FOUND_NONE, PROBE},
+    mounts, restrict, seccomp, sys,
 };
 
 /// Kept by root, whose files may be anybody's: to own, write, and run as somebody else. Nothing among them is about

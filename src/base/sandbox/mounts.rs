@@ -13,7 +13,7 @@ use nix::{
     unistd::{AccessFlags, access},
 };
 
-use super::{Boundary, sys};
+use super::{boundary::Boundary, sys};
 
 /// Holds sockets of services that would do as they are told, outside.
 const RUN: &str = "/run";

@@ -13,16 +13,12 @@ use std::{
 
 use tokio::{io::AsyncReadExt, sync::OnceCell};
 
-use super::{COMMAND, COMPLAINT, LAUNCHER, Level, PROBE, early::Early};
+use super::{
+    boundary::Level,
+    early::Early,
+    launcher::{COMMAND, COMPLAINT, FOUND_LANDLOCK, FOUND_NONE, LAUNCHER, MAX_REASON, PROBE},
+};
 use crate::base::process::{self, Spawn};
-
-/// Exit status of a probe that found the Landlock level; success is the full one.
-pub(super) const FOUND_LANDLOCK: u8 = 1;
-/// Exit status of a probe that found no level.
-pub(super) const FOUND_NONE: u8 = 2;
-
-/// Characters of a launcher's complaint.
-pub(super) const MAX_REASON: u64 = 500;
 
 static FOUND: OnceCell<Found> = OnceCell::const_new();
 static IS_OPEN: AtomicBool = AtomicBool::new(false);

@@ -10,7 +10,7 @@ use landlock::{
     RulesetStatus, Scope, make_bitflags, path_beneath_rules,
 };
 
-use super::{Boundary, Level};
+use super::boundary::{Boundary, Level};
 
 /// The newest interface whose rights are asked for; an older kernel gives what it has.
 const NEWEST: ABI = ABI::V9;

@@ -8,7 +8,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, apply_filter, sock_filter,
 };
 
-use super::Network;
+use super::boundary::Network;
 
 /// Refused with `EPERM`: mounts and namespaces, other processes' memory, the kernel's keys, programs and settings.
 const REFUSED: &[libc::c_long] = &[

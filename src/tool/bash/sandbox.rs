@@ -7,7 +7,7 @@ use std::{
 
 use windlass_protocol::opencode::{permission::Action, settings::SandboxMode};
 
-use super::{Ended, Line, described, execute};
+use super::call::{Ended, Line, described};
 use crate::{
     base::{
         process::{Child, Spawn},
@@ -107,12 +107,12 @@ impl Sandbox {
         !(is_denied || is_any && about.any(|rule| rule.action == Action::Deny))
     }
 
-    /// Says what the sandbox refused, and offers to run the command outside.
+    /// Says what the sandbox refused, and offers to run the command `outside`.
     pub(super) async fn explain(
         mut self,
         cx: &ToolCx<'_>,
-        line: &Line,
         ended: Ended,
+        outside: impl Future<Output = Result<Ended, ToolError>>,
     ) -> Result<ToolOutput, ToolError> {
         let Ended { mut tool_output, has_failed } = ended;
         let absent = std::mem::take(&mut self.drawn.absent);
@@ -135,7 +135,7 @@ impl Sandbox {
         leave.metadata.insert("reason".to_owned(), format!("the sandbox refused it: {sign}").into());
         match cx.host.ask(leave).await {
             Ok(()) => {
-                let mut outside = execute(cx, line, None).await?.tool_output;
+                let mut outside = outside.await?.tool_output;
                 note(
                     &mut outside,
                     "The user let this command run again outside the sandbox, which had refused it.",

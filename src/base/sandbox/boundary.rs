@@ -1,0 +1,55 @@
+//! A boundary as it is asked for, and the levels at which a machine can hold one.
+
+use std::path::PathBuf;
+
+/// How much of a boundary this machine can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Namespaces, read-only mounts, Landlock where there is one, and seccomp.
+    Full,
+    /// Landlock and seccomp: files inside a writable directory cannot be protected.
+    Landlock,
+    /// Nothing can be enforced.
+    None,
+}
+
+impl Level {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Landlock => "landlock",
+            Self::None => "none",
+        }
+    }
+
+    pub fn is_full(self) -> bool {
+        self == Self::Full
+    }
+}
+
+/// The network a command sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    Allowed,
+    Denied,
+    /// A loopback of its own, which nobody outside can reach.
+    Loopback,
+}
+
+/// What a command may do to the machine. All paths are absolute and have their links followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Boundary {
+    /// Never [`Level::None`] when something is started.
+    pub level: Level,
+    pub network: Network,
+    /// Files and directories that may be written, with all that is below.
+    pub writable: Vec<PathBuf>,
+    /// Files and directories among them that may not.
+    pub protected: Vec<PathBuf>,
+    /// Files and directories that cannot be read.
+    pub hidden: Vec<PathBuf>,
+    /// What can be read below hidden directories.
+    pub shown: Vec<PathBuf>,
+    /// Unix sockets at or below these may be connected to.
+    pub sockets: Vec<PathBuf>,
+}

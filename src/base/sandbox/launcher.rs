@@ -1,0 +1,24 @@
+//! The words between the daemon and its launcher: arguments and exit statuses.
+
+/// The hidden command by which this program is a launcher.
+pub const COMMAND: &str = "sandbox";
+
+/// This very program, also when its file was replaced.
+pub const LAUNCHER: &str = "/proc/self/exe";
+
+/// The launcher's argument that asks for the level alone.
+pub const PROBE: &str = "probe";
+
+/// Stands before the reason in the complaint of a launcher that ran nothing.
+pub const COMPLAINT: &str = "windlass: the sandbox could not be set up, and the command did not run: ";
+
+/// Exit status of a launcher that could not draw the boundary, and so ran nothing.
+pub const FAILED: u8 = 126;
+
+/// Exit status of a probe that found the Landlock level; success is the full one.
+pub const FOUND_LANDLOCK: u8 = 1;
+/// Exit status of a probe that found no level.
+pub const FOUND_NONE: u8 = 2;
+
+/// Characters of a launcher's complaint.
+pub const MAX_REASON: u64 = 500;
