@@ -13,3 +13,4 @@ pub mod question;
 pub mod session;
 pub mod settings;
 pub mod tool;
+pub mod tool_metadata;

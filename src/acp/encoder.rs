@@ -22,6 +22,7 @@ use windlass_protocol::{
         message::{Message, MessageWithParts, ModelRef},
         part::{Part, PartKind, ToolPart, ToolState},
         session::{SessionStatus, Todo},
+        tool_metadata::{Todos, decode},
     },
     rpc,
 };
@@ -591,8 +592,8 @@ impl Encoder {
 /// The list that a finished call wrote.
 fn written_todos(tool: &ToolPart) -> Option<Vec<Todo>> {
     let ToolState::Completed { metadata, .. } = &tool.state else { return None };
-    let todos = (tool.tool == "todowrite").then(|| metadata.get("todos"))??;
-    serde_json::from_value(todos.clone()).ok()
+    let written: Todos<'_> = Some(metadata).filter(|_| tool.tool == "todowrite").and_then(decode)?;
+    Some(written.todos.into_owned())
 }
 
 fn text_update(is_thought: bool, message_id: &MessageId, part_id: &PartId, text: &str) -> SessionUpdate {

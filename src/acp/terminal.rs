@@ -11,7 +11,9 @@ use windlass_protocol::{
     },
     opencode::{
         id::{PartId, SessionId},
-        part::{MAX_LIVE_CHARS, PRINTED, ToolPart, ToolState},
+        part::{MAX_LIVE_CHARS, ToolPart, ToolState},
+        tool::Subject,
+        tool_metadata::{Command, RunningCommand, decode},
     },
 };
 
@@ -19,7 +21,7 @@ use super::{
     lines,
     to_proto::{LIVE_TAIL, Place},
 };
-use crate::base::text;
+use crate::{base::text, engine};
 
 /// How soon the last lines are shown again when all of them are new.
 const QUICK: Duration = Duration::from_millis(100);
@@ -124,8 +126,8 @@ impl Outputs {
             ToolState::Pending { .. } | ToolState::Running { .. } => None,
         };
         if self.is_terminal(tool) {
-            let field = |key: &str| metadata.and_then(|it| it.get(key)).unwrap_or(&Value::Null);
-            let printed = field("output").as_str().unwrap_or_default();
+            let command: Command<'_> = metadata.and_then(decode).unwrap_or_default();
+            let printed = command.output.unwrap_or_default();
             // Live, everything has been shown by now; of a call of the past there is the end.
             if n_shown == 0 && !printed.is_empty() {
                 let is_cut = printed.chars().count() >= MAX_LIVE_CHARS;
@@ -138,7 +140,7 @@ impl Outputs {
                 update.fields.content = None;
             }
             let exit = json!({
-                "terminal_id": tool.call_id, "exit_code": field("exit"), "signal": field("signal"),
+                "terminal_id": tool.call_id, "exit_code": command.exit, "signal": command.signal,
             });
             update = update.meta(meta("terminal_exit", exit));
         }
@@ -165,7 +167,7 @@ impl Outputs {
     }
 
     fn is_terminal(&self, tool: &ToolPart) -> bool {
-        self.has_terminals && tool.tool == "bash"
+        self.has_terminals && engine::tool_look(&tool.tool).subject == Subject::Command
     }
 }
 
@@ -214,8 +216,8 @@ impl Output {
 /// The end of what a running command has printed, and how many bytes all of it has.
 fn printed(tool: &ToolPart) -> Option<(&str, usize)> {
     let ToolState::Running { metadata: Some(metadata), .. } = &tool.state else { return None };
-    let n_printed = metadata.get(PRINTED)?.as_u64()?;
-    Some((metadata.get("output")?.as_str()?, usize::try_from(n_printed).ok()?))
+    let RunningCommand { output, printed } = decode(metadata)?;
+    Some((output, usize::try_from(printed?).ok()?))
 }
 
 fn is_printing(tool: &ToolPart) -> bool {

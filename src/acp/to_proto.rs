@@ -21,15 +21,12 @@ use windlass_protocol::{
         permission::PermissionRequest,
         session::{Session, Todo, TodoPriority, TodoStatus},
         tool::{Kind, Look, Subject},
+        tool_metadata::{self, Changes, FileChange, PatchedFile, RunningCommand, Todos, decode},
     },
 };
 
 use crate::{
-    base::{
-        clock,
-        file_change::{self, FileChange},
-        home, text,
-    },
+    base::{clock, file_change, home, text},
     engine,
 };
 
@@ -192,7 +189,8 @@ fn locations(
     place: Place<'_>,
 ) -> Vec<ToolCallLocation> {
     let cwd = place.cwd;
-    if let Some(files) = metadata.and_then(files) {
+    let changes: Changes<'_> = metadata.and_then(decode).unwrap_or_default();
+    if let Some(files) = &changes.files {
         return files.iter().flat_map(|file| file_locations(file, cwd)).collect();
     }
     let subject = engine::tool_look(tool).subject;
@@ -220,7 +218,7 @@ fn locations(
     let Some(path) = path else { return Vec::new() };
     let line = match subject {
         Subject::File => input.get("offset").and_then(Value::as_u64).map(|line| line.max(1)),
-        Subject::Change => metadata.and_then(first_changed_line),
+        Subject::Change => changes.diff.and_then(first_line_of),
         Subject::Code => input.get("line").and_then(Value::as_u64).filter(|_| is_place(input)),
         _other => None,
     };
@@ -234,10 +232,6 @@ fn is_place(input: &Value) -> bool {
 }
 
 /// The new file's first changed line: from the first hunk's header of the unified diff.
-fn first_changed_line(metadata: &Map<String, Value>) -> Option<u64> {
-    first_line_of(metadata.get("diff")?.as_str()?)
-}
-
 fn first_line_of(diff: &str) -> Option<u64> {
     let header = diff.lines().find(|line| line.starts_with("@@ "))?;
     let start: u64 = header.split('+').nth(1)?.split([',', ' ']).next()?.parse().ok()?;
@@ -246,24 +240,12 @@ fn first_line_of(diff: &str) -> Option<u64> {
     Some((start + n_context as u64).max(1))
 }
 
-/// What a patch says of each of its files.
-fn files(metadata: &Map<String, Value>) -> Option<&Vec<Value>> {
-    metadata.get("files").and_then(Value::as_array)
-}
-
-/// Where a file of a patch is afterwards.
-fn file_path(file: &Value) -> Option<&str> {
-    file.get("movePath").or(file.get("filePath")).and_then(Value::as_str)
-}
-
 /// Where a file of a patch is afterwards and, when it is moved, where it was.
-fn file_locations(file: &Value, cwd: &Path) -> Vec<ToolCallLocation> {
-    let line = file.get("patch").and_then(Value::as_str).and_then(first_line_of);
-    let line = line.and_then(|line| u32::try_from(line).ok());
-    let now = file_path(file).map(|path| ToolCallLocation::new(cwd.join(path)).line(line));
-    let before = file.get("movePath").and_then(|_| file.get("filePath")?.as_str());
-    let before = before.map(|path| ToolCallLocation::new(cwd.join(path)));
-    now.into_iter().chain(before).collect()
+fn file_locations(file: &PatchedFile<'_>, cwd: &Path) -> Vec<ToolCallLocation> {
+    let line = first_line_of(file.patch).and_then(|line| u32::try_from(line).ok());
+    let now = ToolCallLocation::new(cwd.join(file.path())).line(line);
+    let before = file.move_path.map(|_| ToolCallLocation::new(cwd.join(file.file_path)));
+    std::iter::once(now).chain(before).collect()
 }
 
 /// What the client sees of a call for the first time.
@@ -292,9 +274,9 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
         ToolState::Running { title: shown, metadata, .. } => {
             let title =
                 title(&part.tool, input).or_else(|| shown.clone()).unwrap_or_else(|| part.tool.clone());
-            let output = metadata.as_ref().and_then(|it| it.get("output")).and_then(Value::as_str);
-            let content =
-                output.filter(|it| !it.is_empty()).map(|it| vec![text_content(text::tail(it, LIVE_TAIL))]);
+            let running: Option<RunningCommand<'_>> = metadata.as_ref().and_then(decode);
+            let output = running.map(|it| it.output).filter(|it| !it.is_empty());
+            let content = output.map(|it| vec![text_content(text::tail(it, LIVE_TAIL))]);
             fields
                 .status(ToolCallStatus::InProgress)
                 .title(label(&title))
@@ -305,7 +287,11 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
         ToolState::Completed { output, title: shown, metadata, attachments, .. } => {
             let title = final_title(&part.tool, input, shown);
             let mut content = vec![text_content(&shown_output(&part.tool, output, metadata))];
-            content.extend(diffs(metadata, place.cwd).into_iter().map(ToolCallContent::Diff));
+            content.extend(
+                diffs(&decode(metadata).unwrap_or_default(), place.cwd)
+                    .into_iter()
+                    .map(ToolCallContent::Diff),
+            );
             content.extend(attachments.iter().flatten().filter_map(image));
             fields
                 .status(ToolCallStatus::Completed)
@@ -336,38 +322,33 @@ fn text_content(text: &str) -> ToolCallContent {
 
 /// The bare text of a file that was read, else the output as the model sees it, and how a command failed.
 fn shown_output<'a>(tool: &str, output: &'a str, metadata: &'a Map<String, Value>) -> Cow<'a, str> {
-    if let Some(text) = metadata.get("display").and_then(|it| it.get("text")).and_then(Value::as_str) {
+    let subject = engine::tool_look(tool).subject;
+    if let Some(text) = decode(metadata).and_then(|read: tool_metadata::Read<'_>| read.display?.text) {
         return Cow::Borrowed(text);
     }
-    let failure = match (metadata.get("exit").and_then(Value::as_i64), metadata.get("signal")) {
+    let command: Option<tool_metadata::Command<'_>> = decode(metadata);
+    let Some(command) = command.filter(|_| subject == Subject::Command) else { return Cow::Borrowed(output) };
+    let failure = match (command.exit, command.signal) {
         (Some(code), _) if code != 0 => format!("exit code {code}"),
-        (None, Some(Value::String(signal))) => format!("ended by {signal}"),
+        (None, Some(signal)) => format!("ended by {signal}"),
         (Some(_) | None, _) => return Cow::Borrowed(output),
     };
     // Of a command that printed nothing the model was told in words, and they say how it ended.
-    let is_silent = metadata.get("output").and_then(Value::as_str).is_some_and(str::is_empty);
-    let is_told = is_silent && !output.is_empty();
-    match engine::tool_look(tool).subject == Subject::Command && !is_told {
-        true => Cow::Owned(format!("{}\n\n({failure})", output.trim_end())),
-        false => Cow::Borrowed(output),
-    }
+    let is_told = command.output == Some("") && !output.is_empty();
+    if is_told { Cow::Borrowed(output) } else { Cow::Owned(format!("{}\n\n({failure})", output.trim_end())) }
 }
 
 /// The whole texts before and after a change: of the one in `filediff`, or of each of `files`.
-fn diffs(metadata: &Map<String, Value>, cwd: &Path) -> Vec<Diff> {
-    let one = metadata.get("filediff").and_then(|it| diff(it, it.get("file")?.as_str()?, cwd));
-    let several = files(metadata).into_iter().flatten().filter_map(|it| diff(it, file_path(it)?, cwd));
-    one.into_iter().chain(several).collect()
+fn diffs(changes: &Changes<'_>, cwd: &Path) -> Vec<Diff> {
+    let one = changes.filediff.iter().filter_map(|it| diff(it.file, it.before, it.after, cwd));
+    let several = changes.files.iter().flatten();
+    one.chain(several.filter_map(|it| diff(it.path(), it.before, it.after, cwd))).collect()
 }
 
 /// Texts are there while they are small enough. A deleted file has none afterwards.
-fn diff(change: &Value, path: &str, cwd: &Path) -> Option<Diff> {
-    let after = match change.get("after")? {
-        Value::String(after) => after.as_str(),
-        _none => "",
-    };
-    let before = change.get("before").and_then(Value::as_str);
-    Some(Diff::new(cwd.join(path), after).old_text(before.map(str::to_owned)))
+fn diff(path: &str, before: Option<Option<&str>>, after: Option<Option<&str>>, cwd: &Path) -> Option<Diff> {
+    let before = before.flatten().map(str::to_owned);
+    Some(Diff::new(cwd.join(path), after?.unwrap_or_default()).old_text(before))
 }
 
 fn image(attachment: &Attachment) -> Option<ToolCallContent> {
@@ -394,14 +375,7 @@ fn raw_output(output: &str, metadata: &Map<String, Value>, attachments: Option<&
 /// Metadata without the whole texts that the diff content already holds.
 fn without_texts(metadata: &Map<String, Value>) -> Map<String, Value> {
     let mut metadata = metadata.clone();
-    let strip = |change: &mut Value| {
-        if let Value::Object(change) = change {
-            change.remove("before");
-            change.remove("after");
-        }
-    };
-    metadata.get_mut("filediff").into_iter().for_each(strip);
-    metadata.get_mut("files").and_then(Value::as_array_mut).into_iter().flatten().for_each(strip);
+    tool_metadata::forget_texts(&mut metadata);
     metadata
 }
 
@@ -454,7 +428,7 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
             None => patterns,
         },
         ("todowrite", _) if is_own => {
-            let todos = metadata.get("todos").and_then(Value::as_array).map_or(0, Vec::len);
+            let todos = decode(metadata).map_or(0, |it: Todos<'_>| it.todos.len());
             format!("replace the todo list by {todos} todo{}", if todos == 1 { "" } else { "s" })
         }
         ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
@@ -479,17 +453,17 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         "lsp" => field("filePath").map(|path| cwd.join(path)),
         _other => field("filepath").or(field("workdir")).map(|path| cwd.join(path)),
     };
-    let own = Some(metadata).filter(|_| is_own);
-    let line = own.and_then(first_changed_line).and_then(|line| u32::try_from(line).ok());
-    let locations: Vec<ToolCallLocation> = match own.and_then(files) {
+    let changes: Changes<'_> = Some(metadata).filter(|_| is_own).and_then(decode).unwrap_or_default();
+    let line = changes.diff.and_then(first_line_of).and_then(|line| u32::try_from(line).ok());
+    let locations: Vec<ToolCallLocation> = match &changes.files {
         Some(files) => files.iter().flat_map(|file| file_locations(file, cwd)).collect(),
         None => path.map(|path| ToolCallLocation::new(path).line(line)).into_iter().collect(),
     };
-    let is_deletion = own.and_then(files).is_some_and(|files| {
-        !files.is_empty() && files.iter().all(|file| file.get("type").is_some_and(|it| it == "delete"))
-    });
-    let diffs = own.map(|metadata| diffs(metadata, cwd)).unwrap_or_default();
-    let content: Vec<ToolCallContent> = diffs.into_iter().map(ToolCallContent::Diff).collect();
+    let is_deletion = changes
+        .files
+        .as_ref()
+        .is_some_and(|files| !files.is_empty() && files.iter().all(|file| file.change == FileChange::Delete));
+    let content: Vec<ToolCallContent> = diffs(&changes, cwd).into_iter().map(ToolCallContent::Diff).collect();
     // The whole texts were too large to keep: the change itself is shown all the same.
     let content = match field("diff").or(field("prompt")) {
         _ if !content.is_empty() => Some(content),
@@ -538,10 +512,9 @@ fn answers(request: &PermissionRequest) -> Vec<PermissionOption> {
 
 /// The list that is to take the place of the present one, a line each.
 fn todo_lines(metadata: &Map<String, Value>) -> Option<String> {
-    let todos = metadata.get("todos")?.as_array()?.iter();
-    let word = |todo: &Value, key: &str| todo.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let lines = todos
-        .map(|it| format!("- [{}] {} ({})", word(it, "status"), word(it, "content"), word(it, "priority")));
+    let Todos { todos } = decode(metadata)?;
+    let lines =
+        todos.iter().map(|it| format!("- [{}] {} ({})", it.status.name(), it.content, it.priority.name()));
     Some(lines.collect::<Vec<_>>().join("\n"))
 }
 

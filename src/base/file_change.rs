@@ -1,13 +1,6 @@
-//! Kinds of changes to files, and their summary for the user.
+//! The summary of changes to files for the user.
 
-/// The overall change of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileChange {
-    Add,
-    Update,
-    Delete,
-    Move,
-}
+use windlass_protocol::opencode::tool_metadata::FileChange;
 
 /// Summarises file changes for a title: plain names if all are edits or moves (`a, b`), otherwise a verb for
 /// each (`add a, update b`).

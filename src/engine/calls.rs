@@ -22,6 +22,7 @@ use windlass_protocol::opencode::{
     permission::{Rule, ToolRef},
     question::Question,
     session::Todo,
+    tool_metadata,
 };
 
 use super::{
@@ -683,12 +684,5 @@ fn end_call(part: &mut Part, result: Result<ToolOutput, ToolError>) {
 fn forget_texts(part: &mut Part) {
     let PartKind::Tool(tool) = &mut part.kind else { return };
     let ToolState::Completed { metadata, .. } = &mut tool.state else { return };
-    let mut forget = |diff: &mut Value| {
-        if let Value::Object(diff) = diff {
-            diff.remove("before");
-            diff.remove("after");
-        }
-    };
-    metadata.get_mut("filediff").into_iter().for_each(&mut forget);
-    metadata.get_mut("files").and_then(Value::as_array_mut).into_iter().flatten().for_each(&mut forget);
+    tool_metadata::forget_texts(metadata);
 }

@@ -11,13 +11,15 @@ use windlass_protocol::opencode::{
     message::{Message, MessageWithParts, UserMessage},
     part::{Part, PartKind, ToolState},
     session::{Session, Todo},
+    tool::Subject,
+    tool_metadata::{self, decode},
 };
 
 use super::{
     ClientServer, Engine, EngineError, Task, Workspace, revert,
     state::{self, Journal},
 };
-use crate::{base::lock::lock, storage::history::Range};
+use crate::{base::lock::lock, storage::history::Range, tool};
 
 /// Messages of a subagent that are read at once.
 const CHILD_PAGE: usize = 1000;
@@ -207,6 +209,7 @@ pub fn task_session(part: &Part) -> Option<SessionId> {
         ToolState::Running { metadata, .. } | ToolState::Error { metadata, .. } => metadata.as_ref(),
         ToolState::Completed { metadata, .. } => Some(metadata),
     };
-    let id = (tool.tool == "task").then(|| metadata?.get("sessionId")?.as_str())??;
-    SessionId::parse(id).ok()
+    let is_task = tool::look(&tool.tool).subject == Subject::Task;
+    let task: tool_metadata::Task<'_> = metadata.filter(|_| is_task).and_then(decode)?;
+    SessionId::parse(task.session_id).ok()
 }

@@ -7,6 +7,7 @@ use windlass_protocol::opencode::{
     message::{Message, MessageWithParts},
     part::{Part, PartKind, ToolState},
     session::{Revert, Session},
+    tool_metadata::{Changes, decode},
 };
 
 use super::{
@@ -159,9 +160,7 @@ fn changed(state: &SessionState, from: &MessageId, to: Option<&MessageId>) -> Ch
 fn changed_files(part: &Part) -> Vec<String> {
     let PartKind::Tool(tool) = &part.kind else { return Vec::new() };
     let ToolState::Completed { metadata, .. } = &tool.state else { return Vec::new() };
-    let several = metadata.get("files").and_then(|it| it.as_array()).into_iter().flatten();
-    let several = several.filter(|file| file.get("additions").is_some());
-    let several = several.filter_map(|file| file.get("filePath").and_then(|it| it.as_str()));
-    let one = metadata.get("filediff").and_then(|it| it.get("file")?.as_str());
-    one.into_iter().chain(several).map(str::to_owned).collect()
+    let Changes { filediff, files, .. } = decode(metadata).unwrap_or_default();
+    let several = files.iter().flatten().map(|file| file.file_path);
+    filediff.iter().map(|it| it.file).chain(several).map(str::to_owned).collect()
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     message::MessageWithParts,
     part::{PartKind, ToolState},
+    tool_metadata::{Loaded, decode},
 };
 
 use crate::{base::lock::lock, library::InstructionBlock};
@@ -42,6 +43,6 @@ impl ShownInstructions {
     }
 }
 
-fn loaded(metadata: &Map<String, Value>) -> impl Iterator<Item = &str> {
-    metadata.get("loaded").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+fn loaded(metadata: &Map<String, Value>) -> Vec<&str> {
+    decode(metadata).map(|it: Loaded<'_>| it.loaded).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
     part::{PartKind, ToolState},
     permission::{Action, Rule},
     session::{Session, SessionTime},
+    tool_metadata::{Task, TaskModel, encode},
 };
 
 use super::{
@@ -102,11 +103,11 @@ pub async fn run(
     }
     let model = wanted.or(agent.model.clone()).unwrap_or_else(|| parent.model.clone());
     let (child, cancel) = open(parent, agent, &request).await?;
-    let metadata = json!({
-        "parentSessionId": parent.info.id, "sessionId": child.id,
-        "model": { "modelID": model.model_id, "providerID": model.provider_id },
+    let metadata = encode(&Task {
+        parent_session_id: Some(parent.info.id.as_str()),
+        session_id: child.id.as_str(),
+        model: Some(TaskModel { model_id: &model.model_id, provider_id: &model.provider_id }),
     });
-    let metadata = metadata.as_object().cloned().unwrap_or_default();
     show(metadata.clone());
 
     let (sender, mut ended) = oneshot::channel();

@@ -9,24 +9,19 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::tool_metadata::{AskedPatch, FileChange, Patched, PatchedFile, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking,
-    file::{self, BOM, ReadGate, Swap},
-    object,
+    file::{self, BOM, ReadGate, Swap, Texts},
     patch_text::{self, Hunk},
     path::{self, Target, display},
     row::Offer,
 };
-use crate::base::{
-    diff,
-    file_change::{self, FileChange},
-    path::real,
-    text,
-};
+use crate::base::{diff, file_change, path::real, text};
 
 const NO_TEXT: &str = "patchText is required";
 /// Maximum bytes of a title that names the files.
@@ -86,7 +81,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if plan.changes.is_empty() {
         return Err(unverified("the patch changes nothing"));
     }
-    let shown: Vec<Value> = plan.changes.iter().map(Change::shown).collect();
+    let shown: Vec<PatchedFile<'_>> = plan.changes.iter().map(Change::shown).collect();
     let names: Vec<String> = plan.changes.iter().map(Change::name).collect();
     let paths = names.join(", ");
     let kinds = plan.changes.iter().map(|change| change.kind).zip(names.iter().map(String::as_str));
@@ -100,10 +95,14 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         patterns.extend(new);
         resolved.extend(target.resolved().filter(|it| !resolved.contains(it)));
     }
-    let mut metadata = object(json!({ "filepath": paths, "changes": summary, "diff": diff, "files": shown }));
-    if !resolved.is_empty() {
-        metadata.insert("resolved".to_owned(), resolved.join(", ").into());
-    }
+    let resolved = (!resolved.is_empty()).then(|| resolved.join(", "));
+    let metadata = encode(&AskedPatch {
+        filepath: &paths,
+        changes: &summary,
+        diff: &diff,
+        files: &shown,
+        resolved: resolved.as_deref(),
+    });
     let touched: Vec<&Target> = plan.changes.iter().flat_map(|change| [&change.from, &change.to]).collect();
     file::ask_edit(cx, &touched, patterns, metadata).await?;
     for target in plan.changes.iter().flat_map(|change| [&change.from, &change.to]) {
@@ -119,7 +118,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(ToolOutput {
         title,
         output: format!("Success. Updated the following files:\n{}", lines.join("\n")),
-        metadata: object(json!({ "diff": diff, "files": shown, "diagnostics": {} })),
+        metadata: encode(&Patched { diff: &diff, files: &shown, diagnostics: Map::new() }),
         attachments: Vec::new(),
     })
 }
@@ -321,8 +320,9 @@ struct Change {
     to: Target,
     kind: FileChange,
     unified: diff::Unified,
-    /// The whole texts, if they are small enough.
-    texts: Option<(Value, Value)>,
+    texts: Texts,
+    from_path: String,
+    to_path: String,
 }
 
 impl Change {
@@ -337,32 +337,22 @@ impl Change {
         let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
         let unified = diff::unified(&display(&to.target.path), &text(before), &text(after));
         let (from, to) = (from.target.clone(), to.target.clone());
-        Self { from, to, kind, unified, texts: file::shown_texts(before, after) }
+        let (from_path, to_path) = (display(&from.path), display(&to.path));
+        Self { from, to, kind, unified, texts: Texts::of(before, after), from_path, to_path }
     }
 
-    fn shown(&self) -> Value {
-        let kind = match self.kind {
-            FileChange::Add => "add",
-            FileChange::Update => "update",
-            FileChange::Delete => "delete",
-            FileChange::Move => "move",
-        };
-        let mut shown = json!({
-            "filePath": display(&self.from.path),
-            "relativePath": self.to.relative,
-            "type": kind,
-            "patch": self.unified.patch,
-            "additions": self.unified.additions,
-            "deletions": self.unified.deletions,
-        });
-        if self.kind == FileChange::Move {
-            shown["movePath"] = Value::String(display(&self.to.path));
+    fn shown(&self) -> PatchedFile<'_> {
+        PatchedFile {
+            file_path: &self.from_path,
+            relative_path: Some(&self.to.relative),
+            change: self.kind,
+            patch: &self.unified.patch,
+            additions: self.unified.additions as u64,
+            deletions: self.unified.deletions as u64,
+            move_path: (self.kind == FileChange::Move).then_some(&*self.to_path),
+            before: self.texts.before(),
+            after: self.texts.after(),
         }
-        if let Some((before, after)) = self.texts.clone() {
-            shown["before"] = before;
-            shown["after"] = after;
-        }
-        shown
     }
 
     /// Returns the name for the user; for a moved file, with the old name.

@@ -20,7 +20,7 @@ use tokio::{
     process::{ChildStderr, ChildStdout},
     time::{Instant, sleep, sleep_until, timeout},
 };
-use windlass_protocol::opencode::part::PRINTED;
+use windlass_protocol::opencode::tool_metadata::{self, RunningCommand, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
@@ -159,14 +159,15 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
         Ending::TimedOut(status) => (None, status),
         Ending::Aborted => (None, None),
     };
-    let mut metadata =
-        object(json!({ "output": metadata_output, "exit": exit, "truncated": finished.is_truncated }));
-    if let Some(signal) = status.and_then(|it| it.signal()) {
-        metadata.insert("signal".to_owned(), Value::String(signal_name(signal)));
-    }
-    if let Some(path) = finished.saved {
-        metadata.insert("outputPath".to_owned(), Value::String(display(&path)));
-    }
+    let signal = status.and_then(|it| it.signal()).map(signal_name);
+    let saved = finished.saved.map(|path| display(&path));
+    let metadata = encode(&tool_metadata::Command {
+        output: Some(&metadata_output),
+        exit: exit.map(i64::from),
+        truncated: Some(finished.is_truncated),
+        signal: signal.as_deref(),
+        output_path: saved.as_deref(),
+    });
     if matches!(ending, Ending::Aborted) {
         // Shown as a call that failed, with all that is known of one that ended (facts: OpenCode §5.1).
         cx.host.progress(None, metadata);
@@ -353,10 +354,9 @@ impl Pump<'_> {
     fn report(&mut self) {
         self.is_unreported = false;
         self.next_report = Instant::now() + PROGRESS_INTERVAL;
-        let mut metadata = Map::new();
-        metadata.insert("output".to_owned(), Value::String(self.output.live().to_owned()));
-        metadata.insert(PRINTED.to_owned(), self.output.n_printed().into());
-        self.cx.host.progress(None, metadata);
+        let printed = Some(self.output.n_printed() as u64);
+        let running = RunningCommand { output: self.output.live(), printed };
+        self.cx.host.progress(None, encode(&running));
     }
 }
 

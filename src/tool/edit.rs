@@ -2,14 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::tool_metadata::{Edited, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     edit_match,
     file::{self, BOM, Change, LineEnds, ReadGate},
-    object,
     path::{self, Target},
     row::Offer,
 };
@@ -58,11 +58,12 @@ pub(super) async fn change(
     let (planned, gate) = (target.clone(), ReadGate::new(cx, &target));
     let change = file::plan(&target, move || plan(&planned, &gate)).await?;
     let applied = change.apply(cx, &target).await?;
-    let diff = object(json!({ "diff": applied.patch }));
+    let shown = &applied.shown;
+    let edited = Edited { diagnostics: Map::new(), diff: shown.patch(), filediff: shown.filediff() };
     Ok(ToolOutput {
         title: target.relative,
         output: "Edit applied successfully.".to_owned(),
-        metadata: applied.metadata(diff),
+        metadata: encode(&edited),
         attachments: Vec::new(),
     })
 }

@@ -9,12 +9,15 @@ use std::{
     sync::{Arc, LazyLock, Mutex, Weak},
 };
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::OwnedMutexGuard;
-use windlass_protocol::opencode::permission::Action;
+use windlass_protocol::opencode::{
+    permission::Action,
+    tool_metadata::{AskedEdit, FileDiff, encode},
+};
 
 use super::{
-    FileStamp, ToolCx, ToolError, blocking, object,
+    FileStamp, ToolCx, ToolError, blocking,
     path::{Target, display, unmoved},
     read::is_hidden,
 };
@@ -46,9 +49,7 @@ pub(crate) const BOM: &str = "\u{feff}";
 pub(crate) struct Change {
     pub before: Option<Vec<u8>>,
     pub after: String,
-    pub unified: Unified,
-    /// Path, patch and, if small enough, both texts, for clients to draw.
-    pub filediff: Value,
+    pub shown: Shown,
 }
 
 /// Refuses names that would not be shown as they are.
@@ -306,14 +307,47 @@ pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolErr
     Ok(())
 }
 
-/// Returns both texts for a client to draw, if they are small enough to send.
-pub(crate) fn shown_texts(before: Option<&[u8]>, after: Option<&[u8]>) -> Option<(Value, Value)> {
-    let is_small = |bytes: Option<&[u8]>| bytes.is_none_or(|bytes| bytes.len() <= MAX_SHOWN_BYTES);
-    let text = |bytes: Option<&[u8]>| match bytes {
-        Some(bytes) => Value::String(String::from_utf8_lossy(bytes).into_owned()),
-        None => Value::Null,
-    };
-    (is_small(before) && is_small(after)).then(|| (text(before), text(after)))
+/// Both texts of a changed file for a client to draw, if they are small enough to send.
+pub(crate) struct Texts(Option<[Option<String>; 2]>);
+
+impl Texts {
+    pub(crate) fn of(before: Option<&[u8]>, after: Option<&[u8]>) -> Self {
+        let is_small = |bytes: Option<&[u8]>| bytes.is_none_or(|bytes| bytes.len() <= MAX_SHOWN_BYTES);
+        let text = |bytes: Option<&[u8]>| bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        Self((is_small(before) && is_small(after)).then(|| [text(before), text(after)]))
+    }
+
+    pub(crate) fn before(&self) -> Option<Option<&str>> {
+        self.0.as_ref().map(|[before, _]| before.as_deref())
+    }
+
+    pub(crate) fn after(&self) -> Option<Option<&str>> {
+        self.0.as_ref().map(|[_, after]| after.as_deref())
+    }
+}
+
+/// A change of one file as clients draw it.
+pub(crate) struct Shown {
+    file: String,
+    unified: Unified,
+    texts: Texts,
+}
+
+impl Shown {
+    pub(crate) fn patch(&self) -> &str {
+        &self.unified.patch
+    }
+
+    pub(crate) fn filediff(&self) -> FileDiff<'_> {
+        FileDiff {
+            file: &self.file,
+            patch: &self.unified.patch,
+            additions: self.unified.additions as u64,
+            deletions: self.unified.deletions as u64,
+            before: self.texts.before(),
+            after: self.texts.after(),
+        }
+    }
 }
 
 impl Change {
@@ -322,30 +356,24 @@ impl Change {
         let old_text = before.as_deref().map(String::from_utf8_lossy);
         let file = display(path);
         let unified = diff::unified(&file, old_text.as_deref().unwrap_or_default(), &after);
-        let mut filediff = json!({
-            "file": file,
-            "patch": unified.patch,
-            "additions": unified.additions,
-            "deletions": unified.deletions,
-        });
-        if let Some((before, after)) = shown_texts(before.as_deref(), Some(after.as_bytes())) {
-            filediff["before"] = before;
-            filediff["after"] = after;
-        }
-        Self { before, after, unified, filediff }
+        let texts = Texts::of(before.as_deref(), Some(after.as_bytes()));
+        Self { before, after, shown: Shown { file, unified, texts } }
     }
 
     /// Asks for `edit`, then writes, provided that the file is still the one the user was shown.
     pub(crate) async fn apply(self, cx: &ToolCx<'_>, target: &Target) -> Result<Applied, ToolError> {
-        let Self { before, after, unified, filediff } = self;
-        let file = display(&target.path);
-        let metadata = json!({ "filepath": file, "diff": unified.patch, "filediff": filediff });
-        ask_edit(cx, &[target], target.patterns.clone(), target.described(object(metadata))).await?;
+        let Self { before, after, shown } = self;
+        let metadata = encode(&AskedEdit {
+            filepath: &display(&target.path),
+            diff: shown.patch(),
+            filediff: shown.filediff(),
+        });
+        ask_edit(cx, &[target], target.patterns.clone(), target.described(metadata)).await?;
         unmoved(cx, target).await?;
         let existed = before.is_some();
         let (path, real) = (target.path.clone(), target.real.clone());
         put(cx, vec![Swap { path, real, before, after: Some(after.into_bytes()), like: None }]).await?;
-        Ok(Applied { existed, patch: unified.patch, filediff })
+        Ok(Applied { existed, shown })
     }
 }
 
@@ -383,18 +411,7 @@ pub(crate) async fn ask_edit(
 /// A change that was made.
 pub(crate) struct Applied {
     pub existed: bool,
-    pub patch: String,
-    pub filediff: Value,
-}
-
-impl Applied {
-    /// Merges the metadata that `edit` and `write` share.
-    pub(crate) fn metadata(self, mut own: Map<String, Value>) -> Map<String, Value> {
-        let mut metadata = object(json!({ "diagnostics": {} }));
-        metadata.append(&mut own);
-        metadata.insert("filediff".to_owned(), self.filediff);
-        metadata
-    }
+    pub shown: Shown,
 }
 
 #[cfg(test)]

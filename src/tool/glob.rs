@@ -12,6 +12,7 @@ use ignore::overrides::Override;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_protocol::opencode::tool_metadata::Counts;
 
 use super::{
     ToolCx, ToolError, ToolOutput,
@@ -77,7 +78,12 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let output = output.join("\n") + &unread;
     Ok(ToolOutput {
         title: args.pattern,
-        metadata: truncate::marked(cx, json!({ "count": files.len() }), is_truncated, &output),
+        metadata: truncate::marked(
+            cx,
+            Counts { count: Some(files.len() as u64), ..Counts::default() },
+            is_truncated,
+            &output,
+        ),
         output,
         attachments: Vec::new(),
     })

@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_protocol::opencode::permission::{Action, Rule};
+use windlass_protocol::opencode::tool_metadata::{Counts, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
@@ -93,7 +94,11 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(ToolOutput {
         title,
         output,
-        metadata: object(json!({ "matches": n_shown, "truncated": is_truncated })),
+        metadata: encode(&Counts {
+            matches: Some(n_shown as u64),
+            count: None,
+            truncated: Some(is_truncated),
+        }),
         attachments: Vec::new(),
     })
 }

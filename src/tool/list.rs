@@ -10,6 +10,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_protocol::opencode::tool_metadata::Counts;
 
 use super::{
     ToolCx, ToolError, ToolOutput,
@@ -73,7 +74,12 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     };
     Ok(ToolOutput {
         title,
-        metadata: truncate::marked(cx, json!({ "count": n_files }), is_truncated, &output),
+        metadata: truncate::marked(
+            cx,
+            Counts { count: Some(n_files as u64), ..Counts::default() },
+            is_truncated,
+            &output,
+        ),
         output,
         attachments: Vec::new(),
     })

@@ -1,11 +1,16 @@
 //! Asks the user one or more questions and hands their answers to the model.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
-use windlass_protocol::opencode::question::{Question, QuestionOption};
+use serde_json::Value;
+use windlass_protocol::opencode::{
+    question::{Question, QuestionOption},
+    tool_metadata::{Answered, encode},
+};
 
-use super::{Answers, ToolCx, ToolError, ToolOutput, arguments::arguments, object, row::Offer};
+use super::{Answers, ToolCx, ToolError, ToolOutput, arguments::arguments, row::Offer};
 
 /// Switches the tool on where nobody seems to be there to answer, and off with `0` or `false`.
 const SWITCH: &str = "OPENCODE_ENABLE_QUESTION_TOOL";
@@ -58,7 +63,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(ToolOutput {
         title: format!("Asked {n_questions} question{}", if n_questions == 1 { "" } else { "s" }),
         output: output(&questions, &answers),
-        metadata: object(json!({ "answers": answers })),
+        metadata: encode(&Answered { answers: Cow::Borrowed(&answers) }),
         attachments: Vec::new(),
     })
 }

@@ -1,6 +1,7 @@
 //! Reads a file or lists a directory, a window at a time.
 
 use std::{
+    borrow::Cow,
     fs::{self, File},
     io::{self, BufRead, BufReader, Read, Seek},
     path::{Path, PathBuf},
@@ -10,10 +11,11 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::{
     part::FilePart,
     permission::{Action, Rule},
+    tool_metadata::{self, Display, DisplayKind, encode},
 };
 
 use super::{
@@ -198,12 +200,7 @@ fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOut
             }
         }
     };
-    Ok(ToolOutput {
-        title: one_line(Path::new(&target.relative)),
-        output,
-        metadata: object(metadata),
-        attachments,
-    })
+    Ok(ToolOutput { title: one_line(Path::new(&target.relative)), output, metadata, attachments })
 }
 
 /// Makes the error for a missing file, with similar names in its directory.
@@ -234,7 +231,7 @@ fn not_found(path: &Path) -> String {
     message
 }
 
-fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)> {
+fn read_directory(target: &Target, window: Window) -> io::Result<(String, Map<String, Value>)> {
     let mut names = Vec::new();
     let directory = Directory::open(&target.real)?;
     for entry in directory.entries()? {
@@ -276,19 +273,20 @@ fn read_directory(target: &Target, window: Window) -> io::Result<(String, Value)
         shown.join("\n")
     );
     let preview: Vec<&str> = shown.iter().take(N_PREVIEW).map(String::as_str).collect();
-    let metadata = json!({
-        "preview": preview.join("\n"),
-        "truncated": is_truncated,
-        "loaded": [],
-        "display": {
-            "type": "directory",
-            "path": path,
-            "entries": shown,
-            "lineStart": window.offset,
-            "lineEnd": n_before + shown.len(),
-            "totalLines": n_total,
-            "truncated": is_truncated,
-        },
+    let metadata = encode(&tool_metadata::Read {
+        preview: &preview.join("\n"),
+        truncated: is_truncated,
+        loaded: Vec::new(),
+        display: Some(Display {
+            kind: DisplayKind::Directory,
+            path: &path,
+            text: None,
+            entries: Some(Cow::Borrowed(&shown)),
+            line_start: window.offset as u64,
+            line_end: (n_before + shown.len()) as u64,
+            total_lines: Some(n_total as u64),
+            truncated: is_truncated,
+        }),
     });
     Ok((output, metadata))
 }
@@ -323,7 +321,7 @@ fn attach(
     mime: &str,
     n_bytes: u64,
     mut file: File,
-) -> Result<(String, Value, Vec<FilePart>), ToolError> {
+) -> Result<(String, Map<String, Value>, Vec<FilePart>), ToolError> {
     if n_bytes > MAX_ATTACHED_BYTES {
         return Err(ToolError::Model(format!(
             "File {} is too large to attach: {n_bytes} bytes, the limit is {MAX_ATTACHED_BYTES}.",
@@ -336,7 +334,12 @@ fn attach(
         .map_err(|error| ToolError::Model(format!("Cannot read {}: {error}", path.display())))?;
     let kind = if mime == "application/pdf" { "PDF" } else { "Image" };
     let message = format!("{kind} read successfully");
-    let metadata = json!({ "preview": message, "truncated": false, "loaded": [] });
+    let metadata = encode(&tool_metadata::Read {
+        preview: &message,
+        truncated: false,
+        loaded: Vec::new(),
+        display: None,
+    });
     let attachment = FilePart {
         mime: mime.to_owned(),
         filename: path.file_name().map(|name| name.to_string_lossy().into_owned()),
@@ -453,7 +456,7 @@ fn shorten(line: &[u8], is_first: bool) -> String {
     }
 }
 
-fn show_lines(path: &Path, window: Window, lines: &Lines) -> Result<(String, Value), ToolError> {
+fn show_lines(path: &Path, window: Window, lines: &Lines) -> Result<(String, Map<String, Value>), ToolError> {
     let first = window.offset;
     let n_shown = lines.shown.len();
     if let Some(n_total) = lines.n_total.filter(|n_total| *n_total < first && first > 1) {
@@ -486,30 +489,22 @@ fn show_lines(path: &Path, window: Window, lines: &Lines) -> Result<(String, Val
     output.push_str(&footer);
     output.push_str("\n</content>");
     let preview: Vec<&str> = lines.shown.iter().take(N_PREVIEW).map(String::as_str).collect();
-    let mut metadata = json!({
-        "preview": preview.join("\n"),
-        "truncated": lines.has_more,
-        "loaded": [],
-        "display": {
-            "type": "file",
-            "path": path,
-            "text": lines.shown.join("\n"),
-            "lineStart": first,
-            "lineEnd": last,
-            "totalLines": lines.n_total,
-            "truncated": lines.has_more,
-        },
+    let metadata = encode(&tool_metadata::Read {
+        preview: &preview.join("\n"),
+        truncated: lines.has_more,
+        loaded: Vec::new(),
+        display: Some(Display {
+            kind: DisplayKind::File,
+            path: &path,
+            text: Some(&lines.shown.join("\n")),
+            entries: None,
+            line_start: first as u64,
+            line_end: last as u64,
+            total_lines: lines.n_total.map(|n_total| n_total as u64),
+            truncated: lines.has_more,
+        }),
     });
-    if lines.n_total.is_none() {
-        object_without(&mut metadata["display"], "totalLines");
-    }
     Ok((output, metadata))
-}
-
-fn object_without(value: &mut Value, key: &str) {
-    if let Value::Object(object) = value {
-        object.remove(key);
-    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
+use windlass_protocol::opencode::tool_metadata::{AskedTask, encode};
 
-use super::{Subtask, ToolCx, ToolError, ToolOutput, arguments::arguments, object};
+use super::{Subtask, ToolCx, ToolError, ToolOutput, arguments::arguments};
 use crate::permission::Ask;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -25,14 +26,12 @@ pub(super) struct Args {
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let args: Args = arguments("task", input)?;
-    let mut metadata = object(json!({
-        "description": args.description,
-        "subagent_type": args.subagent_type,
-        "prompt": args.prompt,
-    }));
-    if let Some(task_id) = &args.task_id {
-        metadata.insert("task_id".to_owned(), task_id.clone().into());
-    }
+    let metadata = encode(&AskedTask {
+        description: &args.description,
+        subagent_type: &args.subagent_type,
+        prompt: &args.prompt,
+        task_id: args.task_id.as_deref(),
+    });
     let ask = Ask {
         permission: "task".to_owned(),
         patterns: vec![args.subagent_type.clone()],

@@ -1,11 +1,16 @@
 //! Shows the session's todo list to the model.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use windlass_protocol::opencode::session::{Todo, TodoStatus};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::{
+    session::{Todo, TodoStatus},
+    tool_metadata::{Todos, encode},
+};
 
-use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, object};
+use super::{ToolCx, ToolError, ToolOutput, arguments::arguments};
 use crate::{base::figures, permission::Ask};
 
 /// The tool takes no arguments.
@@ -32,7 +37,7 @@ pub(super) fn listed(todos: &[Todo]) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput {
         title: figures::counted(n_open, "todo"),
         output: serde_json::to_string_pretty(todos).map_err(internal)?,
-        metadata: object(json!({ "todos": todos })),
+        metadata: encode(&Todos { todos: Cow::Borrowed(todos) }),
         attachments: Vec::new(),
     })
 }

@@ -1,14 +1,19 @@
 //! Replaces the session's todo list.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
-use windlass_protocol::opencode::session::{Todo, TodoPriority, TodoStatus};
+use serde_json::Value;
+use windlass_protocol::opencode::{
+    session::{Todo, TodoPriority, TodoStatus},
+    tool_metadata::{Todos, encode},
+};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::{arguments, invalid},
-    object, todoread,
+    todoread,
 };
 use crate::permission::Ask;
 
@@ -46,7 +51,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             permission: "todowrite".to_owned(),
             patterns: vec!["*".to_owned()],
             always: vec!["*".to_owned()],
-            metadata: object(json!({ "todos": todos })),
+            metadata: encode(&Todos { todos: Cow::Borrowed(&todos) }),
         })
         .await?;
     cx.host.set_todos(todos.clone()).await?;

@@ -9,8 +9,9 @@ use std::{
 };
 
 use serde_json::{Map, Value};
+use windlass_protocol::opencode::tool_metadata::{Counts, encode};
 
-use super::{ToolCx, ToolError, ToolOutput, blocking, object, path::display};
+use super::{ToolCx, ToolError, ToolOutput, blocking, path::display};
 use crate::{
     base::{ids, text},
     config::ToolOutputLimits,
@@ -66,17 +67,9 @@ pub(crate) async fn apply(cx: &ToolCx<'_>, mut tool_output: ToolOutput) -> Resul
 
 /// Adds the truncation mark to the metadata of a tool that cuts its list itself, unless the text is still too
 /// long.
-pub(crate) fn marked(
-    cx: &ToolCx<'_>,
-    metadata: Value,
-    is_truncated: bool,
-    output: &str,
-) -> Map<String, Value> {
-    let mut metadata = object(metadata);
-    if output.len() <= cx.config.tool_output.max_bytes {
-        metadata.insert("truncated".to_owned(), Value::Bool(is_truncated));
-    }
-    metadata
+pub(crate) fn marked(cx: &ToolCx<'_>, found: Counts, is_truncated: bool, output: &str) -> Map<String, Value> {
+    let is_whole = output.len() <= cx.config.tool_output.max_bytes;
+    encode(&Counts { truncated: is_whole.then_some(is_truncated), ..found })
 }
 
 fn is_task_allowed(cx: &ToolCx<'_>) -> bool {

@@ -2,13 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::tool_metadata::{Written, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     file::{self, BOM, Change, ReadGate},
-    object,
     path::{self, Target, display},
 };
 
@@ -31,11 +31,16 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let (planned, gate) = (target.clone(), ReadGate::new(cx, &target));
     let change = file::plan(&target, move || plan(&planned, &gate, args.content)).await?;
     let applied = change.apply(cx, &target).await?;
-    let own = object(json!({ "filepath": display(&target.path), "exists": applied.existed }));
+    let metadata = encode(&Written {
+        diagnostics: Map::new(),
+        filepath: &display(&target.path),
+        exists: applied.existed,
+        filediff: applied.shown.filediff(),
+    });
     Ok(ToolOutput {
         title: target.relative,
         output: "Wrote file successfully.".to_owned(),
-        metadata: applied.metadata(own),
+        metadata,
         attachments: Vec::new(),
     })
 }

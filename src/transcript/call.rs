@@ -8,6 +8,7 @@ use windlass_protocol::opencode::{
     part::{Attachment, ToolPart, ToolState},
     session::Todo,
     tool::Subject,
+    tool_metadata::{self, Answered, FileDiff, RunningCommand, decode},
 };
 
 use crate::{
@@ -91,7 +92,8 @@ impl<'a> Call<'a> {
             ToolState::Completed { time, metadata, .. } => (Progress::Done, Some(time), Some(metadata)),
             ToolState::Error { time, metadata, .. } => (Progress::Failed, Some(time), metadata.as_ref()),
         };
-        let exit = metadata.and_then(|it| it.get("exit")?.as_i64()).filter(|exit| *exit != 0);
+        let command: Option<tool_metadata::Command<'_>> = metadata.and_then(decode);
+        let exit = command.and_then(|it| it.exit).filter(|exit| *exit != 0);
         let attachments = match &part.state {
             ToolState::Completed { attachments, .. } => attachments.as_deref().unwrap_or_default(),
             ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Error { .. } => &[],
@@ -209,7 +211,8 @@ fn blocks<'a>(
             blocks.extend((!output.trim().is_empty()).then(|| Block::Output(cut(output))));
         }
         ToolState::Running { metadata: Some(metadata), .. } => {
-            let output = metadata.get("output").and_then(Value::as_str).filter(|it| !it.is_empty());
+            let running: Option<RunningCommand<'_>> = decode(metadata);
+            let output = running.map(|it| it.output).filter(|it| !it.is_empty());
             blocks.extend(output.map(|output| Block::Output(cut(output))));
         }
         ToolState::Error { error, .. } => blocks.push(Block::Failure(cut(error))),
@@ -221,30 +224,27 @@ fn blocks<'a>(
 /// Returns a call's changes of files.
 pub fn changes(part: &ToolPart) -> Vec<Change<'_>> {
     let ToolState::Completed { metadata, .. } = &part.state else { return Vec::new() };
-    let several = metadata.get("files").and_then(Value::as_array).into_iter().flatten();
-    let mut changes: Vec<Change<'_>> = several.filter_map(change).collect();
+    let tool_metadata::Changes { diff, filediff, files } = decode(metadata).unwrap_or_default();
+    let several = files.iter().flatten().map(|file| {
+        let name = file.relative_path.unwrap_or(file.file_path);
+        Change { file: name, patch: file.patch, additions: file.additions, deletions: file.deletions }
+    });
+    let mut changes: Vec<Change<'_>> = several.collect();
     if changes.is_empty() {
-        changes.extend(metadata.get("filediff").and_then(change));
+        changes.extend(filediff.map(|FileDiff { file, patch, additions, deletions, .. }| Change {
+            file,
+            patch,
+            additions,
+            deletions,
+        }));
     }
     if changes.is_empty()
-        && let Some(patch) = metadata.get("diff").and_then(Value::as_str)
+        && let Some(patch) = diff
     {
         let file = part.state.input().get("filePath").and_then(Value::as_str).unwrap_or_default();
         changes.push(counted(file, patch));
     }
     changes
-}
-
-fn change(file: &Value) -> Option<Change<'_>> {
-    let name = ["relativePath", "file", "filePath"].iter().find_map(|key| file.get(key)?.as_str())?;
-    let number = |key: &str| file.get(key).and_then(Value::as_u64);
-    let patch = file.get("patch").and_then(Value::as_str).unwrap_or_default();
-    let change = counted(name, patch);
-    Some(Change {
-        additions: number("additions").unwrap_or(change.additions),
-        deletions: number("deletions").unwrap_or(change.deletions),
-        ..change
-    })
 }
 
 fn counted<'a>(file: &'a str, patch: &'a str) -> Change<'a> {
@@ -278,16 +278,17 @@ pub fn child(part: &ToolPart) -> Option<SessionId> {
         ToolState::Running { metadata, .. } | ToolState::Error { metadata, .. } => metadata.as_ref()?,
         ToolState::Pending { .. } => return None,
     };
-    SessionId::parse(metadata.get("sessionId")?.as_str()?).ok()
+    let task: tool_metadata::Task<'_> = decode(metadata)?;
+    SessionId::parse(task.session_id).ok()
 }
 
 fn answers<'a>(input: &'a Value, metadata: Option<&'a Map<String, Value>>) -> Vec<Block<'a>> {
     let questions = input.get("questions").and_then(Value::as_array).into_iter().flatten();
-    let given = metadata.and_then(|it| it.get("answers")?.as_array());
+    let given: Option<Answered<'_>> = metadata.and_then(decode);
     let answers = questions.enumerate().filter_map(|(idx, question)| {
-        let chosen = given.and_then(|given| given.get(idx)?.as_array()).into_iter().flatten();
-        let chosen: Vec<&str> = chosen.filter_map(Value::as_str).collect();
-        Some(Block::Answer { question: question.get("question")?.as_str()?, answer: chosen.join(", ") })
+        let chosen = given.as_ref().and_then(|given| given.answers.get(idx));
+        let answer = chosen.map(|chosen| chosen.join(", ")).unwrap_or_default();
+        Some(Block::Answer { question: question.get("question")?.as_str()?, answer })
     });
     answers.collect()
 }

@@ -15,6 +15,7 @@ use windlass_protocol::opencode::{
     id::SessionId,
     part::{PartKind, ToolState},
     permission::{PermissionRequest, Reply},
+    tool_metadata::{Failure, decode},
 };
 
 use super::{
@@ -411,5 +412,5 @@ fn is_refusal(payload: &EventPayload) -> bool {
     let EventPayload::PartUpdated { part, .. } = payload else { return false };
     let PartKind::Tool(tool) = &part.kind else { return false };
     let ToolState::Error { metadata: Some(metadata), .. } = &tool.state else { return false };
-    metadata.get("denied").is_some_and(|denied| denied == true)
+    decode(metadata).is_some_and(|failure: Failure| failure.denied)
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     part::{ToolPart, ToolState},
     tool::{self, Subject},
+    tool_metadata::{self, Answered, Counts, RunningCommand, decode},
 };
 
 use super::{
@@ -51,9 +52,9 @@ pub fn ended(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
         },
         ToolState::Error { error, metadata, .. } => {
             let mut rows = failed_header(tool, draw);
-            let printed = metadata.as_ref().and_then(|it| it.get("output")).and_then(Value::as_str);
+            let printed: Option<RunningCommand<'_>> = metadata.as_ref().and_then(decode);
             if let Some(printed) = printed.filter(|_| look.subject == Subject::Command) {
-                rows.extend(body(printed, LINES_FAILED, draw));
+                rows.extend(body(printed.output, LINES_FAILED, draw));
             }
             rows.extend(failure(&reason::of(error, metadata.as_ref()), draw));
             rows
@@ -68,7 +69,7 @@ pub fn running(tool: &ToolPart, mark: &str, draw: &Draw<'_>) -> Vec<Line> {
     let mut rows = header(mark, subject(tool, draw.look), draw.width);
     rows.truncate(ROWS_COMMAND);
     if let ToolState::Running { metadata: Some(metadata), .. } = &tool.state
-        && let Some(printed) = metadata.get("output").and_then(Value::as_str)
+        && let Some(RunningCommand { output: printed, .. }) = decode(metadata)
         && engine::tool_look(&tool.tool).subject == Subject::Command
     {
         rows.extend(body(printed, LINES_RUNNING, draw));
@@ -135,9 +136,9 @@ fn command_ended(
     took: i64,
     draw: &Draw<'_>,
 ) -> Vec<Line> {
-    let exit = metadata.get("exit").and_then(Value::as_i64);
-    let signal = metadata.get("signal").and_then(Value::as_str);
-    let (end, has_failed) = match (exit, signal) {
+    let command_end: Option<tool_metadata::Command<'_>> = decode(metadata);
+    let command_end = command_end.unwrap_or_default();
+    let (end, has_failed) = match (command_end.exit, command_end.signal) {
         (Some(code), _) => (format!("exit {code}"), code != 0),
         (None, Some(signal)) => (format!("ended by {signal}"), true),
         (None, None) => ("ended".to_owned(), true),
@@ -155,8 +156,11 @@ fn command_ended(
         row.push("  ", PLAIN);
         row.append(end.clone());
     }
-    let printed = metadata.get("output").and_then(Value::as_str).unwrap_or(output);
-    rows.extend(body(printed, if has_failed { LINES_FAILED } else { LINES_ENDED }, draw));
+    rows.extend(body(
+        command_end.output.unwrap_or(output),
+        if has_failed { LINES_FAILED } else { LINES_ENDED },
+        draw,
+    ));
     if !is_beside {
         rows.push(end.behind(&Line::new("  ", PLAIN)));
     }
@@ -260,16 +264,15 @@ fn subject(tool: &ToolPart, look: &Look) -> Line {
 /// What a search or a question came to.
 fn found(tool: &ToolPart) -> Option<String> {
     let ToolState::Completed { metadata, .. } = &tool.state else { return None };
-    let count = |key: &str| metadata.get(key).and_then(Value::as_u64).and_then(|count| count.try_into().ok());
     match engine::tool_look(&tool.tool).subject {
         Subject::Pattern | Subject::Directory => {
-            let matches = count("matches").map(|count| figures::counted(count, "match"));
-            matches.or_else(|| count("count").map(|count| figures::counted(count, "file")))
+            let counted = |count: Option<u64>, noun| Some(figures::counted(count?.try_into().ok()?, noun));
+            let found: Counts = decode(metadata)?;
+            counted(found.matches, "match").or_else(|| counted(found.count, "file"))
         }
         Subject::Questions => {
-            let answers = metadata.get("answers")?.as_array()?.iter();
-            let answers = answers.filter_map(Value::as_array).flatten().filter_map(Value::as_str);
-            Some(answers.collect::<Vec<_>>().join(", "))
+            let Answered { answers } = decode(metadata)?;
+            Some(answers.concat().join(", "))
         }
         _other => None,
     }

@@ -1,6 +1,7 @@
 //! A change of a file as a unified diff with line numbers.
 
 use serde_json::{Map, Value};
+use windlass_protocol::opencode::tool_metadata::{Changes, FileChange, FileDiff, PatchedFile, decode};
 
 use super::{
     super::{
@@ -30,38 +31,37 @@ pub struct Change {
 
 /// The changes that the metadata of an edit, or of a question about one, tells of.
 pub fn changes(metadata: &Map<String, Value>) -> Vec<Change> {
-    if let Some(files) = metadata.get("files").and_then(Value::as_array) {
-        return files.iter().filter_map(Value::as_object).filter_map(of_patch).collect();
+    let Changes { filediff, files, .. } = decode(metadata).unwrap_or_default();
+    match (files, filediff) {
+        (Some(files), _) => files.iter().map(of_patch).collect(),
+        (None, Some(filediff)) => vec![of_file(&filediff)],
+        (None, None) => Vec::new(),
     }
-    let Some(filediff) = metadata.get("filediff").and_then(Value::as_object) else { return Vec::new() };
-    let text = |key: &str| filediff.get(key).and_then(Value::as_str).map(str::to_owned);
-    let (Some(file), Some(patch)) = (text("file"), text("patch")) else { return Vec::new() };
-    let (additions, deletions) = counts(filediff);
-    let is_new = filediff.get("before").is_some_and(Value::is_null);
-    vec![Change { file, from: None, patch, additions, deletions, is_new, is_gone: false }]
+}
+
+fn of_file(filediff: &FileDiff<'_>) -> Change {
+    Change {
+        file: filediff.file.to_owned(),
+        from: None,
+        patch: filediff.patch.to_owned(),
+        additions: filediff.additions,
+        deletions: filediff.deletions,
+        is_new: filediff.before == Some(None),
+        is_gone: false,
+    }
 }
 
 /// One file of `apply_patch`.
-fn of_patch(file: &Map<String, Value>) -> Option<Change> {
-    let text = |key: &str| file.get(key).and_then(Value::as_str).map(str::to_owned);
-    let (additions, deletions) = counts(file);
-    let kind = text("type").unwrap_or_default();
-    let from = text("filePath")?;
-    let to = text("movePath");
-    Some(Change {
-        from: to.is_some().then(|| from.clone()),
-        file: to.unwrap_or(from),
-        patch: text("patch").or_else(|| text("diff"))?,
-        additions,
-        deletions,
-        is_new: kind == "add",
-        is_gone: kind == "delete",
-    })
-}
-
-fn counts(file: &Map<String, Value>) -> (u64, u64) {
-    let count = |key: &str| file.get(key).and_then(Value::as_u64).unwrap_or_default();
-    (count("additions"), count("deletions"))
+fn of_patch(file: &PatchedFile<'_>) -> Change {
+    Change {
+        file: file.path().to_owned(),
+        from: file.move_path.map(|_| file.file_path.to_owned()),
+        patch: file.patch.to_owned(),
+        additions: file.additions,
+        deletions: file.deletions,
+        is_new: file.change == FileChange::Add,
+        is_gone: file.change == FileChange::Delete,
+    }
 }
 
 /// The file's name with `+n −n`, and the diff below.

@@ -1,7 +1,11 @@
 //! The plan of a session as a list with marks.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::session::{Todo, TodoStatus};
+use windlass_protocol::opencode::{
+    session::{Todo, TodoStatus},
+    tool_metadata::{Todos, decode},
+};
 
 use super::super::{
     line::{BOLD, DIM, GREEN, Line, PLAIN, YELLOW},
@@ -10,8 +14,8 @@ use super::super::{
 
 /// The entries that a call of `todowrite` or `todoread` leaves.
 pub fn of(input: &Value, metadata: &Map<String, Value>) -> Vec<Todo> {
-    let todos = metadata.get("todos").or_else(|| input.get("todos"));
-    todos.and_then(|todos| serde_json::from_value(todos.clone()).ok()).unwrap_or_default()
+    let listed = decode(metadata).or_else(|| Todos::deserialize(input).ok());
+    listed.map(|listed: Todos<'_>| listed.todos.into_owned()).unwrap_or_default()
 }
 
 /// A heading with how far it has come, and an entry a row.

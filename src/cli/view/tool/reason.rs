@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::permission::Action;
+use windlass_protocol::opencode::{
+    permission::Action,
+    tool_metadata::{Failure, decode},
+};
 
 use crate::engine;
 
@@ -14,13 +17,13 @@ const FEEDBACK: &str = "with the following feedback: ";
 
 /// Why a call failed.
 pub fn of<'a>(error: &'a str, metadata: Option<&Map<String, Value>>) -> Cow<'a, str> {
-    let is = |key: &str| metadata.and_then(|it| it.get(key)).is_some_and(|value| value == true);
-    if is("denied") {
+    let Failure { denied, interrupted } = metadata.and_then(decode).unwrap_or_default();
+    if denied {
         return refusal(error).into();
     }
     match note(error) {
         Some(note) => note.into(),
-        None if is("interrupted") => "cancelled".into(),
+        None if interrupted => "cancelled".into(),
         None => error.into(),
     }
 }
