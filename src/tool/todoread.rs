@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{ToolCx, ToolError, ToolOutput, arguments::arguments};
-use crate::{base::figures, permission::Ask};
+use crate::permission::Ask;
 
 /// The tool takes no arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -35,7 +35,7 @@ pub(super) fn listed(todos: &[Todo]) -> Result<ToolOutput, ToolError> {
     let n_open = todos.iter().filter(|todo| todo.status != TodoStatus::Completed).count();
     let internal = |error: serde_json::Error| ToolError::Internal(format!("encode todos: {error}"));
     Ok(ToolOutput {
-        title: figures::counted(n_open, "todo"),
+        title: format!("{n_open} todos"),
         output: serde_json::to_string_pretty(todos).map_err(internal)?,
         metadata: encode(&Todos { todos: Cow::Borrowed(todos) }),
         attachments: Vec::new(),
