@@ -413,8 +413,8 @@ async fn garbage_on_its_output_ends_the_server_and_not_the_daemon() {
     let agent = toys("garbage").start().await;
     let session = agent.new_session().await;
     let told = agent.told(&session, "lsp", ask("hover")).await;
-    let expected = "The language server toy wrote something to its standard output that is not the language server \
-                    protocol: \"Debug: asked\\n\"";
+    let expected = "The language server toy wrote something to its standard output that is not its protocol: \
+                    \"Debug: asked\\n\"";
     assert_eq!(told, expected);
     agent.childless(Duration::from_secs(2)).await;
     agent.finish().await;
