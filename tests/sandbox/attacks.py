@@ -141,6 +141,12 @@ def _():
         return "opened"
 
 
+@attack("another process's variables")
+def _():
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return file.read(1)
+
+
 @attack("a signal to a process outside")
 def _(): return os.kill(pid, 0) or "sent"
 

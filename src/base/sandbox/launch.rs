@@ -117,9 +117,15 @@ fn launch(order: &Order) -> io::Result<ExitCode> {
     if order.boundary.level == Level::Full {
         return outside(order);
     }
+    // The variables of other processes are read with a capability that Landlock knows nothing of.
+    sys::keep_capabilities(kept_capabilities())?;
     restrict(&order.boundary)?;
     chdir(order.directory.as_path())?;
     Err(command(order).exec())
+}
+
+fn kept_capabilities() -> u64 {
+    if Uid::effective().is_root() { ROOT_CAPABILITIES } else { 0 }
 }
 
 /// The program as it is to run, once the boundary is there.
@@ -246,7 +252,7 @@ fn inside(order: &Order, pipes: Pipes, sockets: &[PathBuf]) -> io::Result<()> {
     }
     // By its path, which leads to the new mounts; the old directory is below them.
     chdir(directory.as_path()).or_else(|_| chdir(Path::new("/")))?;
-    sys::keep_capabilities(if Uid::effective().is_root() { ROOT_CAPABILITIES } else { 0 })?;
+    sys::keep_capabilities(kept_capabilities())?;
     restrict(boundary)?;
     // The command inherits what is blocked; the first process of a namespace ignores what it has no handler for.
     SigSet::all().thread_unblock()?;

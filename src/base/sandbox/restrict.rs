@@ -44,13 +44,17 @@ pub(super) fn apply(boundary: &Boundary) -> Result<bool, RulesetError> {
         // The launcher closes the sockets that were there before; those of the command itself may be anywhere.
         handled.remove(AccessFs::ResolveUnix);
     }
+    // A right to read would hold for what is hidden below as well.
+    let is_above_hidden = |path: &&PathBuf| hides && is_above_any(path, &boundary.hidden);
+    let (above_hidden, writable): (Vec<_>, Vec<_>) = boundary.writable.iter().partition(is_above_hidden);
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(handled)?
         .scope(Scope::AbstractUnixSocket)?
         .scope(Scope::Signal)?
         .create()?
-        .add_rules(path_beneath_rules(&boundary.writable, handled & !NEVER))?;
+        .add_rules(path_beneath_rules(writable, handled & !NEVER))?
+        .add_rules(path_beneath_rules(above_hidden, handled & !(NEVER | AccessFs::ReadFile)))?;
     // Mounts made for the command alone; else single devices of everybody's.
     rules = if is_full {
         rules.add_rules(path_beneath_rules(["/dev"], handled))?

@@ -113,8 +113,12 @@ pub(super) fn keep_capabilities(kept: u64) -> io::Result<()> {
     }
     const VERSION_3: u32 = 0x2008_0522;
     let header = Header { version: VERSION_3, pid: 0 };
-    let data = [kept as u32, (kept >> 32) as u32];
-    let data = data.map(|bits| Data { effective: bits, permitted: bits, inheritable: 0 });
+    let mut data = [Data { effective: 0, permitted: 0, inheritable: 0 }; 2];
+    // SAFETY: both structures are laid out as the kernel expects for this version and live over the call.
+    check(unsafe { libc::syscall(libc::SYS_capget, &raw const header, data.as_mut_ptr()) })?;
+    // More than there is cannot be kept: root of a container may have none.
+    let kept = [kept as u32 & data[0].permitted, (kept >> 32) as u32 & data[1].permitted];
+    let data = kept.map(|bits| Data { effective: bits, permitted: bits, inheritable: 0 });
     // SAFETY: both structures are laid out as the kernel expects for this version and live over the call.
     check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr()) }).map(drop)
 }
