@@ -109,6 +109,10 @@ async fn a_provider_that_nothing_knows_is_refused_with_the_entry_that_adds_it() 
         assert_eq!(ended.stderr, told);
         assert_eq!(stored(&machine.scratch).1, None);
     }
+    let ended = machine.pipe(&["auth", "login"], format!("{KEY}\n")).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("say which with `--provider ID`"), "{ended:?}");
+    assert!(!ended.stderr.contains(KEY), "a key that was piped alone is not shown: {ended:?}");
     let ended = machine.pipe(&["auth", "login", "--no-verify"], format!("anthropic\n{KEY}\n")).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(stored(&machine.scratch).1, Some(json!({"anthropic": {"type": "api", "key": KEY}})));

@@ -83,11 +83,18 @@ async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<Stri
     let directory = std::env::current_dir().map_err(|error| error.to_string())?;
     let engine = Engine::new(environment, paths.clone());
     let offers = engine.key_offers(&directory).await.map_err(|error| error.to_string())?;
+    let is_piped = args.provider.is_none() && !io::stdin().is_terminal();
     let chosen = match args.provider {
         Some(id) => id,
         None => choose(&offers).await?,
     };
     let Some(offer) = offers.iter().find(|offer| offer.id == chosen) else {
+        if is_piped {
+            // It may be the key itself.
+            return Err("the first line of standard input names no known provider; \
+                        say which with `--provider ID` and pipe the key alone"
+                .to_owned());
+        }
         let reason = engine.unknown_provider(&directory, &chosen).await;
         return Err(reason.map_err(|error| error.to_string())?);
     };

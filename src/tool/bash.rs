@@ -14,7 +14,7 @@ use std::{
 use nix::sys::signal::Signal;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{ChildStderr, ChildStdout},
@@ -25,7 +25,7 @@ use windlass_protocol::opencode::tool_metadata::{self, RunningCommand, encode};
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    blocking, object,
+    blocking,
     path::{self, Target, display},
 };
 use crate::{

@@ -316,12 +316,10 @@ pub(super) fn media_type(sample: &[u8]) -> Option<&'static str> {
     }
 }
 
-fn attach(
-    path: &Path,
-    mime: &str,
-    n_bytes: u64,
-    mut file: File,
-) -> Result<(String, Map<String, Value>, Vec<FilePart>), ToolError> {
+/// Output, metadata and attachments.
+type Shown = (String, Map<String, Value>, Vec<FilePart>);
+
+fn attach(path: &Path, mime: &str, n_bytes: u64, mut file: File) -> Result<Shown, ToolError> {
     if n_bytes > MAX_ATTACHED_BYTES {
         return Err(ToolError::Model(format!(
             "File {} is too large to attach: {n_bytes} bytes, the limit is {MAX_ATTACHED_BYTES}.",

@@ -36,8 +36,11 @@ pub enum Schema {
 #[derive(Clone)]
 pub enum Run {
     BuiltIn(for<'a> fn(&'a ToolCx<'a>, Value) -> Running<'a>),
-    Shared(Arc<dyn for<'a> Fn(&'a ToolCx<'a>, Value) -> Running<'a> + Send + Sync>),
+    Shared(Arc<Function>),
 }
+
+/// A function that a tool from elsewhere brings along.
+pub type Function = dyn for<'a> Fn(&'a ToolCx<'a>, Value) -> Running<'a> + Send + Sync;
 
 /// A call that runs.
 pub type Running<'a> = BoxFuture<'a, Result<ToolOutput, ToolError>>;
