@@ -36,6 +36,7 @@ mod answer;
 pub mod approvals;
 mod asks;
 mod attach;
+mod auto_summaries;
 mod calls;
 mod change;
 mod chosen;
@@ -61,9 +62,11 @@ mod mention;
 mod models;
 mod named;
 mod open;
+mod overflow;
 mod pages;
 mod project;
 mod prompt;
+mod prune;
 mod questions;
 mod records;
 mod reload;
@@ -87,6 +90,7 @@ mod title;
 mod told;
 mod toolbox;
 mod turn;
+mod window;
 mod workspace;
 
 pub use crate::{
@@ -96,6 +100,7 @@ pub use crate::{
     provider::{Model, unusable::Unusable},
 };
 pub use attach::check_readable;
+pub use auto_summaries::AutoSummaries;
 pub use change::PERMISSION as CONFIG_PERMISSION;
 pub use client::{Answerable, Client};
 pub use doctor::{Finding, Health, Network};

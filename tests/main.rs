@@ -20,6 +20,7 @@ mod chat;
 mod cli;
 mod command_names;
 mod commands;
+mod compaction;
 mod completions;
 mod config;
 mod config_broken;

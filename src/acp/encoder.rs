@@ -37,7 +37,7 @@ use super::{
 };
 use crate::{
     base::{clock, ids},
-    engine::{Workspace, task_session},
+    engine::{AutoSummaries, Workspace, task_session},
 };
 
 mod asks;
@@ -79,6 +79,8 @@ struct Shown {
     /// Model of the newest answer.
     model: Option<ModelRef>,
     user_messages: HashSet<MessageId>,
+    /// Summaries that nobody asked for, which are shown as thoughts.
+    summaries: AutoSummaries,
     /// Bytes shown of each text or thought of the running turn.
     texts: HashMap<PartId, Text>,
     /// How far the client has seen each tool call and step of the running turn come.
@@ -192,6 +194,7 @@ impl Encoder {
             cost,
             model: None,
             user_messages: HashSet::new(),
+            summaries: AutoSummaries::default(),
             texts: HashMap::new(),
             progress: HashMap::new(),
             todos: Vec::new(),
@@ -358,6 +361,7 @@ impl Encoder {
                     shown.texts.clear();
                     shown.progress.clear();
                     shown.user_messages.clear();
+                    shown.summaries.clear();
                 }
                 self.outputs.forget(id);
                 // What a subagent says now belongs to no turn.
@@ -435,6 +439,7 @@ impl Encoder {
 
     fn message(&mut self, id: &SessionId, message: &Message) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
+        shown.summaries.note_message(message);
         match message {
             Message::User(user) => {
                 shown.user_messages.insert(user.id.clone());
@@ -452,6 +457,8 @@ impl Encoder {
     fn part(&mut self, id: &SessionId, part: &Part, is_replay: bool, out: &mut Sink<'_>) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         let is_users = shown.user_messages.contains(&part.message_id);
+        shown.summaries.note_part(part);
+        let is_summary = shown.summaries.contains(&part.message_id);
         match &part.kind {
             PartKind::Text(text) if is_users => {
                 // Live, the client shows what its user said by itself.
@@ -460,8 +467,10 @@ impl Encoder {
                     lines::update(id, SessionUpdate::UserMessageChunk(chunk), out.lines);
                 }
             }
-            PartKind::Text(text) => self.text(id, part, &text.text, false, out),
+            PartKind::Text(text) => self.text(id, part, &text.text, is_summary, out),
             PartKind::Reasoning(reasoning) => self.text(id, part, &reasoning.text, true, out),
+            // A call of an earlier turn, whose output the model does not read any more.
+            PartKind::Tool(tool) if !is_replay && is_cleared(tool) => {}
             PartKind::Tool(tool) => self.tool(id, &part.id, tool, is_replay, out),
             PartKind::StepFinish { cost, tokens, .. } => {
                 if shown.progress.insert(part.id.clone(), Progress::Done).is_some() {
@@ -587,6 +596,11 @@ impl Encoder {
             lines::update(id, update, out.lines);
         }
     }
+}
+
+/// Returns true if the output was taken out of what the model reads.
+fn is_cleared(tool: &ToolPart) -> bool {
+    matches!(&tool.state, ToolState::Completed { time, .. } if time.compacted.is_some())
 }
 
 /// The list that a finished call wrote.

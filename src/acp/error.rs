@@ -35,6 +35,7 @@ pub fn engine_error(failure: &EngineError) -> ErrorObjectOwned {
         }
         EngineErrorKind::AuthRequired => error(code::AUTH_REQUIRED, &failure.message),
         EngineErrorKind::ModelUnusable
+        | EngineErrorKind::ContextOverflow
         | EngineErrorKind::Provider
         | EngineErrorKind::Store
         | EngineErrorKind::Internal => error(code::INTERNAL_ERROR, &failure.message),

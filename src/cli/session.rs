@@ -140,6 +140,7 @@ fn hint(error: &EngineError) -> String {
         EngineErrorKind::SessionExists
         | EngineErrorKind::AuthRequired
         | EngineErrorKind::ModelUnusable
+        | EngineErrorKind::ContextOverflow
         | EngineErrorKind::Provider
         | EngineErrorKind::Store
         | EngineErrorKind::Internal => format!("{error}."),

@@ -29,7 +29,7 @@ mod sandbox;
 const ANY: &str = "*";
 
 /// Keys that are understood and not acted on yet.
-const WITHOUT_EFFECT: [&[&str]; 20] = [
+const WITHOUT_EFFECT: [&[&str]; 18] = [
     &["logLevel"],
     &["server"],
     &["plugin"],
@@ -40,8 +40,6 @@ const WITHOUT_EFFECT: [&[&str]; 20] = [
     &["share"],
     &["autoupdate"],
     &["attachment"],
-    &["compaction", "auto"],
-    &["compaction", "prune"],
     &["enterprise"],
     &["experimental", "openTelemetry"],
     &["experimental", "mcp_timeout"],

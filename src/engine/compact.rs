@@ -7,7 +7,7 @@ use windlass_protocol::opencode::{
     event::EventPayload,
     id::MessageId,
     message::{Message, MessageWithParts},
-    part::{PartKind, ToolPart, ToolState},
+    part::{Part, PartKind, ToolPart, ToolState},
 };
 
 use super::{
@@ -20,11 +20,16 @@ use super::{
     state::{Journal, SessionState},
     step,
     summary::{compaction, is_summary, is_usable_summary, text_of, visible},
+    window::{self, Window},
 };
 use crate::{
     base::text,
+    library::Agent,
     provider::{Model, Prompt, PromptMessage, UserContent},
 };
+
+#[cfg(test)]
+mod tests;
 
 /// Bytes of a tool's answer that the summary is made from.
 const MAX_RESULT: usize = 2000;
@@ -33,37 +38,55 @@ const TAIL_TURNS: usize = 2;
 /// Between these is what is kept, in tokens, unless `compaction.preserve_recent_tokens` says otherwise.
 const MIN_TAIL: u64 = 2000;
 const MAX_TAIL: u64 = 15_000;
+/// Percentage of the usable context that the text to summarise may fill.
+const MAX_TEXT: u64 = 80;
+/// Tokens that a picture or a document is taken for.
+const MEDIA_TOKENS: u64 = 1600;
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// Summarises the conversation. The newest message is the user's that asks for it; `wish` is what the user adds.
 ///
 /// The summary is an answer like any other, and nothing is deleted. When it fails or is cancelled the conversation
 /// stays as it was.
 pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Result<StopReason, EngineError> {
-    let agent = cx.loaded.agent("compaction").unwrap_or(&cx.agent).clone();
-    let own = cx.loaded.named(&format!("agent.{}.model", agent.name), agent.model.as_ref());
-    let model = own.transpose()?.unwrap_or_else(|| cx.model.clone());
+    let author = Author::of(cx)?;
+    let settings = Settings::new(cx, &author);
     let n_before = state.history.len().saturating_sub(1);
-    let max_output = prompt::max_output(&cx.loaded.config);
-    let Plan { text, tail_start } = {
-        let before = visible(&state.history[..n_before]);
-        let configured = cx.loaded.config.raw.get("compaction");
-        let settings = Settings::new(configured, &cx.model, max_output);
-        match plan(&before, &settings, wish) {
-            Some(plan) => plan,
-            None => {
-                let text = "There is nothing to summarise yet.".to_owned();
-                say(cx, state, text).await?;
-                return Ok(StopReason::EndTurn);
-            }
-        }
+    let Some(Plan { text, tail_start }) = plan(&visible(&state.history[..n_before]), &settings, wish) else {
+        say(cx, state, "There is nothing to summarise yet.".to_owned()).await?;
+        return Ok(StopReason::EndTurn);
     };
     let mut journal = Journal::default();
-    state.push_part(
-        PartKind::Compaction { auto: false, overflow: None, tail_start_id: tail_start },
-        &mut journal,
-    );
+    let kind = PartKind::Compaction { auto: false, overflow: None, tail_start_id: tail_start };
+    state.push_part(kind, &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    write(cx, state, author, text).await
+}
 
+/// The agent that writes a summary, and its model.
+pub struct Author {
+    agent: Agent,
+    model: Model,
+}
+
+impl Author {
+    pub fn of(cx: &TurnCx<'_>) -> Result<Self, EngineError> {
+        let agent = cx.loaded.agent("compaction").unwrap_or(&cx.agent).clone();
+        let own = cx.loaded.named(&format!("agent.{}.model", agent.name), agent.model.as_ref());
+        let model = own.transpose()?.unwrap_or_else(|| cx.model.clone());
+        Ok(Self { agent, model })
+    }
+}
+
+/// Has the summary written as an answer to the newest message, which holds the compaction.
+pub async fn write(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    author: Author,
+    text: String,
+) -> Result<StopReason, EngineError> {
+    let Author { agent, model } = author;
+    let max_output = prompt::max_output(&cx.loaded.config);
     let system = agent.prompt.clone().unwrap_or_default();
     let prompt = Prompt {
         system: vec![Cow::Borrowed(&system)],
@@ -87,45 +110,57 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Resul
     };
     let stop = step::summarise(&own_cx, state, &prompt).await?;
     if state.history.last().is_some_and(is_usable_summary) {
+        let mut journal = Journal::default();
         journal.event(EventPayload::SessionCompacted { session_id: state.info.id.clone() });
         journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     }
     Ok(stop)
 }
 
-/// How much stays as it is.
-struct Settings {
+/// The parts of a conversation that stay and that are summarised.
+pub struct Settings {
+    /// Turns and tokens that stay as they are.
     n_turns: usize,
     n_tokens: u64,
+    /// Tokens that the author of the summary can read; `None` when unknown.
+    max_text: Option<u64>,
+    /// The newest message stays also where everything would fit.
+    keeps_newest: bool,
 }
 
 impl Settings {
-    fn new(configured: Option<&Value>, model: &Model, max_output: u64) -> Self {
-        let number = |key: &str| configured.and_then(|it| it.get(key)).and_then(Value::as_u64);
-        let output = match model.limit.output {
-            0 => max_output,
-            limit => limit.min(max_output),
-        };
-        let usable = match model.limit.input {
-            Some(input) => input.saturating_sub(number("reserved").unwrap_or(output.min(20_000))),
-            None => model.limit.context.saturating_sub(output),
-        };
+    pub fn new(cx: &TurnCx<'_>, author: &Author) -> Self {
+        let config = &cx.loaded.config;
+        let number = |key: &str| window::setting(config, key).and_then(Value::as_u64);
+        let usable = Window::of(&cx.model, config).map_or(0, |window| window.usable);
+        let max_text = Window::of(&author.model, config).map(|window| window.usable * MAX_TEXT / 100);
         Self {
             n_turns: number("tail_turns").map_or(TAIL_TURNS, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             n_tokens: number("preserve_recent_tokens").unwrap_or((usable / 4).clamp(MIN_TAIL, MAX_TAIL)),
+            max_text,
+            keeps_newest: false,
         }
+    }
+
+    /// Keeps the newest message, which is still to be answered, where there is room for it.
+    pub fn keeping_newest(self, keeps_newest: bool) -> Self {
+        Self { keeps_newest, ..self }
+    }
+
+    pub fn without_tail(self) -> Self {
+        Self { n_turns: 0, ..self }
     }
 }
 
-struct Plan {
-    /// What the summary is made from.
-    text: String,
+pub struct Plan {
+    /// The text that the summary is made from.
+    pub text: String,
     /// The first message that stays.
-    tail_start: Option<MessageId>,
+    pub tail_start: Option<MessageId>,
 }
 
-/// Splits the messages into those to summarise and those to keep; `None` when there is nothing.
-fn plan(before: &[&MessageWithParts], settings: &Settings, wish: &str) -> Option<Plan> {
+/// Divides a conversation into what is summarised and what stays; `None` when there is nothing to summarise.
+pub fn plan(before: &[&MessageWithParts], settings: &Settings, wish: &str) -> Option<Plan> {
     let prior = before.iter().find(|message| is_summary(message)).map(|message| text_of(message));
     let said: Vec<(&MessageWithParts, String)> = before
         .iter()
@@ -138,6 +173,7 @@ fn plan(before: &[&MessageWithParts], settings: &Settings, wish: &str) -> Option
     }
     // When everything would stay there would be nothing to summarise.
     let n_head = match tail_start(&said, settings) {
+        0 if settings.keeps_newest && said.len() > 1 => said.len() - 1,
         0 => said.len(),
         start => start,
     };
@@ -146,10 +182,7 @@ fn plan(before: &[&MessageWithParts], settings: &Settings, wish: &str) -> Option
         text.push_str(&format!("<prior-summary>\n{prior}\n</prior-summary>\n\n"));
     }
     text.push_str("<conversation>\n");
-    for (_, message) in &said[..n_head] {
-        text.push_str(message);
-        text.push('\n');
-    }
+    push_head(&said[..n_head], settings.max_text, &mut text);
     text.push_str("</conversation>\n\nWrite the summary of this conversation now.");
     if !wish.is_empty() {
         text.push_str(&format!(" The user adds what it must not lose: {wish}"));
@@ -158,13 +191,35 @@ fn plan(before: &[&MessageWithParts], settings: &Settings, wish: &str) -> Option
     Some(Plan { text, tail_start })
 }
 
+/// Writes the messages to be summarised, without the oldest where they are too many for the author.
+fn push_head(said: &[(&MessageWithParts, String)], max_tokens: Option<u64>, text: &mut String) {
+    let mut room = max_tokens.unwrap_or(u64::MAX);
+    let fits = |(_, message): &&(&MessageWithParts, String)| {
+        let n_tokens = estimate(message);
+        let is_fitting = n_tokens <= room;
+        room = room.saturating_sub(n_tokens);
+        is_fitting
+    };
+    let n_fitting = said.iter().rev().take_while(fits).count();
+    // The newest message is always there, if only its beginning.
+    let n_left_out = (said.len() - n_fitting).min(said.len().saturating_sub(1));
+    if n_left_out > 0 {
+        text.push_str(&format!("[{n_left_out} older messages are left out, because they did not fit.]\n"));
+    }
+    let max_bytes = max_tokens.and_then(|it| usize::try_from(it.saturating_mul(BYTES_PER_TOKEN)).ok());
+    for (_, message) in &said[n_left_out..] {
+        text.push_str(text::head(message, max_bytes.unwrap_or(usize::MAX)));
+        text.push('\n');
+    }
+}
+
 /// Index of the first message that stays: whole turns from the end, then as much of the one before as fits.
 fn tail_start(said: &[(&MessageWithParts, String)], settings: &Settings) -> usize {
     let mut n_tokens = 0;
     let mut n_turns = 0;
     let mut start = said.len();
-    for (index, (message, text)) in said.iter().enumerate().rev() {
-        n_tokens += estimate(text);
+    for (index, (message, _)) in said.iter().enumerate().rev() {
+        n_tokens += message.parts.iter().map(weight).sum::<u64>();
         if n_tokens > settings.n_tokens || n_turns == settings.n_turns {
             break;
         }
@@ -174,9 +229,31 @@ fn tail_start(said: &[(&MessageWithParts, String)], settings: &Settings) -> usiz
     start
 }
 
-/// Four characters are about a token.
-fn estimate(text: &str) -> u64 {
-    (text.len() as u64).div_ceil(4)
+/// Estimates the tokens of a text.
+pub fn estimate(text: &str) -> u64 {
+    (text.len() as u64).div_ceil(BYTES_PER_TOKEN)
+}
+
+/// Estimates the tokens that a part takes when it is sent as it is.
+fn weight(part: &Part) -> u64 {
+    match &part.kind {
+        PartKind::Text(text) if text.ignored != Some(true) => estimate(&text.text),
+        PartKind::Reasoning(reasoning) => estimate(&reasoning.text),
+        PartKind::File(_) => MEDIA_TOKENS,
+        PartKind::Tool(tool) => {
+            let answer = match &tool.state {
+                ToolState::Completed { time, .. } if time.compacted.is_some() => 0,
+                ToolState::Completed { output, attachments, .. } => {
+                    let n_media = attachments.iter().flatten().count() as u64;
+                    estimate(output) + n_media * MEDIA_TOKENS
+                }
+                ToolState::Error { error, .. } => estimate(error),
+                ToolState::Pending { .. } | ToolState::Running { .. } => 0,
+            };
+            estimate(&tool.state.input().to_string()) + answer
+        }
+        _other => 0,
+    }
 }
 
 /// Returns a message as the summary's maker reads it; empty when it said nothing.

@@ -25,6 +25,8 @@ pub enum EngineErrorKind {
     AuthRequired,
     /// The model that was named cannot be had, and a login would not help.
     ModelUnusable,
+    /// The conversation does not fit the model's context.
+    ContextOverflow,
     /// The provider failed.
     Provider,
     /// The store failed; what a session holds in memory may be ahead of it.
@@ -54,8 +56,8 @@ impl From<&ProviderError> for EngineError {
     fn from(error: &ProviderError) -> Self {
         let kind = match error {
             ProviderError::Auth { .. } => EngineErrorKind::AuthRequired,
+            ProviderError::Overflow { .. } => EngineErrorKind::ContextOverflow,
             ProviderError::RateLimited { .. }
-            | ProviderError::Overflow { .. }
             | ProviderError::Overloaded { .. }
             | ProviderError::Api { .. }
             | ProviderError::Transport { .. } => EngineErrorKind::Provider,
@@ -67,7 +69,8 @@ impl From<&ProviderError> for EngineError {
                 " Try again later, or choose another model."
             }
             ProviderError::Overflow { .. } => {
-                " Begin a new session, or choose a model with a larger context."
+                " Type `/compact` to have the conversation summarised, begin a new session, or choose a model with \
+                 a larger context."
             }
             ProviderError::Api { .. } => " Check the model and the provider's settings.",
             ProviderError::Transport { .. } => {

@@ -7,23 +7,24 @@ use windlass_protocol::opencode::id::MessageId;
 
 use crate::provider::{Encoded, Model};
 
-/// Encoded answers by message. They hold for one model with one set of options.
+/// Encoded answers by message. They hold for one model with one set of options and one generation of the history.
 #[derive(Default)]
 pub struct KeptAnswers {
-    of: Option<(Model, Map<String, Value>)>,
+    of: Option<(Model, Map<String, Value>, u64)>,
     answers: HashMap<MessageId, Vec<Encoded>>,
 }
 
 impl KeptAnswers {
-    /// Forgets what another model, or the same with other options, was sent.
-    pub fn begin(&mut self, model: &Model, options: &Map<String, Value>) {
-        if !self.hold_for(model, options) {
-            *self = Self { of: Some((model.clone(), options.clone())), answers: HashMap::new() };
+    /// Forgets answers that were encoded for another model, other options or an earlier generation.
+    pub fn begin(&mut self, model: &Model, options: &Map<String, Value>, generation: u64) {
+        if !self.hold_for(model, options, generation) {
+            let of = Some((model.clone(), options.clone(), generation));
+            *self = Self { of, answers: HashMap::new() };
         }
     }
 
-    pub fn hold_for(&self, model: &Model, options: &Map<String, Value>) -> bool {
-        self.of.as_ref().is_some_and(|of| of.0 == *model && of.1 == *options)
+    pub fn hold_for(&self, model: &Model, options: &Map<String, Value>, generation: u64) -> bool {
+        self.of.as_ref().is_some_and(|of| of.0 == *model && of.1 == *options && of.2 == generation)
     }
 
     pub fn insert(&mut self, id: MessageId, encoded: Vec<Encoded>) {

@@ -152,7 +152,7 @@ fn environment(inputs: &Inputs<'_>) -> String {
 /// The newest is left for the next time: wires mark the end of a conversation.
 pub fn keep(agent: &Agent, model: &Model, variant: Option<&str>, state: &mut SessionState) {
     let options = options(agent, model, variant);
-    state.kept.begin(model, &options);
+    state.kept.begin(model, &options, state.history.generation());
     let visible = summary::visible(&state.history);
     let answers = visible.into_iter().rev().filter_map(|message| match &message.info {
         Message::Assistant(answer) => Some((answer, &message.parts)),
@@ -175,7 +175,8 @@ pub fn keep(agent: &Agent, model: &Model, variant: Option<&str>, state: &mut Ses
 
 fn history<'a>(inputs: &Inputs<'a>, options: &Map<String, Value>) -> Vec<PromptMessage<'a>> {
     let history = &inputs.state.history;
-    let kept = Some(&inputs.state.kept).filter(|kept| kept.hold_for(inputs.model, options));
+    let generation = history.generation();
+    let kept = Some(&inputs.state.kept).filter(|kept| kept.hold_for(inputs.model, options, generation));
     let refused = refused_prompts(history);
     let mut messages = Vec::new();
     for message in summary::visible(history) {

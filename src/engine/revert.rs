@@ -122,14 +122,13 @@ fn hidden<'a>(info: &Session, history: &'a [MessageWithParts]) -> impl Iterator<
 }
 
 /// Whether the user said this, rather than the daemon in the user's place.
-fn is_prompt(message: &MessageWithParts) -> bool {
+pub fn is_prompt(message: &MessageWithParts) -> bool {
     let is_users = matches!(message.info, Message::User(_)) && speaks(&message.parts);
     is_users
         && message.parts.iter().any(|part| match &part.kind {
             PartKind::Text(text) => text.synthetic != Some(true),
-            kind => {
-                matches!(kind, PartKind::File(_) | PartKind::Compaction { .. } | PartKind::Subtask { .. })
-            }
+            PartKind::Compaction { auto, .. } => !auto,
+            kind => matches!(kind, PartKind::File(_) | PartKind::Subtask { .. }),
         })
 }
 

@@ -36,7 +36,7 @@ pub struct SessionState {
     pub noted_files: NotedFiles,
     /// Who answers once the running step is over, when a tool had the user choose.
     pub switch: Option<AgentSwitch>,
-    /// What subagents used since the turn last looked.
+    /// Tokens that subagents and automatic summaries used since the turn last looked.
     pub used_below: Tokens,
     /// For the running turn's next steps.
     pub kept: KeptAnswers,

@@ -13,7 +13,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    EngineError,
+    EngineError, EngineErrorKind,
     answer::Answer,
     calls::{self, CallsEnd},
     context::TurnCx,
@@ -34,6 +34,8 @@ pub enum Step {
     ToolsRan,
     /// The model is done.
     Finished(Finish),
+    /// The provider refused the request as too large, before it said anything.
+    Overflow,
     /// The user refused a tool call; the turn stops.
     Rejected,
     /// The turn was cancelled.
@@ -45,6 +47,7 @@ impl Step {
         match self {
             Self::ToolsRan => "tool-calls",
             Self::Finished(finish) => finish.name(),
+            Self::Overflow => "overflow",
             Self::Rejected => "rejected",
             Self::Interrupted => "cancelled",
         }
@@ -55,7 +58,7 @@ impl Step {
 enum Received {
     Whole(Answer),
     Interrupted,
-    Failed(ProviderError),
+    Failed { error: ProviderError, has_output: bool },
 }
 
 /// Runs one step. With `is_last` the model gets no tools and is told to sum up.
@@ -83,8 +86,11 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
             interrupt(cx, state).await?;
             return Ok(Step::Interrupted);
         }
-        Received::Failed(error) => {
+        Received::Failed { error, has_output } => {
             fail(cx, state, &error).await?;
+            if matches!(error, ProviderError::Overflow { .. }) && !has_output {
+                return Ok(Step::Overflow);
+            }
             return Err(EngineError::from(&error));
         }
     };
@@ -127,13 +133,17 @@ pub async fn summarise(
             interrupt(cx, state).await?;
             Ok(StopReason::Cancelled)
         }
-        Received::Failed(error) => {
+        Received::Failed { error: ProviderError::Overflow { message }, .. } => {
+            let message = format!(
+                "The conversation is too large to compact. Begin a new session, or choose a model with a larger \
+                 context. The provider said: {message}"
+            );
+            fail(cx, state, &ProviderError::Overflow { message: message.clone() }).await?;
+            Err(EngineError::new(EngineErrorKind::ContextOverflow, message))
+        }
+        Received::Failed { error, .. } => {
             fail(cx, state, &error).await?;
-            let mut failure = EngineError::from(&error);
-            if matches!(error, ProviderError::Overflow { .. }) {
-                failure.message = format!("The conversation is too large to compact. {}", failure.message);
-            }
-            Err(failure)
+            Err(EngineError::from(&error))
         }
     }
 }
@@ -214,7 +224,7 @@ async fn receive(
                 attempt += 1;
                 let may_retry = error.is_retryable() && !answer.has_output && attempt <= retry::MAX_RETRIES;
                 if !may_retry {
-                    return Ok(Received::Failed(error));
+                    return Ok(Received::Failed { error, has_output: answer.has_output });
                 }
                 let delay = retry::delay(attempt, error.retry_after(), ids::fraction());
                 let pause = format!("{delay:.1?}");

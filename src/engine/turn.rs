@@ -15,7 +15,8 @@ use super::{
     context::{SessionCx, TurnCx},
     inbox::Inbox,
     kept::KeptAnswers,
-    prompt,
+    overflow::Room,
+    prompt, prune,
     request::{Command, Missing, PromptInput, StopReason, TurnOutcome},
     revert,
     shown::ShownInstructions,
@@ -67,6 +68,11 @@ pub async fn run(
     cx.show_status(state, SessionStatus::Busy).await;
     cx.engine.clean();
     let mut result = drive(cx, state, inbox, title, &cancel, input).await;
+    if result.is_ok()
+        && let Err(error) = prune::run(cx, state).await
+    {
+        result = Err(error);
+    }
     state.kept = KeptAnswers::default();
     let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
     if cancel.is_cancelled() && !is_store {
@@ -89,7 +95,15 @@ pub async fn run(
     }
     if let Err(error) = &result {
         let mut journal = Journal::default();
-        journal.error(&state.info, MessageError::UnknownError { message: error.message.clone() });
+        let message = error.message.clone();
+        journal.error(
+            &state.info,
+            if error.kind == EngineErrorKind::ContextOverflow {
+                MessageError::ContextOverflowError { message, response_body: None }
+            } else {
+                MessageError::UnknownError { message }
+            },
+        );
         // The error itself is answered below; the event is for those who only watch.
         let _ = journal.commit(cx.engine.storage(), cx.engine.bus()).await;
     }
@@ -190,7 +204,9 @@ async fn take_steps(
     let mut spent = std::mem::take(&mut state.used_below);
     let mut answered = None;
     let mut n_steps = 0;
+    let mut room = Room::default();
     let stop = loop {
+        room.before_step(cx, state).await?;
         if cx.cancel.is_cancelled() {
             break StopReason::Cancelled;
         }
@@ -215,6 +231,10 @@ async fn take_steps(
             Step::Finished(Finish::Stop | Finish::ToolCalls | Finish::Unknown) => break StopReason::EndTurn,
             Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
             Step::ToolsRan => apply_settings(cx, state, inbox, None).await,
+            Step::Overflow => {
+                n_steps -= 1;
+                room.after_refusal(cx, state).await?;
+            }
         }
         prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);
     };

@@ -247,6 +247,12 @@ impl Reply {
         self
     }
 
+    /// Replaces the reported tokens of the request and of the answer.
+    pub fn tokens(mut self, input: u64, output: u64) -> Self {
+        self.tokens = (input, output);
+        self
+    }
+
     pub fn finish(mut self, finish: Finish) -> Self {
         self.finish = finish;
         self

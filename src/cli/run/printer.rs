@@ -27,7 +27,10 @@ use super::{
     },
     args::Format,
 };
-use crate::base::{clock, text};
+use crate::{
+    base::{clock, text},
+    engine::AutoSummaries,
+};
 
 /// Bytes of what a line says about a tool call.
 const MAX_SUBJECT: usize = 200;
@@ -39,6 +42,8 @@ pub struct Printer {
     session_id: Option<SessionId>,
     /// Messages of the model; what the user said is not repeated.
     answers: HashSet<MessageId>,
+    /// Summaries that nobody asked for: their text is no answer.
+    summaries: AutoSummaries,
     /// Bytes shown of each text that is still being written.
     open_texts: HashMap<PartId, usize>,
     /// Parts that were shown to their end.
@@ -59,6 +64,7 @@ impl Printer {
             look,
             session_id: None,
             answers: HashSet::new(),
+            summaries: AutoSummaries::default(),
             open_texts: HashMap::new(),
             done: HashSet::new(),
             message_error: None,
@@ -99,6 +105,11 @@ impl Printer {
             let message = error.as_ref().map(output::message_of).unwrap_or_default();
             self.fail(&message, output);
         }
+        if let EventPayload::PartUpdated { part, .. } = payload {
+            self.summaries.note_part(part);
+        } else if let EventPayload::MessageUpdated { info, .. } = payload {
+            self.summaries.note_message(info);
+        }
         if let EventPayload::MessageUpdated { info: Message::Assistant(message), .. } = payload {
             self.answers.insert(message.id.clone());
             self.message_error = message.error.clone();
@@ -110,6 +121,7 @@ impl Printer {
 
     fn show(&mut self, payload: &EventPayload, output: &mut Output) {
         match payload {
+            EventPayload::PartUpdated { part, .. } if self.is_unasked(part) => self.summary(part, output),
             EventPayload::PartUpdated { part, .. } if self.answers.contains(&part.message_id) => {
                 match self.format {
                     Format::Default => self.part(part, output),
@@ -212,6 +224,20 @@ impl Printer {
                 screen.end(Closing { error: None, remark: Some("Interrupted.".to_owned()) }).await
             }
             None => Ok(()),
+        }
+    }
+
+    /// Returns true for the text of a summary that nobody asked for.
+    fn is_unasked(&self, part: &Part) -> bool {
+        let is_text = matches!(part.kind, PartKind::Text(_) | PartKind::Reasoning(_));
+        is_text && self.summaries.contains(&part.message_id)
+    }
+
+    /// Says that the conversation was summarised, without the summary.
+    fn summary(&mut self, part: &Part, output: &mut Output) {
+        let is_said = self.format == Format::Default && matches!(part.kind, PartKind::Text(_));
+        if is_said && is_ended(part) && self.done.insert(part.id.clone()) {
+            self.remark("The conversation was summarised to make room.", output);
         }
     }
 

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     base::figures,
-    engine::{self, Engine},
+    engine::{self, AutoSummaries, Engine},
 };
 
 /// What moves.
@@ -62,6 +62,8 @@ struct Turn {
     shown: SessionId,
     /// What each answer used.
     answers: HashMap<MessageId, Used>,
+    /// Summaries that nobody asked for: a line says that there is one.
+    summaries: AutoSummaries,
     /// Parts that are not finished, in the order they began.
     open: Vec<(PartId, Open)>,
     /// Parts that are.
@@ -116,6 +118,7 @@ impl Progress {
             children: HashMap::new(),
             shown: session_id.clone(),
             answers: HashMap::new(),
+            summaries: AutoSummaries::default(),
             open: Vec::new(),
             done: HashSet::new(),
             n_calls: 0,
@@ -138,15 +141,18 @@ impl Progress {
             EventPayload::SessionCreated(info) | EventPayload::SessionUpdated(info) => {
                 self.note_session(info)
             }
-            EventPayload::MessageUpdated { session_id, info: Message::Assistant(message) }
+            EventPayload::MessageUpdated { session_id, info: info @ Message::Assistant(message) }
                 if turn.depth(session_id).is_some() =>
             {
+                turn.summaries.note_message(info);
                 let used = Used { tokens: all(&message.tokens), cost: message.cost };
                 turn.answers.insert(message.id.clone(), used);
             }
             EventPayload::PartDelta { part_id, delta, offset, .. } => turn.grow(part_id, delta, *offset),
             EventPayload::PartUpdated { session_id, part, .. } => {
+                turn.summaries.note_part(part);
                 if turn.depth(session_id).is_some()
+                    && !turn.summaries.contains(&part.message_id)
                     && turn.answers.contains_key(&part.message_id)
                     && !turn.done.contains(&part.id)
                 {

@@ -565,6 +565,23 @@ fn what_was_encoded_for_one_model_is_not_sent_to_another() {
 }
 
 #[test]
+fn an_older_answer_that_changed_is_encoded_anew() {
+    let mut scene = Scene::new(vec![user(said("a")), called(2), called(3)]);
+    scene.model.wire = Wire::OpenAiChat;
+    keep(&scene.agent, &scene.model, None, &mut scene.state);
+    let part = &mut scene.state.history.older_mut(1).unwrap().parts[1];
+    let mut cleared = serde_json::to_value(&*part).unwrap();
+    cleared["state"]["time"]["compacted"] = json!(3);
+    *part = serde_json::from_value(cleared).unwrap();
+    let is_kept = |message: &PromptMessage<'_>| matches!(message, PromptMessage::Encoded(_));
+    let messages = assemble(&scene.inputs()).messages;
+    assert!(!messages.iter().any(is_kept));
+    assert!(format!("{messages:?}").contains("[Old tool result content cleared]"));
+    keep(&scene.agent, &scene.model, None, &mut scene.state);
+    assert!(assemble(&scene.inputs()).messages.iter().any(is_kept));
+}
+
+#[test]
 fn an_agents_own_prompt_replaces_the_family_s() {
     let mut scene = Scene::new(vec![user(said("a"))]);
     scene.agent.prompt = Some("You review.".into());
