@@ -309,7 +309,9 @@ async fn a_cancelled_prompt_can_be_undone_redone_and_found_again() {
     let id = line.split(' ').next().unwrap();
     prompt(&terminal).await;
     terminal.types(&format!("/sessions {id}\r"));
-    terminal.shows_text("› rename the parser").await;
+    // The session is drawn anew to its end before the next line is read.
+    let is_drawn = |screen: &Screen| screen.lines().iter().any(|line| line.starts_with("› /redo"));
+    terminal.shows("the session", is_drawn).await;
     prompt(&terminal).await;
     terminal.types("/help\r");
     let screen = terminal.shows_text("Alt-Enter or").await;

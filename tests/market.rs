@@ -242,7 +242,7 @@ async fn a_run_names_an_agent_that_was_never_fetched_before() {
     let run = machine.run(&["run", "--agent", "team/poet", "go"]).await;
     assert_eq!((run.code, run.stdout.trim()), (Some(0), "another"), "{run:?}");
     let run = machine.run(&["run", "--agent", "team/nobody", "go"]).await;
-    assert_eq!(run.code, Some(1), "{run:?}");
+    assert_eq!(run.code, Some(2), "{run:?}");
     assert!(run.stderr.contains("team/nobody") && run.stderr.contains("team/poet"), "{}", run.stderr);
     machine.finish().await;
 }
