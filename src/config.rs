@@ -15,7 +15,6 @@ use windlass_protocol::opencode::{
 };
 
 pub mod check;
-pub mod deciding;
 pub mod decode;
 mod environment;
 #[cfg(test)]
@@ -34,6 +33,7 @@ pub mod merge;
 pub mod model;
 pub mod paths;
 pub mod policy;
+pub mod protected_paths;
 pub mod reader;
 pub mod remote;
 pub mod rules;
@@ -82,7 +82,7 @@ pub struct Config {
     /// Files and directories whose change may change this.
     pub watched: BTreeSet<PathBuf>,
     /// Files and directories that rules, agents, commands and programs come from.
-    pub deciding: Arc<deciding::Deciding>,
+    pub protected: Arc<protected_paths::ProtectedPaths>,
     /// Last readable state of each file of the configuration, for the time when it is broken.
     pub kept: BTreeMap<String, layer::Layer>,
     pub providers: BTreeMap<String, ProviderConfig>,

@@ -23,74 +23,23 @@ use windlass_protocol::opencode::{
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
-    config::{Environment, Hook, paths::Paths, remote, sandbox::enclosure::Enclosure},
+    config::{self, Environment, Hook, paths::Paths, sandbox::enclosure::Enclosure},
     mcp,
     provider::{demo, http, retry},
     storage::{SessionQuery, Storage},
     tool::{self, row::Tool, truncate},
 };
 
-mod above;
-mod agent_urls;
-mod answer;
-pub mod approvals;
-mod asks;
-mod attach;
-mod auto_summaries;
-mod calls;
-mod change;
-mod chosen;
-mod client;
+mod asking;
 mod command;
-mod compact;
-mod context;
-mod doctor;
-mod download;
+mod compaction;
+mod diagnostics;
 mod error;
-mod fetch;
-mod files;
-mod fork;
 mod generate;
-mod history;
-mod inbox;
-mod inspect;
-mod kept;
 pub mod keys;
-mod lint;
-mod loosening;
-mod mention;
-mod models;
-mod named;
-mod open;
-mod overflow;
-mod pages;
-mod project;
-mod prompt;
-mod prune;
-mod questions;
-mod records;
-mod reload;
-mod remote_config;
-mod replies;
-mod request;
-mod revert;
-mod say;
-mod servers;
+mod remote;
 mod session;
-mod shown;
-mod skill_urls;
-mod state;
-mod state_file;
-mod stats;
-mod step;
-mod subtask;
-mod summary;
-mod tickets;
-mod title;
-mod told;
-mod toolbox;
 mod turn;
-mod window;
 mod workspace;
 
 pub use crate::{
@@ -99,28 +48,43 @@ pub use crate::{
     permission::denying_rules,
     provider::{Model, unusable::Unusable},
 };
-pub use attach::check_readable;
-pub use auto_summaries::AutoSummaries;
-pub use change::PERMISSION as CONFIG_PERMISSION;
-pub use client::{Answerable, Client};
-pub use doctor::{Finding, Health, Network};
+pub use asking::{
+    approvals,
+    client::{Answerable, Client},
+};
+pub use diagnostics::{
+    doctor::{Finding, Health, Network},
+    inspect::AgentView,
+    lint::{Pages, Report},
+};
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
-pub use inspect::AgentView;
-pub use lint::{Pages, Report};
-pub use open::{Cursor, HistoryPage, Opened, task_session};
-pub use records::{Found, FoundLine, Record, SearchQuery};
-pub use request::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome};
-pub use stats::{Counts, Scope, Stats};
-pub use workspace::{Choice, CommandChoice, Loaded, Workspace};
+pub use session::{
+    auto_summaries::AutoSummaries,
+    open::{Cursor, HistoryPage, Opened, task_session},
+    records::{Found, FoundLine, Record, SearchQuery},
+    request::{Invocation, Missing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome},
+    stats::{Counts, Scope, Stats},
+};
+pub use turn::attach::check_readable;
+pub use workspace::{
+    config_change::PERMISSION as CONFIG_PERMISSION,
+    directory::Workspace,
+    loaded::{Choice, CommandChoice, Loaded},
+};
 
-use above::Above;
-use chosen::Chosen;
-use context::SessionCx;
-use inbox::{Inbox, MAX_QUEUED};
-use request::Command;
-use tickets::Tickets;
-use told::Told;
+use asking::{asks, client::Clients, questions};
+use remote::{download, pages};
+use session::{
+    context::SessionCx,
+    inbox::{Inbox, MAX_QUEUED},
+    parent_limits::ParentLimits,
+    pending_agent::PendingAgent,
+    request::Command,
+    tickets::Tickets,
+    title,
+    warning_log::WarningLog,
+};
 
 /// How long turns may take to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
@@ -129,9 +93,9 @@ const CLEAN_EVERY_MS: i64 = 60 * 60 * 1000;
 
 /// The engine. Cloning it shares it.
 #[derive(Clone)]
-pub struct Engine(Arc<Inner>);
+pub struct Engine(Arc<EngineState>);
 
-struct Inner {
+struct EngineState {
     environment: Environment,
     paths: Paths,
     hooks: Vec<Hook>,
@@ -141,7 +105,7 @@ struct Inner {
     pages: pages::Pages,
     agent_urls: download::Asked,
     skill_urls: download::Asked,
-    clients: client::Clients,
+    clients: Clients,
     asks: asks::Asks,
     questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
@@ -157,7 +121,7 @@ struct Inner {
     /// When organisations' configurations were asked for last.
     refreshed: Mutex<Option<Instant>>,
     /// Whose were asked for then.
-    organisations: Mutex<Vec<remote::Entry>>,
+    organisations: Mutex<Vec<config::remote::Entry>>,
     /// When old tool outputs were last looked for, in milliseconds since the epoch.
     cleaned_ms: AtomicI64,
 }
@@ -168,17 +132,17 @@ struct OpenSession {
     mcp: Option<Arc<mcp::Servers>>,
     /// The servers are those of the session that started this one, and end with that.
     is_mcp_lent: bool,
-    above: Above,
+    parent_limits: ParentLimits,
     tickets: Arc<Tickets>,
     /// A subagent's: what was told in the session it works for.
-    told: Option<Told>,
+    warning_log: Option<WarningLog>,
     /// Absent while the session is idle: it is rebuilt from the store by the next prompt.
     task: Option<Task>,
 }
 
 struct Task {
     inbox: mpsc::Sender<Command>,
-    chosen: Chosen,
+    chosen: PendingAgent,
     join: JoinHandle<()>,
 }
 
@@ -233,9 +197,9 @@ impl Engine {
     /// Like [`Engine::new`], with what plugins do to every configuration that is read, in this order.
     pub fn with_hooks(environment: Environment, paths: Paths, hooks: Vec<Hook>) -> Self {
         let bus = Bus::default();
-        let clients = client::Clients::new(bus.clone());
+        let clients = Clients::new(bus.clone());
         let http = http::Client::default();
-        Self(Arc::new(Inner {
+        Self(Arc::new(EngineState {
             pages: pages::Pages::new(http.clone(), paths.pages()),
             agent_urls: download::Asked::default(),
             skill_urls: download::Asked::default(),
@@ -274,7 +238,7 @@ impl Engine {
         &self.0.http
     }
 
-    fn clients(&self) -> &client::Clients {
+    fn clients(&self) -> &Clients {
         &self.0.clients
     }
 
@@ -306,7 +270,7 @@ impl Engine {
         name: &str,
         model: Option<&ModelRef>,
     ) -> Result<AgentView, EngineError> {
-        inspect::inspect(self, directory, name, model).await
+        diagnostics::inspect::inspect(self, directory, name, model).await
     }
 
     /// Has a model, the default one unless another is named, write an agent that does what `wanted` says.
@@ -365,8 +329,16 @@ impl Engine {
             Arc::new(mcp::Servers::start(specs, directory, self.0.bus.clone()))
         };
         let mcp = (!servers.is_empty()).then(|| start(servers));
-        let (above, tickets) = (Above::default(), Arc::default());
-        let open = OpenSession { workspace, mcp, is_mcp_lent: false, above, tickets, told: None, task: None };
+        let (parent_limits, tickets) = (ParentLimits::default(), Arc::default());
+        let open = OpenSession {
+            workspace,
+            mcp,
+            is_mcp_lent: false,
+            parent_limits,
+            tickets,
+            warning_log: None,
+            task: None,
+        };
         lock(&self.0.sessions).insert(id.clone(), open);
     }
 
@@ -376,11 +348,19 @@ impl Engine {
         id: &SessionId,
         workspace: Arc<Workspace>,
         mcp: Option<Arc<mcp::Servers>>,
-        above: Above,
-        told: Told,
+        parent_limits: ParentLimits,
+        warning_log: WarningLog,
     ) -> Result<(), InUse> {
-        let (tickets, told) = (Arc::default(), Some(told));
-        let open = OpenSession { workspace, mcp, is_mcp_lent: true, above, tickets, told, task: None };
+        let (tickets, warning_log) = (Arc::default(), Some(warning_log));
+        let open = OpenSession {
+            workspace,
+            mcp,
+            is_mcp_lent: true,
+            parent_limits,
+            tickets,
+            warning_log,
+            task: None,
+        };
         match lock(&self.0.sessions).entry(id.clone()) {
             // A task that was just opened has no prompt yet.
             Entry::Occupied(other) if other.get().is_mcp_lent || !other.get().tickets.is_empty() => {
@@ -455,7 +435,7 @@ impl Engine {
         if let Some(model) = model.clone().filter(|model| *model != demo::reference()) {
             let paths = self.0.paths.clone();
             tokio::task::spawn_blocking(move || {
-                if let Err(error) = state_file::remember_model(&paths, &model) {
+                if let Err(error) = workspace::state_file::remember_model(&paths, &model) {
                     tracing::warn!(%error, "the last used model was not stored");
                 }
             });
@@ -482,19 +462,19 @@ impl Engine {
             Some(task) if !task.inbox.is_closed() => task.inbox.clone(),
             Some(_) | None => {
                 let (inbox, receiver) = mpsc::channel(MAX_QUEUED);
-                let chosen = Chosen::default();
+                let chosen = PendingAgent::default();
                 let cx = SessionCx {
                     chosen: chosen.clone(),
                     engine: self.clone(),
                     id: id.clone(),
                     workspace: open.workspace.clone(),
                     mcp: open.mcp.clone(),
-                    above: open.above.clone(),
+                    parent_limits: open.parent_limits.clone(),
                     tickets: open.tickets.clone(),
-                    told: open.told.clone().unwrap_or_else(|| Told::new(id.clone())),
+                    warning_log: open.warning_log.clone().unwrap_or_else(|| WarningLog::new(id.clone())),
                     own_inbox: inbox.downgrade(),
                 };
-                let join = self.0.tasks.spawn(session::run(cx, Inbox::new(receiver)));
+                let join = self.0.tasks.spawn(session::task::run(cx, Inbox::new(receiver)));
                 open.task = Some(Task { inbox: inbox.clone(), chosen, join });
                 inbox
             }
@@ -502,7 +482,7 @@ impl Engine {
     }
 
     /// Lets an idle session's task end; false when something has come in the meantime.
-    pub(crate) fn retire(&self, id: &SessionId, inbox: &Inbox) -> bool {
+    pub(crate) fn release_if_idle(&self, id: &SessionId, inbox: &Inbox) -> bool {
         let mut sessions = lock(&self.0.sessions);
         if !inbox.is_empty() {
             return false;
@@ -514,7 +494,7 @@ impl Engine {
     }
 
     /// Drops a task that ends by itself, so that the next prompt starts another.
-    pub(crate) fn forget_task(&self, id: &SessionId) {
+    pub(crate) fn drop_task(&self, id: &SessionId) {
         if let Some(open) = lock(&self.0.sessions).get_mut(id) {
             open.task = None;
         }
@@ -544,12 +524,12 @@ impl Engine {
         let workspace = open.workspace.clone();
         end_session(open).await;
         self.0.bus.forget_children(id);
-        self.leave(workspace).await;
+        self.close_workspace_if_unused(workspace).await;
         true
     }
 
     /// Ends a directory's services with its last session.
-    async fn leave(&self, workspace: Arc<Workspace>) {
+    async fn close_workspace_if_unused(&self, workspace: Arc<Workspace>) {
         let is_used = lock(&self.0.sessions).values().any(|open| Arc::ptr_eq(&open.workspace, &workspace));
         if is_used {
             return;
@@ -652,7 +632,7 @@ fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session {
     let now = clock::now_ms();
     Session {
         id: new.id.unwrap_or_else(ids::session),
-        slug: project::slug(),
+        slug: workspace::project::slug(),
         project_id,
         directory: new.directory.display().to_string(),
         path: new.directory.strip_prefix(worktree).ok().map(|path| path.display().to_string()),

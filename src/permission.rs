@@ -5,10 +5,10 @@ use windlass_protocol::opencode::permission::{Action, Rule};
 
 use crate::config::{
     policy::Policy,
-    rules::{deciding, wildcard},
+    rules::{last_match, wildcard},
 };
 
-pub mod obeyed;
+pub mod protected;
 
 /// A tool's request to do something.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +37,7 @@ pub enum Verdict {
 
 /// Evaluates the rules for one pattern; `Ask` when none matches.
 pub fn evaluate(permission: &str, pattern: &str, rules: &[Rule]) -> Action {
-    deciding(permission, pattern, rules.iter()).map_or(Action::Ask, |rule| rule.action)
+    last_match(permission, pattern, rules.iter()).map_or(Action::Ask, |rule| rule.action)
 }
 
 /// Evaluates a policy for all patterns together.

@@ -126,7 +126,7 @@ pub struct StoredSession {
     pub info: Session,
     pub messages: Vec<MessageWithParts>,
     pub todos: Vec<Todo>,
-    pub noted_files: Vec<KnownFile>,
+    pub known_files: Vec<KnownFile>,
 }
 
 /// The page of sessions to list: root sessions, most recently changed first.
@@ -223,7 +223,7 @@ impl Storage {
                     info,
                     messages: messages(connection, &id)?,
                     todos: todos(connection, &id)?,
-                    noted_files: noted_files(connection, &id)?,
+                    known_files: known_files(connection, &id)?,
                 }))
             })
             .await
@@ -530,7 +530,7 @@ fn todos(connection: &Connection, id: &SessionId) -> Result<Vec<Todo>, StorageEr
     Ok(data.map(|data| serde_json::from_str(&data)).transpose()?.unwrap_or_default())
 }
 
-fn noted_files(connection: &Connection, id: &SessionId) -> Result<Vec<KnownFile>, StorageError> {
+fn known_files(connection: &Connection, id: &SessionId) -> Result<Vec<KnownFile>, StorageError> {
     let mut statement =
         connection.prepare_cached("SELECT path, noted, data FROM noted_file WHERE session_id = ?1")?;
     let mut rows = statement.query([id.as_str()])?;

@@ -18,13 +18,13 @@ use windlass_protocol::opencode::{
 use super::{
     ADMINISTRATOR, Config, Hook, Instruction, Managed, RULE_KEYS, ToolOutputLimits, Warning,
     check::check,
-    deciding::Deciding,
     known_keys::AGENT_KEYS,
     layer::{Kind, Layer},
     lower::lower,
     merge::{merge, merged},
     model::parse_model,
     paths::Paths,
+    protected_paths::ProtectedPaths,
     reader::Sources,
     rules::{read_rules, rules_of},
     secrets,
@@ -86,7 +86,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         skills: decode_key(&raw, "skills").unwrap_or_default(),
         directories,
         watched,
-        deciding: Arc::default(),
+        protected: Arc::default(),
         kept,
         providers: decode_key(&raw, "provider").unwrap_or_default(),
         disabled_providers: strings("disabled_providers").unwrap_or_default(),
@@ -105,7 +105,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         notes: findings.notes,
         environment,
     };
-    config.deciding = Arc::new(Deciding::new(&config, &layers));
+    config.protected = Arc::new(ProtectedPaths::new(&config, &layers));
     (config, layers)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use super::rules::{covers, deciding, strictest, wildcard};
+use super::rules::{covers, last_match, strictest, wildcard};
 
 /// Permissions that are each session's own affair: no session above has a say.
 const OWN: [&str; 2] = ["todowrite", "todoread"];
@@ -122,7 +122,7 @@ impl Policy {
     }
 
     /// Returns the rule that decides: that of the first layer with the strictest verdict; none where it says nothing.
-    pub fn deciding(&self, permission: &str, pattern: &str) -> Option<&Rule> {
+    pub fn last_match(&self, permission: &str, pattern: &str) -> Option<&Rule> {
         let verdict = self.evaluate(permission, pattern);
         let layer = self.layers.iter().find(|layer| layer.evaluate(permission, pattern) == verdict)?;
         layer.last_match(permission, pattern)
@@ -176,7 +176,7 @@ impl Layer {
         let may_decide = |rule: &&Rule| {
             permission != LEAVE_SANDBOX || rule.permission == LEAVE_SANDBOX || rule.action != Action::Allow
         };
-        deciding(permission, pattern, self.rules.iter().filter(may_decide))
+        last_match(permission, pattern, self.rules.iter().filter(may_decide))
     }
 
     /// Returns the rules that speak of a permission, the general ones too, in order.

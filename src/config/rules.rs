@@ -116,7 +116,7 @@ pub fn strictest(one: Action, other: Action) -> Action {
 }
 
 /// Returns the rule that decides: the last one that matches both.
-pub fn deciding<'a>(
+pub fn last_match<'a>(
     permission: &str,
     pattern: &str,
     rules: impl DoubleEndedIterator<Item = &'a Rule>,

@@ -186,13 +186,13 @@ fn protected(
     writable: &[PathBuf],
     hidden: &[PathBuf],
 ) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let deciding = &config.deciding;
+    let protected = &config.protected;
     let (mut there, mut absent) = (BTreeSet::new(), BTreeSet::new());
     // A directory of configuration may be one to work in; then some of it decides.
     let holds_work = |directory: &&PathBuf| writable.iter().any(|it| it.starts_with(directory));
-    let directories = deciding.directories.iter().filter(|it| !holds_work(it));
-    let own = deciding.files.iter().chain(&deciding.trees).chain(directories).cloned();
-    for path in own.chain(repository.into_iter().flat_map(Repository::deciding)) {
+    let directories = protected.directories.iter().filter(|it| !holds_work(it));
+    let own = protected.files.iter().chain(&protected.trees).chain(directories).cloned();
+    for path in own.chain(repository.into_iter().flat_map(Repository::protected_paths)) {
         let is_in_reach = |path: &Path| {
             let is_hidden = hidden.iter().any(|it| path.starts_with(it));
             !is_hidden && writable.iter().any(|it| path.starts_with(it) && path != it)

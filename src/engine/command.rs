@@ -11,31 +11,35 @@ use windlass_protocol::opencode::{
     permission::Action,
 };
 
-use super::{
-    EngineError, EngineErrorKind,
-    answer::Call,
-    attach,
-    calls::{self, CallsEnd},
-    compact,
-    context::TurnCx,
-    request::{Invocation, PromptInput, PromptPart, StopReason},
-    say::say,
-    shown::ShownInstructions,
-    state::{Journal, SessionState, text_part},
-    step,
-    subtask::TaskCall,
-    toolbox::{self, Toolbox},
-    workspace::Loaded,
-};
 use crate::{
     base::{ids, mime},
     config::{model::parse_model, policy::Policy},
+    engine::{
+        EngineError, EngineErrorKind,
+        compaction::compact,
+        session::{
+            context::TurnCx,
+            request::{Invocation, PromptInput, PromptPart, StopReason},
+            state::{Journal, SessionState, text_part},
+        },
+        turn::{
+            answer::Call,
+            attach,
+            calls::{self, CallsEnd},
+            loaded_instructions::LoadedInstructions,
+            local_reply::reply_locally,
+            step,
+            subtask::TaskCall,
+            toolbox::{self, Toolbox},
+        },
+        workspace::loaded::Loaded,
+    },
     library::commands::{Body, BuiltinCommand, Command, template},
     provider::{Finish, Usage},
     tool::{path::Roots, read},
 };
 
-pub mod own;
+pub mod builtin;
 mod shell;
 
 /// What the model reads behind a subagent's answer, so that it goes on (facts: OpenCode §6.3).
@@ -43,7 +47,7 @@ const SUMMARIZE: &str = "Summarize the task tool output above and continue with 
 
 /// A command that a prompt calls.
 #[derive(Debug, Clone)]
-pub struct Called {
+pub struct Invoked {
     pub command: Command,
     /// Text behind the name.
     pub arguments: String,
@@ -54,7 +58,7 @@ pub struct Called {
     is_subtask: bool,
 }
 
-impl Called {
+impl Invoked {
     /// Returns the built-in command that the daemon runs by itself, without a model.
     pub fn own(&self) -> Option<BuiltinCommand> {
         match self.command.body {
@@ -70,7 +74,7 @@ impl Called {
 }
 
 /// Beginning of a command.
-pub enum Begun {
+pub enum Started {
     /// The model is to answer now.
     Prompt,
     /// There is nothing to answer any more.
@@ -80,7 +84,7 @@ pub enum Begun {
 /// Takes the command out of a prompt that calls one, and lets the command's agent and model answer it.
 ///
 /// Words that begin with a slash and name no command are words.
-pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Called>, EngineError> {
+pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Invoked>, EngineError> {
     let (name, arguments, typed, others) = match std::mem::take(&mut input.invocation) {
         Invocation::None => return Ok(None),
         Invocation::Slash => {
@@ -111,7 +115,7 @@ pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Called>, 
         }
         input.model = model.or(input.model.take());
     }
-    Ok(Some(Called { command, arguments, typed, others, is_subtask }))
+    Ok(Some(Invoked { command, arguments, typed, others, is_subtask }))
 }
 
 /// Returns the command that words call and what stands behind its name: of several names that they begin with,
@@ -177,8 +181,12 @@ fn name_of(directory: &Path, file: &FilePart) -> String {
 /// Says a command's prompt in the user's place.
 ///
 /// What the user typed stays in the message for the user to see; what the model reads is synthetic.
-pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) -> Result<Begun, EngineError> {
-    let Called { command, arguments, typed, others, is_subtask } = called;
+pub async fn begin(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    called: Invoked,
+) -> Result<Started, EngineError> {
+    let Invoked { command, arguments, typed, others, is_subtask } = called;
     let text = match &command.body {
         Body::Template(text) => Some(text.clone()),
         Body::Skill(_) => Some(Arc::from(skill_text(&command).await?)),
@@ -198,7 +206,7 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
     }
     commit(cx, &mut journal).await?;
     let (Some(text), Some(message_id)) = (text, message_id) else {
-        return Ok(Begun::Ended(compact::run(cx, state, &arguments).await?));
+        return Ok(Started::Ended(compact::run(cx, state, &arguments).await?));
     };
 
     let policy = toolbox::policy(cx, state, &[]);
@@ -219,8 +227,8 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         matches!(command.body, Body::Skill(_)) && policy.evaluate("skill", &command.name) == Action::Deny;
     if is_denied {
         let text = format!("The skill {} was not loaded: a permission rule denies it.", command.name);
-        say(cx, state, text).await?;
-        return Ok(Begun::Ended(StopReason::EndTurn));
+        reply_locally(cx, state, text).await?;
+        return Ok(Started::Ended(StopReason::EndTurn));
     }
     let subagent = command.agent.as_deref().filter(|_| is_subtask).and_then(|name| cx.loaded.agent(name));
     let text = match shell::fill(cx, state, pieces, subagent).await? {
@@ -228,13 +236,13 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
         shell::Filled::Refused(reason) => {
             let text =
                 format!("/{} was not carried out, and the model was not asked. {reason}", command.name);
-            say(cx, state, text).await?;
-            return Ok(Begun::Ended(StopReason::EndTurn));
+            reply_locally(cx, state, text).await?;
+            return Ok(Started::Ended(StopReason::EndTurn));
         }
         shell::Filled::Interrupted => {
             state.close_parts(&mut journal);
             commit(cx, &mut journal).await?;
-            return Ok(Begun::Ended(StopReason::Cancelled));
+            return Ok(Started::Ended(StopReason::Cancelled));
         }
     };
     parts.extend(others);
@@ -244,27 +252,27 @@ pub async fn begin(cx: &TurnCx<'_>, state: &mut SessionState, called: Called) ->
             "/{} comes to an empty message, so the model was not asked. Type behind it what it is to say.",
             command.name
         );
-        say(cx, state, text).await?;
-        return Ok(Begun::Ended(StopReason::EndTurn));
+        reply_locally(cx, state, text).await?;
+        return Ok(Started::Ended(StopReason::EndTurn));
     }
     if is_subtask {
         return subtask(cx, state, &command, text, parts).await;
     }
     parts.insert(0, PromptPart::Text { text, is_synthetic: true, is_ignored: false });
-    let noted_files = state.noted_files.clone();
-    let shown = ShownInstructions::new(&cx.instructions, &state.history);
+    let known_files = state.known_files.clone();
+    let instructions = LoadedInstructions::new(&cx.instructions, &state.history);
     let words = attach::words(&parts);
     let kinds = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => words,
-        kinds = attach::resolve(cx, &noted_files, &shown, &message_id, parts) => kinds,
+        kinds = attach::resolve(cx, &known_files, &instructions, &message_id, parts) => kinds,
     };
     for kind in kinds {
         state.push_part(kind, &mut journal);
     }
-    journal.noted_files(&state.info, &noted_files);
+    journal.known_files(&state.info, &known_files);
     commit(cx, &mut journal).await?;
-    Ok(Begun::Prompt)
+    Ok(Started::Prompt)
 }
 
 async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineError> {
@@ -356,7 +364,7 @@ async fn subtask(
     command: &Command,
     prompt: String,
     attachments: Vec<PromptPart>,
-) -> Result<Begun, EngineError> {
+) -> Result<Started, EngineError> {
     let agent = command.agent.clone().unwrap_or_else(|| cx.agent.name.clone());
     let of_variant = command.variant.as_ref().map(|variant| {
         let own = cx.loaded.agent(&agent).and_then(|agent| agent.model.clone());
@@ -396,14 +404,14 @@ async fn subtask(
     let end = calls::run(cx, state, &toolbox, vec![call]).await?;
     if end == CallsEnd::Interrupted {
         step::interrupt(cx, state).await?;
-        return Ok(Begun::Ended(StopReason::Cancelled));
+        return Ok(Started::Ended(StopReason::Cancelled));
     }
     step::end(cx, state, Finish::ToolCalls, Usage::default()).await?;
     if end == CallsEnd::Rejected {
-        return Ok(Begun::Ended(StopReason::EndTurn));
+        return Ok(Started::Ended(StopReason::EndTurn));
     }
     cx.push_prompt(state, &mut journal);
     state.push_part(text_part(SUMMARIZE.to_owned(), true, false), &mut journal);
     commit(cx, &mut journal).await?;
-    Ok(Begun::Prompt)
+    Ok(Started::Prompt)
 }

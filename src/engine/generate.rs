@@ -5,9 +5,9 @@ use std::{borrow::Cow, path::Path};
 use serde::Deserialize;
 use windlass_protocol::opencode::message::ModelRef;
 
-use super::{Engine, EngineError, EngineErrorKind};
 use crate::{
     base::ids,
+    engine::{Engine, EngineError, EngineErrorKind},
     provider::{
         self, AssistantContent, Model, Prompt, PromptMessage, ProviderError, UserContent, Wire, retry,
     },

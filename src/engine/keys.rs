@@ -9,10 +9,10 @@ use std::{
 
 use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
 
-use super::{Engine, EngineError, EngineErrorKind, Loaded};
 use crate::{
     base::{lock::lock, text::nearest},
     config::{Environment, paths::Paths},
+    engine::{Engine, EngineError, EngineErrorKind, Loaded},
     provider::{
         ProviderError, Secret, auth,
         catalog::{self, Catalog},

@@ -1,101 +1,19 @@
-//! The task that owns a session: it takes prompts from its inbox and runs their turns one after another.
+//! A session: its state and stored history, the task that owns it, and the requests to it.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
-
-use futures_util::FutureExt;
-use windlass_protocol::opencode::session::SessionStatus;
-
-use super::{
-    EngineError, EngineErrorKind,
-    context::SessionCx,
-    inbox::{self, Inbox},
-    request::Command,
-    state::SessionState,
-    title, turn,
-};
-use crate::base::log;
-
-/// Time for which a session without work keeps its history in memory.
-const IDLE: Duration = Duration::from_secs(120);
-/// Time that a finished daemon waits for a title that is being made.
-const TITLE_GRACE: Duration = Duration::from_secs(2);
-
-/// Runs until the inbox is closed, the session is idle for long, or a turn panics.
-pub async fn run(cx: SessionCx, mut inbox: Inbox) {
-    let mut state = match load(&cx).await {
-        Ok(state) => state,
-        Err(error) => {
-            inbox.close();
-            while let Some(command) = inbox.next().await {
-                if let Command::Prompt { ticket, .. } = command {
-                    cx.tickets.end(ticket, Err(error.clone()));
-                }
-            }
-            return;
-        }
-    };
-    let mut title = turn::TitleTask::default();
-    loop {
-        // What the user chose since the last turn holds for the prompts that came before it and have not begun.
-        if inbox.has_waiting() {
-            inbox.apply_settings(&cx, &mut state, None).await;
-        }
-        let command = tokio::select! {
-            command = inbox.next() => command,
-            () = tokio::time::sleep(IDLE) => {
-                if cx.engine.retire(&cx.id, &inbox) { return } else { continue }
-            }
-        };
-        match command {
-            None => break,
-            Some(Command::Prompt { ticket, input }) => {
-                let turn = turn::run(&cx, &mut state, &mut inbox, &mut title, ticket, input);
-                let result = match AssertUnwindSafe(turn).catch_unwind().await {
-                    Ok(None) => continue,
-                    Ok(Some(result)) => result,
-                    Err(_) => {
-                        tracing::error!(target: log::TOLD, session = %cx.id, "a turn panicked");
-                        cx.show_status(&state, SessionStatus::Idle).await;
-                        let message = "The turn failed by a fault in windlass; the log has the details. \
-                                       The session can go on.";
-                        return fail(&cx, EngineError::new(EngineErrorKind::Internal, message));
-                    }
-                };
-                if matches!(&result, Err(error) if error.kind == EngineErrorKind::Store) {
-                    // What could not be stored did not happen.
-                    match load(&cx).await {
-                        Ok(stored) => state = stored,
-                        Err(error) => return fail(&cx, error),
-                    }
-                }
-                cx.show_status(&state, SessionStatus::Idle).await;
-                cx.tickets.end(ticket, result);
-            }
-            Some(Command::Select { agent, model }) => inbox::select(&cx, &mut state, agent, model).await,
-            Some(Command::Title(text)) => inbox::retitle(&cx, &mut state, text).await,
-        }
-    }
-    if cx.engine.is_finishing()
-        && let Ok(Some(text)) = tokio::time::timeout(TITLE_GRACE, title.finish()).await
-    {
-        inbox::retitle(&cx, &mut state, text).await;
-    }
-    // A title that was not made in time is not made any more.
-    if let Some(words) = title::fallback(&state.info.title, &state.history) {
-        inbox::retitle(&cx, &mut state, words).await;
-    }
-}
-
-/// Ends the task: every prompt is answered, and the next one begins with what is stored.
-fn fail(cx: &SessionCx, error: EngineError) {
-    cx.engine.forget_task(&cx.id);
-    cx.tickets.end_all(error);
-}
-
-async fn load(cx: &SessionCx) -> Result<SessionState, EngineError> {
-    let stored = cx.engine.storage().load(cx.id.clone()).await?;
-    let stored = stored.ok_or_else(|| EngineError::session_not_found(&cx.id))?;
-    let (state, mut journal) = SessionState::from_stored(stored);
-    journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
-    Ok(state)
-}
+pub mod auto_summaries;
+pub mod context;
+pub mod fork;
+pub mod history;
+pub mod inbox;
+pub mod open;
+pub mod parent_limits;
+pub mod pending_agent;
+pub mod records;
+pub mod request;
+pub mod revert;
+pub mod state;
+pub mod stats;
+pub mod task;
+pub mod tickets;
+pub mod title;
+pub mod warning_log;

@@ -10,15 +10,14 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventKind;
 
-use super::{
-    Engine, EngineErrorKind, NewSession, Pages, PromptInput, PromptPart, StopReason, TurnOutcome,
-    workspace::Reloading,
-};
 use crate::{
     base::lock::lock,
     bus::Filter,
     config::{Environment, Hook, paths::Paths},
-    engine::EngineError,
+    engine::{
+        Engine, EngineError, EngineErrorKind, NewSession, Pages, PromptInput, PromptPart, StopReason,
+        TurnOutcome, workspace::directory::Reloading,
+    },
     provider::demo,
 };
 
@@ -65,7 +64,7 @@ async fn what_hooks_change_holds_and_is_named_as_theirs() {
     engine.finish().await;
 }
 
-async fn ask(engine: &Engine, id: &super::SessionId, text: &str) -> Result<TurnOutcome, EngineError> {
+async fn ask(engine: &Engine, id: &crate::engine::SessionId, text: &str) -> Result<TurnOutcome, EngineError> {
     let part = PromptPart::Text { text: text.to_owned(), is_synthetic: false, is_ignored: false };
     let input = PromptInput { parts: vec![part], model: Some(demo::reference()), ..PromptInput::default() };
     let (sender, ended) = oneshot::channel();
@@ -103,7 +102,7 @@ async fn a_turn_reads_the_files_again_where_they_cannot_be_watched() {
     std::fs::write(home.path().join("opencode.json"), poet).expect("written");
     ask(&engine, &opened.info.id, "hello").await.expect("answered");
     assert!(opened.workspace.loaded().agent("poet").is_none());
-    opened.workspace.is_blind.store(true, Ordering::Relaxed);
+    opened.workspace.polls_each_turn.store(true, Ordering::Relaxed);
     ask(&engine, &opened.info.id, "hello").await.expect("answered");
     assert!(opened.workspace.loaded().agent("poet").is_some());
     // What says the same is not told again.
@@ -122,7 +121,7 @@ async fn a_turn_does_not_wait_for_ever_for_files_that_are_being_read() {
     let (turns, mut begun) = tokio::sync::mpsc::unbounded_channel();
     let _task = AbortOnDropHandle::new(tokio::spawn(std::future::pending()));
     *lock(&opened.workspace.reloading) = Some(Reloading { turns, _task });
-    let caught_up = engine.catch_up(&opened.workspace);
+    let caught_up = engine.sync_config(&opened.workspace);
     tokio::time::timeout(std::time::Duration::from_secs(20), caught_up).await.expect("bounded");
     assert!(begun.try_recv().is_ok_and(|turn| turn.is_closed()));
     engine.finish().await;

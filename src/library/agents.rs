@@ -14,7 +14,7 @@ use crate::config::{
     Config, Warning,
     model::parse_model,
     policy::{Origin, Policy},
-    rules::{deciding, defaults, read_rules, rule, rules_from_tools, wildcard},
+    rules::{defaults, last_match, read_rules, rule, rules_from_tools, wildcard},
 };
 
 /// Implements [`super::agents`].
@@ -275,8 +275,8 @@ fn keep_tool_output_readable(agent: &mut Agent, config: &Config) {
             rule.permission == permission && rule.pattern == pattern && rule.action == Action::Deny
         });
         // An agent that denies everything but a list of tools has no use for the file of an output.
-        let deciding = deciding(permission, &pattern, agent.policy.rules().iter());
-        let is_outside = deciding.is_some_and(|rule| rule.permission == "*" && rule.action == Action::Deny);
+        let last_match = last_match(permission, &pattern, agent.policy.rules().iter());
+        let is_outside = last_match.is_some_and(|rule| rule.permission == "*" && rule.action == Action::Deny);
         if !is_denied && (permission == "external_directory" || !is_outside) {
             agent.policy.extend(&[rule(permission, &pattern, Action::Allow)]);
         }

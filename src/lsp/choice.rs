@@ -36,7 +36,7 @@ pub struct Spec {
     pub program: PathBuf,
     pub root: PathBuf,
     /// The directory to start in. Words of a configured command are resolved from the session's directory,
-    /// where `config::deciding` guards them: the root is anywhere that a project has a marker file.
+    /// where `config::protected_paths` guards them: the root is anywhere that a project has a marker file.
     pub directory: PathBuf,
     /// The options for the server's initialization and for its requests of configuration.
     pub initialization: Value,

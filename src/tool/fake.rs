@@ -210,7 +210,7 @@ impl Project {
             skills: Default::default(),
             directories: Vec::new(),
             watched: Default::default(),
-            deciding: Default::default(),
+            protected: Default::default(),
             kept: Default::default(),
             providers: BTreeMap::new(),
             disabled_providers: Vec::new(),

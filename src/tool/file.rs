@@ -29,7 +29,7 @@ use crate::{
         pinned,
     },
     config::Config,
-    permission::{Ask, obeyed},
+    permission::{Ask, protected},
 };
 
 mod keep;
@@ -387,18 +387,18 @@ pub(crate) async fn ask_edit(
 ) -> Result<(), ToolError> {
     let policy = cx.host.policy();
     let is_named = |pattern: &String| {
-        let Config { worktree, deciding: sources, .. } = cx.config;
-        policy.deciding("edit", pattern).is_some_and(|rule| {
-            rule.action == Action::Allow && obeyed::is_named(&rule.pattern, worktree, sources)
+        let Config { worktree, protected: sources, .. } = cx.config;
+        policy.last_match("edit", pattern).is_some_and(|rule| {
+            rule.action == Action::Allow && protected::is_named(&rule.pattern, worktree, sources)
         })
     };
     let unnamed = targets.iter().filter(|target| !target.patterns.iter().all(is_named));
     let targets: Vec<(PathBuf, PathBuf)> = unnamed.map(|it| (it.path.clone(), it.real.clone())).collect();
-    let deciding = cx.config.deciding.clone();
+    let protected = cx.config.protected.clone();
     let is_opaque = blocking(move || {
-        let decides = |path: &Path| obeyed::is_obeyed(path, &deciding);
+        let decides = |path: &Path| protected::is_protected(path, &protected);
         let is_opaque = |(path, real): &(PathBuf, PathBuf)| {
-            decides(path) || decides(real) || obeyed::is_linked(real, &deciding)
+            decides(path) || decides(real) || protected::is_linked(real, &protected)
         };
         Ok(targets.iter().any(is_opaque))
     })

@@ -116,10 +116,10 @@ fn host(url: &Url) -> (Option<&str>, Option<u16>) {
 /// Returns true if the rules decide otherwise about a page of the same host than about the one that was
 /// approved.
 fn is_new_question(policy: &Policy, agreed: &[String], next: &[String]) -> bool {
-    let deciding = |form: &String| policy.deciding("webfetch", form);
-    let known: Vec<Option<&Rule>> = agreed.iter().map(deciding).collect();
-    let mut deciding = next.iter().map(deciding);
-    deciding.any(|rule| rule.is_none_or(|rule| rule.action != Action::Allow) && !known.contains(&rule))
+    let rules = |form: &String| policy.last_match("webfetch", form);
+    let known: Vec<Option<&Rule>> = agreed.iter().map(rules).collect();
+    let mut rules = next.iter().map(rules);
+    rules.any(|rule| rule.is_none_or(|rule| rule.action != Action::Allow) && !known.contains(&rule))
 }
 
 /// Returns the result of some work, or an error when the time is over.

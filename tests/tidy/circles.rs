@@ -54,7 +54,7 @@ fn without_tests(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests {").next().unwrap()
 }
 
-/// `src/engine/command/own.rs` is `engine::command::own`.
+/// `src/engine/command/builtin.rs` is `engine::command::builtin`.
 fn module(path: &Path) -> String {
     let parts = path.strip_prefix("src").unwrap().with_extension("");
     parts.iter().map(|part| part.to_str().unwrap()).collect::<Vec<_>>().join("::")

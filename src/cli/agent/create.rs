@@ -266,7 +266,7 @@ fn permission(allowed: &[&str], config: &Config) -> Map<String, Value> {
     for name in always.iter().chain(allowed) {
         let matching = |rule: &&Rule| rules::wildcard(&rule.permission, name);
         let is_denied =
-            rules::deciding(name, "*", base.iter()).is_some_and(|rule| rule.action == Action::Deny);
+            rules::last_match(name, "*", base.iter()).is_some_and(|rule| rule.action == Action::Deny);
         // A permission that windlass denies unless an agent allows it was asked for here; our directories stay
         // readable anyway, and their paths would mean nothing on another machine.
         let is_said = |rule: &&Rule| !is_denied && !Path::new(&rule.pattern).is_absolute();

@@ -9,7 +9,7 @@ use windlass_protocol::opencode::permission::{
 };
 
 use super::{Above, Origin, Policy};
-use crate::config::rules::{deciding, read_rules, rule, strictest};
+use crate::config::rules::{last_match, read_rules, rule, strictest};
 
 fn rules(value: &Value) -> Vec<Rule> {
     read_rules(value, Path::new("/h")).0
@@ -99,8 +99,8 @@ fn a_question_above_is_none_below_and_a_list_is_each_sessions_own() {
 fn the_model_is_shown_the_rules_of_the_layer_that_denies() {
     let policy = under(&json!({"bash": "allow"}), &json!({"bash": {"rm *": "deny"}, "edit": "deny"}));
     assert_eq!(policy.denial("bash", "rm x"), [rule("bash", "rm *", Deny)]);
-    assert_eq!(policy.deciding("bash", "rm x"), Some(&rule("bash", "rm *", Deny)));
-    assert_eq!(policy.deciding("bash", "ls"), Some(&rule("bash", "*", Allow)));
+    assert_eq!(policy.last_match("bash", "rm x"), Some(&rule("bash", "rm *", Deny)));
+    assert_eq!(policy.last_match("bash", "ls"), Some(&rule("bash", "*", Allow)));
     assert_eq!(Policy::default().evaluate("bash", "ls"), Ask, "without rules everything asks");
 }
 
@@ -126,7 +126,7 @@ fn restriction_agrees_with_the_verdicts_of_random_layers() {
         let managed = random(3);
         let policy = Policy::new(own.clone()).with(Origin::Administrator, &managed);
         for text in texts {
-            let said = |rules: &[Rule]| deciding("bash", text, rules.iter()).map(|rule| rule.action);
+            let said = |rules: &[Rule]| last_match("bash", text, rules.iter()).map(|rule| rule.action);
             let expected = strictest(said(&own).unwrap(), said(&managed).unwrap_or(Allow));
             let verdict = policy.evaluate("bash", text);
             assert_eq!(verdict, expected, "{text}: {own:?} under {managed:?}");

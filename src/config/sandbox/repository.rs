@@ -43,7 +43,7 @@ impl Repository {
     }
 
     /// Files and directories by which git can be made to run something, whether they exist or not.
-    pub(super) fn deciding(&self) -> Vec<PathBuf> {
+    pub(super) fn protected_paths(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         if !self.worktree.join(".git").is_dir() {
             found.push(self.worktree.join(".git"));

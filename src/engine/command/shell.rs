@@ -13,13 +13,6 @@ use windlass_protocol::opencode::{
     permission::ToolRef,
 };
 
-use super::super::{
-    EngineError,
-    asks::Asker,
-    context::TurnCx,
-    state::{Journal, SessionState},
-    toolbox,
-};
 use crate::{
     base::{
         clock, ids,
@@ -27,6 +20,15 @@ use crate::{
         text,
     },
     config::policy::Policy,
+    engine::{
+        EngineError,
+        asking::asks::Asker,
+        session::{
+            context::TurnCx,
+            state::{Journal, SessionState},
+        },
+        turn::toolbox,
+    },
     library::{Agent, commands::template::Piece},
     tool::{
         ToolError, bash,

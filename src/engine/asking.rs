@@ -1,0 +1,7 @@
+//! Questions to people and their answers: permissions, questions of tools, and the clients that can answer.
+
+pub mod approvals;
+pub mod asks;
+pub mod client;
+pub mod questions;
+pub mod replies;

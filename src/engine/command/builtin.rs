@@ -1,0 +1,203 @@
+//! Commands that the daemon answers by itself: shown as an answer, kept for later loads, and never sent to a
+//! model.
+
+use windlass_protocol::opencode::{message::Message, permission::Rule};
+
+use super::Invoked;
+use crate::{
+    config::policy::Origin,
+    engine::{
+        EngineError,
+        session::{
+            context::TurnCx,
+            fork,
+            request::{StopReason, TurnOutcome},
+            revert,
+            state::{Journal, SessionState, text_part},
+        },
+        turn::local_reply::reply_locally,
+    },
+    library::commands::{BuiltinCommand, Source},
+    mcp::{Servers, Status},
+    provider::unusable::Unusable,
+};
+
+/// Carries a command out that needs no model.
+pub async fn run(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    own: BuiltinCommand,
+    called: Invoked,
+    unusable: Option<&Unusable>,
+) -> Result<TurnOutcome, EngineError> {
+    let text = match own {
+        BuiltinCommand::Help => help(cx),
+        BuiltinCommand::Undo => undo(state),
+        BuiltinCommand::Redo => redo(state),
+        BuiltinCommand::Fork => {
+            let forked =
+                fork::fork(&cx.session.engine, &state.info, &cx.parent_limits, &state.history).await?;
+            format!(
+                "The conversation so far is copied into the session `{}` ({}). Open it with your editor's list of \
+                 sessions (`session/load`), or go on with `windlass run --session {}`. This session stays as it is.",
+                forked.id, forked.title, forked.id
+            )
+        }
+        BuiltinCommand::Status => status(cx, state, unusable),
+        BuiltinCommand::Models => models(cx, unusable),
+        BuiltinCommand::Permissions => permissions(cx, state).await,
+    };
+    let mut journal = Journal::default();
+    cx.push_prompt(state, &mut journal);
+    state.push_part(text_part(called.typed, false, true), &mut journal);
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    reply_locally(cx, state, text).await?;
+    let message_id = state.answer_mut().map(|answer| answer.id.clone());
+    Ok(TurnOutcome { stop: StopReason::EndTurn, tokens: None, message_id })
+}
+
+fn help(cx: &TurnCx<'_>) -> String {
+    let mut text = "Commands:\n".to_owned();
+    let offered = cx.loaded.command_choices();
+    for command in offered.iter().filter_map(|choice| cx.loaded.commands.get(&choice.name)) {
+        let hint = command.hint().map(|hint| format!(" {hint}")).unwrap_or_default();
+        let source = match command.source {
+            Source::Builtin => "",
+            Source::Config => " (configured)",
+            Source::Skill => " (skill)",
+        };
+        let description = command.description.lines().next().unwrap_or_default();
+        text.push_str(&format!("\n- `/{}{hint}`{source} {description}", command.name));
+    }
+    text
+}
+
+fn undo(state: &mut SessionState) -> String {
+    let Some(changed) = revert::undo(state) else { return "There is nothing to undo.".to_owned() };
+    format!(
+        "Undone: \"{}\" and what followed. The model no longer sees it; your editor may still show it until the \
+         session is loaded again. `/redo` puts it back, the next prompt removes it for good.{}",
+        changed.prompt,
+        untouched(&changed.files)
+    )
+}
+
+fn redo(state: &mut SessionState) -> String {
+    let Some(changed) = revert::redo(state) else { return "There is nothing to redo.".to_owned() };
+    let left = match changed.n_undone {
+        0 => String::new(),
+        1 => " One more prompt is undone.".to_owned(),
+        n_undone => format!(" {n_undone} more prompts are undone."),
+    };
+    format!("Put back: \"{}\" with its answers.{left}", changed.prompt)
+}
+
+/// Undo is about the conversation; what tools did stays done, and the user has to know.
+fn untouched(files: &[String]) -> String {
+    if files.is_empty() {
+        return "\n\nFiles are not restored: whatever commands changed stays changed.".to_owned();
+    }
+    let files = files.iter().map(|file| format!("- `{file}`")).collect::<Vec<_>>().join("\n");
+    format!(
+        "\n\nFiles are not restored. These were changed and stay so, like whatever commands changed:\n{files}"
+    )
+}
+
+fn status(cx: &TurnCx<'_>, state: &SessionState, unusable: Option<&Unusable>) -> String {
+    let info = &state.info;
+    let tokens = &info.tokens;
+    let mut lines = vec![
+        format!("- Session: `{}` {}", info.id, info.title),
+        format!("- Directory: `{}`", cx.loaded.config.directory.display()),
+        format!("- Agent: {}", cx.agent.name),
+        match unusable {
+            Some(unusable) => format!("- Model: none. {unusable}"),
+            None => format!("- Model: {} ({})", cx.model.reference(), cx.model.name),
+        },
+        format!(
+            "- Tokens: {} in, {} out, {} thought, {} read from cache, {} written to cache",
+            tokens.input, tokens.output, tokens.reasoning, tokens.cache.read, tokens.cache.write
+        ),
+        format!("- Cost: ${:.4}", info.cost),
+    ];
+    let last = state.history.iter().rev().find_map(|message| match &message.info {
+        Message::Assistant(answer) if answer.tokens.context() > 0 => Some(answer.tokens.context()),
+        Message::Assistant(_) | Message::User(_) => None,
+    });
+    if let Some(used) = last {
+        let of = match cx.model.limit.context {
+            0 => String::new(),
+            size => format!(" of {size} ({} %)", used * 100 / size),
+        };
+        lines.push(format!("- Context: {used} tokens{of}"));
+    }
+    let servers = servers(cx.session.workspace.mcp()).into_iter();
+    let servers: Vec<String> =
+        servers.chain(cx.session.mcp.iter().flat_map(|own| self::servers(own))).collect();
+    if servers.is_empty() {
+        lines.push("- MCP servers: none".to_owned())
+    } else {
+        lines.push(format!("- MCP servers: {}", servers.join("; ")))
+    }
+    if !cx.loaded.warnings.is_empty() {
+        lines.push("- Part of the configuration is ignored:".to_owned());
+        lines.extend(cx.loaded.warnings.iter().map(|warning| format!("  - {warning}")));
+    }
+    lines.join("\n")
+}
+
+fn servers(servers: &Servers) -> Vec<String> {
+    let statuses = servers.statuses().into_iter().map(|(name, status)| match status {
+        Status::Connecting => format!("{name} is connecting"),
+        Status::Connected => format!("{name} is connected"),
+        Status::Disabled => format!("{name} is switched off"),
+        Status::Failed { error } => format!("{name} failed: {error}"),
+        Status::NeedsAuth => format!("{name} wants a login"),
+    });
+    statuses.collect()
+}
+
+fn models(cx: &TurnCx<'_>, unusable: Option<&Unusable>) -> String {
+    let current = unusable.is_none().then(|| cx.model.reference().to_string());
+    let lines = cx.loaded.model_choices().into_iter().map(|choice| {
+        let mark = if Some(&choice.id) == current.as_ref() { " (answers now)" } else { "" };
+        format!("- `{}` {}{mark}", choice.id, choice.name)
+    });
+    let reason = unusable.map(|unusable| format!("{unusable}\n\n")).unwrap_or_default();
+    format!("{reason}Models:\n\n{}", lines.collect::<Vec<_>>().join("\n"))
+}
+
+async fn permissions(cx: &TurnCx<'_>, state: &SessionState) -> String {
+    let approvals = &cx.session.workspace.approvals;
+    approvals.sync().await;
+    let mut text = format!(
+        "Rules of the agent `{}`; the last one that matches decides:\n\n{}",
+        cx.agent.name,
+        rules(cx.agent.policy.rules())
+    );
+    for layer in cx.agent.policy.layers().iter().filter(|layer| layer.origin != Origin::Agent) {
+        text.push_str(&format!("\n\n{}:\n\n{}", layer.origin.title(), rules(&layer.rules)));
+    }
+    if let Some(own) = state.info.permission.as_deref().filter(|own| !own.is_empty()) {
+        text.push_str(&format!("\n\nRules of this session, behind those:\n\n{}", rules(own)));
+    }
+    let answers = approvals.rules();
+    text.push_str("\n\n");
+    if answers.is_empty() {
+        text.push_str("No answers are remembered for this project.")
+    } else {
+        text.push_str(&format!(
+            "Your remembered answers, where the rules ask (`windlass permission` revokes them):\n\n{}",
+            rules(&answers)
+        ))
+    }
+    text
+}
+
+fn rules(rules: &[Rule]) -> String {
+    let lines = rules.iter().map(|rule| {
+        let action = serde_json::to_value(rule.action).unwrap_or_default();
+        format!("- {} `{}` `{}`", action.as_str().unwrap_or("ask"), rule.permission, rule.pattern)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,7 @@
+//! Keeps a conversation within the model's context: summaries, and old outputs that are cleared.
+
+pub mod compact;
+pub mod overflow;
+pub mod prune;
+pub mod summary;
+pub mod window;

@@ -1,0 +1,47 @@
+//! The part of a model's context that a conversation may fill, from the model's limits and the configuration. Pure.
+
+use serde_json::Value;
+
+use crate::{config::Config, engine::turn::prompt, provider::Model};
+
+/// Tokens that stay free where the limit of the input is known, unless `compaction.reserved` says otherwise.
+const RESERVED: u64 = 20_000;
+
+/// The room for a conversation in a model's context, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The limit of what the model reads.
+    pub whole: u64,
+    /// The part of it that leaves room for an answer.
+    pub usable: u64,
+}
+
+impl Window {
+    /// Returns `None` when the limits are not known, or leave no room at all.
+    pub fn of(model: &Model, config: &Config) -> Option<Self> {
+        let max_output = prompt::max_output(config);
+        let output = match model.limit.output {
+            0 => max_output,
+            limit => limit.min(max_output),
+        };
+        let (whole, kept_free) = match model.limit.input {
+            Some(input) => {
+                let reserved = setting(config, "reserved").and_then(Value::as_u64);
+                (input, reserved.unwrap_or(output.min(RESERVED)))
+            }
+            None => (model.limit.context, output),
+        };
+        let usable = whole.saturating_sub(kept_free);
+        (usable > 0).then_some(Self { whole, usable })
+    }
+}
+
+/// Returns a value of `compaction` in the configuration.
+pub fn setting<'a>(config: &'a Config, key: &str) -> Option<&'a Value> {
+    config.raw.get("compaction")?.get(key)
+}
+
+/// Returns true unless `compaction.auto` is false.
+pub fn is_automatic(config: &Config) -> bool {
+    setting(config, "auto").and_then(Value::as_bool) != Some(false)
+}

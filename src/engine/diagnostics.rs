@@ -1,0 +1,6 @@
+//! Checks of a directory that run no turn: its configuration, its servers, and the request of an agent.
+
+pub mod doctor;
+pub mod inspect;
+pub mod lint;
+pub mod servers;

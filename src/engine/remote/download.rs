@@ -1,0 +1,172 @@
+//! Fetches what a configuration names by URL: bounded, by http or https alone, and never from https to http.
+
+use std::{
+    collections::HashMap,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use reqwest::{Url, header::LOCATION};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
+
+use crate::{base::lock::lock, provider::http};
+
+const MAX_REDIRECTS: usize = 5;
+/// How long a file may take, and how long whoever has nothing yet waits for a first answer.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Time that a server may take to connect and begin its answer.
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+/// Time for which a fetched text counts as new.
+const FRESH: Duration = Duration::from_secs(600);
+
+/// Which URLs were asked, and which are being asked for the first time ever.
+pub struct Asked {
+    at: Mutex<HashMap<String, Instant>>,
+    n_unknown: watch::Sender<usize>,
+    /// Ended with this.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { at: Mutex::default(), n_unknown: watch::Sender::new(0), tasks: Mutex::default() }
+    }
+}
+
+impl Asked {
+    /// Starts a task that asks a URL, unless it was asked just now; never waits. The task drops what it is given as
+    /// soon as something is known of the URL.
+    pub fn begin<F>(&self, url: &str, ask: impl FnOnce(First) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        {
+            let mut at = lock(&self.at);
+            if at.get(url).is_some_and(|at| at.elapsed() < FRESH) {
+                return;
+            }
+            at.insert(url.to_owned(), Instant::now());
+        }
+        self.n_unknown.send_modify(|n_unknown| *n_unknown += 1);
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(ask(First(self.n_unknown.clone())));
+    }
+
+    /// Waits until something is known of every URL, now or from an earlier process; not long.
+    pub async fn settled(&self) {
+        let mut n_unknown = self.n_unknown.subscribe();
+        // The sender is our own.
+        let _ = timeout(LIMIT, n_unknown.wait_for(|n_unknown| *n_unknown == 0)).await;
+    }
+}
+
+/// Counts a URL as unknown while it lives.
+pub struct First(watch::Sender<usize>);
+
+impl Drop for First {
+    fn drop(&mut self) {
+        self.0.send_modify(|n_unknown| *n_unknown = n_unknown.saturating_sub(1));
+    }
+}
+
+/// Returns the URL of a path below another URL.
+pub fn below(base: &Url, path: &[&str]) -> Result<Url, String> {
+    let mut url = base.clone();
+    url.path_segments_mut()
+        .map_err(|()| "it is not a URL with a path".to_owned())?
+        .pop_if_empty()
+        .extend(path);
+    Ok(url)
+}
+
+/// Awaits a fetch for at most [`LIMIT`].
+pub async fn limited<T>(fetching: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    timeout(LIMIT, fetching)
+        .await
+        .unwrap_or_else(|_| Err(format!("there was no answer within {} s", LIMIT.as_secs())))
+}
+
+/// Returns the bytes behind a URL; else why there are none.
+pub async fn get(client: &http::Client, url: Url, max_bytes: usize) -> Result<Vec<u8>, String> {
+    fetch(client, url, None, max_bytes, ANSWER_LIMIT).await
+}
+
+/// Like [`get`], for whom nobody waits: a slow server may take its time to answer.
+pub async fn get_slow(
+    client: &http::Client,
+    url: Url,
+    max_bytes: usize,
+    answer_limit: Duration,
+) -> Result<Vec<u8>, String> {
+    fetch(client, url, None, max_bytes, answer_limit).await
+}
+
+/// Like [`get`], with headers. Redirects are not followed, as the headers may hold a key.
+pub async fn get_with(
+    client: &http::Client,
+    url: Url,
+    headers: &[(String, String)],
+    max_bytes: usize,
+) -> Result<Vec<u8>, String> {
+    fetch(client, url, Some(headers), max_bytes, ANSWER_LIMIT).await
+}
+
+async fn fetch(
+    client: &http::Client,
+    url: Url,
+    headers: Option<&[(String, String)]>,
+    max_bytes: usize,
+    answer_limit: Duration,
+) -> Result<Vec<u8>, String> {
+    // Reads the system's certificates when it is the first.
+    let client = client.clone();
+    let client = tokio::task::spawn_blocking(move || client.reqwest()).await;
+    let client = client.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    let mut url = checked(url)?;
+    for _ in 0..=MAX_REDIRECTS {
+        let mut request = client.get(url.clone());
+        for (name, value) in headers.into_iter().flatten() {
+            request = request.header(name, value);
+        }
+        let silent = |_| format!("{} does not answer within {} s", host(&url), answer_limit.as_secs());
+        let sent = timeout(answer_limit, request.send()).await.map_err(silent)?;
+        let mut response = sent.map_err(http::causes)?;
+        let status = response.status();
+        if status.is_redirection()
+            && headers.is_none()
+            && let Some(target) = response.headers().get(LOCATION).and_then(|it| it.to_str().ok())
+        {
+            let next = url.join(target).map_err(|error| format!("it redirects to no URL ({error})"))?;
+            let next = checked(next)?;
+            if url.scheme() == "https" && next.scheme() == "http" {
+                return Err("it redirects from https to http".to_owned());
+            }
+            url = next;
+            continue;
+        }
+        if !status.is_success() {
+            return Err(format!("the server answered {}", status.as_u16()));
+        }
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(http::causes)? {
+            if bytes.len() + chunk.len() > max_bytes {
+                return Err(format!("it is larger than {} KiB", max_bytes / 1024));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        return Ok(bytes);
+    }
+    Err(format!("it redirects more than {MAX_REDIRECTS} times"))
+}
+
+fn host(url: &Url) -> &str {
+    url.host_str().unwrap_or("the server")
+}
+
+fn checked(url: Url) -> Result<Url, String> {
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        other => Err(format!("only http and https are fetched, not {other}")),
+    }
+}

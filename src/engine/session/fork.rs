@@ -1,0 +1,136 @@
+//! Copies a conversation into a new session (facts: OpenCode §1.6).
+
+use std::collections::HashMap;
+
+use windlass_protocol::opencode::{
+    event::{EventPayload, SessionInfo},
+    id::{MessageId, SessionId},
+    message::{Message, MessageWithParts, Tokens},
+    part::{Attachment, Part, PartKind, ToolState},
+    session::{Session, SessionTime},
+};
+
+use super::{
+    parent_limits::{self, ParentLimits},
+    revert,
+    state::SessionState,
+};
+use crate::{
+    base::{clock, ids},
+    engine::{
+        Engine, EngineError, EngineErrorKind,
+        workspace::{directory::Workspace, project},
+    },
+    storage::Write,
+};
+
+impl Engine {
+    /// Copies a stored session, which stays as it is.
+    pub async fn fork_session(&self, workspace: &Workspace, id: &SessionId) -> Result<Session, EngineError> {
+        let stored = self.storage().load(id.clone()).await?;
+        let stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
+        // A call that a sudden death left open is settled in the copy; the session itself may be at work elsewhere.
+        let (state, _) = SessionState::from_stored(stored);
+        let parent_limits = parent_limits::stored(self, &workspace.loaded(), &state.info).await?;
+        fork(self, &state.info, &parent_limits, &state.history).await
+    }
+}
+
+/// Makes a session that begins with everything said so far; what is undone stays behind, and so do the session's own
+/// rules, its list and its costs. What is above the session limits the copy too: as it is now, for ever.
+pub async fn fork(
+    engine: &Engine,
+    info: &Session,
+    parent_limits: &ParentLimits,
+    history: &[MessageWithParts],
+) -> Result<Session, EngineError> {
+    let now = clock::now_ms();
+    let forked = Session {
+        id: ids::session(),
+        slug: project::slug(),
+        title: title(&info.title),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        parent_id: None,
+        // The copy of a subagent's session is the user's, and so is the choice of who answers.
+        agent: info.agent.clone().filter(|_| info.parent_id.is_none()),
+        cost: 0.0,
+        tokens: Tokens::default(),
+        summary: None,
+        permission: None,
+        limits: parent_limits.rules.iter().map(|rules| rules.to_vec()).collect(),
+        revert: None,
+        time: SessionTime { created: now, updated: now, compacting: None, archived: None },
+        ..info.clone()
+    };
+    let messages = revert::without_undone(info, history.to_vec());
+    let undone = info
+        .revert
+        .as_ref()
+        .and_then(|it| history.iter().find(|message| *message.info.id() == it.message_id));
+    let before = undone.map_or(i64::MAX, |message| revert::created(&message.info));
+    let mut writes = copies(&forked, messages);
+    writes.push(Write::CopyKnownFiles { from: info.id.clone(), to: forked.id.clone(), before });
+    if !engine.storage().create_session(forked.clone()).await? {
+        return Err(EngineError::new(EngineErrorKind::Internal, "the new session's id is taken; try again"));
+    }
+    engine.storage().apply(writes).await?;
+    let event = SessionInfo { session_id: forked.id.clone(), info: Box::new(forked.clone()) };
+    engine.bus().publish(EventPayload::SessionCreated(event));
+    Ok(forked)
+}
+
+/// `<title> (fork #1)`; the fork of a fork counts on.
+fn title(title: &str) -> String {
+    let earlier = title.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (fork #"));
+    let earlier = earlier.and_then(|(base, n_fork)| Some((base, n_fork.parse::<u32>().ok()?)));
+    match earlier {
+        Some((base, n_fork)) => format!("{base} (fork #{})", n_fork.saturating_add(1)),
+        None => format!("{title} (fork #1)"),
+    }
+}
+
+/// Returns the messages under ids of the new session's own, in the same order.
+fn copies(forked: &Session, messages: Vec<MessageWithParts>) -> Vec<Write> {
+    let new_ids: HashMap<MessageId, MessageId> =
+        messages.iter().map(|message| (message.info.id().clone(), ids::message())).collect();
+    let new_id = |id: &MessageId| new_ids.get(id).unwrap_or(id).clone();
+    let mut writes = Vec::new();
+    for MessageWithParts { info, parts } in messages {
+        let message_id = new_id(info.id());
+        writes.push(Write::Message(match info {
+            Message::User(mut user) => {
+                user.id = message_id.clone();
+                user.session_id = forked.id.clone();
+                Message::User(user)
+            }
+            Message::Assistant(mut answer) => {
+                answer.id = message_id.clone();
+                answer.session_id = forked.id.clone();
+                answer.parent_id = new_id(&answer.parent_id);
+                Message::Assistant(answer)
+            }
+        }));
+        for part in parts {
+            let mut kind = part.kind;
+            if let PartKind::Compaction { tail_start_id: Some(tail_start), .. } = &mut kind {
+                *tail_start = new_id(tail_start);
+            } else if let PartKind::Tool(tool) = &mut kind
+                && let ToolState::Completed { attachments: Some(attachments), .. } = &mut tool.state
+            {
+                attachments.iter_mut().for_each(|it| own(it, forked, &message_id));
+            }
+            let (session_id, message_id) = (forked.id.clone(), message_id.clone());
+            writes.push(Write::Part(Part { id: ids::part(), session_id, message_id, kind }));
+        }
+    }
+    writes
+}
+
+fn own(attachment: &mut Attachment, forked: &Session, message_id: &MessageId) {
+    attachment.id = ids::part();
+    attachment.session_id = forked.id.clone();
+    attachment.message_id = message_id.clone();
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Requests to a session, and ends of the turns that answer them.
+
+use std::path::PathBuf;
+
+use windlass_protocol::opencode::{
+    id::MessageId,
+    message::{ModelRef, Tokens},
+    part::FilePart,
+};
+
+use crate::engine::EngineError;
+
+/// Commands for a session's task.
+pub enum Command {
+    /// The ticket's entry holds who is to be answered.
+    Prompt { ticket: u64, input: PromptInput },
+    /// The agent or model for later prompts.
+    Select { agent: Option<String>, model: Option<ModelRef> },
+    /// A title was made for the conversation.
+    Title(String),
+}
+
+/// A user's prompt.
+#[derive(Debug, Clone, Default)]
+pub struct PromptInput {
+    pub parts: Vec<PromptPart>,
+    /// Agent that is to answer; the session's last, or the default.
+    pub agent: Option<String>,
+    /// Model that is to answer; the agent's own, or the default.
+    pub model: Option<ModelRef>,
+    pub missing: Missing,
+    pub invocation: Invocation,
+}
+
+/// What happens when the agent of a prompt is not there when its turn begins, or no model is configured at all.
+///
+/// A model that was named is never replaced by another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// The prompt fails; where no agent was named, the session's last one answers.
+    #[default]
+    Fails,
+    /// The agent that the configuration says answers, also where none was named, and the demo instead of no model.
+    IsReplaced,
+}
+
+/// Whether a prompt calls a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Invocation {
+    /// Its words are words, whatever they begin with.
+    #[default]
+    None,
+    /// It does when its words begin with `/` and a command's name.
+    Slash,
+    /// It calls this one, and its words are the arguments.
+    Named(String),
+}
+
+/// A piece of what a user says.
+#[derive(Debug, Clone)]
+pub enum PromptPart {
+    Text {
+        text: String,
+        /// For the model only.
+        is_synthetic: bool,
+        /// For the user only.
+        is_ignored: bool,
+    },
+    File(FilePart),
+    /// A subagent that the user named by `@`; a file of that name goes before it.
+    Agent {
+        name: String,
+    },
+    /// Text of something that was attached, rather than what the user typed.
+    Document {
+        /// What it is, for the model.
+        place: String,
+        /// The file it is the whole of, as far as the client says so.
+        path: Option<PathBuf>,
+        text: String,
+    },
+}
+
+/// End of a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnOutcome {
+    pub stop: StopReason,
+    /// Cost of the turn, over all its steps; `None` when unknown.
+    pub tokens: Option<Tokens>,
+    /// The last answer.
+    pub message_id: Option<MessageId>,
+}
+
+impl TurnOutcome {
+    /// Returns a turn that was stopped before it did anything.
+    pub fn cancelled() -> Self {
+        Self { stop: StopReason::Cancelled, tokens: None, message_id: None }
+    }
+}
+
+/// Reason why a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    EndTurn,
+    MaxTokens,
+    MaxTurnRequests,
+    Refusal,
+    Cancelled,
+}
+
+impl StopReason {
+    /// Returns the word for it that ACP uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::MaxTokens => "max_tokens",
+            Self::MaxTurnRequests => "max_turn_requests",
+            Self::Refusal => "refusal",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Invoked exactly once with a prompt's outcome, behind the last event of its turn.
+pub type TurnEnd = Box<dyn FnOnce(Result<TurnOutcome, EngineError>) + Send>;

@@ -1,0 +1,329 @@
+//! Turns what a user attached into parts the model can read: named files are read, documents inlined (facts: OpenCode §6.1).
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use tokio::io::AsyncReadExt;
+use windlass_protocol::opencode::{
+    id::MessageId,
+    part::{FilePart, PartKind},
+    permission::{Action, Rule},
+    question::Question,
+    session::Todo,
+};
+
+use super::loaded_instructions::LoadedInstructions;
+use crate::{
+    config::{Warning, policy::Policy, rules::rule},
+    engine::session::{
+        context::{SessionCx, TurnCx},
+        request::PromptPart,
+        state::{KnownFiles, text_part},
+    },
+    permission::Ask,
+    tool::{self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput},
+};
+
+/// Bytes of a file that is sent inline as media.
+const MAX_MEDIA: u64 = 20 * 1024 * 1024;
+
+/// Refuses a file that no model can be given, before a request is spent on it. Reads its beginning.
+pub fn check_readable(path: &Path, mime: &str) -> io::Result<()> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Ok(());
+    }
+    if !metadata.is_file() {
+        // Opening a pipe or a device could block for ever.
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let is_hidden = tool::read::is_hidden_file(path)?;
+    if is_hidden && !is_media(mime) {
+        return Err(io::Error::other("it is a binary file, neither an image nor a PDF file"));
+    }
+    Ok(())
+}
+
+/// Returns true for what is given to a model as it is, if that model takes it.
+fn is_media(mime: &str) -> bool {
+    mime.starts_with("image/") || mime == "application/pdf"
+}
+
+/// Returns the parts of the user's message.
+pub async fn resolve(
+    cx: &TurnCx<'_>,
+    known_files: &KnownFiles,
+    instructions: &LoadedInstructions,
+    message_id: &MessageId,
+    parts: Vec<PromptPart>,
+) -> Vec<PartKind> {
+    let host = UserGave { session: cx.session, known_files, instructions };
+    let mut kinds = Vec::new();
+    for part in parts {
+        match part {
+            PromptPart::Text { text, is_synthetic, is_ignored } => {
+                kinds.push(text_part(text, is_synthetic, is_ignored));
+            }
+            PromptPart::Document { place, path, text } => {
+                if let Some(path) = path {
+                    note_document(known_files, path, &text).await;
+                }
+                kinds.push(text_part(document(&place, &text), false, false));
+            }
+            PromptPart::File(file) => match local_path(&file.url) {
+                Some((path, range)) => {
+                    kinds.extend(read_file(cx, &host, message_id, file, &path, range).await);
+                }
+                None => kinds.extend(from_data(file)),
+            },
+            PromptPart::Agent { name } => kinds.extend(mention(cx, name).await),
+        }
+    }
+    kinds
+}
+
+/// Returns what makes the model give work to a subagent that the user named; nothing where a file has that
+/// name.
+async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
+    let config = &cx.loaded.config;
+    for directory in [&config.directory, &config.worktree] {
+        if tokio::fs::try_exists(directory.join(&name)).await.unwrap_or(false) {
+            return Vec::new();
+        }
+    }
+    let mut policy = cx.agent.policy.clone();
+    let is_denied = policy.evaluate("task", &name) == Action::Deny;
+    policy.extend(&[rule("task", &name, Action::Allow)]);
+    if policy.evaluate("task", &name) == Action::Deny {
+        return Vec::new();
+    }
+    let note = if is_denied {
+        " Rules keep it from you otherwise; the user has asked for it, so it is there for this message."
+    } else {
+        ""
+    };
+    let text = format!(
+        "The user named the subagent {name}: call the task tool with subagent_type \"{name}\" and a prompt made from \
+         the message above and what it refers to.{note}"
+    );
+    vec![PartKind::Agent { name, source: None }, text_part(text, true, false)]
+}
+
+/// Returns a file given as data: what no wire takes as media becomes text.
+fn from_data(file: FilePart) -> Vec<PartKind> {
+    let data = file.url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    let (false, Some((_, base64))) = (is_media(&file.mime), data) else { return vec![PartKind::File(file)] };
+    let name = file.filename.as_deref().unwrap_or("attachment");
+    let text = match BASE64_STANDARD.decode(base64).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
+        Some(text) => format!("[{name}]\n{text}"),
+        None => format!("[Binary attachment omitted: {name} ({})]", file.mime),
+    };
+    vec![text_part(text, true, false), PartKind::File(file)]
+}
+
+/// Renders a document as the model reads it.
+fn document(place: &str, text: &str) -> String {
+    format!("[{place}]\n{text}")
+}
+
+/// Remembers that the model knows a file, when all of it stands in the prompt as it is on disk.
+async fn note_document(known_files: &KnownFiles, path: PathBuf, text: &str) {
+    let text = text.to_owned();
+    let compare = move || {
+        let real = fs::canonicalize(path).ok()?;
+        // Taken before the text, so that a change in between is noticed later.
+        let metadata = fs::metadata(&real).ok().filter(|it| it.is_file() && it.len() == text.len() as u64)?;
+        let content = fs::read(&real).ok()?;
+        (content == text.as_bytes()).then(|| (real, FileStamp::of(&metadata).with_content(&content)))
+    };
+    if let Ok(Some((real, stamp))) = tokio::task::spawn_blocking(compare).await {
+        known_files.insert(&real, stamp);
+    }
+}
+
+/// Lines of a file, counted from 1.
+struct Lines {
+    start: u64,
+    end: Option<u64>,
+}
+
+/// Returns the texts among what a user said.
+pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
+    let texts = parts.iter().filter_map(|part| match part {
+        PromptPart::Text { text, is_synthetic, is_ignored } => {
+            Some(text_part(text.clone(), *is_synthetic, *is_ignored))
+        }
+        PromptPart::Document { place, text, .. } => Some(text_part(document(place, text), false, false)),
+        PromptPart::File(_) | PromptPart::Agent { .. } => None,
+    });
+    texts.collect()
+}
+
+/// Returns the path of a `file:` URL and its `?start=&end=` lines.
+fn local_path(url: &str) -> Option<(PathBuf, Option<Lines>)> {
+    let url = reqwest::Url::parse(url).ok().filter(|url| url.scheme() == "file")?;
+    let line = |name: &str| url.query_pairs().find(|(key, _)| key == name)?.1.parse::<u64>().ok();
+    let range = line("start").map(|start| Lines { start, end: line("end") });
+    Some((url.to_file_path().ok()?, range))
+}
+
+async fn read_file(
+    cx: &TurnCx<'_>,
+    host: &UserGave<'_>,
+    message_id: &MessageId,
+    file: FilePart,
+    path: &Path,
+    range: Option<Lines>,
+) -> Vec<PartKind> {
+    if is_media(&file.mime) {
+        return vec![inline(file, path).await];
+    }
+    let mut input = Map::new();
+    input.insert("filePath".to_owned(), Value::String(path.display().to_string()));
+    if let Some(Lines { start, end }) = range {
+        input.insert("offset".to_owned(), json!(start));
+        if let Some(end) = end {
+            input.insert("limit".to_owned(), json!(end.saturating_sub(start) + 1));
+        }
+    }
+    let input = Value::Object(input);
+    let called = format!("Invoked the Read tool with the following input: {input}");
+    let answer = match tool::find("read") {
+        Some(read) => {
+            let tool_cx = ToolCx {
+                session_id: &cx.session.id,
+                message_id,
+                call_id: "attachment",
+                agent: &cx.agent.name,
+                agents_above: &cx.parent_limits.agents,
+                config: &cx.loaded.config,
+                skills: &cx.loaded.skills,
+                servers: &[],
+                lsp: cx.session.workspace.lsp(),
+                cancel: &cx.cancel,
+                host,
+            };
+            tool::execute(read, &tool_cx, input).await
+        }
+        None => Err(ToolError::Internal("there is no read tool".to_owned())),
+    };
+    match answer {
+        Ok(output) => {
+            let mut text = text_part(output.output, true, false);
+            if let (PartKind::Text(text), Some(loaded)) = (&mut text, output.metadata.get("loaded")) {
+                // So that the instruction files that came along are not shown again.
+                text.metadata = Some(Map::from_iter([("loaded".to_owned(), loaded.clone())]));
+            }
+            let mut kinds = vec![text_part(called, true, false), text];
+            kinds.extend(output.attachments.into_iter().map(PartKind::File));
+            // The file itself stays in the message for the user to see; its text was given above.
+            kinds.push(PartKind::File(file));
+            kinds
+        }
+        Err(error) => {
+            let failed =
+                format!("Read tool failed to read {} with the following error: {error}", path.display());
+            vec![text_part(failed, true, false)]
+        }
+    }
+}
+
+async fn inline(file: FilePart, path: &Path) -> PartKind {
+    let read = async {
+        // A pipe or device would have no end.
+        if !tokio::fs::metadata(path).await?.is_file() {
+            return Err(std::io::Error::other("it is no regular file"));
+        }
+        let mut bytes = Vec::new();
+        let file = tokio::fs::File::open(path).await?;
+        file.take(MAX_MEDIA + 1).read_to_end(&mut bytes).await?;
+        if bytes.len() as u64 > MAX_MEDIA {
+            Err(std::io::Error::other(format!("it is larger than {} MiB", MAX_MEDIA >> 20)))
+        } else {
+            Ok(bytes)
+        }
+    };
+    match read.await {
+        Ok(bytes) => {
+            let url = format!("data:{};base64,{}", file.mime, BASE64_STANDARD.encode(bytes));
+            PartKind::File(FilePart { url, ..file })
+        }
+        Err(error) => text_part(format!("{} could not be read: {error}", path.display()), true, false),
+    }
+}
+
+/// The user named the file, so nobody is asked.
+struct UserGave<'a> {
+    session: &'a SessionCx,
+    known_files: &'a KnownFiles,
+    instructions: &'a LoadedInstructions,
+}
+
+impl Host for UserGave<'_> {
+    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.ask(ask)
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::new(vec![rule("*", "*", Action::Allow)])
+    }
+
+    fn answers(&self) -> BoxFuture<'_, Vec<Rule>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn ask(&self, _ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn progress(&self, _title: Option<String>, _metadata: Map<String, Value>) {}
+
+    fn set_todos(&self, _todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn subtask(&self, _subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::Internal("an attachment starts no subagent".to_owned()))))
+    }
+
+    fn question(&self, _questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::Internal("an attachment asks nothing".to_owned()))))
+    }
+
+    fn plan_file(&self) -> PathBuf {
+        PathBuf::new()
+    }
+
+    fn switch_agent(&self, _switch: AgentSwitch) {}
+
+    fn call(&self, _call: NestedCall) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::Internal("an attachment calls no tool".to_owned()))))
+    }
+
+    fn todos(&self) -> Vec<Todo> {
+        Vec::new()
+    }
+
+    fn known_stamp(&self, path: &Path) -> Option<FileStamp> {
+        self.known_files.get(path)
+    }
+
+    fn record_read(&self, path: &Path, stamp: FileStamp) {
+        self.known_files.insert(path, stamp);
+    }
+
+    fn claim_instructions(&self, path: &Path) -> bool {
+        self.instructions.insert(path)
+    }
+
+    fn warn(&self, warnings: Vec<Warning>) {
+        self.session.tell(&warnings);
+    }
+
+    fn edited(&self, _path: &Path, _real: &Path) {}
+}

@@ -1,0 +1,692 @@
+//! Runs the tool calls of one step, all at once, and keeps their parts up to date.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    panic::AssertUnwindSafe,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use serde_json::{Map, Value};
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    id::{MessageId, SessionId},
+    message::{Message, Tokens},
+    part::{
+        Attachment, FileTag, MAX_LIVE_CHARS, PRINTED, Part, PartKind, PartTime, ToolPart, ToolState, ToolTime,
+    },
+    permission::{Rule, ToolRef},
+    question::Question,
+    session::Todo,
+    tool_metadata,
+};
+
+use super::{
+    answer::Call,
+    loaded_instructions::LoadedInstructions,
+    subtask,
+    toolbox::{Route, Toolbox},
+};
+use crate::{
+    base::{clock, ids, lock::lock, log},
+    config::{Warning, policy::Policy},
+    engine::{
+        Engine, EngineError,
+        asking::{approvals::Approvals, asks::Asker},
+        session::{
+            context::TurnCx,
+            state::{Journal, KnownFiles, SessionState},
+        },
+        workspace::loaded::Loaded,
+    },
+    library, mcp,
+    permission::Ask,
+    tool::{
+        self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput,
+        row::Tool,
+    },
+};
+
+/// How long tools may take to end by themselves after a cancel; then they are dropped.
+const SETTLE: Duration = Duration::from_millis(250);
+/// The same where subagents may be among them, which let their own tools settle first.
+const SETTLE_WITH_SUBAGENTS: Duration = Duration::from_millis(600);
+/// As many calls with the same input in a row are asked about before the last one runs.
+const DOOM_LOOP: usize = 3;
+/// In the metadata of a call that another made: the id of that one.
+const MADE_BY: &str = "batch";
+
+/// How the tool calls of a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallsEnd {
+    /// There were none.
+    None,
+    Ran,
+    /// The user refused one without a word for the model.
+    Rejected,
+    Interrupted,
+}
+
+/// What running tools report between two looks of the step's task.
+#[derive(Default)]
+struct Reports {
+    changes: Mutex<Changes>,
+    /// The newest list, also while it waits to be stored.
+    todos: Mutex<Vec<Todo>>,
+    /// Calls that tools make and that are not begun yet.
+    nested: Mutex<Vec<Nested>>,
+    arrived: Notify,
+}
+
+/// A call that another one makes.
+struct Nested {
+    /// The id of that other one.
+    made_by: String,
+    call: NestedCall,
+    ended: oneshot::Sender<Result<(), ToolError>>,
+}
+
+#[derive(Default)]
+struct Changes {
+    /// Newest title and metadata of each call, by part index.
+    progress: BTreeMap<usize, (Option<String>, Map<String, Value>)>,
+    /// When calls that waited for an answer went on, by part index.
+    resumed: BTreeMap<usize, i64>,
+    todos: Option<Vec<Todo>>,
+    switch: Option<AgentSwitch>,
+    /// What the user is to be told.
+    warnings: Vec<Warning>,
+    /// What subagents used, in US dollars and tokens.
+    cost: f64,
+    tokens: Tokens,
+}
+
+/// A call's way up to the engine.
+struct CallHost {
+    engine: Engine,
+    reports: Arc<Reports>,
+    part: usize,
+    session_id: SessionId,
+    message_id: MessageId,
+    call_id: String,
+    policy: Policy,
+    approvals: Approvals,
+    parent: Arc<subtask::Parent>,
+    known_files: KnownFiles,
+    instructions: LoadedInstructions,
+}
+
+impl Host for CallHost {
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(self.asked(ask, false))
+    }
+
+    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(self.asked(ask, true))
+    }
+
+    fn policy(&self) -> Policy {
+        self.policy.clone()
+    }
+
+    fn answers(&self) -> BoxFuture<'_, Vec<Rule>> {
+        Box::pin(async {
+            self.approvals.sync().await;
+            self.approvals.rules()
+        })
+    }
+
+    fn progress(&self, title: Option<String>, metadata: Map<String, Value>) {
+        self.report(|changes| {
+            let entry = changes.progress.entry(self.part).or_default();
+            entry.0 = title.or(entry.0.take());
+            entry.1 = metadata;
+        });
+    }
+
+    fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
+        lock(&self.reports.todos).clone_from(&todos);
+        self.report(|changes| changes.todos = Some(todos));
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn subtask(&self, request: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let ended = subtask::run(&self.parent, request, |metadata| self.progress(None, metadata)).await?;
+            self.report(|changes| {
+                changes.cost += ended.cost;
+                changes.tokens.add(&ended.tokens);
+            });
+            ended.result
+        })
+    }
+
+    fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
+                result = self.ask_user(questions) => result,
+            }
+        })
+    }
+
+    fn plan_file(&self) -> PathBuf {
+        library::plan_file(&self.parent.loaded.config, &self.parent.info)
+    }
+
+    fn switch_agent(&self, switch: AgentSwitch) {
+        self.report(|changes| changes.switch = Some(switch));
+    }
+
+    fn call(&self, call: NestedCall) -> BoxFuture<'_, Result<(), ToolError>> {
+        let (ended, end) = oneshot::channel();
+        lock(&self.reports.nested).push(Nested { made_by: self.call_id.clone(), call, ended });
+        self.reports.arrived.notify_one();
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
+                result = end => result.unwrap_or(Err(ToolError::Cancelled { partial: None })),
+            }
+        })
+    }
+
+    fn todos(&self) -> Vec<Todo> {
+        lock(&self.reports.todos).clone()
+    }
+
+    fn known_stamp(&self, path: &Path) -> Option<FileStamp> {
+        self.known_files.get(path)
+    }
+
+    fn record_read(&self, path: &Path, stamp: FileStamp) {
+        self.known_files.insert(path, stamp);
+    }
+
+    fn claim_instructions(&self, path: &Path) -> bool {
+        self.instructions.insert(path)
+    }
+
+    fn warn(&self, warnings: Vec<Warning>) {
+        if !warnings.is_empty() {
+            self.report(|changes| changes.warnings.extend(warnings));
+        }
+    }
+
+    fn edited(&self, path: &Path, real: &Path) {
+        self.parent.workspace.lsp().changed(real);
+        self.engine.bus().publish(EventPayload::FileEdited { file: path.display().to_string() });
+    }
+}
+
+impl CallHost {
+    /// An answer that comes with or after a cancel allows nothing.
+    async fn asked(&self, ask: Ask, is_any: bool) -> Result<(), ToolError> {
+        let asker = Asker {
+            session_id: &self.session_id,
+            tool: self.tool_ref(),
+            policy: &self.policy,
+            approvals: &self.approvals,
+            cancel: &self.parent.cancel,
+        };
+        let began = clock::now_ms();
+        let result = tokio::select! {
+            biased;
+            () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
+            result = self.engine.asks().ask(asker, ask, is_any) => result,
+        };
+        let now = clock::now_ms();
+        if now > began && result.is_ok() {
+            self.report(|changes| _ = changes.resumed.insert(self.part, now));
+        }
+        result
+    }
+
+    async fn ask_user(&self, questions: Vec<Question>) -> Result<Answers, ToolError> {
+        let (tool, cancel) = (self.tool_ref(), &self.parent.cancel);
+        self.engine.questions().ask(&self.session_id, tool, questions, cancel).await
+    }
+
+    fn tool_ref(&self) -> ToolRef {
+        ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() }
+    }
+
+    fn report(&self, note: impl FnOnce(&mut Changes)) {
+        note(&mut lock(&self.reports.changes));
+        self.reports.arrived.notify_one();
+    }
+}
+
+/// Runs the calls of one step and stores what they answer.
+pub async fn run(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    toolbox: &Toolbox,
+    calls: Vec<Call>,
+) -> Result<CallsEnd, EngineError> {
+    if calls.is_empty() {
+        return Ok(CallsEnd::None);
+    }
+    let reports = Arc::new(Reports { todos: Mutex::new(state.todos.clone()), ..Reports::default() });
+    let Some(step) = StepCalls::new(cx, state, toolbox, reports.clone()) else { return Ok(CallsEnd::None) };
+    let mut running = start(&step, state, calls).await?;
+    let mut waiting = HashMap::new();
+    let mut is_rejected = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => break,
+            next = running.next() => {
+                let Some((part, result)) = next else { break };
+                is_rejected |=
+                    matches!(&result, Err(ToolError::Denied { feedback: None } | ToolError::Dismissed));
+                let end = result.as_ref().map(|_| ()).map_err(Clone::clone);
+                finish(cx, state, &reports, part, result).await?;
+                tell_maker(&mut waiting, part, end);
+            }
+            () = reports.arrived.notified() => {
+                show(cx, state, &reports).await?;
+                start_nested(&step, state, &mut running, &mut waiting).await?;
+            }
+        }
+        // What tools print waits for a client that does not read; their pipes fill, and they wait too.
+        tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => {}
+            () = cx.session.engine.bus().room(&cx.session.id) => {}
+        }
+    }
+    if !cx.cancel.is_cancelled() {
+        let experimental = cx.loaded.config.raw.get("experimental");
+        let goes_on = experimental.and_then(|it| it.get("continue_loop_on_deny")) == Some(&Value::Bool(true));
+        return Ok(if is_rejected && !goes_on { CallsEnd::Rejected } else { CallsEnd::Ran });
+    }
+    let limit = if state.info.parent_id.is_some() { SETTLE } else { SETTLE_WITH_SUBAGENTS };
+    let settled = async {
+        while let Some((part, result)) = running.next().await {
+            finish(cx, state, &reports, part, result).await?;
+        }
+        Ok::<(), EngineError>(())
+    };
+    match tokio::time::timeout(limit, settled).await {
+        Ok(result) => result?,
+        // Dropping the futures kills what they started.
+        Err(_) => drop(running),
+    }
+    Ok(CallsEnd::Interrupted)
+}
+
+type Running = FuturesUnordered<BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)>>;
+
+/// Tells the call that made another one how that ended.
+fn tell_maker(waiting: &mut Waiting, part: usize, end: Result<(), ToolError>) {
+    if let Some(maker) = waiting.remove(&part) {
+        // It may have been cancelled in between.
+        let _ = maker.send(end);
+    }
+}
+
+/// Those who wait for a call, by its part.
+type Waiting = HashMap<usize, oneshot::Sender<Result<(), ToolError>>>;
+
+/// What the calls of one step share.
+struct StepCalls<'a> {
+    cx: &'a TurnCx<'a>,
+    toolbox: &'a Toolbox,
+    reports: Arc<Reports>,
+    policy: Policy,
+    parent: Arc<subtask::Parent>,
+    instructions: LoadedInstructions,
+    message_id: MessageId,
+}
+
+impl<'a> StepCalls<'a> {
+    /// `None` without an answer that the calls could belong to.
+    fn new(
+        cx: &'a TurnCx<'a>,
+        state: &mut SessionState,
+        toolbox: &'a Toolbox,
+        reports: Arc<Reports>,
+    ) -> Option<Self> {
+        let policy = toolbox.policy().clone();
+        let parent = Arc::new(subtask::Parent {
+            engine: cx.session.engine.clone(),
+            info: state.info.clone(),
+            policy: policy.clone(),
+            agents: std::iter::once(&cx.agent.name).chain(&cx.parent_limits.agents).cloned().collect(),
+            model: cx.model.reference(),
+            task: toolbox.task.clone(),
+            loaded: cx.loaded.clone(),
+            workspace: cx.session.workspace.clone(),
+            mcp: cx.session.mcp.clone(),
+            warning_log: cx.session.warning_log.clone(),
+            cancel: cx.cancel.clone(),
+        });
+        let instructions = LoadedInstructions::new(&cx.instructions, &state.history);
+        let message_id = state.answer_mut()?.id.clone();
+        Some(Self { cx, toolbox, reports, policy, parent, instructions, message_id })
+    }
+
+    /// The run of a call whose part is there.
+    fn run(
+        &self,
+        state: &SessionState,
+        part: usize,
+        call_id: String,
+        name: String,
+        tool: Tool,
+        input: Value,
+    ) -> BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)> {
+        let cx = self.cx;
+        let n_same = n_same(state, part);
+        let repeated = (n_same >= DOOM_LOOP).then(|| doom_loop(&name, &input, n_same));
+        let host = CallHost {
+            engine: cx.session.engine.clone(),
+            reports: self.reports.clone(),
+            part,
+            session_id: cx.session.id.clone(),
+            message_id: self.message_id.clone(),
+            call_id,
+            policy: self.policy.clone(),
+            approvals: cx.session.workspace.approvals.clone(),
+            parent: self.parent.clone(),
+            known_files: state.known_files.clone(),
+            instructions: self.instructions.clone(),
+        };
+        let job = Job {
+            loaded: cx.loaded.clone(),
+            servers: cx.servers(),
+            tool,
+            agent: cx.agent.name.clone(),
+            cancel: cx.cancel.clone(),
+            host,
+        };
+        Box::pin(async move {
+            if let Some(ask) = repeated
+                && let Err(refused) = job.host.ask(ask).await
+            {
+                return (part, Err(refused));
+            }
+            let result = AssertUnwindSafe(job.run(input)).catch_unwind().await;
+            let result = result.unwrap_or_else(|_| {
+                Err(ToolError::Internal(format!("The tool {name} failed by a fault in windlass.")))
+            });
+            (part, result)
+        })
+    }
+}
+
+async fn start(
+    step: &StepCalls<'_>,
+    state: &mut SessionState,
+    calls: Vec<Call>,
+) -> Result<Running, EngineError> {
+    let running = Running::new();
+    let mut journal = Journal::default();
+    for call in calls {
+        let (name, input, job) = match step.toolbox.route(&call) {
+            Route::Run { name, tool, input } => (name, input, Ok(tool)),
+            Route::Refused { name, input, error } => (name, input, Err(error)),
+        };
+        if let Some(part) = state.part_mut(call.part) {
+            if let PartKind::Tool(tool) = &mut part.kind {
+                tool.tool = name.clone();
+                tool.state = running_state(&input);
+            }
+            journal.part(part);
+        }
+        match job {
+            Ok(tool) => running.push(step.run(state, call.part, call.call_id, name, tool, input)),
+            Err(error) => running.push(refused(call.part, error)),
+        }
+    }
+    let session = step.cx.session;
+    journal.commit(session.engine.storage(), session.engine.bus()).await?;
+    Ok(running)
+}
+
+/// A call that is answered instead of run.
+fn refused(part: usize, error: ToolError) -> BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)> {
+    Box::pin(std::future::ready((part, Err(error))))
+}
+
+fn running_state(input: &Value) -> ToolState {
+    ToolState::Running {
+        input: input.clone(),
+        title: None,
+        metadata: None,
+        time: PartTime { start: clock::now_ms(), end: None },
+    }
+}
+
+/// Begins the calls that running ones have made: each gets a part of its own in the answer.
+async fn start_nested(
+    step: &StepCalls<'_>,
+    state: &mut SessionState,
+    running: &mut Running,
+    waiting: &mut Waiting,
+) -> Result<(), EngineError> {
+    let mut journal = Journal::default();
+    for Nested { made_by, call, ended } in std::mem::take(&mut *lock(&step.reports.nested)) {
+        let NestedCall { tool, input, refusal } = call;
+        let found = match refusal {
+            Some(reason) => Err((tool, reason)),
+            None => step.toolbox.nested(tool),
+        };
+        let (name, row) = match found {
+            Ok((name, row)) => (name, Ok(row)),
+            Err((name, reason)) => (name, Err(reason)),
+        };
+        // As OpenCode does it: an id of ours, in the form that every provider takes back.
+        let call_id = ids::part().to_string();
+        let metadata = Map::from_iter([(MADE_BY.to_owned(), made_by.into())]);
+        let tool = ToolPart {
+            call_id: call_id.clone(),
+            tool: name.clone(),
+            state: running_state(&input),
+            metadata: Some(metadata),
+        };
+        let part = state.push_part(PartKind::Tool(Box::new(tool)), &mut journal);
+        waiting.insert(part, ended);
+        match row {
+            Ok(row) => running.push(step.run(state, part, call_id, name, row, input)),
+            Err(reason) => running.push(refused(part, ToolError::Model(reason))),
+        }
+    }
+    let session = step.cx.session;
+    journal.commit(session.engine.storage(), session.engine.bus()).await
+}
+
+/// How many tool calls in a row, in this turn and up to the newest message's part at this index, are the same.
+///
+/// Calls that a batch made are compared with their like, and so are those that made them.
+fn n_same(state: &SessionState, part: usize) -> usize {
+    let answers = state.history.iter().rev().take_while(|it| matches!(it.info, Message::Assistant(_)));
+    let parts = answers.enumerate().flat_map(|(n_later, message)| {
+        let n_parts = if n_later == 0 { part + 1 } else { message.parts.len() };
+        message.parts.iter().take(n_parts).rev()
+    });
+    let mut is_nested = None;
+    let mut calls = parts.filter_map(|part| match &part.kind {
+        PartKind::Tool(tool) => {
+            let is_made = tool.metadata.as_ref().is_some_and(|it| it.contains_key(MADE_BY));
+            (*is_nested.get_or_insert(is_made) == is_made).then(|| (&tool.tool, tool.state.input()))
+        }
+        _other => None,
+    });
+    let Some(last) = calls.next() else { return 0 };
+    1 + calls.take_while(|call| *call == last).count()
+}
+
+fn doom_loop(tool: &str, input: &Value, times: usize) -> Ask {
+    let mut metadata = Map::new();
+    metadata.insert("tool".to_owned(), tool.into());
+    metadata.insert("input".to_owned(), input.clone());
+    metadata.insert("times".to_owned(), times.into());
+    let patterns = vec![tool.to_owned()];
+    Ask { permission: "doom_loop".to_owned(), always: patterns.clone(), patterns, metadata }
+}
+
+/// One call with all it needs, so that it can run beside the others.
+struct Job {
+    loaded: Arc<Loaded>,
+    /// Those of the configuration, then the client's.
+    servers: Vec<mcp::ServersLease>,
+    tool: Tool,
+    agent: String,
+    cancel: CancellationToken,
+    host: CallHost,
+}
+
+impl Job {
+    async fn run(self, input: Value) -> Result<ToolOutput, ToolError> {
+        let cx = ToolCx {
+            session_id: &self.host.session_id,
+            message_id: &self.host.message_id,
+            call_id: &self.host.call_id,
+            agent: &self.agent,
+            agents_above: self.host.parent.agents.get(1..).unwrap_or_default(),
+            config: &self.loaded.config,
+            skills: &self.loaded.skills,
+            servers: &self.servers,
+            lsp: self.host.parent.workspace.lsp(),
+            cancel: &self.cancel,
+            host: &self.host,
+        };
+        tool::execute(&self.tool, &cx, input).await
+    }
+}
+
+/// Shows what running tools reported.
+async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> Result<(), EngineError> {
+    let mut journal = Journal::default();
+    note_reports(cx, state, reports, &mut journal);
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, journal: &mut Journal) {
+    let changes = std::mem::take(&mut *lock(&reports.changes));
+    cx.session.tell(&changes.warnings);
+    journal.known_files(&state.info, &state.known_files);
+    if let Some(todos) = changes.todos {
+        journal.todos(&state.info, &todos);
+        state.todos = todos;
+    }
+    // Once the step is over: until then the newest message is the answer that the calls belong to.
+    state.switch = changes.switch.or(state.switch.take());
+    if changes.tokens != Tokens::default() {
+        state.info.cost += changes.cost;
+        state.info.tokens.add(&changes.tokens);
+        state.used_below.add(&changes.tokens);
+        journal.session(&state.info);
+    }
+    for (index, now) in changes.resumed {
+        let Some(Part { kind: PartKind::Tool(tool), .. }) = state.part_mut(index) else { continue };
+        let ToolState::Running { time, .. } = &mut tool.state else { continue };
+        // The time that people see is the tool's own, without that of the person who was asked.
+        time.start = now;
+    }
+    for (index, (new_title, new_metadata)) in changes.progress {
+        let Some(part) = state.part_mut(index) else { continue };
+        let PartKind::Tool(tool) = &mut part.kind else { continue };
+        let ToolState::Running { title, metadata, .. } = &mut tool.state else { continue };
+        let printed = printed_since(metadata.as_ref(), &new_metadata).filter(|_| new_title.is_none());
+        let printed = printed.map(str::to_owned);
+        *title = new_title.or(title.take());
+        *metadata = Some(new_metadata);
+        match printed {
+            Some(more) => journal.printed(part, more),
+            None => journal.part(part),
+        }
+    }
+}
+
+/// What a command printed between two reports, when it is little beside the part's row: that is written anew only
+/// once as much has come.
+fn printed_since<'a>(before: Option<&Map<String, Value>>, after: &'a Map<String, Value>) -> Option<&'a str> {
+    let n_printed = |metadata: &Map<String, Value>| metadata.get(PRINTED)?.as_u64();
+    let (from, to) = (n_printed(before?)?, n_printed(after)?);
+    let is_due = from / MAX_LIVE_CHARS as u64 != to / MAX_LIVE_CHARS as u64;
+    let output = after.get("output")?.as_str().filter(|_| !is_due)?;
+    output.get(output.len().checked_sub(usize::try_from(to - from).ok()?)?..)
+}
+
+/// Writes a call's result into its part.
+async fn finish(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    reports: &Reports,
+    index: usize,
+    result: Result<ToolOutput, ToolError>,
+) -> Result<(), EngineError> {
+    let mut journal = Journal::default();
+    note_reports(cx, state, reports, &mut journal);
+    if let Some(part) = state.part_mut(index) {
+        end_call(part, result);
+        journal.part(part);
+        // Whole texts of edited files are for the user's watch and the store; history in memory goes without.
+        forget_texts(part);
+    }
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+fn end_call(part: &mut Part, result: Result<ToolOutput, ToolError>) {
+    let (session_id, message_id) = (part.session_id.clone(), part.message_id.clone());
+    let PartKind::Tool(tool) = &mut part.kind else { return };
+    let now = clock::now_ms();
+    let (start, running_metadata) = match &mut tool.state {
+        ToolState::Running { time, metadata, .. } => (time.start, metadata.take()),
+        ToolState::Pending { .. } | ToolState::Completed { .. } | ToolState::Error { .. } => (now, None),
+    };
+    let time = ToolTime { start, end: now, compacted: None };
+    let end = if result.is_ok() { "completed" } else { "failed" };
+    let duration = format!("{}ms", now - start);
+    tracing::info!(session = %session_id, tool = %tool.tool, end, duration, "a tool call ended");
+    let input = tool.state.input().clone();
+    tool.state = match result {
+        Ok(output) => {
+            let attachments = output.attachments.into_iter().map(|file| Attachment {
+                id: ids::part(),
+                session_id: session_id.clone(),
+                message_id: message_id.clone(),
+                kind: FileTag::File,
+                file,
+            });
+            let attachments: Vec<Attachment> = attachments.collect();
+            ToolState::Completed {
+                input,
+                output: output.output,
+                title: output.title,
+                metadata: output.metadata,
+                time,
+                attachments: (!attachments.is_empty()).then_some(attachments),
+            }
+        }
+        Err(error) => {
+            let mut metadata = running_metadata.unwrap_or_default();
+            metadata.remove(PRINTED);
+            if matches!(error, ToolError::Cancelled { .. }) {
+                metadata.insert("interrupted".to_owned(), true.into());
+            }
+            if matches!(error, ToolError::Forbidden(_) | ToolError::Denied { .. }) {
+                metadata.insert("denied".to_owned(), true.into());
+            }
+            if let ToolError::Internal(reason) = &error {
+                tracing::error!(target: log::TOLD, tool = %tool.tool, %reason, "a tool failed");
+            }
+            let metadata = (!metadata.is_empty()).then_some(metadata);
+            ToolState::Error { input, error: error.to_string(), metadata, time }
+        }
+    };
+}
+
+fn forget_texts(part: &mut Part) {
+    let PartKind::Tool(tool) = &mut part.kind else { return };
+    let ToolState::Completed { metadata, .. } = &mut tool.state else { return };
+    tool_metadata::forget_texts(metadata);
+}

@@ -1,0 +1,404 @@
+//! Puts a request to a model together from the session's history. Pure: no clock, no files, no network.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::{
+    id::MessageId,
+    message::{AssistantMessage, Message, MessageError, MessageWithParts},
+    part::{FilePart, Part, PartKind, ReasoningPart, ToolPart, ToolState},
+};
+
+use crate::{
+    base::clock,
+    config::Config,
+    engine::{
+        compaction::summary,
+        session::{
+            revert,
+            state::{SessionState, TOOL_ABORTED, TOOL_INTERRUPTED},
+        },
+        workspace::loaded::Loaded,
+    },
+    library::{self, Agent, InstructionBlock},
+    provider::{
+        self, AssistantContent, Media, Model, Prompt, PromptMessage, ToolResult, ToolSpec, UserContent,
+    },
+};
+
+const DEFAULT: &str = include_str!("prompt/default.txt");
+const CLAUDE: &str = include_str!("prompt/claude.txt");
+const GPT: &str = include_str!("prompt/gpt.txt");
+const GEMINI: &str = include_str!("prompt/gemini.txt");
+const LAST_STEP: &str = include_str!("prompt/last_step.txt");
+/// Default where the user sets nothing (facts: OpenCode §6.3).
+const MAX_OUTPUT: u64 = 32_000;
+
+/// Ingredients of a prompt.
+pub struct Inputs<'a> {
+    pub loaded: &'a Loaded,
+    pub agent: &'a Agent,
+    pub model: &'a Model,
+    pub variant: Option<&'a str>,
+    pub instructions: &'a [InstructionBlock],
+    /// Description of the skills that the model may load; empty when there are none.
+    pub skills: &'a str,
+    pub state: &'a SessionState,
+    pub tools: Vec<ToolSpec<'a>>,
+    /// No step follows: the model sums up without tools.
+    pub is_last: bool,
+}
+
+/// Tokens that an answer may have when the model's own limit is larger or not known.
+pub fn max_output(config: &Config) -> u64 {
+    let named = config.environment.get("OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX");
+    named.and_then(|number| number.parse().ok()).filter(|number| *number > 0).unwrap_or(MAX_OUTPUT)
+}
+
+/// Returns the request for the next step.
+pub fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
+    let options = options(inputs.agent, inputs.model, inputs.variant);
+    let mut messages = history(inputs, &options);
+    remind(inputs, &mut messages);
+    let takes_tools = inputs.model.takes_tools && !inputs.is_last;
+    Prompt {
+        system: system(inputs),
+        messages,
+        tools: if takes_tools { inputs.tools.clone() } else { Vec::new() },
+        temperature: inputs.agent.temperature.filter(|_| inputs.model.takes_temperature),
+        top_p: inputs.agent.top_p,
+        max_output_tokens: match inputs.model.limit.output {
+            0 => None,
+            limit => Some(limit.min(max_output(&inputs.loaded.config))),
+        },
+        options,
+        cache_key: Some(inputs.state.info.id.as_str()),
+    }
+}
+
+/// Returns the options that are laid over the model's own options: the agent's, then the variant's.
+fn options(agent: &Agent, model: &Model, variant: Option<&str>) -> Map<String, Value> {
+    let mut options = agent.options.clone();
+    let variant = variant.and_then(|variant| model.variant(variant)).into_iter().flatten();
+    options.extend(variant.map(|(key, value)| (key.clone(), value.clone())));
+    options
+}
+
+/// Returns two blocks, the one that never changes first, so that a provider's cache holds.
+fn system<'a>(inputs: &Inputs<'a>) -> Vec<Cow<'a, str>> {
+    let persona = match &inputs.agent.prompt {
+        Some(prompt) => Cow::Borrowed(prompt.as_ref()),
+        None => Cow::Borrowed(family(&inputs.model.api_id)),
+    };
+    let mut situation = environment(inputs);
+    for block in inputs.instructions {
+        situation.push_str("\n\n");
+        situation.push_str(&block.text);
+    }
+    if !inputs.skills.is_empty() {
+        situation.push_str("\n\n");
+        situation.push_str(inputs.skills);
+    }
+    let user_system = inputs.state.history.iter().rev().find_map(|message| match &message.info {
+        Message::User(user) => Some(user.system.as_deref()),
+        Message::Assistant(_) => None,
+    });
+    if let Some(text) = user_system.flatten() {
+        situation.push_str("\n\n");
+        situation.push_str(text);
+    }
+    vec![persona, Cow::Owned(situation)]
+}
+
+/// Returns the prompt for a model whose agent has none of its own, by a piece of the model's id.
+fn family(model_id: &str) -> &'static str {
+    let id = model_id.to_ascii_lowercase();
+    if id.contains("claude") {
+        CLAUDE
+    } else if id.contains("gpt") || id.contains("codex") || id.contains("o1") || id.contains("o3") {
+        GPT
+    } else if id.contains("gemini") {
+        GEMINI
+    } else {
+        DEFAULT
+    }
+}
+
+fn environment(inputs: &Inputs<'_>) -> String {
+    let config = &inputs.loaded.config;
+    let is_git = config.worktree != std::path::Path::new("/");
+    // The prompt's day, not the step's: within a turn the text stays the same and the provider's cache holds.
+    let asked = inputs.state.history.iter().rev().find_map(|message| match &message.info {
+        Message::User(user) => Some(user.time.created),
+        Message::Assistant(_) => None,
+    });
+    let day = clock::day(asked.unwrap_or(inputs.state.info.time.created));
+    format!(
+        "You are powered by the model named {}. The exact model ID is {}/{}\n\
+         Here is what is known of the environment you work in:\n\
+         <env>\n  Working directory: {}\n  Workspace root folder: {}\n  Is directory a git repo: {}\n  \
+         Platform: {}\n  Today's date: {day}\n</env>",
+        inputs.model.name,
+        inputs.model.provider_id,
+        inputs.model.id,
+        config.directory.display(),
+        config.worktree.display(),
+        if is_git { "yes" } else { "no" },
+        std::env::consts::OS,
+    )
+}
+
+/// Encodes the answers with tool calls that all later steps of the turn send again.
+///
+/// The newest is left for the next time: wires mark the end of a conversation.
+pub fn keep(agent: &Agent, model: &Model, variant: Option<&str>, state: &mut SessionState) {
+    let options = options(agent, model, variant);
+    state.encoded.begin(model, &options, state.history.generation());
+    let visible = summary::visible(&state.history);
+    let answers = visible.into_iter().rev().filter_map(|message| match &message.info {
+        Message::Assistant(answer) => Some((answer, &message.parts)),
+        Message::User(_) => None,
+    });
+    for (answer, parts) in answers.skip(1) {
+        if state.encoded.get(&answer.id).is_some() {
+            return;
+        }
+        let mut messages = Vec::new();
+        if is_usable(answer, parts) {
+            push_answer(model, answer, parts, &mut messages);
+        }
+        if matches!(messages.last(), Some(PromptMessage::ToolResults(_))) {
+            let Some(encoded) = provider::encoded(model, &options, &messages) else { return };
+            state.encoded.insert(answer.id.clone(), encoded);
+        }
+    }
+}
+
+fn history<'a>(inputs: &Inputs<'a>, options: &Map<String, Value>) -> Vec<PromptMessage<'a>> {
+    let history = &inputs.state.history;
+    let generation = history.generation();
+    let cached =
+        Some(&inputs.state.encoded).filter(|encoded| encoded.is_for(inputs.model, options, generation));
+    let refused = refused_prompts(history);
+    let mut messages = Vec::new();
+    for message in summary::visible(history) {
+        match &message.info {
+            Message::User(user) if refused.contains(&user.id) => {}
+            Message::User(_) => {
+                let content = user_content(inputs.model, &message.parts);
+                if !content.is_empty() {
+                    messages.push(PromptMessage::User(content));
+                }
+            }
+            Message::Assistant(answer) if refused.contains(&answer.parent_id) => {}
+            Message::Assistant(answer) => {
+                if let Some(encoded) = cached.and_then(|cached| cached.get(&answer.id)) {
+                    messages.push(PromptMessage::Encoded(encoded));
+                } else if is_usable(answer, &message.parts) {
+                    push_answer(inputs.model, answer, &message.parts, &mut messages);
+                }
+            }
+        }
+    }
+    messages
+}
+
+/// Prompts the provider refused: they and what followed from them are not sent again (facts: ACP §1.4.2).
+fn refused_prompts(history: &[MessageWithParts]) -> HashSet<&MessageId> {
+    let answers = history.iter().filter_map(|message| match &message.info {
+        Message::Assistant(answer) => Some(answer),
+        Message::User(_) => None,
+    });
+    let refused = answers.filter(|it| matches!(it.error, Some(MessageError::ContentFilterError { .. })));
+    refused.map(|answer| &answer.parent_id).collect()
+}
+
+/// Returns true if an answer is sent: a failed one is left out, a cancelled one stays when it said or did something.
+fn is_usable(answer: &AssistantMessage, parts: &[Part]) -> bool {
+    match &answer.error {
+        None => true,
+        Some(MessageError::MessageAbortedError { .. }) => parts.iter().any(|part| {
+            let has_text = matches!(&part.kind, PartKind::Text(text) if !text.text.is_empty());
+            has_text || matches!(part.kind, PartKind::Tool(_))
+        }),
+        Some(_) => false,
+    }
+}
+
+fn user_content<'a>(model: &Model, parts: &'a [Part]) -> Vec<UserContent<'a>> {
+    let mut content = Vec::new();
+    for part in parts {
+        match &part.kind {
+            PartKind::Text(text) if text.ignored != Some(true) && !text.text.is_empty() => {
+                content.push(UserContent::Text(Cow::Borrowed(&text.text)));
+            }
+            PartKind::File(file) => content.extend(media_content(model, file)),
+            PartKind::Compaction { .. } => content.push(UserContent::Text("What did we do so far?".into())),
+            PartKind::Subtask { .. } => {
+                content.push(UserContent::Text("The following tool was executed by the user".into()));
+            }
+            // What happened around the words is not part of them.
+            PartKind::Text(_)
+            | PartKind::Reasoning(_)
+            | PartKind::Tool(_)
+            | PartKind::StepStart { .. }
+            | PartKind::StepFinish { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Retry { .. } => {}
+        }
+    }
+    content
+}
+
+fn media_content<'a>(model: &Model, file: &'a FilePart) -> Option<UserContent<'a>> {
+    let Some(media) = media(file) else {
+        let is_by_url = file.url.starts_with("http://") || file.url.starts_with("https://");
+        let name = file.filename.as_deref().unwrap_or(&file.url);
+        let text = format!("ERROR: Cannot read {name} (it is given by URL, not as data). Inform the user.");
+        return is_by_url.then_some(UserContent::Text(Cow::Owned(text)));
+    };
+    let is_taken = match media.mime {
+        "application/pdf" => model.takes_pdf,
+        _ => model.takes_images,
+    };
+    if is_taken {
+        return Some(UserContent::Media(media));
+    }
+    let name = file.filename.as_deref().unwrap_or("the attachment");
+    let kind = if media.mime == "application/pdf" { "pdf" } else { "image" };
+    Some(UserContent::Text(Cow::Owned(format!(
+        "ERROR: Cannot read {name} (this model does not support {kind} input). Inform the user."
+    ))))
+}
+
+/// Images and documents given as data; text files were read into text before.
+fn media(file: &FilePart) -> Option<Media<'_>> {
+    let is_media = file.mime.starts_with("image/") || file.mime == "application/pdf";
+    let base64 = file.url.strip_prefix("data:")?.split_once(";base64,")?.1;
+    is_media.then_some(Media { mime: &file.mime, filename: file.filename.as_deref(), base64 })
+}
+
+fn push_answer<'a>(
+    model: &Model,
+    answer: &'a AssistantMessage,
+    parts: &'a [Part],
+    messages: &mut Vec<PromptMessage<'a>>,
+) {
+    let is_same_model = answer.provider_id == model.provider_id && answer.model_id == model.id;
+    let mut content = Vec::new();
+    let mut results = Vec::new();
+    for part in parts {
+        match &part.kind {
+            PartKind::Text(text) if text.ignored != Some(true) && !text.text.is_empty() => {
+                content.push(AssistantContent::Text(Cow::Borrowed(&text.text)));
+            }
+            PartKind::Reasoning(reasoning) => content.extend(thought(reasoning, is_same_model)),
+            PartKind::Tool(tool) => {
+                content.push(AssistantContent::ToolCall {
+                    call_id: &tool.call_id,
+                    name: &tool.tool,
+                    input: tool.state.input(),
+                });
+                results.push(tool_result(tool));
+            }
+            PartKind::Text(_)
+            | PartKind::File(_)
+            | PartKind::StepStart { .. }
+            | PartKind::StepFinish { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Subtask { .. }
+            | PartKind::Retry { .. }
+            | PartKind::Compaction { .. } => {}
+        }
+    }
+    if !content.is_empty() {
+        messages.push(PromptMessage::Assistant(content));
+    }
+    if !results.is_empty() {
+        messages.push(PromptMessage::ToolResults(results));
+    }
+}
+
+/// Returns a thought as it goes back: signed to the model that had it, as plain text to any other.
+fn thought(reasoning: &ReasoningPart, is_same_model: bool) -> Option<AssistantContent<'_>> {
+    let metadata = reasoning.metadata.as_ref();
+    let signature = metadata.and_then(|it| it.get("signature")).and_then(Value::as_str);
+    match (is_same_model, reasoning.text.is_empty()) {
+        (true, true) if signature.is_none() => None,
+        (true, _) => Some(AssistantContent::Reasoning { text: Cow::Borrowed(&reasoning.text), signature }),
+        (false, true) => None,
+        (false, false) => Some(AssistantContent::Text(Cow::Borrowed(&reasoning.text))),
+    }
+}
+
+fn tool_result(tool: &ToolPart) -> ToolResult<'_> {
+    let (output, is_error, media) = match &tool.state {
+        ToolState::Completed { time, .. } if time.compacted.is_some() => {
+            (Cow::Borrowed("[Old tool result content cleared]"), false, Vec::new())
+        }
+        ToolState::Completed { output, attachments, .. } => {
+            let files = attachments.iter().flatten().map(|attachment| &attachment.file);
+            (Cow::Borrowed(output.as_str()), false, files.filter_map(media).collect())
+        }
+        ToolState::Error { error, metadata, .. } => (interrupted(error, metadata.as_ref()), true, Vec::new()),
+        ToolState::Pending { .. } | ToolState::Running { .. } => {
+            (Cow::Borrowed(TOOL_INTERRUPTED), true, Vec::new())
+        }
+    };
+    ToolResult { call_id: &tool.call_id, name: &tool.tool, output, is_error, media }
+}
+
+/// Returns a failed tool's error, with the partial output of an interrupted one.
+fn interrupted<'a>(error: &'a str, metadata: Option<&serde_json::Map<String, Value>>) -> Cow<'a, str> {
+    let partial = metadata.and_then(|it| it.get("output")).and_then(Value::as_str).unwrap_or_default();
+    if [TOOL_ABORTED, TOOL_INTERRUPTED].contains(&error) && !partial.is_empty() {
+        Cow::Owned(format!("{partial}\n\n{error}"))
+    } else {
+        Cow::Borrowed(error)
+    }
+}
+
+/// Adds what the model must not forget now: plan mode, its end, or that this is the last step.
+fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
+    let mut reminders: Vec<Cow<'_, str>> = Vec::new();
+    if inputs.agent.name == "plan" {
+        reminders.push(library::PLAN_REMINDER.into());
+        if inputs.tools.iter().any(|tool| tool.name == "plan_exit") {
+            let plan = library::plan_file(&inputs.loaded.config, &inputs.state.info);
+            let plan = plan.display().to_string();
+            reminders.push(library::PLAN_FILE_REMINDER.replace("{plan}", &plan).into());
+        }
+    } else if inputs.agent.name == "build" && was_planning(&inputs.state.history) {
+        reminders.push(library::BUILD_REMINDER.into());
+    }
+    let last_user = messages.iter_mut().rev().find_map(|message| match message {
+        PromptMessage::User(content) => Some(content),
+        PromptMessage::Assistant(_) | PromptMessage::ToolResults(_) | PromptMessage::Encoded(_) => None,
+    });
+    if let Some(content) = last_user {
+        content.extend(reminders.into_iter().map(UserContent::Text));
+    }
+    if inputs.is_last {
+        messages.push(PromptMessage::User(vec![UserContent::Text(LAST_STEP.into())]));
+    }
+}
+
+/// Returns true if the prompt before the last one was answered by `plan`.
+fn was_planning(history: &[MessageWithParts]) -> bool {
+    let refused = refused_prompts(history);
+    let mut agents = history.iter().rev().filter_map(|message| match &message.info {
+        Message::User(user) if !refused.contains(&user.id) && revert::has_model_content(&message.parts) => {
+            Some(user.agent.as_str())
+        }
+        Message::User(_) | Message::Assistant(_) => None,
+    });
+    agents.next().is_some() && agents.next() == Some("plan")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+//! One turn: from a prompt to the answer that ends it, over as many steps as the model's tool calls take.
+
+use std::time::Instant;
+
+use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::{
+    message::{Message, MessageError, ModelRef, Tokens},
+    session::{SessionModel, SessionStatus},
+};
+
+use super::{
+    attach,
+    encoded_history::EncodedHistoryCache,
+    loaded_instructions::LoadedInstructions,
+    prompt,
+    step::{self, Step},
+};
+use crate::{
+    base::log,
+    engine::{
+        EngineError, EngineErrorKind,
+        command::{self, Invoked, Started, builtin},
+        compaction::{overflow::Room, prune},
+        session::{
+            context::{SessionCx, TurnCx},
+            inbox::Inbox,
+            parent_limits,
+            request::{Command, Missing, PromptInput, StopReason, TurnOutcome},
+            revert,
+            state::{Journal, SessionState, text_part},
+            title,
+        },
+        workspace::loaded::Loaded,
+    },
+    library::{Agent, Instructions, commands::Body},
+    provider::{Finish, Model, Wire, unusable::Unusable},
+    tool::AgentSwitch,
+};
+
+/// A title being made beside the turn that began the conversation.
+#[derive(Default)]
+pub struct TitleTask(Option<JoinHandle<Option<String>>>);
+
+impl TitleTask {
+    /// Returns the title, when it was not delivered to the inbox.
+    pub async fn finish(&mut self) -> Option<String> {
+        // The handle stays until the title is made, so that giving up ends the request.
+        let made = self.0.as_mut()?.await;
+        self.0 = None;
+        made.ok().flatten()
+    }
+}
+
+impl Drop for TitleTask {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+/// Runs a prompt's turn; `None` when the prompt was cancelled while it waited and is answered already.
+pub async fn run_turn(
+    cx: &SessionCx,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    title: &mut TitleTask,
+    ticket: u64,
+    input: PromptInput,
+) -> Option<Result<TurnOutcome, EngineError>> {
+    let cancel = cx.tickets.begin(ticket)?;
+    let began = Instant::now();
+    cx.show_status(state, SessionStatus::Busy).await;
+    cx.engine.clean();
+    let mut result = run_prompt(cx, state, inbox, title, &cancel, input).await;
+    if result.is_ok()
+        && let Err(error) = prune::run(cx, state).await
+    {
+        result = Err(error);
+    }
+    state.encoded = EncodedHistoryCache::default();
+    let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
+    if cancel.is_cancelled() && !is_store {
+        // Whatever the cancel met, the answer to it is `cancelled` (facts: ACP §1.4.3).
+        let (tokens, message_id) = match result {
+            Ok(outcome) => (outcome.tokens, outcome.message_id),
+            Err(_) => (None, None),
+        };
+        result = Ok(TurnOutcome { stop: StopReason::Cancelled, tokens, message_id });
+    }
+    let duration = log::duration(began);
+    match &result {
+        Ok(outcome) => {
+            let tokens = outcome.tokens.and_then(|tokens| tokens.total);
+            tracing::info!(session = %cx.id, stop = outcome.stop.name(), tokens, duration, "a turn ended");
+        }
+        Err(error) => {
+            tracing::error!(target: log::TOLD, session = %cx.id, %error, duration, "a turn failed");
+        }
+    }
+    if let Err(error) = &result {
+        let mut journal = Journal::default();
+        let message = error.message.clone();
+        journal.error(
+            &state.info,
+            if error.kind == EngineErrorKind::ContextOverflow {
+                MessageError::ContextOverflowError { message, response_body: None }
+            } else {
+                MessageError::UnknownError { message }
+            },
+        );
+        // The error itself is answered below; the event is for those who only watch.
+        let _ = journal.commit(cx.engine.storage(), cx.engine.bus()).await;
+    }
+    inbox.apply_settings(cx, state, None).await;
+    Some(result)
+}
+
+async fn run_prompt(
+    session: &SessionCx,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    title: &mut TitleTask,
+    cancel: &CancellationToken,
+    mut input: PromptInput,
+) -> Result<TurnOutcome, EngineError> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => {}
+        () = session.engine.sync_config(&session.workspace) => {}
+    }
+    session.engine.refresh_remote_config();
+    let loaded = session.workspace.loaded();
+    session.engine.refresh_skills(&loaded);
+    if input.missing == Missing::IsReplaced {
+        input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
+    }
+    let called = command::take(&loaded, &mut input)?;
+    let agent = choose_agent(&loaded, state, &input)?.clone();
+    let own = called.as_ref().and_then(Invoked::own);
+    let (model, unusable) = match choose_model(&loaded, &agent, &input) {
+        Ok(model) => (model, None),
+        // These are answered without a model, and tell how to get one.
+        Err(unusable) if own.is_some() => (loaded.demo().clone(), Some(unusable)),
+        Err(unusable) => return Err(unusable.into()),
+    };
+    let of_command = called.as_ref().and_then(Invoked::variant);
+    let chosen = of_command.or(input.model.as_ref().and_then(|model| model.variant.as_deref()));
+    let variant = loaded.variant_for(&agent, &model, chosen);
+    // A parent passes its denials down; a client that opens a subagent's session directly cannot.
+    let is_limited = state.info.parent_id.is_some() || !state.info.limits.is_empty();
+    let parent_limits = if session.parent_limits.rules.is_empty() && is_limited {
+        parent_limits::stored(&session.engine, &loaded, &state.info).await?
+    } else {
+        session.parent_limits.clone()
+    };
+    let mut cx = TurnCx {
+        session,
+        loaded,
+        agent,
+        model,
+        variant,
+        instructions: Vec::new(),
+        parent_limits,
+        mcp: session.workspace.mcp().lease(),
+        cancel: cancel.clone(),
+    };
+    let called = match called {
+        Some(called) => match called.command.body {
+            Body::Builtin(own) => return builtin::run(&cx, state, own, called, unusable.as_ref()).await,
+            Body::Template(_) | Body::Skill(_) | Body::Compact => Some(called),
+        },
+        None => None,
+    };
+    revert::settle(session, state).await?;
+    let read = tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => Instructions::default(),
+        instructions = session.engine.read_instructions(&cx.loaded) => instructions,
+    };
+    let untold = read.all_warnings();
+    cx.instructions = read.blocks;
+    match called {
+        None => accept(&cx, state, input).await?,
+        Some(called) => match command::begin(&cx, state, called).await? {
+            Started::Prompt => {}
+            Started::Ended(stop) => {
+                let mut spent = std::mem::take(&mut state.used_below);
+                let answer = state.answer_mut();
+                answer.iter().for_each(|answer| spent.add(&answer.tokens));
+                let message_id = answer.map(|answer| answer.id.clone());
+                let is_known = spent != Tokens::default();
+                return Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id });
+            }
+        },
+    }
+    session.tell(&untold);
+    session.note(cx.loaded.unlisted(&cx.model));
+    start_title(&cx, state, title);
+    take_steps(&mut cx, state, inbox).await
+}
+
+/// Asks the model and runs its tools, step by step, until the turn ends.
+async fn take_steps(
+    cx: &mut TurnCx<'_>,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+) -> Result<TurnOutcome, EngineError> {
+    let mut spent = std::mem::take(&mut state.used_below);
+    let mut answered = None;
+    let mut n_steps = 0;
+    let mut room = Room::default();
+    let stop = loop {
+        room.before_step(cx, state).await?;
+        if cx.cancel.is_cancelled() {
+            break StopReason::Cancelled;
+        }
+        n_steps += 1;
+        let is_last = cx.agent.steps.is_some_and(|limit| n_steps >= limit);
+        let outcome = step::run(cx, state, is_last).await?;
+        spent.add(&std::mem::take(&mut state.used_below));
+        if let Some(answer) = state.answer_mut() {
+            spent.add(&answer.tokens);
+            answered = Some(answer.id.clone());
+        }
+        if let Some(switch) = state.switch.take() {
+            let goes_on = outcome == Step::ToolsRan && !is_last && !cx.cancel.is_cancelled();
+            switch_agent(cx, state, inbox, switch, goes_on).await?;
+        }
+        match outcome {
+            Step::Interrupted => break StopReason::Cancelled,
+            Step::Rejected => break StopReason::EndTurn,
+            Step::Finished(Finish::Length) => break StopReason::MaxTokens,
+            Step::Finished(Finish::ContentFilter) => break StopReason::Refusal,
+            Step::Finished(_) if is_last && n_steps > 1 => break StopReason::MaxTurnRequests,
+            Step::Finished(Finish::Stop | Finish::ToolCalls | Finish::Unknown) => break StopReason::EndTurn,
+            Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
+            Step::ToolsRan => apply_settings(cx, state, inbox, None).await,
+            Step::Overflow => {
+                n_steps -= 1;
+                room.after_refusal(cx, state).await?;
+            }
+        }
+        prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);
+    };
+    let is_known = spent != Tokens::default();
+    Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id: answered })
+}
+
+/// Returns the agent that answers a prompt: the prompt's own wish, what the session used last, the default.
+fn choose_agent<'a>(
+    loaded: &'a Loaded,
+    state: &SessionState,
+    input: &PromptInput,
+) -> Result<&'a Agent, EngineError> {
+    match input.agent.as_deref() {
+        Some(name) => loaded.checked_agent(name),
+        None => {
+            let last = state.info.agent.as_deref().and_then(|name| loaded.agent(name));
+            Ok(last.unwrap_or_else(|| loaded.default_agent()))
+        }
+    }
+}
+
+/// Returns the model that answers a prompt; the demo, which says how to configure one, only where nothing at
+/// all is configured and the front end has a user to tell.
+fn choose_model(loaded: &Loaded, agent: &Agent, input: &PromptInput) -> Result<Model, Unusable> {
+    match input.missing {
+        Missing::Fails => loaded.answering(agent, input.model.as_ref()),
+        Missing::IsReplaced => loaded.answers_next(Some(&agent.name), input.model.as_ref()),
+    }
+}
+
+/// Stores what the user said as a message.
+async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -> Result<(), EngineError> {
+    let mut journal = Journal::default();
+    state.info.agent = Some(cx.agent.name.clone());
+    // A session that the demo answered without being chosen goes on with a real model once there is one.
+    let is_chosen = cx.model.wire != Wire::Demo || input.model.is_some();
+    state.info.model = is_chosen.then(|| SessionModel {
+        id: cx.model.id.clone(),
+        provider_id: cx.model.provider_id.clone(),
+        variant: cx.variant.clone(),
+    });
+    state.touch();
+    journal.session(&state.info);
+    let message_id = cx.push_prompt(state, &mut journal);
+    let known_files = state.known_files.clone();
+    let instructions = LoadedInstructions::new(&cx.instructions, &state.history);
+    let words = attach::words(&input.parts);
+    let kinds = tokio::select! {
+        biased;
+        // What was said is kept, what was still being read is not.
+        () = cx.cancel.cancelled() => words,
+        kinds = attach::resolve(cx, &known_files, &instructions, &message_id, input.parts) => kinds,
+    };
+    for kind in kinds {
+        state.push_part(kind, &mut journal);
+    }
+    journal.known_files(&state.info, &known_files);
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+/// Lets settings that came meanwhile hold for the next step; prompts wait for a turn of their own, answered by the
+/// agent that took over, if one did.
+async fn apply_settings(
+    cx: &mut TurnCx<'_>,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    switched_to: Option<&str>,
+) {
+    // A command may be answered by another agent than the session's.
+    let before = (state.info.agent.clone(), state.info.model.clone());
+    inbox.apply_settings(cx.session, state, switched_to).await;
+    if before.0 != state.info.agent
+        && let Some(agent) = state.info.agent.as_deref().and_then(|name| cx.loaded.agent(name))
+    {
+        cx.agent = agent.clone();
+    }
+    if before.1 == state.info.model {
+        return;
+    }
+    let reference = state.info.model.as_ref().map(|model| ModelRef {
+        provider_id: model.provider_id.clone(),
+        model_id: model.id.clone(),
+        variant: model.variant.clone(),
+    });
+    let chosen = reference.as_ref().and_then(|reference| reference.variant.as_deref());
+    if let Some(model) = reference.as_ref().and_then(|reference| cx.loaded.checked_model(reference).ok()) {
+        cx.variant = cx.loaded.variant_for(&cx.agent, &model, chosen);
+        cx.model = model;
+    }
+}
+
+/// Lets the agent take over that a tool had the user choose, for this turn and those that come.
+async fn switch_agent(
+    cx: &mut TurnCx<'_>,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    switch: AgentSwitch,
+    goes_on: bool,
+) -> Result<(), EngineError> {
+    // What the user chose while the question stood there is older than the answer to it.
+    apply_settings(cx, state, inbox, None).await;
+    let AgentSwitch { agent, message } = switch;
+    let Some(chosen) = cx.loaded.agent(&agent) else { return Ok(()) };
+    cx.agent = chosen.clone();
+    inbox.follow(&agent);
+    let mut journal = Journal::default();
+    state.info.agent = Some(agent.clone());
+    state.touch();
+    journal.session(&state.info);
+    journal.switch(&state.info);
+    if goes_on {
+        cx.push_prompt(state, &mut journal);
+        state.push_part(text_part(message, true, false), &mut journal);
+    }
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    // A front end learns of the switch only now: what it sent while that was stored names the agent before.
+    apply_settings(cx, state, inbox, Some(&agent)).await;
+    Ok(())
+}
+
+fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
+    let prompts = state.history.iter().filter(|it| matches!(it.info, Message::User(_)));
+    let is_first = prompts.filter(|it| revert::has_model_content(&it.parts)).count() == 1;
+    if !is_first || state.info.parent_id.is_some() || !title::is_default(&state.info.title) {
+        return;
+    }
+    let request = title::Request::new(cx, state);
+    let inbox = cx.session.own_inbox.clone();
+    task.0 = Some(tokio::spawn(async move {
+        let text = request.run().await;
+        match inbox.upgrade() {
+            Some(inbox) => match inbox.send(Command::Title(text)).await {
+                Ok(()) => None,
+                Err(mpsc::error::SendError(command)) => match command {
+                    Command::Title(text) => Some(text),
+                    Command::Prompt { .. } | Command::Select { .. } => None,
+                },
+            },
+            None => Some(text),
+        }
+    }));
+}

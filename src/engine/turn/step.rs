@@ -1,0 +1,430 @@
+//! One step: one model call, retried until it says something, and the tools it asked for.
+
+use std::time::{Duration, Instant};
+
+use windlass_protocol::opencode::{
+    config::ModelCost,
+    id::MessageId,
+    message::{
+        ApiError, AssistantMessage, AssistantTime, CacheTokens, Message, MessageError, MessagePath, Tokens,
+    },
+    part::PartKind,
+    session::SessionStatus,
+};
+
+use super::{
+    answer::Answer,
+    calls::{self, CallsEnd},
+    prompt,
+    toolbox::Toolbox,
+};
+use crate::{
+    base::{clock, ids, log},
+    engine::{
+        EngineError, EngineErrorKind,
+        session::{
+            context::TurnCx,
+            request::StopReason,
+            state::{Journal, SessionState},
+        },
+    },
+    provider::{self, Finish, Prompt, ProviderError, Usage, retry},
+};
+
+/// End of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The model wants to see what its tools answered.
+    ToolsRan,
+    /// The model is done.
+    Finished(Finish),
+    /// The provider refused the request as too large, before it said anything.
+    Overflow,
+    /// The user refused a tool call; the turn stops.
+    Rejected,
+    /// The turn was cancelled.
+    Interrupted,
+}
+
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ToolsRan => "tool-calls",
+            Self::Finished(finish) => finish.name(),
+            Self::Overflow => "overflow",
+            Self::Rejected => "rejected",
+            Self::Interrupted => "cancelled",
+        }
+    }
+}
+
+/// End of the model's answer.
+enum Received {
+    Whole(Answer),
+    Interrupted,
+    Failed { error: ProviderError, has_output: bool },
+}
+
+/// Runs one step. With `is_last` the model gets no tools and is told to sum up.
+pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
+    let began = Instant::now();
+    let ended = go(cx, state, is_last).await;
+    let end = match &ended {
+        Ok(step) => step.name(),
+        Err(_) => "failed",
+    };
+    let model = format!("{}/{}", cx.model.provider_id, cx.model.id);
+    let tokens = state.answer_mut().and_then(|answer| answer.tokens.total);
+    let duration = log::duration(began);
+    tracing::info!(session = %cx.session.id, agent = cx.agent.name, model, end, tokens, duration, "a step ended");
+    ended
+}
+
+async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
+    let toolbox = Toolbox::new(cx, state);
+    begin(cx, state, None).await?;
+    let request = Request::Step { toolbox: &toolbox, is_last };
+    let answer = match receive(cx, state, &request).await? {
+        Received::Whole(answer) => answer,
+        Received::Interrupted => {
+            interrupt(cx, state).await?;
+            return Ok(Step::Interrupted);
+        }
+        Received::Failed { error, has_output } => {
+            fail(cx, state, &error).await?;
+            if matches!(error, ProviderError::Overflow { .. }) && !has_output {
+                return Ok(Step::Overflow);
+            }
+            return Err(EngineError::from(&error));
+        }
+    };
+    let finish = match answer.finish {
+        Some(finish) => finish,
+        None if answer.calls.is_empty() => Finish::Stop,
+        None => Finish::ToolCalls,
+    };
+    let calls_end = calls::run(cx, state, &toolbox, answer.calls).await?;
+    if calls_end == CallsEnd::Interrupted {
+        interrupt(cx, state).await?;
+        return Ok(Step::Interrupted);
+    }
+    end(cx, state, finish, answer.usage).await?;
+    match calls_end {
+        CallsEnd::None => Ok(Step::Finished(finish)),
+        CallsEnd::Ran => Ok(Step::ToolsRan),
+        CallsEnd::Rejected => Ok(Step::Rejected),
+        CallsEnd::Interrupted => Ok(Step::Interrupted),
+    }
+}
+
+/// Has a compaction's summary written.
+pub async fn summarise(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    prompt: &Prompt<'_>,
+) -> Result<StopReason, EngineError> {
+    begin(cx, state, Some(true)).await?;
+    match receive(cx, state, &Request::Given(prompt)).await? {
+        Received::Whole(answer) => {
+            // It was given no tools; what it calls all the same is not run.
+            let mut journal = Journal::default();
+            state.close_parts(&mut journal);
+            commit(cx, &mut journal).await?;
+            end(cx, state, answer.finish.unwrap_or(Finish::Stop), answer.usage).await?;
+            Ok(StopReason::EndTurn)
+        }
+        Received::Interrupted => {
+            interrupt(cx, state).await?;
+            Ok(StopReason::Cancelled)
+        }
+        Received::Failed { error: ProviderError::Overflow { message }, .. } => {
+            let message = format!(
+                "The conversation is too large to compact. Begin a new session, or choose a model with a larger \
+                 context. The provider said: {message}"
+            );
+            fail(cx, state, &ProviderError::Overflow { message: message.clone() }).await?;
+            Err(EngineError::new(EngineErrorKind::ContextOverflow, message))
+        }
+        Received::Failed { error, .. } => {
+            fail(cx, state, &error).await?;
+            Err(EngineError::from(&error))
+        }
+    }
+}
+
+/// What the model is asked.
+enum Request<'a> {
+    /// To go on with the conversation.
+    Step {
+        toolbox: &'a Toolbox,
+        is_last: bool,
+    },
+    Given(&'a Prompt<'a>),
+}
+
+async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineError> {
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+/// Opens the model's message, with `summary` that of a compaction.
+pub async fn begin(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    summary: Option<bool>,
+) -> Result<(), EngineError> {
+    let mut journal = Journal::default();
+    let message = message(cx, state, summary);
+    state.push_message(Message::Assistant(Box::new(message)), &mut journal);
+    state.push_part(PartKind::StepStart { snapshot: None }, &mut journal);
+    commit(cx, &mut journal).await
+}
+
+/// Returns an empty answer to the newest prompt.
+pub fn message(cx: &TurnCx<'_>, state: &SessionState, summary: Option<bool>) -> AssistantMessage {
+    AssistantMessage {
+        id: ids::message(),
+        session_id: state.info.id.clone(),
+        parent_id: last_user(state),
+        model_id: cx.model.id.clone(),
+        provider_id: cx.model.provider_id.clone(),
+        variant: cx.variant.clone(),
+        agent: cx.agent.name.clone(),
+        mode: cx.agent.name.clone(),
+        path: MessagePath {
+            cwd: cx.loaded.config.directory.display().to_string(),
+            root: cx.loaded.config.worktree.display().to_string(),
+        },
+        time: AssistantTime { created: clock::now_ms(), completed: None },
+        cost: 0.0,
+        tokens: Tokens::default(),
+        finish: None,
+        error: None,
+        summary,
+    }
+}
+
+fn last_user(state: &SessionState) -> MessageId {
+    let last = state.history.iter().rev().find_map(|message| match &message.info {
+        Message::User(user) => Some(user.id.clone()),
+        Message::Assistant(_) => None,
+    });
+    // A turn begins with a user message, so there always is one.
+    last.unwrap_or_else(ids::message)
+}
+
+/// Asks the model until it answers, fails for good, or the turn is cancelled.
+async fn receive(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    request: &Request<'_>,
+) -> Result<Received, EngineError> {
+    let mut attempt = 0;
+    loop {
+        let mut answer = Answer::default();
+        match attempt_once(cx, state, request, &mut answer).await? {
+            Ok(Some(())) => return Ok(Received::Whole(answer)),
+            Ok(None) => return Ok(Received::Interrupted),
+            Err(error) => {
+                attempt += 1;
+                let may_retry = error.is_retryable() && !answer.has_output && attempt <= retry::MAX_RETRIES;
+                if !may_retry {
+                    return Ok(Received::Failed { error, has_output: answer.has_output });
+                }
+                let delay = retry::delay(attempt, error.retry_after(), ids::fraction());
+                let pause = format!("{delay:.1?}");
+                tracing::info!(%error, attempt, pause, "asking the provider again");
+                if !wait(cx, state, attempt, &error, delay).await? {
+                    return Ok(Received::Interrupted);
+                }
+            }
+        }
+    }
+}
+
+/// Sends one request. `None` when the turn was cancelled.
+async fn attempt_once(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    request: &Request<'_>,
+    answer: &mut Answer,
+) -> Result<Result<Option<()>, ProviderError>, EngineError> {
+    let opened = {
+        let assembled;
+        let prompt = match request {
+            Request::Given(prompt) => prompt,
+            Request::Step { toolbox, is_last } => {
+                assembled = prompt::assemble(&prompt::Inputs {
+                    loaded: &cx.loaded,
+                    agent: &cx.agent,
+                    model: &cx.model,
+                    variant: cx.variant.as_deref(),
+                    instructions: &cx.instructions,
+                    skills: toolbox.skills(),
+                    state,
+                    tools: toolbox.specs(),
+                    is_last: *is_last,
+                });
+                &assembled
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => return Ok(Ok(None)),
+            opened = provider::stream(cx.session.engine.http(), &cx.model, prompt) => opened,
+        }
+    };
+    let mut stream = match opened {
+        Ok(stream) => stream,
+        Err(error) => return Ok(Err(error)),
+    };
+    let mut deltas = Vec::new();
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => return Ok(Ok(None)),
+            next = stream.next(&mut deltas) => next,
+        };
+        let mut journal = Journal::default();
+        // What came before a failure was received all the same.
+        answer.apply(&mut deltas, state, &mut journal);
+        let is_done = !matches!(next, Ok(true));
+        if is_done {
+            answer.end_all(state, &mut journal);
+        }
+        commit(cx, &mut journal).await?;
+        match next {
+            Ok(true) => {}
+            Ok(false) => return Ok(Ok(Some(()))),
+            Err(error) => return Ok(Err(error)),
+        }
+        tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => return Ok(Ok(None)),
+            () = cx.session.engine.bus().room(&cx.session.id) => {}
+        }
+    }
+}
+
+/// Waits before the next attempt; false when the turn was cancelled meanwhile.
+async fn wait(
+    cx: &TurnCx<'_>,
+    state: &SessionState,
+    attempt: u32,
+    error: &ProviderError,
+    delay: Duration,
+) -> Result<bool, EngineError> {
+    let next = clock::now_ms() + i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+    let mut journal = Journal::default();
+    journal.status(&state.info, SessionStatus::Retry { attempt, message: error.to_string(), next });
+    commit(cx, &mut journal).await?;
+    tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => return Ok(false),
+        () = tokio::time::sleep(delay) => {}
+    }
+    journal.status(&state.info, SessionStatus::Busy);
+    commit(cx, &mut journal).await?;
+    Ok(true)
+}
+
+/// Closes the model's message: usage, cost, totals.
+pub async fn end(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    finish: Finish,
+    usage: Usage,
+) -> Result<(), EngineError> {
+    let tokens = tokens(usage);
+    let cost = cost(&cx.model.cost, usage);
+    let mut journal = Journal::default();
+    let reason = finish.name().to_owned();
+    state.push_part(
+        PartKind::StepFinish { reason: reason.clone(), snapshot: None, cost, tokens },
+        &mut journal,
+    );
+    if let Some(answer) = state.answer_mut() {
+        answer.finish = Some(reason);
+        answer.tokens = tokens;
+        answer.cost = cost;
+        answer.time.completed = Some(clock::now_ms());
+        if finish == Finish::ContentFilter {
+            let message = "The provider refused to answer this prompt.".to_owned();
+            answer.error = Some(MessageError::ContentFilterError { message });
+        }
+    }
+    state.touch_answer(&mut journal);
+    state.info.cost += cost;
+    state.info.tokens.add(&tokens);
+    state.touch();
+    journal.session(&state.info);
+    commit(cx, &mut journal).await
+}
+
+/// Closes the model's message after the turn was cancelled.
+pub async fn interrupt(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(), EngineError> {
+    let message = "The turn was cancelled.".to_owned();
+    close_with(cx, state, MessageError::MessageAbortedError { message }).await
+}
+
+async fn fail(cx: &TurnCx<'_>, state: &mut SessionState, error: &ProviderError) -> Result<(), EngineError> {
+    let message = error.to_string();
+    let error = match error {
+        ProviderError::Auth { .. } => {
+            MessageError::ProviderAuthError { provider_id: cx.model.provider_id.clone(), message }
+        }
+        ProviderError::Overflow { .. } => MessageError::ContextOverflowError { message, response_body: None },
+        ProviderError::RateLimited { status, .. } => api_error(message, Some(*status), true, None),
+        ProviderError::Overloaded { status, .. } => api_error(message, *status, true, None),
+        ProviderError::Api { status, body, .. } => api_error(message, *status, false, body.clone()),
+        ProviderError::Transport { .. } => api_error(message, None, true, None),
+    };
+    close_with(cx, state, error).await
+}
+
+fn api_error(
+    message: String,
+    status_code: Option<u16>,
+    is_retryable: bool,
+    response_body: Option<String>,
+) -> MessageError {
+    MessageError::Api(ApiError { message, status_code, is_retryable, response_body, ..ApiError::default() })
+}
+
+async fn close_with(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    error: MessageError,
+) -> Result<(), EngineError> {
+    let mut journal = Journal::default();
+    state.close_parts(&mut journal);
+    if let Some(answer) = state.answer_mut() {
+        answer.time.completed = Some(clock::now_ms());
+        answer.error = Some(error);
+    }
+    state.touch_answer(&mut journal);
+    state.touch();
+    journal.session(&state.info);
+    commit(cx, &mut journal).await
+}
+
+fn tokens(usage: Usage) -> Tokens {
+    let sum = usage.input + usage.output + usage.reasoning + usage.cache_read + usage.cache_write;
+    Tokens {
+        total: Some(sum),
+        input: usage.input,
+        output: usage.output,
+        reasoning: usage.reasoning,
+        cache: CacheTokens { read: usage.cache_read, write: usage.cache_write },
+    }
+}
+
+/// US dollars; reasoning is billed as output (facts: OpenCode §1.6).
+fn cost(price: &ModelCost, usage: Usage) -> f64 {
+    let per_million = [
+        (usage.input, price.input),
+        (usage.output + usage.reasoning, price.output),
+        (usage.cache_read, price.cache_read),
+        (usage.cache_write, price.cache_write),
+    ];
+    per_million.iter().map(|(n_tokens, price)| *n_tokens as f64 * price / 1_000_000.0).sum()
+}

@@ -1,0 +1,117 @@
+//! Holds a change of the files that loosens something until the user has seen it.
+
+use std::{sync::Arc, time::Instant};
+
+use serde_json::{Map, Value};
+use tokio_util::task::AbortOnDropHandle;
+use windlass_protocol::opencode::{event::EventPayload, id::SessionId};
+
+use super::{
+    directory::Reading,
+    loosening::{Loosening, loosened},
+};
+use crate::{
+    base::lock::lock,
+    engine::{Answerable, Engine, Workspace, asking::asks::Confirmation},
+};
+
+/// The permission that stands for a change of the configuration.
+pub const PERMISSION: &str = "config";
+/// Lines of a question; the rest is counted.
+const MAX_LINES: usize = 40;
+
+impl Engine {
+    /// Lets freshly read files hold, and says so when they are different. What loosens something while a session is
+    /// open waits for the user; until then what was read before holds.
+    pub(crate) fn apply_reading(&self, workspace: &Arc<Workspace>, reading: Reading) {
+        let session = self.session_to_ask(workspace);
+        let loosenings = match session {
+            Some(_) => loosened(&workspace.loaded(), &reading.loaded),
+            None => Vec::new(),
+        };
+        match session {
+            Some(session) if !loosenings.is_empty() => self.hold(workspace, reading, session, &loosenings),
+            Some(_) | None => {
+                if workspace.replace(reading) {
+                    self.tell_of_change(workspace);
+                }
+            }
+        }
+    }
+
+    fn hold(
+        &self,
+        workspace: &Arc<Workspace>,
+        reading: Reading,
+        session: SessionId,
+        loosenings: &[Loosening],
+    ) {
+        let Some(id) = workspace.hold(reading) else { return };
+        let lines = lines(loosenings);
+        let directory = workspace.directory().display();
+        tracing::info!(
+            "the changed configuration of {directory} waits for the user's answer: {}",
+            lines.replace('\n', "; ")
+        );
+        let asking = ask(self.clone(), workspace.clone(), id, session, lines);
+        workspace.set_question(id, AbortOnDropHandle::new(tokio::spawn(asking)));
+    }
+
+    fn tell_of_change(&self, workspace: &Workspace) {
+        let directory = workspace.directory().display().to_string();
+        tracing::info!(directory, "the configuration has changed");
+        self.bus().publish(EventPayload::ConfigUpdated { directory });
+    }
+
+    /// Returns the session whose client is asked: one with a client that can answer, then one that works, else
+    /// the newest.
+    fn session_to_ask(&self, workspace: &Arc<Workspace>) -> Option<SessionId> {
+        let sessions = lock(&self.0.sessions);
+        let own = sessions.iter().filter(|(_, it)| Arc::ptr_eq(&it.workspace, workspace) && !it.is_mcp_lent);
+        let is_unanswerable = |id| !self.clients().can_answer(id, Answerable::Permissions);
+        own.min_by_key(|(id, open)| (is_unanswerable(id), open.tickets.is_empty(), id.to_string()))
+            .map(|(id, _)| id.clone())
+    }
+}
+
+/// Asks until somebody answers or no session is left.
+async fn ask(engine: Engine, workspace: Arc<Workspace>, id: Instant, mut session: SessionId, lines: String) {
+    let metadata: Map<String, Value> = [
+        ("changes".to_owned(), "let the changed configuration hold".into()),
+        ("prompt".to_owned(), lines.into()),
+    ]
+    .into_iter()
+    .collect();
+    loop {
+        match engine.asks().confirm(&session, PERMISSION, metadata.clone()).await {
+            Confirmation::Yes => {
+                if workspace.accept(id) {
+                    engine.tell_of_change(&workspace);
+                }
+                return;
+            }
+            Confirmation::No => {
+                let directory = workspace.directory().display();
+                tracing::info!(
+                    "the changed configuration of {directory} was refused; what held before holds until the \
+                     files change again"
+                );
+                return;
+            }
+            // Its session was closed.
+            Confirmation::Withdrawn => match engine.session_to_ask(&workspace) {
+                Some(other) => session = other,
+                None => return,
+            },
+        }
+    }
+}
+
+fn lines(loosenings: &[Loosening]) -> String {
+    let mut lines: Vec<String> = loosenings.iter().take(MAX_LINES).map(ToString::to_string).collect();
+    let n_more = loosenings.len().saturating_sub(MAX_LINES);
+    if n_more > 0 {
+        lines.push(format!("and {n_more} more"));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,240 @@
+//! The services that all sessions of one directory share: configuration, MCP and language servers, approvals.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Instant, SystemTime},
+};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{loaded::Loaded, state_file};
+use crate::{
+    base::{
+        lock::lock,
+        watch::{Stamp, Survey, Target},
+    },
+    bus::Bus,
+    config::paths::Paths,
+    engine::asking::approvals::Approvals,
+    lsp, mcp,
+    storage::Storage,
+};
+
+/// The services of a directory.
+pub struct Workspace {
+    directory: PathBuf,
+    current: Mutex<Current>,
+    /// The task that reads the files again when they change, once it was started.
+    pub(crate) reloading: Mutex<Option<Reloading>>,
+    /// Not every change is noticed: the system does not let us watch, or there is too much.
+    pub(crate) polls_each_turn: AtomicBool,
+    /// Servers of the configuration.
+    mcp: mcp::Servers,
+    lsp: lsp::Servers,
+    pub(crate) approvals: Approvals,
+}
+
+/// The task that reads a workspace's files again when they change; it ends with this.
+pub(crate) struct Reloading {
+    pub turns: mpsc::UnboundedSender<Turn>,
+    pub _task: AbortOnDropHandle<()>,
+}
+
+/// A turn that begins: the sender is dropped when what changed before it has been read.
+pub(crate) type Turn = oneshot::Sender<()>;
+
+struct Current {
+    loaded: Arc<Loaded>,
+    /// A newer reading that does not hold: it waits for the user's answer, or was refused.
+    change: Option<Change>,
+    /// When the reading began.
+    read_at: Moment,
+    stamp: Option<Stamp>,
+    use_stored_keys: bool,
+}
+
+/// A reading that loosens something.
+struct Change {
+    loaded: Loaded,
+    /// When it was read first.
+    id: Instant,
+    /// Takes the question back when it is dropped.
+    _question: Option<AbortOnDropHandle<()>>,
+}
+
+/// What was read of a directory's files.
+pub(crate) struct Reading {
+    pub loaded: Loaded,
+    /// When it began.
+    pub read_at: Moment,
+    /// What it was read from; `None` when that has changed just now.
+    pub stamp: Option<Stamp>,
+    /// With the keys that the user has stored.
+    pub use_stored_keys: bool,
+}
+
+/// A moment by both clocks: one that never goes back, to tell which reading is newer, and the one of files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub order: Instant,
+    pub wall: SystemTime,
+}
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        Self { order: Instant::now(), wall: SystemTime::now() }
+    }
+}
+
+impl Workspace {
+    /// Starts the directory's services.
+    pub(crate) fn start(reading: Reading, bus: &Bus, storage: Storage) -> Self {
+        let Reading { loaded, read_at, stamp, use_stored_keys } = reading;
+        let directory = loaded.config.directory.clone();
+        let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
+        Self {
+            mcp: mcp::Servers::start(loaded.servers(), directory.clone(), bus.clone()),
+            lsp: lsp::Servers::default(),
+            directory,
+            current: Mutex::new(Current {
+                loaded: Arc::new(loaded),
+                change: None,
+                read_at,
+                stamp,
+                use_stored_keys,
+            }),
+            reloading: Mutex::default(),
+            polls_each_turn: AtomicBool::new(false),
+            approvals,
+        }
+    }
+
+    /// Returns the directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Returns the current configuration and what follows from it.
+    pub fn loaded(&self) -> Arc<Loaded> {
+        lock(&self.current).loaded.clone()
+    }
+
+    /// MCP servers of the configuration.
+    pub fn mcp(&self) -> &mcp::Servers {
+        &self.mcp
+    }
+
+    /// Language servers, each started when it is asked.
+    pub fn lsp(&self) -> &lsp::Servers {
+        &self.lsp
+    }
+
+    /// When the reading began whose files hold now.
+    pub(crate) fn read_at(&self) -> Moment {
+        lock(&self.current).read_at
+    }
+
+    /// Returns true if reading the files again would give the present configuration. Does blocking reads of
+    /// directories.
+    pub(crate) fn is_current(&self, paths: &Paths, use_stored_keys: bool) -> bool {
+        let (loaded, read_at, stamp) = {
+            let current = lock(&self.current);
+            if current.use_stored_keys != use_stored_keys {
+                return false;
+            }
+            (current.loaded.clone(), current.read_at, current.stamp)
+        };
+        stamp.is_some()
+            && self.directory.is_dir()
+            && stamp == Survey::of(&loaded.sources(), read_at.wall).stamp
+            && loaded.last_used == state_file::last_used_model(paths)
+    }
+
+    /// Puts freshly read files in the place of the old, and of a change that waits. False when they say the same, or
+    /// when newer ones are there already.
+    pub(crate) fn replace(&self, reading: Reading) -> bool {
+        let mut current = lock(&self.current);
+        let Some(loaded) = current.note(reading) else { return false };
+        current.change = None;
+        self.put(&mut current, loaded)
+    }
+
+    /// Keeps freshly read files for the user's answer, in the place of others that wait. Returns the id of the change;
+    /// none when the same waits or was refused already, or when newer files are there.
+    pub(crate) fn hold(&self, reading: Reading) -> Option<Instant> {
+        let id = reading.read_at.order;
+        let mut current = lock(&self.current);
+        let mut loaded = current.note(reading)?;
+        loaded.last_used.clone_from(&current.loaded.last_used);
+        if current.change.as_ref().is_some_and(|change| change.loaded == loaded) {
+            return None;
+        }
+        current.change = Some(Change { loaded, id, _question: None });
+        Some(id)
+    }
+
+    /// Keeps the question of a change for as long as the change waits.
+    pub(crate) fn set_question(&self, id: Instant, question: AbortOnDropHandle<()>) {
+        if let Some(change) = lock(&self.current).change.as_mut().filter(|it| it.id == id) {
+            change._question = Some(question);
+        }
+    }
+
+    /// Lets a change hold that waits. False when it waits no more.
+    pub(crate) fn accept(&self, id: Instant) -> bool {
+        let mut current = lock(&self.current);
+        match current.change.take_if(|change| change.id == id) {
+            Some(change) => self.put(&mut current, change.loaded),
+            None => false,
+        }
+    }
+
+    fn put(&self, current: &mut Current, loaded: Loaded) -> bool {
+        let is_new = *current.loaded != loaded;
+        if is_new {
+            self.mcp.replace(loaded.servers());
+            self.lsp.replace(&loaded.config);
+            current.loaded = Arc::new(loaded);
+        }
+        is_new
+    }
+
+    /// Returns the files that decide whether a reading is still what they say: those of what holds, and of what
+    /// waits.
+    pub(crate) fn sources(&self) -> Vec<Target> {
+        let current = lock(&self.current);
+        let waiting = current.change.iter().flat_map(|change| change.loaded.sources());
+        current.loaded.sources().into_iter().chain(waiting).collect()
+    }
+
+    /// Returns true if changes of the files are not noticed by themselves.
+    pub(crate) fn polls_each_turn(&self) -> bool {
+        self.polls_each_turn.load(Ordering::Relaxed)
+    }
+
+    /// Ends the directory's services.
+    pub(crate) async fn close(&self) {
+        drop(lock(&self.current).change.take());
+        drop(lock(&self.reloading).take());
+        tokio::join!(self.mcp.close(), self.lsp.close());
+    }
+}
+
+impl Current {
+    /// Notes that the files were read, and returns what they say unless newer ones were read already.
+    fn note(&mut self, reading: Reading) -> Option<Loaded> {
+        let Reading { loaded, read_at, stamp, use_stored_keys } = reading;
+        if read_at.order < self.read_at.order {
+            return None;
+        }
+        self.read_at = read_at;
+        self.stamp = stamp;
+        self.use_stored_keys = use_stored_keys;
+        Some(loaded)
+    }
+}

@@ -1,0 +1,102 @@
+//! Reads what the files of a directory say, and keeps to what was read while they are what they were.
+
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
+
+use super::directory::{Moment, Reading};
+use crate::{
+    base::{lock::lock, memory, watch::Survey},
+    engine::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace},
+    library::{self, Instructions},
+};
+
+impl Engine {
+    /// Reads the configuration of a directory's files, without starting its services. What is wrong in them is
+    /// logged.
+    pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
+        let loaded = self.inspect_files(directory).await?;
+        loaded.log_problems(None);
+        Ok(loaded)
+    }
+
+    /// Like [`Engine::read_files`], for those who tell what is wrong themselves.
+    pub async fn inspect_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
+        Ok(self.read(directory).await?.loaded)
+    }
+
+    pub(crate) async fn read(&self, directory: &Path) -> Result<Reading, EngineError> {
+        let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
+        let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
+        let (directory, engine) = (directory.to_owned(), self.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let EngineState { environment, paths, hooks, .. } = engine.0.as_ref();
+            if !directory.is_dir() {
+                let reason = format!("the directory {} does not exist", directory.display());
+                return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
+            }
+            let read_at = Moment::now();
+            let before = before.as_deref();
+            let mut loaded = Loaded::read(environment, paths, hooks, &directory, use_stored_keys, before);
+            let Survey { stamp, overfull } = Survey::of(&loaded.sources(), read_at.wall);
+            loaded.warn_of_overfull(&overfull);
+            memory::give_back();
+            Ok(Reading { loaded, read_at, stamp, use_stored_keys })
+        });
+        read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
+    }
+
+    /// Returns the services of a directory, with its files read afresh unless they are what they were.
+    pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
+        if let Some(workspace) = self.current_workspace(directory).await {
+            self.refresh(&workspace.loaded());
+            return Ok(workspace);
+        }
+        let reading = self.read(directory).await?;
+        let known = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
+        reading.loaded.log_problems(known.as_deref());
+        self.refresh(&reading.loaded);
+        let workspace = {
+            let mut workspaces = lock(&self.0.workspaces);
+            match workspaces.get(&reading.loaded.config.directory) {
+                Some(workspace) => workspace.clone(),
+                None => {
+                    let storage = self.0.storage.clone();
+                    let workspace = Arc::new(Workspace::start(reading, &self.0.bus, storage));
+                    workspaces.insert(workspace.directory().to_owned(), workspace.clone());
+                    return Ok(workspace);
+                }
+            }
+        };
+        self.apply_reading(&workspace, reading);
+        Ok(workspace)
+    }
+
+    /// Returns the services of a directory whose files have not changed since they were read.
+    async fn current_workspace(&self, directory: &Path) -> Option<Arc<Workspace>> {
+        let workspace = lock(&self.0.workspaces).get(directory)?.clone();
+        let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
+        let paths = self.0.paths.clone();
+        let checked = tokio::task::spawn_blocking(move || {
+            workspace.is_current(&paths, use_stored_keys).then_some(workspace)
+        });
+        checked.await.ok()?
+    }
+
+    /// Returns the instructions of a directory, its files read now and its pages fetched before where that is
+    /// possible.
+    pub(crate) async fn read_instructions(&self, loaded: &Arc<Loaded>) -> Instructions {
+        let pages = self.0.pages.get(&library::instruction_urls(&loaded.config)).await;
+        let loaded = loaded.clone();
+        let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config, &pages));
+        read.await.unwrap_or_default()
+    }
+
+    /// Returns a directory's instruction files; pages are not asked for.
+    pub(crate) async fn read_instruction_files(&self, loaded: &Arc<Loaded>) -> Instructions {
+        let loaded = loaded.clone();
+        let read = tokio::task::spawn_blocking(move || library::instruction_files(&loaded.config));
+        read.await.unwrap_or_default()
+    }
+}
