@@ -3,5 +3,6 @@
 pub mod approvals;
 pub mod asks;
 pub mod client;
+pub mod pending;
 pub mod questions;
 pub mod replies;

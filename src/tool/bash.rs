@@ -93,11 +93,11 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let Needs { asks, targets } = needs(cx.config, &args.command, &workdir).await?;
     let line = Line { command: args.command, workdir, timeout_ms };
     let sandbox = sandbox::around(cx, &line, &asks).await?;
-    for (ask, is_any) in asks {
-        if sandbox.as_ref().is_some_and(|it| it.answers(cx, &ask, is_any)) {
+    for (ask, is_opaque) in asks {
+        if sandbox.as_ref().is_some_and(|it| it.answers(cx, &ask, is_opaque)) {
             continue;
         }
-        if is_any { cx.host.ask_opaque(ask).await? } else { cx.host.ask(ask).await? }
+        if is_opaque { cx.host.ask_opaque(ask).await? } else { cx.host.ask(ask).await? }
     }
     path::all_unmoved(cx.config, targets).await?;
     if !tokio::fs::metadata(&line.workdir).await.is_ok_and(|it| it.is_dir()) {

@@ -1,9 +1,6 @@
-//! Permission requests that wait for an answer, by id; every client of the session may give it, the first wins.
-
-use std::sync::{Arc, Mutex};
+//! Permission requests: decided by the rules, by an answer given before, or by the user.
 
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::EventPayload,
@@ -14,33 +11,54 @@ use windlass_protocol::opencode::{
 use super::{
     approvals::Approvals,
     client::{Answerable, Clients},
+    pending::{self, PendingTable, Request},
 };
 use crate::{
-    base::{ids, lock::lock},
+    base::ids,
     bus::Bus,
     config::policy::Policy,
     permission::{self, Ask, Verdict},
     tool::ToolError,
 };
 
-/// See the module's comment. Cloning it shares it.
+/// The permission requests that wait. Cloning it shares it.
 #[derive(Clone)]
-pub struct Asks {
-    bus: Bus,
-    clients: Clients,
-    pending: Arc<Mutex<Vec<Pending>>>,
-}
+pub struct Asks(PendingTable<PermissionRequest>);
 
-struct Pending {
-    request: PermissionRequest,
+type Pending = pending::Pending<PermissionRequest>;
+
+/// Facts of a request that only settling needs.
+#[derive(Default)]
+pub struct Context {
     policy: Policy,
     approvals: Approvals,
     /// No remembered answer settles it.
-    is_any: bool,
+    is_opaque: bool,
     /// It is not about a call: the answer to no other question settles it, and its own settles no other.
     is_apart: bool,
-    cancel: CancellationToken,
-    answer: oneshot::Sender<Result<(), ToolError>>,
+}
+
+impl Request for PermissionRequest {
+    type Id = PermissionId;
+    type Context = Context;
+    type Answer = ();
+    const ANSWERABLE: Answerable = Answerable::Permissions;
+
+    fn id(&self) -> &PermissionId {
+        &self.id
+    }
+
+    fn session_id(&self) -> &SessionId {
+        &self.session_id
+    }
+
+    fn asked(&self) -> EventPayload {
+        EventPayload::PermissionAsked(self.clone())
+    }
+
+    fn refused(&self) -> EventPayload {
+        replied(self, Reply::Reject)
+    }
 }
 
 /// The end of a question that is not about a call.
@@ -64,41 +82,31 @@ pub struct Asker<'a> {
 
 impl Asks {
     pub fn new(bus: Bus, clients: Clients) -> Self {
-        Self { bus, clients, pending: Arc::default() }
+        Self(PendingTable::new(bus, clients))
     }
 
     /// Ends when the request is allowed by rule, by an answer given before or by the user.
     ///
-    /// What may turn out to be anything (`is_any`) is allowed by rule only where the rules allow everything,
-    /// and by no
-    /// answer given before.
-    pub async fn ask(&self, asker: Asker<'_>, ask: Ask, is_any: bool) -> Result<(), ToolError> {
-        let is_any = is_any && permission::is_anything_restricted(&ask.permission, asker.policy);
-        match permission::evaluate_all(&ask, asker.policy, &[]) {
-            Verdict::Allow if !is_any => return Ok(()),
-            Verdict::Allow | Verdict::Ask => {}
-            Verdict::Deny { rules } => return Err(ToolError::Forbidden(permission::denied_message(&rules))),
+    /// An opaque request may turn out to be anything: it is allowed by rule only where the rules allow everything, and
+    /// by no answer given before.
+    pub async fn ask(&self, asker: Asker<'_>, ask: Ask, is_opaque: bool) -> Result<(), ToolError> {
+        let is_opaque = is_opaque && permission::is_anything_restricted(&ask.permission, asker.policy);
+        if is_settled(&asker, &ask, &[], is_opaque)? {
+            return Ok(());
         }
         asker.approvals.sync().await;
-        let (answer, answered) = oneshot::channel();
-        let id = ids::permission();
-        {
+        let answered = {
             // An answer is remembered before it looks for what it settles here: it finds this question, or is found.
-            // And none is told of before its question.
-            let mut pending = lock(&self.pending);
+            let mut pending = self.0.lock();
             let answers = asker.approvals.rules();
-            match permission::evaluate_all(&ask, asker.policy, &answers) {
-                Verdict::Allow if !is_any => return Ok(()),
-                Verdict::Allow | Verdict::Ask => {}
-                Verdict::Deny { rules } => {
-                    return Err(ToolError::Forbidden(permission::denied_message(&rules)));
-                }
+            if is_settled(&asker, &ask, &answers, is_opaque)? {
+                return Ok(());
             }
             let is_approved =
                 |pattern: &&String| permission::evaluate(&ask.permission, pattern, &answers) == Action::Allow;
             let approved = ask.patterns.iter().filter(is_approved).cloned().collect();
             let request = PermissionRequest {
-                id: id.clone(),
+                id: ids::permission(),
                 session_id: asker.session_id.clone(),
                 permission: ask.permission,
                 patterns: ask.patterns,
@@ -107,21 +115,12 @@ impl Asks {
                 approved,
                 tool: Some(asker.tool),
             };
-            pending.push(Pending {
-                request: request.clone(),
-                policy: asker.policy.clone(),
-                approvals: asker.approvals.clone(),
-                is_any,
-                is_apart: false,
-                cancel: asker.cancel.clone(),
-                answer,
-            });
-            self.bus.publish(EventPayload::PermissionAsked(request));
-        }
+            let (policy, approvals) = (asker.policy.clone(), asker.approvals.clone());
+            let context = Context { policy, approvals, is_opaque, is_apart: false };
+            self.0.add(&mut pending, request, context, asker.cancel.clone())
+        };
         self.refuse_unanswerable();
-        let withdrawal = Withdrawal { asks: self, id };
-        let result = answered.await.unwrap_or(Err(ToolError::Cancelled { partial: None }));
-        drop(withdrawal);
+        let result = answered.get().await;
         if asker.approvals.has_unsaved() {
             // Before the tool goes on: what the user said once must not be asked again after a crash.
             asker.approvals.sync().await;
@@ -136,7 +135,6 @@ impl Asks {
         permission: &str,
         metadata: Map<String, Value>,
     ) -> Confirmation {
-        let (answer, answered) = oneshot::channel();
         let request = PermissionRequest {
             id: ids::permission(),
             session_id: session_id.clone(),
@@ -147,35 +145,19 @@ impl Asks {
             approved: Vec::new(),
             tool: None,
         };
-        let withdrawal = Withdrawal { asks: self, id: request.id.clone() };
-        let (policy, approvals, cancel) = (Policy::default(), Approvals::default(), CancellationToken::new());
-        {
-            let mut pending = lock(&self.pending);
-            let event = EventPayload::PermissionAsked(request.clone());
-            pending.push(Pending {
-                request,
-                policy,
-                approvals,
-                is_any: true,
-                is_apart: true,
-                cancel,
-                answer,
-            });
-            self.bus.publish(event);
-        }
-        let result = answered.await;
-        drop(withdrawal);
-        match result {
-            Ok(Ok(())) => Confirmation::Yes,
-            Ok(Err(ToolError::Cancelled { .. })) | Err(_) => Confirmation::Withdrawn,
-            Ok(Err(_)) => Confirmation::No,
+        let context = Context { is_opaque: true, is_apart: true, ..Context::default() };
+        let answered = self.0.add(&mut self.0.lock(), request, context, CancellationToken::new());
+        match answered.get().await {
+            Ok(()) => Confirmation::Yes,
+            Err(ToolError::Cancelled { .. }) => Confirmation::Withdrawn,
+            Err(_) => Confirmation::No,
         }
     }
 
     /// Takes back what a session is asked that is not about a call.
     pub fn withdraw_apart(&self, session_id: &SessionId) {
-        for pending in self.take(|it| it.is_apart && it.request.session_id == *session_id) {
-            self.settle(pending, Reply::Reject, Err(ToolError::Cancelled { partial: None }));
+        for pending in self.0.take(|it| it.context.is_apart && it.request.session_id == *session_id) {
+            self.0.refuse(pending, ToolError::Cancelled { partial: None });
         }
     }
 
@@ -184,30 +166,28 @@ impl Asks {
     /// What the answer settles besides is settled first: a front end shows the next question when the answered one is
     /// gone, and must not show one that nobody has to answer.
     pub fn reply(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) -> bool {
-        let Some(pending) = self.take(|pending| pending.is(id)).pop() else { return false };
+        let Some(pending) = self.0.take_answered(id) else { return false };
+        let is_apart = pending.context.is_apart;
         match reply {
-            Reply::Once | Reply::Always if pending.is_apart => self.settle(pending, Reply::Once, Ok(())),
-            Reply::Once => self.settle(pending, Reply::Once, Ok(())),
-            Reply::Always => {
+            Reply::Always if !is_apart => {
                 remember(&pending, Action::Allow);
-                for other in self.take(|other| other.is_approved_since(&pending)) {
-                    self.settle(other, Reply::Always, Ok(()));
+                for other in self.0.take(|other| is_approved_since(other, &pending)) {
+                    self.allow(other, Reply::Always);
                 }
-                self.settle(pending, Reply::Always, Ok(()));
+                self.allow(pending, Reply::Always);
             }
-            Reply::Reject | Reply::RejectAlways if pending.is_apart => {
-                self.settle(pending, Reply::Reject, Err(ToolError::Denied { feedback: None }));
-            }
+            Reply::Once | Reply::Always => self.allow(pending, Reply::Once),
+            Reply::Reject | Reply::RejectAlways if is_apart => self.deny(pending, None),
             Reply::Reject | Reply::RejectAlways => {
                 if reply == Reply::RejectAlways {
                     remember(&pending, Action::Deny);
                 }
                 let session_id = &pending.request.session_id;
-                for other in self.take(|other| !other.is_apart && other.request.session_id == *session_id) {
-                    self.settle(other, Reply::Reject, Err(ToolError::Denied { feedback: None }));
+                let is_other = |it: &Pending| !it.context.is_apart && it.request.session_id == *session_id;
+                for other in self.0.take(is_other) {
+                    self.deny(other, None);
                 }
-                let feedback = feedback.filter(|text| !text.trim().is_empty());
-                self.settle(pending, Reply::Reject, Err(ToolError::Denied { feedback }));
+                self.deny(pending, feedback.filter(|text| !text.trim().is_empty()));
             }
         }
         true
@@ -215,103 +195,72 @@ impl Asks {
 
     /// Rejects the requests of sessions that no client holds which could answer.
     pub fn refuse_unanswerable(&self) {
-        let is_unanswerable = |it: &Pending| {
-            let id = &it.request.session_id;
-            !self.clients.can_answer(id, Answerable::Permissions) && !it.cancel.is_cancelled()
-        };
-        for pending in self.take(is_unanswerable) {
+        for pending in self.0.take_unanswerable() {
             let PermissionRequest { permission, patterns, .. } = &pending.request;
             tracing::warn!(
                 permission,
                 ?patterns,
                 "nobody can be asked any more, so the call is refused; allow it by configuration"
             );
-            self.settle(pending, Reply::Reject, Err(ToolError::Denied { feedback: None }));
+            self.deny(pending, None);
         }
     }
 
-    /// Returns the requests of a session that wait now.
-    pub fn of_session(&self, id: &SessionId) -> Vec<PermissionRequest> {
-        let pending = lock(&self.pending);
-        let of_session = |it: &&Pending| it.request.session_id == *id && !it.cancel.is_cancelled();
-        pending.iter().filter(of_session).map(|it| it.request.clone()).collect()
+    /// Returns the requests that wait.
+    pub fn pending(&self) -> &PendingTable<PermissionRequest> {
+        &self.0
     }
 
     /// Lets a request wait that no tool makes.
     #[cfg(test)]
     pub fn pretend(&self, request: PermissionRequest) {
-        let (policy, approvals, cancel) = (Policy::default(), Approvals::default(), CancellationToken::new());
-        let (answer, _) = oneshot::channel();
-        lock(&self.pending).push(Pending {
-            request,
-            policy,
-            approvals,
-            is_any: false,
-            is_apart: false,
-            cancel,
-            answer,
-        });
+        let context = Context::default();
+        std::mem::forget(self.0.add(&mut self.0.lock(), request, context, CancellationToken::new()));
     }
 
-    /// Returns true if this request still waits for an answer.
-    pub fn is_waiting(&self, id: &PermissionId) -> bool {
-        lock(&self.pending).iter().any(|pending| pending.is(id))
+    fn allow(&self, pending: Pending, reply: Reply) {
+        let event = replied(&pending.request, reply);
+        self.0.settle(pending, event, Ok(()));
     }
 
-    fn take(&self, is_wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {
-        lock(&self.pending).extract_if(.., |pending| is_wanted(pending)).collect()
-    }
-
-    fn settle(&self, pending: Pending, reply: Reply, result: Result<(), ToolError>) {
-        self.bus.publish(EventPayload::PermissionReplied {
-            session_id: pending.request.session_id,
-            request_id: pending.request.id,
-            reply,
-        });
-        // The asking tool may have been cancelled in between.
-        let _ = pending.answer.send(result);
+    fn deny(&self, pending: Pending, feedback: Option<String>) {
+        self.0.refuse(pending, ToolError::Denied { feedback });
     }
 }
 
-impl Pending {
-    /// Returns true if this request has the id and can be answered. A cancelled turn takes its questions back as
-    /// soon as its tasks run; until then no answer counts.
-    fn is(&self, id: &PermissionId) -> bool {
-        self.request.id == *id && !self.cancel.is_cancelled()
-    }
-
-    /// Returns true if this question of the same project would not be asked any more now that the other one was
-    /// answered.
-    fn is_approved_since(&self, answered: &Pending) -> bool {
-        let PermissionRequest { permission, patterns, .. } = &self.request;
-        if self.is_any || self.cancel.is_cancelled() || !self.approvals.is_same(&answered.approvals) {
-            return false;
-        }
-        let answers = self.approvals.rules();
-        patterns
-            .iter()
-            .all(|pattern| permission::resolve(permission, pattern, &self.policy, &answers) == Action::Allow)
+/// Returns true if rules and remembered answers allow a request, false if it must be asked.
+fn is_settled(asker: &Asker<'_>, ask: &Ask, answers: &[Rule], is_opaque: bool) -> Result<bool, ToolError> {
+    match permission::evaluate_all(ask, asker.policy, answers) {
+        Verdict::Allow => Ok(!is_opaque),
+        Verdict::Ask => Ok(false),
+        Verdict::Deny { rules } => Err(ToolError::Forbidden(permission::denied_message(&rules))),
     }
 }
 
-/// Takes the question back when the asking tool is cancelled, so that no front end goes on showing it.
-struct Withdrawal<'a> {
-    asks: &'a Asks,
-    id: PermissionId,
+/// Returns true if this request of the same project would not be asked any more now that the other one was answered.
+fn is_approved_since(pending: &Pending, answered: &Pending) -> bool {
+    let PermissionRequest { permission, patterns, .. } = &pending.request;
+    let Context { policy, approvals, is_opaque, .. } = &pending.context;
+    if *is_opaque || pending.is_cancelled() || !approvals.is_same(&answered.context.approvals) {
+        return false;
+    }
+    let answers = approvals.rules();
+    let is_allowed = |pattern| permission::resolve(permission, pattern, policy, &answers) == Action::Allow;
+    patterns.iter().all(|pattern| is_allowed(pattern))
 }
 
-impl Drop for Withdrawal<'_> {
-    fn drop(&mut self) {
-        for pending in self.asks.take(|pending| pending.request.id == self.id) {
-            self.asks.settle(pending, Reply::Reject, Err(ToolError::Cancelled { partial: None }));
-        }
+fn replied(request: &PermissionRequest, reply: Reply) -> EventPayload {
+    EventPayload::PermissionReplied {
+        session_id: request.session_id.clone(),
+        request_id: request.id.clone(),
+        reply,
     }
 }
 
 fn remember(pending: &Pending, action: Action) {
     let PermissionRequest { permission, always, .. } = &pending.request;
     let rule = |pattern: &String| Rule { permission: permission.clone(), pattern: pattern.clone(), action };
-    pending.approvals.remember(always.iter().map(rule).collect());
+    pending.context.approvals.remember(always.iter().map(rule).collect());
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ impl Engine {
 
     /// Returns the permission requests of a session that wait now.
     pub fn pending_permissions(&self, id: &SessionId) -> Vec<PermissionRequest> {
-        self.0.asks.of_session(id)
+        self.0.asks.pending().of_session(id)
     }
 
     /// Settles the requests and questions that no client can answer any more.
@@ -52,16 +52,16 @@ impl Engine {
     /// Returns true if this permission request still waits for an answer: not once it is settled or its turn
     /// cancelled.
     pub fn is_permission_waiting(&self, id: &PermissionId) -> bool {
-        self.0.asks.is_waiting(id)
+        self.0.asks.pending().is_waiting(id)
     }
 
     /// Returns true if this question of a tool still waits for an answer.
     pub fn is_question_waiting(&self, id: &QuestionId) -> bool {
-        self.0.questions.is_waiting(id)
+        self.0.questions.pending().is_waiting(id)
     }
 
     /// Returns the questions of a session's tools that wait now.
     pub fn pending_questions(&self, id: &SessionId) -> Vec<QuestionRequest> {
-        self.0.questions.of_session(id)
+        self.0.questions.pending().of_session(id)
     }
 }

@@ -203,7 +203,7 @@ async fn ask(
     let tool = ToolRef { message_id: part.message_id.clone(), call_id: tool.call_id.clone() };
     let config = &cx.loaded.config;
     let bash::Needs { asks, targets } = bash::needs(config, command, &config.directory).await?;
-    for (ask, is_any) in asks {
+    for (ask, is_opaque) in asks {
         let asker = Asker {
             session_id: &cx.session.id,
             tool: tool.clone(),
@@ -214,7 +214,7 @@ async fn ask(
         tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
-            answer = cx.session.engine.asks().ask(asker, ask, is_any) => answer?,
+            answer = cx.session.engine.asks().ask(asker, ask, is_opaque) => answer?,
         }
     }
     Ok(targets)

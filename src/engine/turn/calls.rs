@@ -226,7 +226,7 @@ impl Host for CallHost {
 
 impl CallHost {
     /// An answer that comes with or after a cancel allows nothing.
-    async fn asked(&self, ask: Ask, is_any: bool) -> Result<(), ToolError> {
+    async fn asked(&self, ask: Ask, is_opaque: bool) -> Result<(), ToolError> {
         let asker = Asker {
             session_id: &self.session_id,
             tool: self.tool_ref(),
@@ -238,7 +238,7 @@ impl CallHost {
         let result = tokio::select! {
             biased;
             () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
-            result = self.engine.asks().ask(asker, ask, is_any) => result,
+            result = self.engine.asks().ask(asker, ask, is_opaque) => result,
         };
         let now = clock::now_ms();
         if now > began && result.is_ok() {

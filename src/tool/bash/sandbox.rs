@@ -56,7 +56,7 @@ pub(super) async fn around(
     let found = sandbox::level().await;
     let Some(wanted) = narrowest(settings, agents(), found.level) else { return Ok(None) };
     // What may be anything cannot be allowed for ever.
-    let commands = asks.iter().find(|(ask, is_any)| ask.permission == "bash" && !is_any);
+    let commands = asks.iter().find(|(ask, is_opaque)| ask.permission == "bash" && !is_opaque);
     let leave = commands.map_or_else(
         || Ask {
             permission: LEAVE_SANDBOX.to_owned(),
@@ -96,7 +96,7 @@ impl Sandbox {
     }
 
     /// Returns true if a question about commands is one that the sandbox stands in for.
-    pub(super) fn answers(&self, cx: &ToolCx<'_>, ask: &Ask, is_any: bool) -> bool {
+    pub(super) fn answers(&self, cx: &ToolCx<'_>, ask: &Ask, is_opaque: bool) -> bool {
         if !self.wanted.ask_less || self.drawn.boundary.level != Level::Full || ask.permission != "bash" {
             return false;
         }
@@ -104,7 +104,7 @@ impl Sandbox {
         let mut about = policy.layers().iter().flat_map(|layer| layer.about("bash"));
         let is_denied = matches!(permission::evaluate_all(ask, &policy, &[]), Verdict::Deny { .. });
         // What may be anything may be what is denied.
-        !(is_denied || is_any && about.any(|rule| rule.action == Action::Deny))
+        !(is_denied || is_opaque && about.any(|rule| rule.action == Action::Deny))
     }
 
     /// Says what the sandbox refused, and offers to run the command `outside`.

@@ -65,7 +65,7 @@ impl Scene {
         self.any(session, &[command], false)
     }
 
-    fn any(&self, session: usize, commands: &[&str], is_any: bool) -> Asking<'_> {
+    fn any(&self, session: usize, commands: &[&str], is_opaque: bool) -> Asking<'_> {
         let asker = Asker {
             session_id: &self.sessions[session],
             tool: tool_ref(),
@@ -73,7 +73,7 @@ impl Scene {
             approvals: &self.approvals,
             cancel: &self.cancel,
         };
-        Box::pin(self.asks.ask(asker, self.ask(commands), is_any))
+        Box::pin(self.asks.ask(asker, self.ask(commands), is_opaque))
     }
 
     fn ask(&self, commands: &[&str]) -> Ask {
@@ -150,7 +150,7 @@ async fn a_question_says_everything_and_waits() {
     let scene = Scene::new(&[]);
     let mut asking = scene.bash(0, "git log");
     assert_eq!(poll!(&mut asking), Poll::Pending);
-    let pending = scene.asks.of_session(&scene.sessions[0]);
+    let pending = scene.asks.pending().of_session(&scene.sessions[0]);
     let expected = PermissionRequest {
         id: pending[0].id.clone(),
         session_id: scene.sessions[0].clone(),
@@ -163,7 +163,7 @@ async fn a_question_says_everything_and_waits() {
     };
     assert_eq!(pending, std::slice::from_ref(&expected));
     assert_eq!(scene.events(), [EventPayload::PermissionAsked(expected)]);
-    assert_eq!(scene.asks.of_session(&scene.sessions[1]), []);
+    assert_eq!(scene.asks.pending().of_session(&scene.sessions[1]), []);
 }
 
 #[tokio::test]
@@ -274,7 +274,7 @@ async fn a_tool_that_is_dropped_takes_its_question_back() {
     let id = scene.asked(&mut asking).await;
     drop(asking);
     assert_eq!(scene.events(), [scene.replied(0, &id, Reply::Reject)]);
-    assert_eq!(scene.asks.of_session(&scene.sessions[0]), []);
+    assert_eq!(scene.asks.pending().of_session(&scene.sessions[0]), []);
     assert!(!scene.asks.reply(&id, Reply::Once, None));
     assert_eq!(scene.events(), []);
 }

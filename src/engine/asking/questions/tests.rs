@@ -54,7 +54,7 @@ impl Scene {
     }
 
     fn waiting(&self) -> Vec<QuestionRequest> {
-        self.questions.of_session(&self.session)
+        self.questions.pending().of_session(&self.session)
     }
 
     fn id(&self) -> QuestionId {
@@ -125,9 +125,9 @@ async fn no_answer_counts_once_the_turn_is_cancelled() {
     let mut asking = Box::pin(scene.ask());
     assert!(poll!(asking.as_mut()).is_pending());
     let id = scene.id();
-    assert!(scene.questions.is_waiting(&id));
+    assert!(scene.questions.pending().is_waiting(&id));
     scene.cancel.cancel();
-    assert!(!scene.questions.is_waiting(&id) && scene.waiting().is_empty());
+    assert!(!scene.questions.pending().is_waiting(&id) && scene.waiting().is_empty());
     assert!(!scene.questions.reply(&id, answers(&["x", "y"])) && !scene.questions.reject(&id));
     assert!(poll!(asking.as_mut()).is_pending());
 }
