@@ -95,6 +95,8 @@ pub struct Config {
     pub tool_output: ToolOutputLimits,
     /// `windlass.file_time`: an existing file is changed only when the session knows it as it is.
     pub file_time: bool,
+    /// `windlass.max_answer_bytes`: a longer answer of a model is cut off.
+    pub max_answer_bytes: usize,
     /// The other keys, each of one feature.
     pub settings: Settings,
     /// The merged JSON, without `agent` and `command` where [`load`] made it.

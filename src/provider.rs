@@ -292,9 +292,10 @@ impl ProviderError {
     /// Returns true if the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            ProviderError::RateLimited { .. }
-            | ProviderError::Overloaded { .. }
-            | ProviderError::Transport { .. } => true,
+            ProviderError::RateLimited { after, .. } | ProviderError::Overloaded { after, .. } => {
+                after.is_none_or(|after| after <= retry::LONGEST_ASKED)
+            }
+            ProviderError::Transport { .. } => true,
             ProviderError::Auth { .. } | ProviderError::Overflow { .. } | ProviderError::Api { .. } => false,
         }
     }

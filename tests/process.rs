@@ -230,6 +230,21 @@ async fn a_signal_ends_an_agent_whose_client_does_not_read() {
 }
 
 #[tokio::test]
+async fn a_client_that_neither_reads_nor_closes_after_its_input_does_not_keep_the_agent() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let stalled = Gate::new();
+    agent.llm.reply(Reply::deltas((0..100_000).map(|n| format!("delta {n} "))).reporting_stall(&stalled));
+    agent.stop_reading();
+    let _prompt = agent.send_prompt(&session, "go");
+    stalled.reached().await;
+    agent.close_stdin();
+    agent.wait_exit(Duration::from_secs(5)).await;
+    agent.allow_cut_output();
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_broken_stdout_cancels_everything_and_ends() {
     let mut agent = Agent::start().await;
     let session = agent.new_session().await;

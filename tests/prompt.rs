@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{
     agent::Agent,
     llm::{Finish, Gate, Reply, Wire},
-    message::tag,
+    message::{self, tag},
 };
 
 #[tokio::test]
@@ -156,6 +156,32 @@ async fn the_models_own_reasons_are_passed_on() {
             assert_eq!((turn.stop.as_str(), turn.text().as_str()), (stop, "so far"), "{wire:?}");
             agent.finish().await;
         }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_cut_off_and_the_session_goes_on() {
+    for wire in [Wire::OpenAi, Wire::Anthropic] {
+        let config = json!({"windlass": {"max_answer_bytes": 100_000}});
+        let agent = Agent::builder().wire(wire).config(config).start().await;
+        let session = agent.new_session().await;
+        let piece = "0123456789".repeat(1_000);
+        let endless = Reply::call("call_1", "read", json!({"filePath": "a.txt"})).and_reasoning(&piece);
+        let endless = (0..20).fold(endless, |reply, _| reply.and_text(&piece));
+        agent.llm.reply(endless);
+        let turn = agent.prompt(&session, "go").await;
+        assert_eq!(turn.stop, "max_tokens", "{wire:?}");
+        let word = "The answer was cut off: it is larger than 100000 bytes (`windlass.max_answer_bytes`).";
+        assert!(turn.text().contains(word), "{} bytes", turn.text().len());
+        assert_eq!(turn.tool("call_1")["status"], "failed");
+        assert!(turn.text().len() < 100_000);
+        let loaded = agent.load(&session).await;
+        assert!(message::text(&loaded, "agent_message_chunk").contains(word));
+        agent.llm.reply(Reply::text("short"));
+        assert_eq!(agent.prompt(&session, "shorter").await.text(), "short");
+        let sent = agent.llm.last_request().body.to_string();
+        assert!(sent.len() < 50_000 && !sent.contains(word), "{} bytes", sent.len());
+        agent.finish().await;
     }
 }
 

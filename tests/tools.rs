@@ -118,13 +118,14 @@ async fn a_written_file_is_a_diff_from_nothing() {
 }
 
 #[tokio::test]
-async fn a_call_with_more_arguments_than_are_kept_is_not_run() {
+async fn a_call_with_more_arguments_than_an_answer_may_have_is_not_run() {
     let agent = Agent::start().await;
-    let content = "0123456 ".repeat((32 << 20) / 8);
-    let (turn, told) = agent.run("write", json!({"content": content, "filePath": "large.txt"})).await;
-    let expected = "The arguments of 'write' are larger than 32 MiB, so the call was not run and nothing was changed. \
-                    Do it in several smaller calls: write a large file in pieces";
-    assert!(told.starts_with(expected), "{told}");
+    let session = agent.new_session().await;
+    let content = "0123456 ".repeat((17 << 20) / 8);
+    agent.llm.reply(Reply::call("call_1", "write", json!({"content": content, "filePath": "large.txt"})));
+    let turn = agent.prompt(&session, "go").await;
+    assert_eq!(turn.stop, "max_tokens");
+    assert!(turn.text().starts_with("The answer was cut off: it is larger than 16 MiB"), "{}", turn.text());
     assert_eq!(turn.tool("call_1")["status"], "failed");
     assert!(!agent.scratch.exists("large.txt"));
     agent.finish().await;

@@ -1,13 +1,18 @@
 //! Writes encoded lines: bytes only, as fast as the client reads them.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::{
+    io::{AsyncWrite, AsyncWriteExt},
+    time::{Instant, timeout_at},
+};
 
 use super::trace::Trace;
 
 /// Bytes of capacity that are kept between writes.
 const KEPT: usize = 256 * 1024;
+/// Time for which a client may read nothing once it cannot ask for anything any more.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The output, and the bytes that are on their way to it.
 pub struct Writer<W> {
@@ -16,11 +21,18 @@ pub struct Writer<W> {
     /// Whole lines.
     bytes: Vec<u8>,
     n_written: usize,
+    /// The moment at which a client that reads nothing is given up, once its input has ended.
+    deadline: Option<Instant>,
 }
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
     pub fn new(output: W, trace: Arc<Trace>) -> Self {
-        Self { output, trace, bytes: Vec::with_capacity(16 * 1024), n_written: 0 }
+        Self { output, trace, bytes: Vec::with_capacity(16 * 1024), n_written: 0, deadline: None }
+    }
+
+    /// From now on, a client that reads nothing for some seconds counts as gone.
+    pub fn hurry(&mut self) {
+        self.deadline = Some(Instant::now() + PATIENCE);
     }
 
     /// Returns true if everything was written.
@@ -31,6 +43,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     /// Lets `encode` append lines, which [`Writer::write`] then writes. For an idle writer.
     pub fn fill(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         encode(&mut self.bytes);
+        self.renew();
         for line in self.bytes.split_inclusive(|byte| *byte == b'\n') {
             self.trace.sent(line.trim_ascii_end());
         }
@@ -39,16 +52,30 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     /// Writes what is left. A call that is dropped halfway is continued by the next one.
     pub async fn write(&mut self) -> io::Result<()> {
         while let Some(rest) = self.bytes.get(self.n_written..).filter(|rest| !rest.is_empty()) {
-            let n_written = self.output.write(rest).await?;
+            let n_written = within(self.deadline, self.output.write(rest)).await?;
             if n_written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             self.n_written += n_written;
+            self.renew();
         }
-        self.output.flush().await?;
+        within(self.deadline, self.output.flush()).await?;
         self.n_written = 0;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
         Ok(())
+    }
+
+    fn renew(&mut self) {
+        if self.deadline.is_some() {
+            self.hurry();
+        }
+    }
+}
+
+async fn within<T>(deadline: Option<Instant>, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, work).await?,
+        None => work.await,
     }
 }

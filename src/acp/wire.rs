@@ -123,15 +123,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
                 self.trace.received(&[]);
                 Event::LongLine
             }
-            Ok(Line::End) => {
-                self.has_ended = true;
-                Event::End
-            }
+            Ok(Line::End) => self.end(),
             Err(error) => {
                 tracing::error!(%error, "the input failed");
-                self.has_ended = true;
-                Event::End
+                self.end()
             }
         }
+    }
+
+    fn end(&mut self) -> Event<T> {
+        self.has_ended = true;
+        self.writer.hurry();
+        Event::End
     }
 }

@@ -68,6 +68,9 @@ const AGENT_VALUES: [AgentValue; 5] = [
 /// The most that `tool_output` may let through: what is longer fills the context of any model.
 const TOOL_OUTPUT_LIMITS: [(&str, u64); 2] = [("max_lines", 1_000_000), ("max_bytes", 10_000_000)];
 
+/// The most that an answer may hold: what is stored has to be loaded and shown in one piece.
+const ANSWER_LIMITS: [(&str, u64); 1] = [("max_answer_bytes", 64 << 20)];
+
 /// Checks a layer whose deprecated forms are gone already.
 pub fn check(layer: &mut Layer, findings: &mut Findings) {
     let mut value = std::mem::take(&mut layer.value);
@@ -509,9 +512,14 @@ impl Checker<'_> {
                 self.sandbox(&[key, "sandbox"], sandbox);
             }
         }
-        if let (true, Value::Object(limits)) = (key == "tool_output", &mut *value) {
+        let known: &[(&str, u64)] = match key {
+            "tool_output" => &TOOL_OUTPUT_LIMITS,
+            "windlass" => &ANSWER_LIMITS,
+            _ => &[],
+        };
+        if let Value::Object(limits) = &mut *value {
             limits.retain(|name, limit| {
-                let Some((_, most)) = TOOL_OUTPUT_LIMITS.iter().find(|(known, _)| known == name) else {
+                let Some((_, most)) = known.iter().find(|(known, _)| known == name) else {
                     return true;
                 };
                 let is_right =

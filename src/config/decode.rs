@@ -31,6 +31,9 @@ use super::{
     wording::plain,
 };
 
+/// Bytes of an answer that are kept unless the configuration says otherwise.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+
 /// The place that a configuration is read for.
 pub struct Place<'a> {
     pub paths: &'a Paths,
@@ -99,6 +102,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
             max_bytes: settings.tool_output.max_bytes.unwrap_or(default_limits.max_bytes),
         },
         file_time: settings.windlass.file_time.unwrap_or(true),
+        max_answer_bytes: settings.windlass.max_answer_bytes.map_or(MAX_ANSWER_BYTES, |limit| limit as usize),
         settings,
         raw,
         warnings: findings.warnings,

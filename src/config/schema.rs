@@ -95,6 +95,10 @@ fn bound(schema: &mut Value) {
             "/definitions/ToolOutputSettings/properties/max_bytes",
             json!({"minimum": 1, "maximum": 10_000_000}),
         ),
+        (
+            "/definitions/WindlassSettings/properties/max_answer_bytes",
+            json!({"minimum": 1, "maximum": 67_108_864}),
+        ),
         ("/definitions/AgentConfig/properties/color", json!({"pattern": color})),
         ("/definitions/CommandConfig/properties/model", model),
         ("/definitions/SkillsConfig/properties/urls", urls),

@@ -400,7 +400,7 @@ async fn subtask(
     let part = state.push_part(PartKind::Tool(Box::new(tool)), &mut journal);
     commit(cx, &mut journal).await?;
     let toolbox = Toolbox::for_task(cx, state, TaskCall { agent, model, attachments });
-    let call = Call { part, call_id, tool: "task".to_owned(), raw: input.to_string(), is_too_large: false };
+    let call = Call { part, call_id, tool: "task".to_owned(), raw: input.to_string() };
     let end = calls::run(cx, state, &toolbox, vec![call]).await?;
     if end == CallsEnd::Interrupted {
         step::interrupt(cx, state).await?;

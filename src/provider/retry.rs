@@ -8,6 +8,9 @@ mod tests;
 /// Number of retries after which the error is final.
 pub const MAX_RETRIES: u32 = 5;
 
+/// The longest delay that a provider may ask for; with a longer one, the error is final.
+pub const LONGEST_ASKED: Duration = Duration::from_secs(10 * 60);
+
 const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(30);
 const JITTER: f64 = 0.25;

@@ -220,6 +220,7 @@ impl Project {
             shell: None,
             tool_output: ToolOutputLimits::default(),
             file_time: false,
+            max_answer_bytes: usize::MAX,
             settings: Default::default(),
             raw: Map::new(),
             warnings: Vec::new(),

@@ -246,6 +246,8 @@ pub struct HookCommand {
 pub struct WindlassSettings {
     /// True to change an existing file only if the session knows its current content.
     pub file_time: Option<bool>,
+    /// The bytes of one answer's texts, thoughts and tool arguments; a longer answer is cut off.
+    pub max_answer_bytes: Option<u64>,
     /// Additional agents from marketplaces.
     pub agents: MarketSettings,
     /// The address that `websearch` and `codesearch` use instead of Exa's.

@@ -6,17 +6,20 @@ use serde_json::{Map, Value};
 use windlass_protocol::opencode::part::{PartKind, PartTime, ReasoningPart, TextPart, ToolPart, ToolState};
 
 use crate::{
-    base::{clock, ids},
+    base::{clock, ids, text},
     engine::session::state::{Journal, SessionState},
     provider::{Delta, Finish, Usage},
 };
 
-/// Bytes of one tool call's arguments; a call with more is not run.
-pub const MAX_INPUT: usize = 32 * 1024 * 1024;
+/// Bytes that a block counts for by itself: even an empty one takes memory and a row of the store.
+const BLOCK_BYTES: usize = 256;
 
 /// One answer as far as it has come.
-#[derive(Default)]
 pub struct Answer {
+    /// Bytes of texts, thoughts and arguments that may still come.
+    n_left: usize,
+    /// True once there was more than may come; the rest was dropped.
+    pub is_cut: bool,
     /// Part index of each open block.
     open: BTreeMap<u32, usize>,
     /// Tool calls in order.
@@ -36,26 +39,40 @@ pub struct Call {
     pub tool: String,
     /// The arguments' JSON text.
     pub raw: String,
-    /// There were more arguments than are kept: none are, because what is left of them could look like a whole.
-    pub is_too_large: bool,
 }
 
 impl Answer {
+    /// Begins an answer of at most `max_bytes`.
+    pub fn new(max_bytes: usize) -> Self {
+        Self {
+            n_left: max_bytes,
+            is_cut: false,
+            open: BTreeMap::new(),
+            calls: Vec::new(),
+            usage: Usage::default(),
+            finish: None,
+            has_output: false,
+        }
+    }
+
     /// Applies the deltas of one network read.
     pub fn apply(&mut self, deltas: &mut Vec<Delta>, state: &mut SessionState, journal: &mut Journal) {
         for delta in merge(deltas.drain(..)) {
+            if self.is_cut {
+                return;
+            }
             match delta {
-                Delta::TextStart { block } => self.start(block, text(), state, journal),
-                Delta::ReasoningStart { block } => self.start(block, reasoning(), state, journal),
+                Delta::TextStart { block } => self.start(block, new_text(), state, journal),
+                Delta::ReasoningStart { block } => self.start(block, new_reasoning(), state, journal),
                 Delta::Text { block, text: delta } => {
                     if !self.open.contains_key(&block) {
-                        self.start(block, text(), state, journal);
+                        self.start(block, new_text(), state, journal);
                     }
                     self.append(block, delta, state, journal);
                 }
                 Delta::Reasoning { block, text } => {
                     if !self.open.contains_key(&block) {
-                        self.start(block, reasoning(), state, journal);
+                        self.start(block, new_reasoning(), state, journal);
                     }
                     self.append(block, text, state, journal);
                 }
@@ -80,6 +97,9 @@ impl Answer {
 
     fn start(&mut self, block: u32, kind: PartKind, state: &mut SessionState, journal: &mut Journal) {
         self.has_output = true;
+        if !self.spend(BLOCK_BYTES) {
+            return;
+        }
         let index = state.push_part(kind, journal);
         self.open.insert(block, index);
     }
@@ -101,17 +121,21 @@ impl Answer {
         }));
         self.start(block, kind, state, journal);
         let Some(&part) = self.open.get(&block) else { return };
-        self.calls.push(Call { part, call_id, tool, raw: String::new(), is_too_large: false });
+        self.calls.push(Call { part, call_id, tool, raw: String::new() });
     }
 
     fn extend_call(&mut self, block: u32, json: &str) {
         let Some(index) = self.open.get(&block) else { return };
         let Some(call) = self.calls.iter_mut().find(|call| call.part == *index) else { return };
-        call.is_too_large |= call.raw.len() + json.len() > MAX_INPUT;
-        if call.is_too_large { call.raw = String::new() } else { call.raw.push_str(json) }
+        let fitting = text::head(json, self.n_left);
+        call.raw.push_str(fitting);
+        self.spend(json.len());
     }
 
-    fn append(&mut self, block: u32, delta: String, state: &mut SessionState, journal: &mut Journal) {
+    fn append(&mut self, block: u32, mut delta: String, state: &mut SessionState, journal: &mut Journal) {
+        let n_fitting = text::head(&delta, self.n_left).len();
+        self.spend(delta.len());
+        delta.truncate(n_fitting);
         let Some(part) = self.open.get(&block).and_then(|index| state.part_mut(*index)) else { return };
         let Some(text) = part.kind.text_mut() else { return };
         let offset = text.len();
@@ -120,6 +144,9 @@ impl Answer {
     }
 
     fn sign(&mut self, block: u32, signature: String, state: &mut SessionState) {
+        if !self.spend(signature.len()) {
+            return;
+        }
         let Some(part) = self.open.get(&block).and_then(|index| state.part_mut(*index)) else { return };
         if let PartKind::Reasoning(reasoning) = &mut part.kind {
             let metadata = reasoning.metadata.get_or_insert_default();
@@ -127,6 +154,13 @@ impl Answer {
             let signature = format!("{old}{signature}");
             metadata.insert("signature".to_owned(), Value::String(signature));
         }
+    }
+
+    /// Counts what came; returns false and cuts the answer off if there is no room for all of it.
+    fn spend(&mut self, n_bytes: usize) -> bool {
+        self.is_cut |= n_bytes > self.n_left;
+        self.n_left = self.n_left.saturating_sub(n_bytes);
+        !self.is_cut
     }
 
     fn end(&mut self, block: u32, state: &mut SessionState, journal: &mut Journal) {
@@ -184,12 +218,12 @@ fn merge(deltas: impl Iterator<Item = Delta>) -> Vec<Delta> {
     merged
 }
 
-fn text() -> PartKind {
+fn new_text() -> PartKind {
     let time = PartTime { start: clock::now_ms(), end: None };
     PartKind::Text(TextPart { time: Some(time), ..TextPart::default() })
 }
 
-fn reasoning() -> PartKind {
+fn new_reasoning() -> PartKind {
     let time = PartTime { start: clock::now_ms(), end: None };
     PartKind::Reasoning(ReasoningPart { text: String::new(), time, metadata: None })
 }

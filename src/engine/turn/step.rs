@@ -25,11 +25,13 @@ use crate::{
         session::{
             context::TurnCx,
             request::StopReason,
-            state::{Journal, SessionState},
+            state::{Journal, SessionState, text_part},
         },
     },
     provider::{self, Finish, Prompt, ProviderError, Usage, retry},
 };
+
+const MIB: usize = 1 << 20;
 
 /// End of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,7 +222,7 @@ async fn receive(
 ) -> Result<Received, EngineError> {
     let mut attempt = 0;
     loop {
-        let mut answer = Answer::default();
+        let mut answer = Answer::new(cx.loaded.config.max_answer_bytes);
         match attempt_once(cx, state, request, &mut answer).await? {
             Ok(Some(())) => return Ok(Received::Whole(answer)),
             Ok(None) => return Ok(Received::Interrupted),
@@ -287,9 +289,14 @@ async fn attempt_once(
         let mut journal = Journal::default();
         // What came before a failure was received all the same.
         answer.apply(&mut deltas, state, &mut journal);
-        let is_done = !matches!(next, Ok(true));
+        let is_done = !matches!(next, Ok(true)) || answer.is_cut;
         if is_done {
             answer.end_all(state, &mut journal);
+        }
+        if answer.is_cut {
+            cut_off(cx, state, answer, &mut journal);
+            commit(cx, &mut journal).await?;
+            return Ok(Ok(Some(())));
         }
         commit(cx, &mut journal).await?;
         match next {
@@ -302,6 +309,24 @@ async fn attempt_once(
             () = cx.cancel.cancelled() => return Ok(Ok(None)),
             () = cx.session.engine.bus().room(&cx.session.id) => {}
         }
+    }
+}
+
+/// Ends an answer that is larger than allowed: nothing that it calls is run, and no model reads it again.
+fn cut_off(cx: &TurnCx<'_>, state: &mut SessionState, answer: &mut Answer, journal: &mut Journal) {
+    let limit = cx.loaded.config.max_answer_bytes;
+    tracing::warn!(session = %cx.session.id, limit, "an answer was cut off");
+    answer.calls.clear();
+    answer.finish = Some(Finish::Length);
+    state.close_parts(journal);
+    let limit = if limit % MIB == 0 { format!("{} MiB", limit / MIB) } else { format!("{limit} bytes") };
+    let text = format!(
+        "The answer was cut off: it is larger than {limit} (`windlass.max_answer_bytes`). The model will not see it \
+         again; ask for less at a time."
+    );
+    state.push_part(text_part(text, false, true), journal);
+    if let Some(message) = state.answer_mut() {
+        message.error = Some(MessageError::MessageOutputLengthError {});
     }
 }
 
@@ -368,15 +393,16 @@ pub async fn interrupt(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(), 
 
 async fn fail(cx: &TurnCx<'_>, state: &mut SessionState, error: &ProviderError) -> Result<(), EngineError> {
     let message = error.to_string();
+    let may_retry = error.is_retryable();
     let error = match error {
         ProviderError::Auth { .. } => {
             MessageError::ProviderAuthError { provider_id: cx.model.provider_id.clone(), message }
         }
         ProviderError::Overflow { .. } => MessageError::ContextOverflowError { message, response_body: None },
-        ProviderError::RateLimited { status, .. } => api_error(message, Some(*status), true, None),
-        ProviderError::Overloaded { status, .. } => api_error(message, *status, true, None),
-        ProviderError::Api { status, body, .. } => api_error(message, *status, false, body.clone()),
-        ProviderError::Transport { .. } => api_error(message, None, true, None),
+        ProviderError::RateLimited { status, .. } => api_error(message, Some(*status), may_retry, None),
+        ProviderError::Overloaded { status, .. } => api_error(message, *status, may_retry, None),
+        ProviderError::Api { status, body, .. } => api_error(message, *status, may_retry, body.clone()),
+        ProviderError::Transport { .. } => api_error(message, None, may_retry, None),
     };
     close_with(cx, state, error).await
 }

@@ -10,7 +10,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    answer::{Call, MAX_INPUT},
+    answer::Call,
     subtask::{self, TaskCall},
 };
 use crate::{
@@ -193,15 +193,6 @@ impl Toolbox {
             );
             return invalid(call, &error);
         };
-        if call.is_too_large {
-            let limit = MAX_INPUT >> 20;
-            let reason = format!(
-                "The arguments of '{name}' are larger than {limit} MiB, so the call was not run and nothing was \
-                 changed. Do it in several smaller calls: write a large file in pieces, the first with its beginning \
-                 and the others appended to it, or have a command make it."
-            );
-            return Route::Refused { name, input: json!({}), error: ToolError::Model(reason) };
-        }
         let raw = if call.raw.trim().is_empty() { "{}" } else { &call.raw };
         let parsed = match serde_json::from_str::<Value>(raw) {
             // Some models write the object as a text.
@@ -238,7 +229,7 @@ fn mentioned(state: &SessionState) -> Vec<Rule> {
 /// Returns the arguments of a call that is not run, as far as they can be read.
 fn shown_input(call: &Call) -> Value {
     let input = serde_json::from_str(&call.raw).ok();
-    input.filter(|input: &Value| input.is_object() && !call.is_too_large).unwrap_or_else(|| json!({}))
+    input.filter(Value::is_object).unwrap_or_else(|| json!({}))
 }
 
 fn invalid(call: &Call, error: &str) -> Route {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
-use super::super::{Model, ProviderError};
-use crate::base::text;
+use super::super::{Model, ProviderError, retry};
+use crate::base::{figures, text};
 
 #[cfg(test)]
 mod tests;
@@ -126,7 +126,12 @@ pub(super) fn from_response(status: u16, headers: &HeaderMap, body: &[u8], now_m
         None if body_text.trim().is_empty() => "the provider gave no reason".to_owned(),
         None => text::head(body_text.trim(), MAX_MESSAGE_BYTES).to_owned(),
     };
-    let message = format!("{words} (HTTP {status})");
+    let after = retry_after(headers, now_ms);
+    let later = after.filter(|after| *after > retry::LONGEST_ASKED).map(|after| {
+        let wait = figures::duration(i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
+        format!("; the provider asks to wait for {wait}, which is too long: prompt again then, or use another model")
+    });
+    let message = format!("{words} (HTTP {status}){}", later.unwrap_or_default());
     let kind = match status {
         401 | 403 | 429 => kind_of_status(status, &refusal),
         413 => Kind::Overflow,
@@ -138,7 +143,7 @@ pub(super) fn from_response(status: u16, headers: &HeaderMap, body: &[u8], now_m
     let failure = Failure {
         message,
         status: Some(status),
-        after: retry_after(headers, now_ms),
+        after,
         body: (!body.is_empty()).then(|| body_text.into_owned()),
     };
     failure.of_kind(kind)

@@ -8,7 +8,7 @@ use windlass_protocol::opencode::{
     part::{Part, PartKind, ToolState},
 };
 
-use super::{Answer, MAX_INPUT};
+use super::{Answer, BLOCK_BYTES};
 use crate::{
     base::queue::Queue,
     bus::{Bus, Filter},
@@ -50,7 +50,7 @@ impl Scene {
         state.push_message(message, &mut journal);
         journal.commit(&storage, &bus).await.unwrap();
         let events = bus.listen(Filter::All);
-        Self { _directory: directory, storage, bus, events, state, journal, answer: Answer::default() }
+        Self { _directory: directory, storage, bus, events, state, journal, answer: Answer::new(1 << 20) }
     }
 
     fn read(&mut self, deltas: &[Delta]) {
@@ -192,19 +192,18 @@ async fn a_call_is_shown_when_it_begins_and_its_arguments_are_kept() {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_of_arguments_once_a_piece_does_not_fit() {
+async fn an_answer_holds_as_much_as_it_may_and_not_more() {
     let mut scene = Scene::new().await;
-    let rest = "x".repeat(MAX_INPUT - 2);
-    scene.read(&[
-        call(0, "c1", "write"),
-        input(0, "{\""),
-        call(1, "c2", "write"),
-        input(1, "{\""),
-        input(1, &rest),
-    ]);
-    scene.read(&[input(0, &rest), input(0, "xx"), input(0, "\"}")]);
-    let kept: Vec<_> = scene.answer.calls.iter().map(|it| (it.raw.len(), it.is_too_large)).collect();
-    assert_eq!(kept, [(0, true), (MAX_INPUT, false)]);
+    scene.answer = Answer::new(2 * BLOCK_BYTES + 5);
+    scene.read(&[call(0, "c1", "write"), input(0, "{\""), text(1, "ab"), text(1, "€")]);
+    assert!(scene.answer.is_cut);
+    scene.read(&[input(0, "x"), text(1, "c")]);
+    assert_eq!(scene.answer.calls[0].raw, "{\"");
+    assert_eq!(scene.shown().await, ["write c1 pending {} \"\"", "text \"\" …", "1+0 \"ab\""]);
+    let mut scene = Scene::new().await;
+    scene.answer = Answer::new(3 * BLOCK_BYTES);
+    scene.read(&[0, 1, 2, 3].map(|block| Delta::TextStart { block }));
+    assert_eq!((scene.answer.is_cut, scene.parts().len()), (true, 3));
 }
 
 #[tokio::test]

@@ -100,6 +100,16 @@ fn the_wait_is_read_in_all_its_forms() {
 }
 
 #[test]
+fn a_wait_of_more_than_ten_minutes_ends_the_attempts_and_is_said() {
+    let failure = |seconds: &'static str| respond(429, &[("retry-after", seconds)], "slow down");
+    assert!(failure("600").is_retryable());
+    let error = failure("31536000");
+    assert!(!error.is_retryable());
+    let expected = "slow down (HTTP 429); the provider asks to wait for 8760 h 0 min, which is too long";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[test]
 fn too_long_a_prompt_is_known_by_code_and_by_words() {
     let by_code =
         r#"{"error":{"message":"No.","type":"invalid_request_error","code":"context_length_exceeded"}}"#;
