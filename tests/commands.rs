@@ -570,7 +570,7 @@ async fn run_takes_a_command_by_its_option() {
         })
     };
     agent.llm.reply(Reply::text("done"));
-    let output = run(&["--command", "go", "the", "bees"]).await.unwrap();
+    let output = run(&["--command", "/go", "the", "bees"]).await.unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "done");
     assert_eq!(agent.llm.last_request().last_user(), "Fix the bees");
     let output = run(&["--command", "gone", "x"]).await.unwrap();

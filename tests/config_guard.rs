@@ -242,6 +242,20 @@ async fn the_person_at_the_terminal_is_asked() {
 }
 
 #[tokio::test]
+async fn a_question_on_the_screen_goes_when_there_is_nothing_left_to_ask() {
+    let gate = Gate::new();
+    let machine = loosening(&gate).await;
+    let mut terminal = terminal(&machine, &["run", "go"]);
+    terminal.shows_text("[f] no, and say why ›").await;
+    machine.scratch.write("opencode.json", rule("deny"));
+    terminal.shows_text("[f] no, and say why › (settled)").await;
+    gate.open();
+    let screen = terminal.ends_with(0).await;
+    assert!(screen.contains("Done."), "{screen}");
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn where_nobody_can_be_asked_a_notice_says_what_waits() {
     for option in ["--no-ask", "--auto"] {
         let gate = Gate::new();

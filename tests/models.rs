@@ -63,6 +63,7 @@ fn cases() -> Vec<Case> {
                 "`small_model` in ",
             )
         },
+        case("the small model is not known", json!({"small_model": "nonesuch/x"}), "`small_model` in "),
         case(
             "the provider is not known",
             json!({"model": "nobody/nothing"}),
@@ -152,6 +153,23 @@ async fn over_acp_a_prompt_is_refused_until_a_model_is_chosen() {
         agent.request("session/set_config_option", choice).await.unwrap();
         llm.reply(Reply::text("chosen"));
         assert_eq!(agent.prompt(&session, "go").await.text(), "chosen", "{name}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_small_model_that_cannot_be_used_is_not_the_current_model() {
+    let small = json!({"small_model": "nonesuch/x"});
+    // A setting that is broken is no reason to fall back to the demo either.
+    let without_model = json!({"small_model": "nonesuch/x", "model": null, "provider": {"mock": null}});
+    for (config, current) in [(small, "mock/mock"), (without_model, "none")] {
+        let llm = Llm::start().await;
+        let builder = Agent::builder().llm(&llm).without_provider().config(with_mock(&llm, config));
+        let agent = builder.start().await;
+        let opened = agent.request("session/new", agent.session_params()).await.unwrap();
+        let model =
+            opened["configOptions"].as_array().unwrap().iter().find(|it| it["id"] == "model").unwrap();
+        assert_eq!(model["currentValue"], current);
         agent.finish().await;
     }
 }

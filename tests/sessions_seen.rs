@@ -201,6 +201,11 @@ async fn words_are_found_in_what_was_said() {
     let rows: Vec<Value> = serde_json::from_str(&found.stdout).unwrap();
     assert_eq!((rows.len(), &rows[0]["id"], &rows[0]["count"]), (1, &json!("ses_b1"), &json!(1)));
     assert_eq!(rows[0]["matches"][0]["role"], "assistant");
+    let list = machine.run(&["session", "list", "--format", "json"]).await;
+    let listed: Vec<Value> = serde_json::from_str(&list.stdout).unwrap();
+    let same = listed.iter().find(|session| session["id"] == "ses_b1").unwrap();
+    let updated = windlass::base::clock::iso(same["updated"].as_i64().unwrap());
+    assert_eq!(rows[0]["updated"], updated, "OpenCode's commands have milliseconds, ours ISO times");
     assert!(machine.run(&["session", "search", "GRÜSSE", "grüße"]).await.code == Some(1));
     assert!(machine.run(&["session", "search", "grüße"]).await.stdout.contains("ses_b3"));
     let expected = "No session has these words here; --all searches every directory.\n";
@@ -290,6 +295,7 @@ async fn what_was_used_is_added_up() {
     );
     assert_eq!((total["cost"].as_f64(), &stats["models"][0]["model"]), (Some(1.5), &json!("p/m")));
     assert_eq!(stats["models"][0]["tokens"]["total"], 330);
+    assert_eq!(stats["models"][0]["prompts"], Value::Null, "several models may answer one prompt");
     assert_eq!(stats["projects"][0]["directory"], machine.scratch.cwd());
     assert_eq!(stats["tools"], json!([{"tool": "bash", "calls": 1, "failed": 0}]));
 

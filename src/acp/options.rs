@@ -20,9 +20,9 @@ pub fn current_agent<'a>(loaded: &'a Loaded, front: &FrontSession) -> &'a str {
     loaded.agent_name(front.agent.as_deref())
 }
 
-/// The model that answers the next prompt as an option; one that cannot be had stays what is chosen, and says so.
+/// Returns the session's model as an option; one that cannot be used stays chosen, and its name says so.
 fn current_model(loaded: &Loaded, front: &FrontSession) -> Choice {
-    let (id, name) = match loaded.answers_next(front.agent.as_deref(), front.model.as_ref()) {
+    let (id, name) = match loaded.current_model(front.agent.as_deref(), front.model.as_ref()) {
         Ok(model) => (model.reference().to_string(), format!("{}/{}", model.provider_name, model.name)),
         Err(unusable) => {
             let named = unusable.model.map_or(NO_MODEL.to_owned(), |model| model.to_string());

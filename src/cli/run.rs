@@ -75,6 +75,8 @@ pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
 
 /// Runs the turn and shows it.
 async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result<ExitCode, Failure> {
+    // In a prompt a command has a slash, so it is typed here as well.
+    args.command = args.command.map(|name| name.strip_prefix('/').unwrap_or(&name).to_owned());
     let given = args.given();
     let files =
         given.files.iter().map(|file| attach::attach(file)).collect::<Result<Vec<PromptPart>, _>>()?;

@@ -113,10 +113,18 @@ fn value(stats: &Stats) -> Value {
         .tools
         .iter()
         .map(|(tool, calls)| json!({"tool": tool, "calls": calls.n_calls, "failed": calls.n_failed}));
+    // Several models may answer one prompt, so prompts are not counted by model.
+    let models = stats.models.iter().map(|(model, it)| {
+        let mut row = named("model", model.as_str().into(), it);
+        if let Some(row) = row.as_object_mut() {
+            row.shift_remove("prompts");
+        }
+        row
+    });
     json!({
         "total": total,
         "days": stats.days.iter().map(|(date, it)| named("date", date.as_str().into(), it)).collect::<Value>(),
-        "models": stats.models.iter().map(|(model, it)| named("model", model.as_str().into(), it)).collect::<Value>(),
+        "models": models.collect::<Value>(),
         "projects": stats.projects.iter()
             .map(|(root, it)| named("directory", root.display().to_string().into(), it)).collect::<Value>(),
         "tools": tools.collect::<Value>(),

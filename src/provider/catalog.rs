@@ -93,6 +93,10 @@ impl Catalog {
                 name: model_id.clone(),
                 ..unlisted.clone()
             }),
+            None if *provider_id == self.demo.provider_id => Err(Reason::UnknownModel {
+                provider: provider_id.clone(),
+                similar: vec![self.demo.reference().to_string()],
+            }),
             Some(_) | None => Err(Reason::Barred { provider: provider_id.clone(), similar: similar() }),
         }
     }

@@ -48,6 +48,11 @@ pub enum Reason {
         provider: String,
         similar: Vec<String>,
     },
+    /// The provider has a fixed set of models, and this is none of them.
+    UnknownModel {
+        provider: String,
+        similar: Vec<String>,
+    },
     /// The source that may name it cannot be read: place and problem.
     Unread(String),
 }
@@ -80,6 +85,7 @@ impl Unusable {
             Reason::UnknownProvider { .. }
             | Reason::Provider { .. }
             | Reason::Barred { .. }
+            | Reason::UnknownModel { .. }
             | Reason::Unread(_) => false,
         }
     }
@@ -160,6 +166,9 @@ impl fmt::Display for Reason {
                 "the whitelist, blacklist or status under `provider.{provider}` leaves it out; change it there{}",
                 did_you_mean(similar)
             ),
+            Reason::UnknownModel { provider, similar } => {
+                write!(f, "{provider} has no such model{}", did_you_mean(similar))
+            }
             Reason::Unread(problem) => {
                 write!(f, "{problem}; mend it, or choose a model with `-m provider/model` or in the client")
             }

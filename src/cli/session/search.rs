@@ -91,6 +91,9 @@ async fn find(
 
 fn found_row(found: &Found) -> Value {
     let mut row = row(&found.session);
+    // OpenCode has no such command whose numbers would have to be kept.
+    row["updated"] = clock::iso(found.session.time.updated).into();
+    row["created"] = clock::iso(found.session.time.created).into();
     let line = |line: &crate::engine::FoundLine| json!({"role": role(line.is_users), "text": line.text});
     row["matches"] = found.lines.iter().map(line).collect();
     row["count"] = found.n_texts.into();

@@ -9,6 +9,8 @@ use super::look::{Colors, Draw, Look};
 
 /// Columns between two tab stops.
 const TAB: usize = 4;
+/// Joins the characters around it to one.
+const JOINER: char = '\u{200d}';
 
 pub const PLAIN: Style = Style::new();
 pub const BOLD: Style = Style::new().bold();
@@ -265,7 +267,9 @@ fn row_end(cells: &[Cell], start: usize, columns: usize) -> usize {
     }
     let may_break = |at: &usize| {
         let (before, after) = (&cells[at - 1], &cells[*at]);
-        after.char == ' ' || before.char == ' ' || before.width == 2 || after.width == 2
+        let is_joined = before.char == JOINER || after.char == JOINER;
+        let is_between = before.char == ' ' || after.char == ' ' || before.width == 2 || after.width == 2;
+        is_between && !is_joined
     };
     (start + 1..=full).rev().find(may_break).unwrap_or(full)
 }
@@ -312,8 +316,9 @@ fn char_width(char: char) -> usize {
 
 /// Makes visible what steers a terminal or turns the direction of text, and opens tabs.
 ///
-/// Joiners and variation selectors are left out: terminals disagree about the width of what they join, and a row whose
-/// width is not known breaks what is drawn around it.
+/// Joiners stay: what they join is at most as wide as its parts, and without them an emoji or a word of some scripts
+/// falls apart. Variation selectors are left out, because some terminals draw a wider character for them, and a row that
+/// is wider than its known width breaks what is drawn around it.
 fn clean(text: &str, column: usize) -> String {
     let is_plain = |char: char| char.is_ascii() && !char.is_ascii_control();
     if text.chars().all(is_plain) {
@@ -328,9 +333,8 @@ fn clean(text: &str, column: usize) -> String {
                 shown.extend(std::iter::repeat_n(' ', n_blanks));
                 column += n_blanks;
             }
-            '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\r' => {}
-            // Takes no room, and Persian words fall apart without it.
-            '\u{200c}' => shown.push(char),
+            '\u{fe00}'..='\u{fe0f}' | '\r' => {}
+            '\u{200c}' | JOINER => shown.push(char),
             '\n' => {
                 shown.push(' ');
                 column += 1;

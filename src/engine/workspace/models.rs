@@ -93,6 +93,20 @@ impl Loaded {
         }
     }
 
+    /// Returns the current model of a session whose user has chosen these.
+    ///
+    /// Unlike `answers_next`, it leaves `small_model` out: a broken one refuses prompts, but it is not the session's
+    /// model.
+    pub fn current_model(&self, agent: Option<&str>, model: Option<&ModelRef>) -> Result<Model, Unusable> {
+        let agent = self.agent(self.agent_name(agent)).unwrap_or_else(|| self.default_agent());
+        match self.model_for(agent, model) {
+            Err(unusable) if unusable.is_unconfigured() && self.small_model(self.demo()).is_ok() => {
+                Ok(self.demo().clone())
+            }
+            current => current,
+        }
+    }
+
     /// Returns a model that was chosen by name.
     pub fn checked_model(&self, reference: &ModelRef) -> Result<Model, Unusable> {
         self.catalog.get(reference).map_err(|reason| Unusable::choice(reference, reason))

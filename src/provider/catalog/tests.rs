@@ -285,6 +285,10 @@ fn an_unknown_id_goes_through_to_a_known_provider_unless_the_configuration_leave
         refused(json!({}), "anthropc/claude-opus-4-5").contains("did you mean anthropic/claude-opus-4-5")
     );
     assert!(refused(json!({}), "openai/gpt-5").contains("OPENAI_API_KEY"));
+    assert_eq!(
+        refused(json!({}), "windlass/dem"),
+        "windlass has no such model (did you mean windlass/demo?)"
+    );
 }
 
 #[test]
