@@ -56,7 +56,7 @@ struct Cli {
     /// Print the version.
     #[arg(long, short = 'v', short_alias = 'V', action = clap::ArgAction::Version)]
     version: Option<bool>,
-    /// Log in with a provider key (what editors start for the login in a terminal).
+    /// Store a provider key (editors use this for their login).
     #[arg(long)]
     login: bool,
     #[command(flatten)]
@@ -68,19 +68,19 @@ struct Cli {
 /// Options of the chat that stand without its name, as OpenCode's users type them.
 #[derive(Debug, Default, PartialEq, Eq, Args)]
 struct Bare {
-    /// Chat: the model that is to answer, as `provider/model`.
+    /// Model of the chat, as `provider/model`.
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
-    /// Chat: the agent that is to answer.
+    /// Agent of the chat.
     #[arg(long)]
     agent: Option<String>,
-    /// Chat: go on with the latest session of the directory.
+    /// Continue the latest session of the directory in the chat.
     #[arg(long = "continue", short = 'c', conflicts_with = "session")]
     is_continued: bool,
-    /// Chat: go on with this session.
+    /// Continue this session in the chat.
     #[arg(long, short, value_name = "ID")]
     session: Option<String>,
-    /// Chat: send this first.
+    /// First prompt of the chat.
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
 }
@@ -96,10 +96,10 @@ impl From<Bare> for chat::ChatArgs {
 /// Flags of every command.
 #[derive(Debug, Clone, Default, Args)]
 struct Global {
-    /// Write more of the log to standard error.
+    /// Print the log to standard error too.
     #[arg(long, global = true)]
     print_logs: bool,
-    /// DEBUG, INFO, WARN or ERROR.
+    /// Lowest level to log.
     #[arg(long, global = true, value_name = "LEVEL", ignore_case = true)]
     log_level: Option<LogLevel>,
 }
@@ -117,11 +117,11 @@ enum LogLevel {
 enum Command {
     /// Speak the Agent Client Protocol on standard input and output.
     Acp(acp::AcpArgs),
-    /// Have one prompt answered, from a shell or a pipe.
+    /// Send one prompt and print the answer.
     Run(run::args::RunArgs),
     /// Show a tour in the terminal, without a key or a network.
     Demo(demo::DemoArgs),
-    /// Talk in the terminal, prompt after prompt.
+    /// Chat in the terminal.
     Chat(chat::ChatArgs),
     /// List the models that can be used here.
     Models(models::ModelsArgs),
@@ -131,25 +131,25 @@ enum Command {
     Debug(debug::DebugArgs),
     /// List, show, search, export, rename and delete sessions.
     Session(session::SessionArgs),
-    /// Add up what sessions used: by day, model, project and tool.
+    /// Show token use and cost by day, model, project and tool.
     Stats(stats::StatsArgs),
     /// Manage provider keys.
     Auth(auth::AuthArgs),
-    /// Show the configuration, where each value is from, and what is wrong with it.
+    /// Show and check the configuration.
     Config(config::ConfigArgs),
-    /// List and revoke remembered permissions of a project.
+    /// List and revoke a project's remembered answers.
     Permission(permission::PermissionArgs),
-    /// Look at everything that a session needs; the exit code is 1 when something is wrong.
+    /// Check everything that a session needs; exits with 1 when something is wrong.
     Doctor(doctor::DoctorArgs),
-    /// List the MCP servers, their tools, and why one failed.
+    /// Start the MCP servers and list their tools or errors.
     Mcp(mcp::McpArgs),
-    /// Print the entry with which an editor starts windlass, or put it into the editor's file.
+    /// Print an editor's entry for windlass, or write it into the editor's settings.
     Editor(editor::EditorArgs),
-    /// Print the script that completes the command line in a shell.
+    /// Print a shell completion script.
     Completions(completions::CompletionsArgs),
-    /// Print the manual page, or write the pages of all commands.
+    /// Print the manual page, or write one page per command.
     Man(completions::ManArgs),
-    /// Show the log, which every windlass of this user writes.
+    /// Show the log of all windlass processes of this user.
     Log(log::LogArgs),
 }
 
@@ -192,9 +192,7 @@ pub fn run() -> ExitCode {
 
 fn command(cli: Cli, environment: Environment) -> ExitCode {
     if cli.command.is_some() && cli.bare != Bare::default() {
-        return output::misuse(
-            "Options such as `--model` stand behind the command: `windlass run --model …`.",
-        );
+        return output::misuse("Put options such as `--model` behind the command: `windlass run --model …`.");
     }
     match cli.command {
         _ if cli.login => auth::login(environment, LoginArgs::default()),
@@ -237,7 +235,7 @@ fn with_command(mut error: clap::Error) -> clap::Error {
     if let Some(near) = near {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near.to_owned()]));
     } else if typed.contains(char::is_whitespace) {
-        let tip = "to have a prompt answered, use 'windlass run PROMPT'".into();
+        let tip = "to send a prompt, use 'windlass run PROMPT'".into();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
     error

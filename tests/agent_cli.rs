@@ -152,7 +152,7 @@ async fn debug_shows_a_subagent_as_its_parent_would_start_it() {
     for (arguments, reason) in [
         (&["debug", "agent", "nobody"][..], "Agent not found: \"nobody\". Available agents: build,"),
         (&["debug", "agent", "worker", "-m", "mok/other"], "did you mean mock/other?"),
-        (&["debug", "agent", "worker", "-m", "other"], "one is named `provider/model`"),
+        (&["debug", "agent", "worker", "-m", "other"], "is not a model name: write `provider/model`"),
     ] {
         let refused = machine.run(arguments).await;
         assert_eq!(refused.code, Some(1));
@@ -198,7 +198,7 @@ async fn a_file_that_is_there_is_not_written_over() {
     assert!(list.stdout.contains("\nlog-reader-2 (subagent)\n"), "{}", list.stdout);
     // A name of the user's is looked at before a model is asked.
     let refused = machine.run(&[&CREATE[..], &["--name", "team/own"]].concat()).await;
-    assert!(refused.stderr.contains("team/own.md is there already"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("team/own.md exists"), "{}", refused.stderr);
     assert_eq!(machine.llm.title_requests().len(), 1);
     machine.llm.title(Reply::text(&written("log-reader")));
     let made = machine.run(&[&CREATE[..], &["--name", "team/logs"]].concat()).await;
@@ -225,13 +225,13 @@ async fn a_useless_answer_is_asked_about_again_and_then_an_error() {
     let failed = machine.run(&CREATE).await;
     assert_eq!(failed.code, Some(1));
     let reason =
-        "The agent was not made: mock/mock gave no usable agent in 3 answers: it holds no JSON object";
+        "The agent was not created: mock/mock gave no usable agent in 3 answers: it holds no JSON object";
     assert!(failed.stderr.contains(reason), "{}", failed.stderr);
 
     machine.llm.title(Reply::status(401));
     let failed = machine.run(&CREATE).await;
     assert_eq!(failed.code, Some(1));
-    assert!(failed.stderr.contains("The agent was not made: "), "{}", failed.stderr);
+    assert!(failed.stderr.contains("The agent was not created: "), "{}", failed.stderr);
     machine.finish().await;
 }
 
@@ -241,9 +241,9 @@ async fn a_call_that_lacks_something_says_what_and_asks_no_model() {
     for (arguments, reason) in [
         (&["agent", "create"][..], "these are needed: --description, --path or --global, --mode."),
         (&["agent", "create", "--global", "--description", "x"], "these are needed: --mode."),
-        (&[&CREATE[..], &["--tools", "fly"]].concat(), "There is no permission `fly`"),
+        (&[&CREATE[..], &["--tools", "fly"]].concat(), "Unknown permission `fly`"),
         (&[&CREATE[..], &["--name", "../x"]].concat(), "`../x` cannot be an agent's name"),
-        (&[&CREATE[..], &["-m", "other"]].concat(), "one is named `provider/model`"),
+        (&[&CREATE[..], &["-m", "other"]].concat(), "is not a model name: write `provider/model`"),
     ] {
         let refused = machine.run(arguments).await;
         assert_eq!(refused.code, Some(2), "{refused:?}");
@@ -402,7 +402,7 @@ async fn an_agent_of_every_project_has_the_rules_that_hold_in_every_project() {
 async fn an_agent_that_nothing_reads_or_that_takes_a_built_in_ones_place_is_told() {
     let machine = machine().await;
     let nowhere = "Nothing reads agents in ";
-    let built_in = "`build` is built in; where this file is read, it takes that agent's place.";
+    let built_in = "This file replaces the built-in agent `build`.";
     for (path, name, told) in [
         ("docs", "reader", &[nowhere][..]),
         (".opencode", "build", &[built_in]),

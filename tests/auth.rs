@@ -48,7 +48,7 @@ async fn a_key_that_the_provider_takes_is_stored_and_says_what_it_gives() {
     assert_eq!(entries, Some(json!({"openai": {"type": "api", "key": KEY}})));
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let said = format!(
-        "The key for openai is stored in {}.\nOpenAI accepts it.\nIt gives 8 models, such as openai/gpt-5.2.\n",
+        "The key for openai is stored in {}.\nOpenAI accepted the key.\nIt gives access to 8 models, such as openai/gpt-5.2.\n",
         file.display()
     );
     assert_eq!(ended.stdout, said);
@@ -66,7 +66,7 @@ async fn a_key_that_the_provider_refuses_is_not_stored() {
         let ended = log_in(&machine, &[]).await;
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
         let told =
-            format!("The key was not stored: OpenAI refuses it ({} answered {status})", web.url("/v1"));
+            format!("The key was not stored: OpenAI rejected the key ({} answered {status})", web.url("/v1"));
         assert!(ended.stderr.contains(&told), "{ended:?}");
         assert_eq!(stored(&machine.scratch).1, None);
         let ended = log_in(&machine, &["--no-verify"]).await;
@@ -133,11 +133,11 @@ async fn on_a_terminal_a_provider_is_chosen_by_number_and_the_key_is_not_shown()
     terminal.shows_text("Provider (number or id):").await;
     // Enter alone is asked about again.
     terminal.types("\r1\r");
-    terminal.shows_text("A key for OpenAI gives 8 models").await;
+    terminal.shows_text("A key for OpenAI gives access to 8 models").await;
     terminal.shows_text("Key (not shown):").await;
     terminal.types(&format!("{KEY}\r"));
     let screen = terminal.ends_with(0).await;
-    assert!(screen.contains("OpenAI accepts it."), "{screen}");
+    assert!(screen.contains("OpenAI accepted the key."), "{screen}");
     assert!(!String::from_utf8_lossy(&terminal.raw()).contains("secret"), "{screen}");
     assert_eq!(stored(&scratch).1, Some(json!({"openai": {"type": "api", "key": KEY}})));
 }

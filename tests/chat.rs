@@ -47,7 +47,7 @@ async fn prompts_are_answered_one_after_another_in_one_session() {
         prompt(&terminal).await;
         terminal.types("\x04");
         let screen = terminal.ends_with(0).await;
-        assert!(screen.contains("Go on with: windlass chat -s ses_"), "{screen}");
+        assert!(screen.contains("Continue with: windlass chat -s ses_"), "{screen}");
         assert_eq!(machine.sessions().await.len(), 1);
         machine.finish().await;
     }
@@ -136,7 +136,7 @@ async fn commands_are_completed_and_mode_and_model_switched() {
     let mut terminal = start(&machine, &["chat"]);
     prompt(&terminal).await;
     terminal.types("/model mock/o\t\r");
-    terminal.shows_text("mock/other answers from now on.").await;
+    terminal.shows_text("Model: mock/other.").await;
     prompt(&terminal).await;
     terminal.types("/mode pl\t\r");
     terminal.shows("the plan agent", |screen| is_at_prompt(screen, "plan ›")).await;
@@ -205,8 +205,8 @@ async fn words_stay_whole_in_a_narrow_terminal() {
     };
     prompt(&terminal).await;
     terminal.types("/help\r");
-    shows_row(&terminal, "line goes on with the next,").await;
-    shows_row(&terminal, "    answers; alone, list them").await;
+    shows_row(&terminal, "line continues on the next,").await;
+    shows_row(&terminal, "    agent; without a name,").await;
     prompt(&terminal).await;
     terminal.types("/model no/such\r");
     shows_row(&terminal, "The model no/such cannot be").await;

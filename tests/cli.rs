@@ -217,7 +217,7 @@ async fn nothing_to_say_is_a_mistake_of_the_call() {
     let machine = Machine::new().await;
     let ended = machine.pipe(&["run"], " \n").await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
-    assert!(ended.stderr.contains("nothing to say"), "{ended:?}");
+    assert!(ended.stderr.contains("No prompt: give one"), "{ended:?}");
     assert_eq!(machine.sessions().await, Vec::<Value>::new());
     machine.finish().await;
 }

@@ -631,7 +631,7 @@ async fn a_subtasks_shell_runs_nothing_that_its_agent_may_not() {
     let agent = with(commands).config(reader).start().await;
     let session = agent.new_session().await;
     let turn = agent.prompt(&session, "/go").await;
-    assert!(turn.text().contains("`touch pwned` may not run"), "{}", turn.text());
+    assert!(turn.text().contains("`touch pwned` is not allowed"), "{}", turn.text());
     assert!(agent.llm.requests().is_empty() && !agent.scratch.work.join("pwned").exists());
     agent.finish().await;
 }

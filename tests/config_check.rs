@@ -20,11 +20,11 @@ async fn checked(scratch: &Scratch) -> (Vec<String>, Option<i32>) {
     let is_finding = |line: &&str| !line.starts_with(|first: char| first == ' ' || first.is_ascii_digit());
     let lines: Vec<String> = printed.lines().filter(is_finding).map(|line| line.replace(&work, "")).collect();
     let n_warnings =
-        lines.iter().filter(|line| !line.ends_with("(note)") && *line != "Nothing is wrong.").count();
+        lines.iter().filter(|line| !line.ends_with("(note)") && *line != "No problems found.").count();
     let counted = match n_warnings {
         0 => String::new(),
-        1 => "1 thing is wrong.\n".to_owned(),
-        n => format!("{n} things are wrong.\n"),
+        1 => "1 problem found.\n".to_owned(),
+        n => format!("{n} problems found.\n"),
     };
     assert_eq!(errors, counted);
     // The other command counts the same.
@@ -48,7 +48,7 @@ async fn a_key_that_is_there_twice_is_told_with_both_lines() {
     agent.prompt(&session, "go").await;
     // The last one counts, as in OpenCode.
     assert!(agent.llm.last_request().tools().contains(&"bash".to_owned()));
-    let told = "opencode.json:4:3: permission: is there twice, on line 2 and on line 4; the first is ignored";
+    let told = "opencode.json:4:3: permission: duplicate key, on line 2 and on line 4; the first is ignored";
     agent.wait_stderr(told).await;
     assert!(agent.lines().iter().any(|line| line.from_agent && line.message.to_string().contains(told)));
     agent.finish().await;
@@ -98,7 +98,7 @@ async fn rules_of_the_environment_that_cannot_be_read_let_everything_ask() {
     );
     assert_eq!(code, Some(1));
     let (shown, _, _) = shell.run(&["debug", "agent", "build"]).await;
-    let (own, managed) = shown.split_once("Never looser than the administrator's rules").unwrap();
+    let (own, managed) = shown.split_once("Administrator's rules (the stricter counts)").unwrap();
     assert!(own.contains("deny  bash *") && managed.contains("ask   * *"), "{shown}");
 }
 
@@ -146,10 +146,10 @@ async fn what_decodes_and_cannot_work_is_told() {
         "opencode.json:9:7: agent.a.top_p: 1.5 is ignored; expected a number from 0 to 1",
         "opencode.json:10:7: agent.a.temperature: -1 is ignored; expected a number from 0 to 2",
         "opencode.json:11:7: agent.a.color: \"reddish\" is ignored; expected \"#RRGGBB\" or a name of OpenCode's such as \"accent\"",
-        "opencode.json:12:7: agent.a.steps: 0 is ignored; expected a whole number from 1 on",
+        "opencode.json:12:7: agent.a.steps: 0 is ignored; expected a whole number of at least 1",
         "opencode.json:17:5: command.empty: is left out: it has no `template`, which is what it says to the model",
         "opencode.json:18:31: command.lost.agent: there is no agent `nobody`, so the command cannot be called",
-        "opencode.json:19:30: command.bad.model: mok/m cannot be used, nor the command: there is no provider `mok` (did you mean mock/m?); add it to opencode.json by `\"provider\": {\"mok\": {\"npm\": \"@ai-sdk/openai-compatible\", \"options\": {\"baseURL\": \"https://…/v1\"}, \"models\": {\"m\": {}}}}`",
+        "opencode.json:19:30: command.bad.model: the command cannot be used, because its model mok/m is not available: there is no provider `mok` (did you mean mock/m?); add it to opencode.json by `\"provider\": {\"mok\": {\"npm\": \"@ai-sdk/openai-compatible\", \"options\": {\"baseURL\": \"https://…/v1\"}, \"models\": {\"m\": {}}}}`",
         "opencode.json:20:32: command.wrong.model: \"mock\" is not a model; write \"provider/model\"",
         "opencode.json:25:7: skills.paths.0: nowhere is not a directory",
         "opencode.json:27:14: skills.urls.0: skills.example is not a URL; write `https://…`; it is left out",

@@ -23,7 +23,7 @@ fn rule(action: &str) -> String {
 /// Returns the lines that a question shows.
 fn shown(ask: &Ask) -> String {
     let call = ask.call();
-    assert_eq!(call["title"], "let the changed configuration hold", "{call}");
+    assert_eq!(call["title"], "apply the changed configuration", "{call}");
     content_text(call)
 }
 
@@ -232,7 +232,7 @@ async fn the_person_at_the_terminal_is_asked() {
     let machine = loosening(&gate).await;
     let mut terminal = terminal(&machine, &["run", "go"]);
     let screen = terminal.shows_text("[y] once  [n] no").await;
-    assert!(screen.contains("? config: let the changed configuration hold"), "{screen}");
+    assert!(screen.contains("? config: apply the changed configuration"), "{screen}");
     assert!(screen.contains("rule `bash` for `touch *`: deny → allow"), "{screen}");
     terminal.types("y");
     terminal.shows_text("[f] no, and say why › once").await;

@@ -302,7 +302,7 @@ async fn the_check_names_every_place_and_fails_only_for_what_is_ignored() {
         lines[2].starts_with(&format!("{work}/.opencode/command/x.md:2:1: command.x.subtask: ")),
         "{printed}"
     );
-    assert_eq!((errors.as_str(), code), ("3 things are wrong.\n", Some(1)));
+    assert_eq!((errors.as_str(), code), ("3 problems found.\n", Some(1)));
 
     shell.variables.push(("OPENCODE_DISABLE_PROJECT_CONFIG".to_owned(), "1".to_owned()));
     let (printed, _, code) = shell.run(&["config", "check"]).await;

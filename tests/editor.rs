@@ -38,7 +38,7 @@ async fn an_entry_is_merged_and_the_doctor_finds_it() {
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.starts_with("// mine\n{\n  \"theme\": \"x\","), "{text}");
     let (said, _, code) = shell.run(&["editor", "zed", "--write"]).await;
-    assert!(said.contains("has the entry already"), "{said}");
+    assert!(said.contains("already has the entry"), "{said}");
     assert_eq!(code, Some(0));
 
     let health = async || {

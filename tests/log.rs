@@ -119,7 +119,7 @@ async fn without_a_log_a_sentence_names_its_place() {
     let scratch = Scratch::new();
     let (stdout, stderr, code) = Shell::new(&scratch).run(&["log"]).await;
     assert_eq!((stdout.as_str(), code), ("", Some(0)));
-    assert!(stderr.starts_with("Nothing is in the log yet, which is kept in "), "{stderr}");
+    assert!(stderr.starts_with("The log in ") && stderr.ends_with(" is empty.\n"), "{stderr}");
     let (_, stderr, code) = Shell::new(&scratch).run(&["log", "--level", "loud"]).await;
     assert_eq!(code, Some(2), "{stderr}");
     std::fs::create_dir_all(log_file(&scratch)).unwrap();

@@ -42,7 +42,7 @@ async fn each_server_is_listed_with_its_tools_or_the_reason() {
 async fn servers_that_cannot_be_read_are_not_none() {
     for (text, told) in [
         ("{\n  \"mcp\": {\"a\"", "opencode.json:2:14: is not valid JSON"),
-        ("{\n  \"mcp\": {\"a\": {\"type\": \"locl\"}}\n}", "mcp.a.type: \"locl\" is no kind of server"),
+        ("{\n  \"mcp\": {\"a\": {\"type\": \"locl\"}}\n}", "mcp.a.type: \"locl\" is not a kind of server"),
         ("{\n  \"mcp\": {\"a\": {\"type\": \"local\"}}\n}", "mcp.a: has no `command`"),
     ] {
         let machine = Machine::new().await;

@@ -239,7 +239,7 @@ async fn an_id_that_the_catalog_does_not_know_goes_through_with_a_note() {
     machine.llm.reply(Reply::text("ok"));
     let ended = machine.run(&["run", "-m", "mock/brand-new", "go"]).await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ok\n"), "{ended:?}");
-    let note = "mock/brand-new is not in the catalog: no limits or prices known";
+    let note = "mock/brand-new is not in the catalog; its limits and prices are unknown";
     assert_eq!(ended.stderr.matches(note).count(), 1, "{}", ended.stderr);
     assert_eq!(machine.llm.last_request().body["model"], "brand-new");
     machine.finish().await;

@@ -171,8 +171,8 @@ async fn without_forms_the_questions_come_one_after_another() {
     assert_eq!(names(&ask), ["Done (2 chosen)", "☑ Red", "☐ Blue", "☑ Green", "Dismiss"]);
     agent.choose(&ask, "Done (2 chosen)");
     let ask = agent.permission().await;
-    assert_eq!(names(&ask), ["Go on without an answer", "Dismiss"]);
-    agent.choose(&ask, "Go on without an answer");
+    assert_eq!(names(&ask), ["Continue without an answer", "Dismiss"]);
+    agent.choose(&ask, "Continue without an answer");
     prompt.turn().await;
     let told = agent.llm.last_request().tool_result("call_1");
     assert!(

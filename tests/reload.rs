@@ -292,7 +292,7 @@ async fn what_is_mended_is_told_with_what_is_left() {
     let left = agent.wait_update("notice").await;
     assert_eq!(
         (&left["severity"], &left["title"]),
-        (&json!("info"), &json!("A part of the configuration is used again."))
+        (&json!("info"), &json!("Some problems of the configuration are fixed."))
     );
     let text = left["description"].as_str().unwrap();
     assert!(
@@ -312,7 +312,7 @@ async fn what_is_mended_is_told_with_what_is_left() {
         "{left}"
     );
     scratch.write("opencode.json", "{}");
-    assert_eq!(agent.wait_update("notice").await["title"], "The whole configuration is used again.");
+    assert_eq!(agent.wait_update("notice").await["title"], "The configuration has no more problems.");
     agent.finish().await;
 }
 

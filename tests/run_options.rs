@@ -147,7 +147,7 @@ async fn binary_input_is_refused() {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
         assert_eq!(
             ended.stderr,
-            "Standard input is no UTF-8 text; attach a file of another kind by `--file PATH`.\n"
+            "Standard input is not UTF-8 text; attach a file of another kind by `--file PATH`.\n"
         );
     }
     assert_eq!(machine.llm.requests().len(), 0);

@@ -69,7 +69,7 @@ impl Call {
                 biased;
                 () = cancel.cancelled() => Err(error(code::REQUEST_CANCELLED, "The request was cancelled.")),
                 outcome = AssertUnwindSafe(work).catch_unwind() => outcome.unwrap_or_else(|_| {
-                    Err(error(code::INTERNAL_ERROR, "The request failed by a fault in windlass."))
+                    Err(error(code::INTERNAL_ERROR, "Internal error in windlass; the log has the details."))
                 }),
             };
             Handled { responder, session, outcome, ended }

@@ -135,7 +135,7 @@ impl Dialog {
             (true, 0) => Some("None of these".to_owned()),
             (true, n_chosen) => Some(format!("Done ({n_chosen} chosen)")),
             // Only a form can take the user's own words.
-            (false, _) if question.options.is_empty() => Some("Go on without an answer".to_owned()),
+            (false, _) if question.options.is_empty() => Some("Continue without an answer".to_owned()),
             (false, _) => None,
         };
         let done = done.map(|name| allow(DONE.to_owned(), name));

@@ -414,7 +414,7 @@ impl Encoder {
 
     fn status(&self, id: &SessionId, status: &SessionStatus, out: &mut Sink<'_>) {
         if let (SessionStatus::Retry { attempt, message, .. }, true) = (status, self.client.notices) {
-            let title = format!("The provider did not answer; attempt {} follows.", attempt + 1);
+            let title = format!("The provider did not answer; trying again (attempt {}).", attempt + 1);
             let notice = Notice::new(NoticeSeverity::Warning, title).description(message.clone());
             lines::update(id, SessionUpdate::Notice(notice), out.lines);
         }

@@ -216,7 +216,7 @@ impl Responder {
 impl Drop for Responder {
     fn drop(&mut self) {
         if !self.is_answered {
-            let error = error(rpc::code::INTERNAL_ERROR, "The request was not completed: windlass ended it.");
+            let error = error(rpc::code::INTERNAL_ERROR, "windlass dropped the request without an answer.");
             let id = self.id.clone();
             self.answer(&Failure { jsonrpc: "2.0", id: &id, error: &error });
         }

@@ -72,10 +72,10 @@ fn mended(before: &[Warning], now: &[Warning]) -> Option<Notice> {
     let notice = |title: &str| Notice::new(NoticeSeverity::Info, title);
     match (is_mended, now) {
         (false, _) => None,
-        (true, []) => Some(notice("The whole configuration is used again.")),
+        (true, []) => Some(notice("The configuration has no more problems.")),
         (true, left) => {
             let text = format!("Still ignored:\n{}", readable(left.iter()).join("\n"));
-            Some(notice("A part of the configuration is used again.").description(text))
+            Some(notice("Some problems of the configuration are fixed.").description(text))
         }
     }
 }

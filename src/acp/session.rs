@@ -291,7 +291,7 @@ pub fn list(
     let after = match request.cursor.as_deref() {
         None => None,
         Some(cursor) => {
-            let bad = || error(code::INVALID_PARAMS, "`cursor` is not one that windlass gave");
+            let bad = || error(code::INVALID_PARAMS, "unknown `cursor`");
             Some(decode_cursor(cursor).ok_or_else(bad)?)
         }
     };

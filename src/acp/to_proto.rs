@@ -422,7 +422,7 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         }
         ("task", _) => match field("description") {
             Some(description) => match field("task_id") {
-                Some(task_id) => format!("{patterns}: {description} (goes on with {task_id})"),
+                Some(task_id) => format!("{patterns}: {description} (continues {task_id})"),
                 None => format!("{patterns}: {description}"),
             },
             None => patterns,

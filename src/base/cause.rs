@@ -31,6 +31,6 @@ mod tests {
         let refused = || io::Error::from_raw_os_error(111);
         assert_eq!(innermost(&Layer(refused())), "Connection refused");
         assert_eq!(innermost(&refused()), "Connection refused");
-        assert_eq!(innermost(&io::Error::other("it is no file")), "it is no file");
+        assert_eq!(innermost(&io::Error::other("it is not a file")), "it is not a file");
     }
 }

@@ -30,11 +30,11 @@ enum AgentCommand {
     /// List the agents that can be used here, with their rules; the last rule that matches decides.
     #[command(alias = "ls")]
     List {
-        /// Everything about each agent, as a JSON list.
+        /// Print JSON with everything about each agent.
         #[arg(long)]
         json: bool,
     },
-    /// Have a model write an agent from a description. What the flags do not say is asked on the terminal.
+    /// Have a model write an agent from a description. Asks on the terminal for missing options.
     Create(create::CreateArgs),
 }
 

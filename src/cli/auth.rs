@@ -32,7 +32,7 @@ pub struct AuthArgs {
 
 #[derive(Debug, Subcommand)]
 enum AuthCommand {
-    /// Store a provider's key; it is read from the terminal, without showing it, or from standard input.
+    /// Store a provider's key, read from the terminal (hidden) or from standard input.
     Login(LoginArgs),
     /// List the providers with a stored key.
     #[command(alias = "ls")]
@@ -99,7 +99,7 @@ async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<Stri
         return Err(reason.map_err(|error| error.to_string())?);
     };
     if io::stdin().is_terminal() {
-        note(&format!("A key for {} gives {}.", offer.name, gives(offer)));
+        note(&format!("A key for {} gives access to {}.", offer.name, gives(offer)));
     }
     let key = typed::line("Key (not shown): ", Echo::Hidden).await.map_err(|error| error.to_string())?;
     // Nothing else can be sent in a header.
@@ -107,14 +107,14 @@ async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<Stri
         return Err("a key has no white space and no letters beyond ASCII; copy the key alone".to_owned());
     }
     let checked = if args.no_verify {
-        "Not checked, as you wished.".to_owned()
+        "Not checked (`--no-verify`).".to_owned()
     } else {
         tried(&engine, &directory, offer, &key).await?
     };
     keys::store(&paths, &offer.id, &key).map_err(|error| error.to_string())?;
     let file = paths.auth();
     Ok(format!(
-        "The key for {} is stored in {}.\n{checked}\nIt gives {}.",
+        "The key for {} is stored in {}.\n{checked}\nIt gives access to {}.",
         offer.id,
         file.display(),
         gives(offer)
@@ -125,9 +125,9 @@ async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<Stri
 async fn tried(engine: &Engine, directory: &Path, offer: &Offer, key: &str) -> Result<String, String> {
     let tried = engine.try_key(directory, &offer.id, key).await.map_err(|error| error.to_string())?;
     match tried {
-        Tried::Accepted => Ok(format!("{} accepts it.", offer.name)),
+        Tried::Accepted => Ok(format!("{} accepted the key.", offer.name)),
         Tried::Refused(reason) => Err(format!(
-            "{} refuses it ({reason}); check that the whole key was copied, or use `--no-verify`",
+            "{} rejected the key ({reason}); check that the whole key was copied, or use `--no-verify`",
             offer.name
         )),
         Tried::Unknown(reason) => Ok(format!("Not checked: {}.", reason.trim_end_matches('.'))),

@@ -44,14 +44,14 @@ const WAITING: &str = "A change of the configuration waits for your answer: pres
 
 /// Commands of the chat itself, with what they do.
 const OWN: [(&str, &str); 8] = [
-    ("agent", "NAME: choose who answers; alone, list them"),
+    ("agent", "NAME: switch agent; without a name, list them"),
     ("exit", "leave, as Ctrl-D does"),
     ("help", "this list"),
     ("mode", "the same as /agent"),
-    ("model", "PROVIDER/MODEL: choose the model; alone, list them"),
-    ("new", "begin a new session"),
+    ("model", "PROVIDER/MODEL: switch model; without a name, list them"),
+    ("new", "start a new session"),
     ("quit", "leave"),
-    ("sessions", "ID: go on with a session; alone, list the latest"),
+    ("sessions", "ID: switch session; without an id, list the latest"),
 ];
 
 #[derive(Debug, Default, Args)]
@@ -116,7 +116,7 @@ pub fn run(environment: Environment, args: ChatArgs) -> ExitCode {
             Ok(Ok(Some(id))) => {
                 engine.finish().await;
                 if let Some(id) = id {
-                    output::note(&format!("Go on with: windlass chat -s {id}"));
+                    output::note(&format!("Continue with: windlass chat -s {id}"));
                 }
                 ExitCode::SUCCESS
             }
@@ -258,7 +258,7 @@ impl Chat {
                     let names = choices.iter().map(|choice| choice.name.as_str()).chain(names);
                     let unknown = slash::unknown(name, names);
                     let end = if unknown.ends_with('?') { "" } else { "." };
-                    let way_out = "A space before it sends it as words.";
+                    let way_out = "Put a space before it to send it as text.";
                     self.shown.say(&format!("{unknown}{end} {way_out}")).await?;
                 }
                 Line::Prompt => {
@@ -347,7 +347,7 @@ impl Chat {
                 let others = choices.iter().filter(|choice| OWN.iter().all(|(own, _)| choice.name != *own));
                 let others = others
                     .map(|choice| format!("  /{}  {}", choice.name, output::plain(&choice.description)));
-                let keys = "Alt-Enter or \\ at the end of a line goes on with the next, Tab completes / and @ words, \
+                let keys = "Alt-Enter or \\ at the end of a line continues on the next, Tab completes / and @ words, \
                             Ctrl-C cancels the turn, Ctrl-D leaves.";
                 let lines: Vec<String> = own.chain(others).chain([keys.to_owned()]).collect();
                 lines.join("\n")
@@ -359,7 +359,7 @@ impl Chat {
             ("model", model) => {
                 let model = open::parse_model(&loaded, model)?;
                 self.engine.select(&self.id, None, Some(model.clone()));
-                let text = format!("{model} answers from now on.");
+                let text = format!("Model: {model}.");
                 self.place.model = Some(model.clone());
                 self.model = Some(model);
                 text
@@ -378,7 +378,7 @@ impl Chat {
             ("agent" | "mode", agent) => {
                 open::check_agent(&loaded, agent)?;
                 self.engine.select(&self.id, Some(agent.to_owned()), None);
-                format!("{agent} answers from now on.")
+                format!("Agent: {agent}.")
             }
             ("new", _) => {
                 let directory = self.place.workspace.directory().to_owned();

@@ -32,7 +32,7 @@ pub fn man(command: Command, args: &ManArgs) -> ExitCode {
         let mut page = Vec::new();
         return match clap_mangen::Man::new(command).render(&mut page) {
             Ok(()) => output::say(String::from_utf8_lossy(&page).trim_end()),
-            Err(error) => output::fail(&format!("The page was not made: {error}.")),
+            Err(error) => output::fail(&format!("The page was not written: {error}.")),
         };
     };
     let written = fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(command, directory));

@@ -26,19 +26,19 @@ pub struct ConfigArgs {
     /// Show keys, tokens, headers and environments instead of stars.
     #[arg(long)]
     show_secrets: bool,
-    /// Fetch an organisation's configuration, marketplaces' agents and, to check them, pages of instructions first.
+    /// Fetch remote configuration, marketplaces and instruction pages first.
     #[arg(long, global = true)]
     refresh: bool,
-    /// The directory that is asked about; the working directory unless given.
+    /// Directory to look at; the working directory unless given.
     #[arg(long, global = true, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Check every file; the exit code is 1 when something in them is ignored or cannot work.
+    /// Check every file; exits with 1 when something is ignored or cannot work.
     Check {
-        /// Show lines for people, each with the line of the file, or a JSON array.
+        /// Text with the lines of the files, or a JSON array.
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
@@ -106,7 +106,7 @@ fn check(report: &Report, format: Format, is_coloured: bool) -> ExitCode {
     draw::sort(&mut found, &report.read);
     let said = match format {
         Format::Json => output::say(&format!("{:#}", found.iter().map(row).collect::<Value>())),
-        Format::Text if found.is_empty() => output::say("Nothing is wrong."),
+        Format::Text if found.is_empty() => output::say("No problems found."),
         Format::Text => output::say(draw::draw(&found, is_coloured).trim_end()),
     };
     match warnings.len() {
@@ -130,7 +130,7 @@ fn row(found: &Found<'_>) -> Value {
 /// Says how much is wrong.
 fn count(n_warnings: usize) -> String {
     match n_warnings {
-        1 => "1 thing is wrong.".to_owned(),
-        n => format!("{n} things are wrong."),
+        1 => "1 problem found.".to_owned(),
+        n => format!("{n} problems found."),
     }
 }

@@ -22,23 +22,23 @@ pub struct DebugArgs {
 
 #[derive(Debug, Subcommand)]
 enum DebugCommand {
-    /// Show an agent's model, rules, tools and system prompt as a turn in this directory would send them for an editor.
+    /// Show the model, rules, tools and system prompt that a turn of this agent would send.
     ///
-    /// An editor has a user who can be asked; `windlass run` goes without the tools that need one.
+    /// The tools are those of an editor's session; `windlass run` has no tools that need a user.
     Agent {
         name: String,
         /// Another model than the agent's, as `provider/model`.
         #[arg(long, short, value_name = "MODEL")]
         model: Option<String>,
-        /// As a JSON object.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show the sandbox that this machine can hold, and the one that an agent's commands get in this directory.
+    /// Show the sandbox that this machine supports, and the one that an agent's commands get in this directory.
     Sandbox {
         #[arg(default_value = "build")]
         agent: String,
-        /// As a JSON object.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -75,7 +75,8 @@ fn show_agent(environment: Environment, name: String, model: Option<String>, jso
 async fn view(engine: &Engine, name: &str, model: Option<&str>) -> Result<AgentView, String> {
     let directory = std::env::current_dir().map_err(|error| error.to_string())?;
     let parse = |model: &str| {
-        ModelRef::parse(model).ok_or_else(|| format!("`{model}` is no model: one is named `provider/model`."))
+        ModelRef::parse(model)
+            .ok_or_else(|| format!("`{model}` is not a model name: write `provider/model`."))
     };
     let model = model.map(parse).transpose()?;
     engine.inspect_agent(&directory, name, model.as_ref()).await.map_err(|error| error.to_string())

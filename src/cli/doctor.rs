@@ -14,13 +14,13 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Ask the provider of the model too, which sends it the key and no prompt.
+    /// Also contact the model's provider: sends the key, but no prompt.
     #[arg(long)]
     online: bool,
     /// Show lines for people, or a JSON object.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// The directory that is looked at; the working directory unless given.
+    /// Directory to look at; the working directory unless given.
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
@@ -82,11 +82,11 @@ fn draw(findings: &[Finding], is_coloured: bool) -> String {
 fn summary(findings: &[Finding]) -> String {
     let count = |health: Health| findings.iter().filter(|finding| finding.health == health).count();
     match (count(Health::Wrong), count(Health::Warning)) {
-        (0, 0) => "Everything is fine.".to_owned(),
-        (0, 1) => "Nothing is wrong; there is 1 warning.".to_owned(),
-        (0, n_warnings) => format!("Nothing is wrong; there are {n_warnings} warnings."),
-        (1, _) => "1 thing is wrong.".to_owned(),
-        (n_wrong, _) => format!("{n_wrong} things are wrong."),
+        (0, 0) => "No problems found.".to_owned(),
+        (0, 1) => "No problems found; 1 warning.".to_owned(),
+        (0, n_warnings) => format!("No problems found; {n_warnings} warnings."),
+        (1, _) => "1 problem found.".to_owned(),
+        (n_wrong, _) => format!("{n_wrong} problems found."),
     }
 }
 

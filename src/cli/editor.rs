@@ -19,10 +19,10 @@ use file::Change;
 #[derive(Debug, Args)]
 pub struct EditorArgs {
     editor: Editor,
-    /// Put the entry into the editor's file, of which a copy is kept, instead of printing it.
+    /// Write the entry into the editor's file and keep a copy of the file.
     #[arg(long)]
     write: bool,
-    /// The file to put it into, where it is not the usual one.
+    /// The editor's file, if it is not in the usual place.
     #[arg(long, value_name = "FILE", requires = "write")]
     file: Option<PathBuf>,
 }
@@ -47,7 +47,9 @@ pub fn run(environment: &Environment, args: &EditorArgs) -> ExitCode {
         Ok(Ok(program)) => program,
         Ok(Err(program)) => {
             let program = program.display();
-            return output::fail(&format!("{program} is no valid text; move windlass to another directory."));
+            return output::fail(&format!(
+                "{program} is not valid text; move windlass to another directory."
+            ));
         }
         Err(error) => return output::fail(&format!("The place of windlass cannot be found: {error}.")),
     };
@@ -58,14 +60,14 @@ pub fn run(environment: &Environment, args: &EditorArgs) -> ExitCode {
     }
     match write(args.editor, &path, &program) {
         Ok(Change::Made { copy: Some(copy) }) => output::say(&format!(
-            "{} has the entry now; a copy of what it was is {}.",
+            "{} now has the entry; the previous file is kept as {}.",
             path.display(),
             copy.display()
         )),
         Ok(Change::Made { copy: None }) => {
-            output::say(&format!("{} was made with the entry.", path.display()))
+            output::say(&format!("{} was created with the entry.", path.display()))
         }
-        Ok(Change::None) => output::say(&format!("{} has the entry already.", path.display())),
+        Ok(Change::None) => output::say(&format!("{} already has the entry.", path.display())),
         Err(reason) => output::fail(&format!("{} was not changed: {reason}.", path.display())),
     }
 }
@@ -190,7 +192,7 @@ pub fn findings(environment: &Environment) -> Vec<Finding> {
                 Finding::wrong(
                     "editors",
                     format!("{name}: {place} names {program}, which is not there"),
-                    format!("`windlass editor {editor} --write` puts in the right one"),
+                    format!("run `windlass editor {editor} --write` to correct it"),
                 )
             }
         }));

@@ -26,13 +26,13 @@ const MAX_LINE_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Args)]
 pub struct LogArgs {
-    /// Go on with what is added, until it is interrupted.
+    /// Keep printing new lines until interrupted.
     #[arg(long, short)]
     follow: bool,
     /// Show only lines of this level and above.
     #[arg(long, value_name = "LEVEL", ignore_case = true)]
     level: Option<LogLevel>,
-    /// Show at most this many of the lines that are there.
+    /// Show at most this many existing lines.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1000)]
     lines: usize,
     /// Show lines for people, or one JSON object per line.
@@ -62,7 +62,7 @@ pub fn run(environment: &Environment, log_level: Option<LogLevel>, args: &LogArg
     if entries.is_empty() && !args.follow && args.lines > 0 {
         let place = directory.display();
         output::note(&if found.is_empty() {
-            format!("Nothing is in the log yet, which is kept in {place}.")
+            format!("The log in {place} is empty.")
         } else {
             format!("No line of the log in {place} is of this level or above.")
         });

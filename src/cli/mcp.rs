@@ -20,16 +20,16 @@ pub struct McpArgs {
 
 #[derive(Debug, Subcommand)]
 enum McpCommand {
-    /// Start the servers, list them with their tools, and say why one failed; the exit code is 1 then.
+    /// Start the servers and list their tools; exits with 1 when one failed.
     #[command(alias = "ls")]
     List {
         /// Show lines for people, or a JSON array.
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
-        /// The directory whose configuration counts; the working directory unless given.
+        /// Directory to look at; the working directory unless given.
         #[arg(long, value_name = "DIR")]
         cwd: Option<PathBuf>,
-        /// Wait at most so many seconds for the servers.
+        /// Wait at most this many seconds for the servers.
         #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
     },

@@ -21,17 +21,17 @@ use crate::{
 pub struct PermissionArgs {
     #[command(subcommand)]
     command: PermissionCommand,
-    /// A directory of the project; the working directory unless given.
+    /// Directory of the project; the working directory unless given.
     #[arg(long, global = true, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum PermissionCommand {
-    /// List what was always allowed or always rejected in this project.
+    /// List this project's remembered answers.
     #[command(alias = "ls")]
     List,
-    /// Forget an answer, by its number in the list or by permission and pattern; running sessions ask again.
+    /// Revoke an answer, by number or by permission and pattern; running sessions ask again.
     Revoke {
         /// Number in the list, or the permission, such as `bash`.
         #[arg(value_name = "NUMBER|PERMISSION")]

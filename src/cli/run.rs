@@ -83,7 +83,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     let words = given.words.join(" ");
     let message = message(&words, attach::piped().await?);
     if message.is_empty() && args.command.is_none() {
-        let reason = "There is nothing to say: give a prompt as arguments or on standard input.";
+        let reason = "No prompt: give one as arguments or on standard input.";
         return Err(Failure::Misuse(reason.to_owned()));
     }
     let place = Place::find(engine, &args.talk).await?;

@@ -47,11 +47,11 @@ enum SessionCommand {
         #[arg(long)]
         all: bool,
     },
-    /// Show what was said in a session, as a run shows it.
+    /// Show a session's messages as `windlass run` shows them.
     Show(show::ShowArgs),
     /// Write a session as Markdown, as a page of HTML, or as OpenCode's JSON.
     Export(export::ExportArgs),
-    /// Find sessions by what was said in them.
+    /// Find sessions by the words in them.
     Search(search::SearchArgs),
     /// Give a session another title.
     Rename {
@@ -61,7 +61,7 @@ enum SessionCommand {
         #[arg(required = true)]
         title: Vec<String>,
     },
-    /// Delete a session and everything said in it.
+    /// Delete a session and its messages.
     Delete {
         /// Session id.
         id: String,

@@ -35,7 +35,7 @@ pub struct StatsArgs {
     /// Show at most this many models.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000")]
     models: Option<usize>,
-    /// Only this project: its directory, name or id; without a value the one around this directory.
+    /// Only this project (directory, name or id; without a value the current one).
     #[arg(long, value_name = "PROJECT", num_args = 0..=1, default_missing_value = "")]
     project: Option<String>,
     #[arg(long, value_enum, default_value_t = Format::Table)]

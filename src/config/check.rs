@@ -60,7 +60,7 @@ type AgentValue = (&'static str, &'static str, fn(&Value) -> bool);
 const AGENT_VALUES: [AgentValue; 5] = [
     ("temperature", "a number from 0 to 2", |value| is_within(value, 2.0)),
     ("top_p", "a number from 0 to 1", |value| is_within(value, 1.0)),
-    ("steps", "a whole number from 1 on", |value| !value.is_number() || value.as_u64() > Some(0)),
+    ("steps", "a whole number of at least 1", |value| !value.is_number() || value.as_u64() > Some(0)),
     ("color", "\"#RRGGBB\" or a name of OpenCode's such as \"accent\"", is_color),
     ("variant", "the name of a variant", |value| value.as_str().is_none_or(|name| !name.trim().is_empty())),
 ];
@@ -383,7 +383,10 @@ impl Checker<'_> {
     /// inherited one, is found after merging. False when nothing usable is left.
     fn mcp(&mut self, path: &[&str], value: &mut Value) -> bool {
         let Value::Object(entry) = value else {
-            self.warn(path, format!("{} is no server; expected an object with `type`", brief(path, value)));
+            self.warn(
+                path,
+                format!("{} is not a server; expected an object with `type`", brief(path, value)),
+            );
             return false;
         };
         let whole = [json!({"type": "local", "command": []}), json!({"type": "remote", "url": ""})];
@@ -392,7 +395,7 @@ impl Checker<'_> {
         let whole: Vec<&Value> = whole.iter().filter(of_kind).collect();
         if let (Some(kind), true) = (&kind, whole.is_empty()) {
             let message = format!(
-                "{} is no kind of server; write \"local\" or \"remote\"; the server is left out",
+                "{} is not a kind of server; write \"local\" or \"remote\"; the server is left out",
                 brief(&[path, &["type"]].concat(), kind)
             );
             self.warn(&[path, &["type"]].concat(), message);

@@ -281,7 +281,7 @@ impl Reading<'_> {
             Node::StringLit(string) => Value::String(string.value.clone().into_owned()),
             Node::NumberLit(number) => serde_json::from_str(number.value).unwrap_or_else(|_| {
                 let message = format!(
-                    "{}: {} is no number that can be used; it is ignored",
+                    "{}: {} cannot be used as a number; it is ignored",
                     dotted(pointer),
                     number.value
                 );
@@ -335,7 +335,7 @@ impl Reading<'_> {
             (first, second) if first == second => format!("on line {first}"),
             (first, second) => format!("on line {first} and on line {second}"),
         };
-        let message = format!("{path}: is there twice, {place}; the first is ignored");
+        let message = format!("{path}: duplicate key, {place}; the first is ignored");
         self.document.problems.push((offset, message));
         // The values below the first have no place any more.
         let below = format!("{pointer}/");

@@ -107,7 +107,7 @@ pub fn read_index(text: &[u8]) -> Result<(Vec<Listed>, Vec<String>), String> {
         }
         match read_entry(name, entry) {
             Ok(agent) if listed.iter().any(|other| other.name == agent.name) => {
-                problems.push(format!("the agent `{}` is there twice; the first holds", agent.name));
+                problems.push(format!("the agent `{}` is a duplicate; the first holds", agent.name));
             }
             Ok(agent) => listed.push(Listed { places: places_below(&list, &place), ..agent }),
             Err(reason) => problems.push(format!("agent {} is left out: {reason}", idx + 1)),

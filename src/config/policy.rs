@@ -48,8 +48,8 @@ impl Origin {
     pub fn title(self) -> &'static str {
         match self {
             Self::Agent => "Rules (the last that matches decides)",
-            Self::Floor => "Never looser than this agent's own limits",
-            Self::Administrator => "Never looser than the administrator's rules",
+            Self::Floor => "Limits of this agent",
+            Self::Administrator => "Administrator's rules (the stricter counts)",
             Self::Above => "Denied by a session above",
         }
     }

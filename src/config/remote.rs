@@ -73,7 +73,7 @@ impl<'a> Answer<'a> {
             serde_json::from_str(text).map_err(|err| format!("is not what was expected: {err}"))?;
         match answer.config {
             Some(config) if !is_object(config) => {
-                Err("is not what was expected: `config` is no object".to_owned())
+                Err("is not what was expected: `config` is not an object".to_owned())
             }
             Some(_) | None => Ok(answer),
         }
@@ -183,7 +183,7 @@ pub fn second_answer(text: &str) -> Result<Range<usize>, String> {
     let whole: &RawValue =
         serde_json::from_str(text).map_err(|err| format!("is not what was expected: {err}"))?;
     if !is_object(whole) {
-        return Err("is not what was expected: it is no object".to_owned());
+        return Err("is not what was expected: it is not an object".to_owned());
     }
     let wrapped = serde_json::from_str::<Wrapped<'_>>(text).ok().and_then(|wrapped| wrapped.config);
     Ok(part(text, wrapped.filter(|config| is_object(config)).unwrap_or(whole)).range)

@@ -229,8 +229,9 @@ fn add_older_spellings(schema: &mut Value) {
         schema["properties"][older] = deprecated(&schema["properties"][key]);
     }
     for key in ["theme", "keybinds", "tui"] {
-        schema["properties"][key] =
-            json!({"deprecated": true, "description": "Of OpenCode's terminal interface; has no effect."});
+        schema["properties"][key] = json!({
+            "deprecated": true, "description": "Belongs to OpenCode's terminal interface; no effect here.",
+        });
     }
     let entry = schema["properties"]["mcp"]["additionalProperties"].clone();
     let servers = json!({"type": "object", "additionalProperties": entry});

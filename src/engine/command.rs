@@ -139,7 +139,7 @@ fn called<'a>(loaded: &Loaded, words: &'a str) -> Option<(&'a str, &'a str)> {
 fn named_model(loaded: &Loaded, command: &Command) -> Result<Option<ModelRef>, EngineError> {
     let parse = |text: &str| {
         let message =
-            format!("The command /{} names the model `{text}`; one is `provider/model`.", command.name);
+            format!("The command /{} has the model `{text}`, which is not `provider/model`.", command.name);
         parse_model(text).ok_or(EngineError::new(EngineErrorKind::InvalidInput, message))
     };
     let reference = command.model.as_deref().map(parse).transpose()?;

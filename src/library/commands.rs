@@ -149,7 +149,7 @@ fn built_in() -> Vec<Command> {
                 REVIEW,
             )
         },
-        command("compact", "Summarise the conversation and go on from the summary", Body::Compact),
+        command("compact", "Summarise the conversation and continue from the summary", Body::Compact),
         own("help", "List the commands", BuiltinCommand::Help),
         own(
             "undo",

@@ -26,7 +26,7 @@ pub(super) fn read(result: ServerResult) -> Result<CallOutput, CallError> {
         ServerResult::InputRequiredResult(_) => {
             Err(CallError::Failed("the tool asks for further input, which is not supported yet".to_owned()))
         }
-        _ => Err(CallError::Failed("the MCP server answered with something that is no result".to_owned())),
+        _ => Err(CallError::Failed("the MCP server answered with something that is not a result".to_owned())),
     }
 }
 

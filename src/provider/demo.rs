@@ -321,7 +321,7 @@ fn edit(turn: &Turn<'_>, file: &str, answer: &mut Answer<'_>) {
                 answer.say("I add a line after the first one.");
                 answer.call("edit", json!({"filePath": file, "oldString": old, "newString": new}));
             }
-            None => answer.say(&format!("`{file}` holds no text that an edit could hold on to.")),
+            None => answer.say(&format!("`{file}` has no line that an edit could change.")),
         },
         (0, _) | (_, None) => {
             answer.say(&format!("I read `{file}` first."));
@@ -390,7 +390,7 @@ fn plan(turn: &Turn<'_>, answer: &mut Answer<'_>) {
         answer.say("A plan in three steps.");
         answer.call("todowrite", todos(PLAN, 0));
     } else {
-        answer.say("The plan stands; a real model would now begin with its first step.");
+        answer.say("That is the plan; a real model would now begin with its first step.");
     }
 }
 

@@ -91,7 +91,7 @@ fn integrity(path: &Path, limit: Duration) -> Integrity {
 
 fn damage(error: &rusqlite::Error) -> String {
     match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => "it is no database".to_owned(),
+        Some(ErrorCode::NotADatabase) => "it is not a database".to_owned(),
         Some(ErrorCode::DatabaseCorrupt) => "its pages do not fit together".to_owned(),
         Some(_) | None => cause::innermost(error),
     }

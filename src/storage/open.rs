@@ -94,7 +94,7 @@ fn set_up(connection: &mut Connection) -> Result<(), StorageError> {
 fn refused(path: &Path, error: rusqlite::Error) -> StorageError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt) => not_opened(path, "it is damaged", MOVE),
-        Some(ErrorCode::NotADatabase) => not_opened(path, "it is no database", MOVE),
+        Some(ErrorCode::NotADatabase) => not_opened(path, "it is not a database", MOVE),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             not_opened(path, "it or its directory cannot be written", UNLOCK)
         }

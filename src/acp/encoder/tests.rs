@@ -433,7 +433,7 @@ async fn a_retry_is_noticed_by_clients_that_take_notices() {
     scene.encoder.set_client(ClientCapabilities { notices: true, ..ClientCapabilities::default() });
     let expected = json!({
         "sessionUpdate": "notice", "severity": "warning", "description": "overloaded",
-        "title": "The provider did not answer; attempt 2 follows.",
+        "title": "The provider did not answer; trying again (attempt 2).",
     });
     assert_eq!(scene.show(retry()), [expected]);
 }

@@ -356,7 +356,7 @@ fn a_list_and_a_resumed_task_are_asked_for_as_what_they_are() {
     check_question(
         question("task", &["explore"], metadata.clone(), &["*"]),
         json!({
-            "title": "explore: look (goes on with ses_2)", "kind": "think", "rawInput": metadata,
+            "title": "explore: look (continues ses_2)", "kind": "think", "rawInput": metadata,
             "content": [text("Look.")],
         }),
     );

@@ -22,7 +22,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub struct CreateArgs {
-    /// What the agent is to do, in your words; a model makes its prompt from them.
+    /// Description of the agent's task; a model writes its prompt from it.
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Configuration directory that gets the file, such as `.opencode`; it goes into `agent` there.
@@ -31,17 +31,17 @@ pub struct CreateArgs {
     /// Write into the global configuration directory.
     #[arg(long, conflicts_with = "path")]
     global: bool,
-    /// Whether users choose it, other agents start it, or both.
+    /// Use of the agent: by users, by other agents, or both.
     #[arg(long, value_enum)]
     mode: Option<Mode>,
-    /// Permissions that the agent has, separated by commas; whatever else there is or will be is denied, tools of MCP
-    /// servers too. Unless given, the agent has what your configuration allows.
+    /// Permissions of the agent, separated by commas; everything else is denied, MCP tools and later tools too.
+    /// Without it the agent has what your configuration allows.
     #[arg(long, visible_aliases = ["permissions", "permission"], value_delimiter = ',', value_name = "LIST")]
     tools: Option<Vec<String>>,
     /// Model that writes the agent, as `provider/model`.
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
-    /// Name of the agent, instead of one that the model makes up; `team/name` is fine.
+    /// Name of the agent; without it the model chooses one. `team/name` is fine.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
@@ -93,7 +93,7 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
     let model = match args.model.as_deref().map(|model| ModelRef::parse(model).ok_or(model)).transpose() {
         Ok(model) => model,
         Err(model) => {
-            return output::misuse(&format!("`{model}` is no model: one is named `provider/model`."));
+            return output::misuse(&format!("`{model}` is not a model name: write `provider/model`."));
         }
     };
     let name = match args.name.as_deref().map(|name| checked_name(name).ok_or(name)).transpose() {
@@ -128,16 +128,14 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
         };
         let (loaded, agent) = match generated {
             Ok(generated) => generated,
-            Err(error) => return output::fail(&format!("The agent was not made: {error}")),
+            Err(error) => return output::fail(&format!("The agent was not created: {error}")),
         };
         let permission = wanted.allowed.as_deref().map(|allowed| permission(allowed, &loaded.config));
         let name = name.unwrap_or_else(|| agent.name.clone());
         let written = write(&wanted, &name, &agent, permission.as_ref());
         if written.is_ok() {
             if BUILT_IN.contains(&name.as_str()) {
-                output::note(&format!(
-                    "`{name}` is built in; where this file is read, it takes that agent's place."
-                ));
+                output::note(&format!("This file replaces the built-in agent `{name}`."));
             }
             if !is_read(&engine, &wanted.directory).await {
                 let place = wanted.directory.display();
@@ -183,7 +181,7 @@ fn wanted(
         let asked = write!(output, "{question} ").and_then(|()| output.flush());
         let n_bytes = asked.and_then(|()| input.read_line(&mut line)).map_err(|error| error.to_string())?;
         match line.trim() {
-            _ if n_bytes == 0 => Err("Nothing was made: the input ended.".to_owned()),
+            _ if n_bytes == 0 => Err("No agent was created: the input ended.".to_owned()),
             "" => Ok(default.to_owned()),
             answer => Ok(answer.to_owned()),
         }
@@ -204,7 +202,7 @@ fn wanted(
             match ask(&question, "1")?.as_str() {
                 "1" => project,
                 "2" => paths.opencode_config.clone(),
-                other => return Err(format!("Nothing was made: `{other}` is neither 1 nor 2.")),
+                other => return Err(format!("No agent was created: `{other}` is neither 1 nor 2.")),
             }
         }
     };
@@ -213,7 +211,7 @@ fn wanted(
         None => ask("What is the agent to do?", "")?,
     };
     if description.is_empty() {
-        return Err("Nothing was made: the description is empty.".to_owned());
+        return Err("No agent was created: the description is empty.".to_owned());
     }
     let all = engine::permission_names();
     let tools = match &args.tools {
@@ -230,7 +228,7 @@ fn wanted(
             let answer =
                 ask("Mode? all, primary (users choose it), subagent (other agents start it) [all]:", "all")?;
             Mode::from_str(&answer, true).map_err(|_| {
-                format!("Nothing was made: `{answer}` is no mode; use all, primary or subagent.")
+                format!("No agent was created: `{answer}` is not a mode; use all, primary or subagent.")
             })?
         }
     };
@@ -249,7 +247,7 @@ fn allowed(listed: &[String], all: &[&'static str]) -> Result<Option<Vec<&'stati
         .map(|name| if matches!(name, "write" | "patch") { "edit" } else { name })
         .collect();
     if let Some(unknown) = listed.iter().find(|name| !all.contains(*name) && **name != "none") {
-        return Err(format!("There is no permission `{unknown}`; there are {}, or `none`.", all.join(", ")));
+        return Err(format!("Unknown permission `{unknown}`; known: {}, or `none`.", all.join(", ")));
     }
     Ok(Some(all.iter().copied().filter(|name| listed.contains(name)).collect()))
 }
@@ -319,7 +317,7 @@ fn taken(directory: &Path, name: &str) -> Option<PathBuf> {
 }
 
 fn exists(file: &Path) -> String {
-    format!("{} is there already and stays as it is. Choose another name by --name.", file.display())
+    format!("{} exists and was not changed. Choose another name with --name.", file.display())
 }
 
 fn write(

@@ -25,7 +25,7 @@ pub enum Change {
 pub fn read(path: &Path) -> io::Result<String> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a file"));
     }
     if metadata.len() > MAX_BYTES {
         return Err(io::Error::other("it is larger than 4 MB"));

@@ -44,17 +44,17 @@ pub fn json(text: &str, keys: &Keys, program: &str) -> Result<String, String> {
     let root = parse(text)?;
     let object = match root.value() {
         None => root.object_value_or_set(),
-        Some(value) => value.as_object().ok_or("it is no JSON object")?,
+        Some(value) => value.as_object().ok_or("it is not a JSON object")?,
     };
     once(&object, keys.owner)?;
     let agents = match object.object_value_or_create(keys.owner) {
         Some(agents) => agents,
-        None => return Err(format!("`{}` is no JSON object there", keys.owner)),
+        None => return Err(format!("`{}` is not a JSON object there", keys.owner)),
     };
     once(&agents, NAME)?;
     let entry = match agents.object_value_or_create(NAME) {
         Some(entry) => entry,
-        None => return Err(format!("`{}.{NAME}` is no JSON object there", keys.owner)),
+        None => return Err(format!("`{}.{NAME}` is not a JSON object there", keys.owner)),
     };
     ["type", "command", "args"].iter().try_for_each(|key| once(&entry, key))?;
     if let Some(kind) = keys.kind {

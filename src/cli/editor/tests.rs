@@ -71,8 +71,8 @@ fn what_cannot_be_merged_is_refused_with_its_place() {
     for (text, reason) in [
         ("{\n  \"a\": }\n", "line 2, column 8 is no JSON"),
         ("{\"a\": 1", "line 1, column 1 is no JSON"),
-        ("[1]", "it is no JSON object"),
-        ("5", "it is no JSON object"),
+        ("[1]", "it is not a JSON object"),
+        ("5", "it is not a JSON object"),
         (
             "{\"agent_servers\": {}, \"agent_servers\": {}}",
             "`agent_servers` is there more than once, and only",
@@ -82,8 +82,8 @@ fn what_cannot_be_merged_is_refused_with_its_place() {
             "{\"agent_servers\": {\"windlass\": {\"command\": \"a\", \"command\": \"b\"}}}",
             "`command` is there more",
         ),
-        ("{\"agent_servers\": []}", "`agent_servers` is no JSON object there"),
-        ("{\"agent_servers\": {\"windlass\": \"x\"}}", "`agent_servers.windlass` is no JSON object there"),
+        ("{\"agent_servers\": []}", "`agent_servers` is not a JSON object there"),
+        ("{\"agent_servers\": {\"windlass\": \"x\"}}", "`agent_servers.windlass` is not a JSON object there"),
     ] {
         let refused = merge::json(text, &ZED, "/w").unwrap_err();
         assert!(refused.starts_with(reason), "{text}: {refused}");

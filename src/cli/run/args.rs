@@ -17,10 +17,10 @@ pub struct RunArgs {
     /// Run this slash command; the words are its arguments.
     #[arg(long, value_name = "NAME")]
     pub command: Option<String>,
-    /// Go on in the terminal, prompt after prompt, as `windlass chat` does.
+    /// Continue as `windlass chat`.
     #[arg(long, short = 'i', conflicts_with_all = ["command", "format", "file"])]
     pub interactive: bool,
-    /// How to show the answer.
+    /// Format of the answer.
     #[arg(long, value_enum, default_value_t = Format::Default)]
     pub format: Format,
     #[command(flatten)]
@@ -32,25 +32,25 @@ pub struct RunArgs {
 /// The session to talk in, who answers, and what that may do.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TalkArgs {
-    /// Model that is to answer, as `provider/model`.
+    /// Model to use, as `provider/model`.
     #[arg(long, short, value_name = "MODEL")]
     pub model: Option<String>,
     /// Variant of the model, such as its reasoning effort.
     #[arg(long, value_name = "NAME")]
     pub variant: Option<String>,
-    /// Agent that is to answer.
+    /// Agent to use.
     #[arg(long)]
     pub agent: Option<String>,
-    /// Go on with the latest session of the directory, if there is one.
+    /// Continue the latest session of the directory, if there is one.
     #[arg(long = "continue", short = 'c', conflicts_with = "session")]
     pub is_continued: bool,
-    /// Go on with this session.
+    /// Continue this session.
     #[arg(long, short, value_name = "ID")]
     pub session: Option<String>,
-    /// Go on in a copy of the session, which stays as it is; with `--continue` or `--session`.
+    /// Continue in a copy of the session (with `--continue` or `--session`).
     #[arg(long = "fork")]
     pub is_forked: bool,
-    /// Title of the new session; an empty one is taken from the prompt.
+    /// Title of the new session; if empty, the beginning of the prompt.
     #[arg(long, conflicts_with_all = ["is_continued", "session"])]
     pub title: Option<String>,
     /// Directory to work in.
@@ -62,10 +62,10 @@ pub struct TalkArgs {
     /// Allow everything that is not denied instead of asking.
     #[arg(long)]
     pub auto: bool,
-    /// Ask nobody, even at a terminal: what would have to be asked is refused.
+    /// Never ask, even at a terminal: refuse instead.
     #[arg(long, conflicts_with = "auto")]
     pub no_ask: bool,
-    /// End the run at the first refusal, also of a rule.
+    /// End the run at the first refusal, by a rule or by you.
     #[arg(long)]
     pub strict: bool,
     #[arg(long, hide = true)]

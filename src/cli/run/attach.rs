@@ -54,7 +54,7 @@ pub async fn piped() -> Result<String, Failure> {
     // A NUL is no text in any encoding that a model reads.
     let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
     text.ok_or_else(|| {
-        let reason = "Standard input is no UTF-8 text; attach a file of another kind by `--file PATH`.";
+        let reason = "Standard input is not UTF-8 text; attach a file of another kind by `--file PATH`.";
         Failure::Misuse(reason.to_owned())
     })
 }

@@ -207,13 +207,13 @@ pub fn check_agent(loaded: &Loaded, agent: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
-    Err(Failure::Misuse(format!("There is no agent `{agent}`; there are {}.", offered(agent, &names))))
+    Err(Failure::Misuse(format!("Unknown agent `{agent}`; known: {}.", offered(agent, &names))))
 }
 
 /// Returns the model that a user named.
 pub fn parse_model(loaded: &Loaded, model: &str) -> Result<ModelRef, Failure> {
     let Some(reference) = ModelRef::parse(model) else {
-        return Err(Failure::Misuse(format!("`{model}` is no model: one is named `provider/model`.")));
+        return Err(Failure::Misuse(format!("`{model}` is not a model name: write `provider/model`.")));
     };
     match loaded.checked_model(&reference) {
         Ok(_) => Ok(reference),

@@ -27,7 +27,7 @@ const MAX_WIDTH: usize = 160;
 
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// Words that all have to be in one text, in any case; several in quotes are a phrase.
+    /// Words to find, all in one text and in any case; quotes make a phrase.
     #[arg(required = true)]
     words: Vec<String>,
     /// Show at most this many sessions.
@@ -42,7 +42,7 @@ pub struct SearchArgs {
 
 pub async fn run(engine: &Engine, args: SearchArgs, look: &Look) -> Result<ExitCode, String> {
     let words = Words::new(args.words.iter().map(String::as_str));
-    let words = words.ok_or("There is nothing to search for: name a word of what was said.")?;
+    let words = words.ok_or("Nothing to search for: give one or more words.")?;
     let root = super::root(args.all)?;
     let found = find(engine, &words, root.map(|root| root.display().to_string()), args.max_count).await?;
     if args.format == Format::Json

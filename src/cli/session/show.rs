@@ -38,7 +38,7 @@ pub struct ShowArgs {
     /// Show thoughts too.
     #[arg(long)]
     thinking: bool,
-    /// Write to the terminal itself rather than to `$PAGER`.
+    /// Print directly instead of through `$PAGER`.
     #[arg(long)]
     no_pager: bool,
 }

@@ -46,7 +46,7 @@ fn a_wrong_field_of_a_server_is_named_and_the_rest_holds() {
             "2:24: mcp.a.command: \"npx foo\" cannot be used; expected a list; the server is left out",
             "3:42: mcp.b.timeout: \"5\" cannot be used; expected a whole number",
             "4:1: mcp.c: has no `url`; the server is left out",
-            "5:7: mcp.d.type: \"lokal\" is no kind of server; write \"local\" or \"remote\"; the server is left out",
+            "5:7: mcp.d.type: \"lokal\" is not a kind of server; write \"local\" or \"remote\"; the server is left out",
             "6:7: mcp.e.enabled: \"no\" cannot be used; expected true or false",
             "7:65: mcp.f.headers.A: ******** cannot be used; expected a string; all of `headers` is ignored",
             "6:1: mcp.e: MCP server `e` is left out: has no `type`; write \"local\" or \"remote\"",
@@ -211,7 +211,7 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         warnings,
-        ["planner@1.0: agent.planner.steps: 0 is ignored; expected a whole number from 1 on"]
+        ["planner@1.0: agent.planner.steps: 0 is ignored; expected a whole number of at least 1"]
     );
     let leaves = leaves(&config.raw, &layers);
     let model = leaves.iter().find(|leaf| leaf.path == ["model"]).unwrap();
@@ -347,8 +347,8 @@ fn a_number_without_bounds_is_told() {
     assert_eq!(
         warnings(&config),
         [
-            "2:32: agent.a.temperature: 1e999 is no number that can be used; it is ignored",
-            "2:48: agent.a.top_p: -1e999 is no number that can be used; it is ignored",
+            "2:32: agent.a.temperature: 1e999 cannot be used as a number; it is ignored",
+            "2:48: agent.a.top_p: -1e999 cannot be used as a number; it is ignored",
         ]
     );
     assert_eq!(config.agents["a"].steps, Some(5));

@@ -125,12 +125,12 @@ fn of_a_key_that_is_there_twice_the_last_counts_and_both_places_are_told() {
     check_broken(
         "{\n \"permission\": {\"bash\": \"deny\"},\n \"model\": \"a/b\",\n \"permission\": {\"edit\": \"ask\"}\n}",
         json!({"permission": {"edit": "ask"}, "model": "a/b"}),
-        "4:2 permission: is there twice, on line 2 and on line 4; the first is ignored",
+        "4:2 permission: duplicate key, on line 2 and on line 4; the first is ignored",
     );
     check_broken(
         r#"{"a": {"b/c": 1, "b/c": 2}}"#,
         json!({"a": {"b/c": 2}}),
-        "1:18 a.b/c: is there twice, on line 1; the first is ignored",
+        "1:18 a.b/c: duplicate key, on line 1; the first is ignored",
     );
     check(r#"{"a": [{"b": 1}, {"b": 2}], "c": {"b": 3}}"#, json!({"a": [{"b": 1}, {"b": 2}], "c": {"b": 3}}));
     let document = parse_value("{\"x\": {\"y\": 1}, \"x\": 2}", "permission");

@@ -56,7 +56,7 @@ fn what_a_server_has_no_say_in_is_left_out() {
         "agent 3 is left out: `build` is built in, and only your own files change it",
         "agent 4 is left out: it has no `name`",
         "agent 5 is left out: it is not an object",
-        "the agent `ok` is there twice; the first holds",
+        "the agent `ok` is a duplicate; the first holds",
         "agent 8 is left out: its file \"../f.md\" is not a path below the list",
     ];
     assert_eq!(problems[..7], starts);
@@ -78,10 +78,7 @@ fn a_markdown_agent_is_front_matter_and_prompt() {
 fn what_a_server_says_stands_where_its_list_has_it() {
     let text = "{\"agents\": [\n {\"name\": \"a\",\n  \"systemPrompt\": \"Do.\",\n  \"permissions\": {\"edit\": \"deny\", \"edit\": \"ask\"}}]}";
     let (agents, problems) = read_index(text.as_bytes()).unwrap();
-    assert_eq!(
-        problems,
-        ["4:35: agents.0.permissions.edit: is there twice, on line 4; the first is ignored"]
-    );
+    assert_eq!(problems, ["4:35: agents.0.permissions.edit: duplicate key, on line 4; the first is ignored"]);
     let kept = KeptAgent {
         name: "a".to_owned(),
         version: None,

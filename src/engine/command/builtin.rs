@@ -39,7 +39,7 @@ pub async fn run(
                 fork::fork(&cx.session.engine, &state.info, &cx.parent_limits, &state.history).await?;
             format!(
                 "The conversation so far is copied into the session `{}` ({}). Open it with your editor's list of \
-                 sessions (`session/load`), or go on with `windlass run --session {}`. This session stays as it is.",
+                 sessions (`session/load`), or continue with `windlass run --session {}`. This session stays as it is.",
                 forked.id, forked.title, forked.id
             )
         }

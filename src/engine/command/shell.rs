@@ -98,10 +98,10 @@ pub async fn fill(
         journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
         let reason = match refused {
             ToolError::Denied { .. } | ToolError::Dismissed => {
-                format!("You refused `{command}`; no command of it ran.")
+                format!("You refused `{command}`, so none of the commands ran.")
             }
             ToolError::Model(reason) | ToolError::Forbidden(reason) | ToolError::Internal(reason) => {
-                format!("`{command}` may not run, so no command of it did: {reason}")
+                format!("`{command}` is not allowed, so none of the commands ran: {reason}")
             }
             ToolError::Cancelled { .. } => return Ok(Filled::Interrupted),
         };

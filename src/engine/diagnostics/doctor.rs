@@ -370,18 +370,16 @@ async fn store(path: PathBuf) -> Finding {
             return Finding::wrong("store", error.to_string(), "make the file readable and writable");
         }
         Err(error) => {
-            return Finding::wrong("store", format!("{shown} was not looked at: {error}"), "try again");
+            return Finding::wrong("store", format!("{shown} could not be checked: {error}"), "try again");
         }
     };
     let Some(health) = health else {
-        return Finding::ok("store", format!("{shown} is made with the first session"));
+        return Finding::ok("store", format!("{shown} is created with the first session"));
     };
     let size = format!("{shown} ({})", text::size(health.bytes));
     match health.integrity {
         Integrity::Whole => Finding::ok("store", format!("{size} is whole")),
-        Integrity::Unknown => {
-            Finding::ok("store", format!("{size} is too large to be read through in {STORE_LIMIT:?}"))
-        }
+        Integrity::Unknown => Finding::ok("store", format!("{size}, too large to check in {STORE_LIMIT:?}")),
         Integrity::Damaged(what) => Finding::wrong(
             "store",
             format!("{size} is damaged: {}", text::visible_line(&what)),

@@ -83,7 +83,12 @@ pub(crate) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
         let model = match catalog.get(&reference) {
             Ok(model) => model,
             Err(reason) => {
-                warn(".model", format!("{reference} cannot be used, nor the command: {reason}"));
+                warn(
+                    ".model",
+                    format!(
+                        "the command cannot be used, because its model {reference} is not available: {reason}"
+                    ),
+                );
                 continue;
             }
         };

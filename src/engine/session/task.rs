@@ -61,7 +61,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
                     Err(_) => {
                         tracing::error!(target: log::TOLD, session = %cx.id, "a turn panicked");
                         cx.show_status(&state, SessionStatus::Idle).await;
-                        let message = "The turn failed by a fault in windlass; the log has the details. \
+                        let message = "The turn failed with an internal error of windlass; the log has the details. \
                                        The session can go on.";
                         return fail(&cx, EngineError::new(EngineErrorKind::Internal, message));
                     }

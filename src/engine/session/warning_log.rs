@@ -36,7 +36,7 @@ impl WarningLog {
             tracing::warn!(session = %self.session, "{text}");
             bus.publish(EventPayload::Toast {
                 session_id: self.session.clone(),
-                title: "Part of the instructions does not reach the model.".to_owned(),
+                title: "Some instructions are not sent to the model.".to_owned(),
                 message: text,
                 variant: ToastVariant::Warning,
             });

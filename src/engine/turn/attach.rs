@@ -40,7 +40,7 @@ pub fn check_readable(path: &Path, mime: &str) -> io::Result<()> {
     }
     if !metadata.is_file() {
         // Opening a pipe or a device could block for ever.
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let is_hidden = tool::read::is_hidden_file(path)?;
     if is_hidden && !is_media(mime) {
@@ -237,7 +237,7 @@ async fn inline(file: FilePart, path: &Path) -> PartKind {
     let read = async {
         // A pipe or device would have no end.
         if !tokio::fs::metadata(path).await?.is_file() {
-            return Err(std::io::Error::other("it is no regular file"));
+            return Err(std::io::Error::other("it is not a regular file"));
         }
         let mut bytes = Vec::new();
         let file = tokio::fs::File::open(path).await?;

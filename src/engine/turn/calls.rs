@@ -414,7 +414,9 @@ impl<'a> StepCalls<'a> {
             }
             let result = AssertUnwindSafe(job.run(input)).catch_unwind().await;
             let result = result.unwrap_or_else(|_| {
-                Err(ToolError::Internal(format!("The tool {name} failed by a fault in windlass.")))
+                Err(ToolError::Internal(format!(
+                    "The tool {name} failed with an internal error of windlass; the log has the details."
+                )))
             });
             (part, result)
         })

@@ -247,7 +247,7 @@ fn taken(id: &SessionId, in_use: InUse) -> String {
              another task."
         ),
         InUse::Opened => format!(
-            "The user has opened the session of the task {id} and goes on with it there, so it cannot be given more to \
+            "The user has opened the session of the task {id} and continues it there, so it cannot be given more to \
              do from here. Begin another task by leaving task_id out, or ask the user to close that session first."
         ),
     }

@@ -77,7 +77,7 @@ impl Engine {
 /// Asks until somebody answers or no session is left.
 async fn ask(engine: Engine, workspace: Arc<Workspace>, id: Instant, mut session: SessionId, lines: String) {
     let metadata: Map<String, Value> = [
-        ("changes".to_owned(), "let the changed configuration hold".into()),
+        ("changes".to_owned(), "apply the changed configuration".into()),
         ("prompt".to_owned(), lines.into()),
     ]
     .into_iter()
@@ -93,7 +93,7 @@ async fn ask(engine: Engine, workspace: Arc<Workspace>, id: Instant, mut session
             Confirmation::No => {
                 let directory = workspace.directory().display();
                 tracing::info!(
-                    "the changed configuration of {directory} was refused; what held before holds until the \
+                    "the changed configuration of {directory} was refused; the previous configuration stays until the \
                      files change again"
                 );
                 return;

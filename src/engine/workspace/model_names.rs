@@ -15,7 +15,7 @@ pub fn unlisted(catalog: &Catalog, reference: &ModelRef) -> Option<String> {
     let is_listed = catalog.find(reference).is_some();
     (!is_listed).then(|| {
         let hint = did_you_mean(&catalog.suggest(reference));
-        format!("{reference} is not in the catalog: no limits or prices known{hint}.")
+        format!("{reference} is not in the catalog; its limits and prices are unknown{hint}.")
     })
 }
 

@@ -44,7 +44,9 @@ impl Engine {
             let (turn, is_read) = oneshot::channel();
             let has_task = lock(&workspace.reloading).as_ref().is_some_and(|it| it.turns.send(turn).is_ok());
             if has_task && tokio::time::timeout(TURN_PATIENCE, is_read).await.is_err() {
-                tracing::warn!("files are still being read, so this turn begins with what held before");
+                tracing::warn!(
+                    "files are still being read, so this turn begins with the previous configuration"
+                );
                 return;
             }
         }
@@ -83,7 +85,7 @@ async fn run(engine: Engine, workspace: Weak<Workspace>, begun: mpsc::UnboundedR
                     // Else the runtime ends.
                     if let Some(workspace) = workspace.upgrade().filter(|_| error.is_panic()) {
                         tracing::error!(
-                            "watching failed by a fault in windlass; each turn reads the files itself"
+                            "watching failed with an internal error; each turn reads the files itself"
                         );
                         workspace.polls_each_turn.store(true, Ordering::Relaxed);
                     }
@@ -101,7 +103,7 @@ async fn run(engine: Engine, workspace: Weak<Workspace>, begun: mpsc::UnboundedR
         turns.waiting.extend(std::iter::from_fn(|| turns.begun.try_recv().ok()));
         let Some(workspace) = workspace.upgrade() else { return };
         if let Err(error) = engine.read_again(&workspace).await {
-            tracing::warn!(%error, "the configuration was not read again; what held before still holds");
+            tracing::warn!(%error, "the configuration was not read again; the previous configuration stays");
         }
         turns.waiting.clear();
     }

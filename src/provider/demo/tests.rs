@@ -263,7 +263,7 @@ fn a_missing_file_is_written() {
 fn a_plan_has_three_steps() {
     let first = answer(&prompt("/demo plan", &[]));
     assert_eq!(first.calls[0].1["todos"].as_array().map(Vec::len), Some(3));
-    check_text("/demo plan", &[("[]", false)], "The plan stands");
+    check_text("/demo plan", &[("[]", false)], "That is the plan");
 }
 
 #[test]

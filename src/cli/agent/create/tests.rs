@@ -59,8 +59,8 @@ fn an_interview_that_goes_wrong_makes_nothing() {
         ("", "the input ended"),
         ("3\n", "`3` is neither 1 nor 2"),
         ("1\n\n", "the description is empty"),
-        ("1\nx\nfly\n", "There is no permission `fly`"),
-        ("1\nx\nall\nmaybe\n", "`maybe` is no mode"),
+        ("1\nx\nfly\n", "Unknown permission `fly`"),
+        ("1\nx\nall\nmaybe\n", "`maybe` is not a mode"),
     ] {
         let (result, _) = interview(&no_flags(), typed);
         let error = result.unwrap_err();
