@@ -17,7 +17,7 @@ use crate::base::{ids, lock::lock, queue::Queue};
 
 /// Maximum number of events that a listener may be behind.
 const LISTENER_HIGH_WATER: usize = 1024;
-/// How many times its high-water mark a reader may be behind before it is cut off for the sake of the others.
+/// Multiple of its high-water mark at which a slow reader is cut off for the sake of the others.
 const CUT_OFF: usize = 4;
 /// Sessions above one another; more is a mistake in the store.
 const MAX_LEVELS: usize = 32;

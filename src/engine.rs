@@ -86,9 +86,9 @@ use session::{
     warning_log::WarningLog,
 };
 
-/// How long turns may take to end after they were cancelled.
+/// Time limit for turns to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
-/// How often old tool outputs are looked for.
+/// Interval of looking for old tool outputs.
 const CLEAN_EVERY_MS: i64 = 60 * 60 * 1000;
 
 /// The engine. Cloning it shares it.
@@ -118,11 +118,11 @@ struct EngineState {
     is_finishing: AtomicBool,
     /// False after `logout`: stored keys are not used until the user authenticates again.
     use_stored_keys: AtomicBool,
-    /// When organisations' configurations were asked for last.
+    /// Time of the last request for organisations' configurations.
     refreshed: Mutex<Option<Instant>>,
-    /// Whose were asked for then.
+    /// Organisations of that request.
     organisations: Mutex<Vec<config::remote::Entry>>,
-    /// When old tool outputs were last looked for, in milliseconds since the epoch.
+    /// Time of the last search for old tool outputs, in milliseconds since the epoch.
     cleaned_ms: AtomicI64,
 }
 
@@ -578,7 +578,7 @@ impl Engine {
         if tokio::time::timeout(ABORT_LIMIT, all).await.is_err() {
             tracing::warn!("some turns did not end in time");
         }
-        // What is left is killed with its owner when the process ends.
+        // Servers that are left are killed with their owner when the process ends.
         let _ = tokio::time::timeout(Duration::from_millis(300), self.close_workspaces()).await;
     }
 
@@ -588,7 +588,7 @@ impl Engine {
     }
 }
 
-/// Why a session cannot be given a task.
+/// Reason that a session cannot be given a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InUse {
     /// It is at work on something.

@@ -265,7 +265,7 @@ async fn old_outputs_are_taken_out_of_what_the_model_reads() {
         agent.llm.requests()[1..].iter().map(|request| request.tool_result("call_1")).collect();
     assert!(results[..3].iter().all(|result| result.contains("xxxxxxxxx")));
     assert_eq!(results[3..], ["[Old tool result content cleared]"]);
-    // What a client loads is whole.
+    // A client loads the whole history.
     let agent = agent.restarted().await;
     let shown = json!(agent.load(&session).await).to_string();
     assert!(shown.contains("xxxxxxxxx"));

@@ -227,7 +227,7 @@ async fn a_command_without_a_reaper_runs_all_the_same() {
         eprintln!("NOT TESTED: this machine gives users no mount namespaces");
         return;
     }
-    // Where this program cannot find itself.
+    // The program cannot find itself.
     let agent = Agent::builder().started_by(&unshared).start().await;
     let (_, told) = agent.run("bash", json!({"command": "echo runs"})).await;
     assert_eq!(told, "runs\n");

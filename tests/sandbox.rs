@@ -71,7 +71,7 @@ impl Cell {
     }
 
     async fn over(scratch: &Arc<Scratch>, sandbox: Value, answer: Answer) -> Self {
-        // What a line names outside of the project is not what is tried here.
+        // Paths outside of the project are not the subject here.
         let permission = json!({"external_directory": "allow"});
         let config = json!({"permission": permission, "windlass": {"sandbox": sandbox}});
         let builder = Agent::builder().scratch(scratch).config(config);
@@ -256,7 +256,7 @@ async fn what_decides_cannot_be_written() {
     let told = cell.bash(&script.join("\n")).await;
     assert!(!told.contains("BROKE"), "{told}");
     assert_eq!(scratch.read("opencode.json"), "{}");
-    // What was not there is taken away again.
+    // Files that did not exist are removed again.
     let told = cell
         .bash("echo '{\"permission\": \"allow\"}' > opencode.jsonc; echo ../x > .git/commondir; echo done")
         .await;
@@ -365,7 +365,7 @@ async fn a_refused_write_is_explained_and_offered_outside_once() {
     let told = cell.bash(&format!("echo x > {}", cell.outside("wanted"))).await;
     assert!(told.contains("The user let this command run again outside"), "{told}");
     assert!(Path::new(&cell.outside("wanted")).exists() && cell.agent.n_asked() == 1);
-    // What the output of a command that did well says is no sign of anything.
+    // The output of a successful command is not a sign of anything.
     cell.bash("echo 'Read-only file system'").await;
     assert_eq!(cell.agent.n_asked(), 1);
     cell.finish().await;

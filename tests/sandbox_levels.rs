@@ -47,7 +47,7 @@ async fn without_a_level_every_command_asks_where_a_mode_was_asked_for() {
     agent.prompt(&session, "go").await;
     assert!(agent.n_asked() == 1 && !scratch.exists("made"));
     assert_eq!(agent.asks()[0].call()["title"], "run outside the sandbox: touch made");
-    // What only reads by itself was not asked for.
+    // Nobody asked for an agent that only reads.
     agent.request("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await.unwrap();
     let told = agent.told(&session, "bash", json!({"command": "echo plain"})).await;
     assert!(told.contains("plain") && agent.n_asked() == 1, "{told}");

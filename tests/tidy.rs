@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-/// Which floor each top-level module of `src/` stands on. A module imports only lower floors and its own children.
+/// Floor of each top-level module of `src/`. A module imports only lower floors and its own children.
 const FLOORS: &[(&str, u8)] = &[
     ("base", 0),
     ("bus", 1),
@@ -33,8 +33,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("http", 5),
 ];
 
-/// What front ends may import: `engine`, and of the floors below only these. Paths and the environment enter through
-/// `config`, events through `bus`; `transcript` draws what `engine` has read.
+/// Modules that front ends may import: `engine`, and of the floors below only these. Paths and the environment enter
+/// through `config`, events through `bus`; `transcript` draws what `engine` has read.
 const FRONT_END_IMPORTS: &[&str] = &["base", "bus", "config", "engine", "transcript"];
 
 /// Imports between modules of one floor that the floors' own order allows: on floor 1 the store and the bus know the
@@ -198,7 +198,7 @@ fn files_of_the_configuration_import_in_no_circle() {
     let mut open: BTreeMap<String, Vec<String>> =
         files.map(|(path, text)| (name(&path), named_behind("super::", &code(&text)))).collect();
     assert!(open["layers"].contains(&"decode".to_owned()), "{open:?}");
-    // What imports nothing that is left stands below the rest.
+    // A module that imports none of the rest is below it.
     loop {
         let names: Vec<String> = open.keys().cloned().collect();
         let is_low = |imports: &Vec<String>| !imports.iter().any(|it| names.contains(it));

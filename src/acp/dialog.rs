@@ -28,7 +28,7 @@ const ANSWER: &str = "answer_";
 /// Bytes of a label in a narrow place.
 const MAX_HEADER: usize = 60;
 
-/// How far the user has come with the questions of one request.
+/// Progress of the user through the questions of one request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dialog {
     request: QuestionRequest,
@@ -36,18 +36,18 @@ pub struct Dialog {
     is_form: bool,
     /// Of the questions that are done.
     answers: Vec<Vec<String>>,
-    /// What is chosen so far of the question that stands there, by index.
+    /// Options chosen so far for the current question, by index.
     chosen: Vec<usize>,
 }
 
-/// What the client is sent.
+/// Message to the client that shows a question.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shown {
     Form(CreateElicitationRequest),
     Choice(RequestPermissionRequest),
 }
 
-/// What an answer of the client means.
+/// Meaning of an answer of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
     /// There is more to ask.
@@ -66,7 +66,7 @@ impl Dialog {
         &self.request.id
     }
 
-    /// What is to be asked now. `root` is the session the client knows.
+    /// Returns the question to ask now. `root` is the session that the client knows.
     pub fn show(&self, root: &SessionId) -> Shown {
         let call_id = match &self.request.tool {
             Some(tool) if self.request.session_id == *root => tool.call_id.clone(),
@@ -172,7 +172,8 @@ impl Dialog {
         }
     }
 
-    /// What a form holds, checked again: a client may send anything. `None` when it is nothing that the form offered.
+    /// Returns the answers in a form, checked again because a client may send anything; `None` for answers that the
+    /// form did not offer.
     fn filled_in(&self, content: &Map<String, Value>) -> Option<Vec<Vec<String>>> {
         let questions = self.request.questions.iter().enumerate();
         let answers = questions.map(|(idx, question)| {
@@ -226,7 +227,7 @@ impl Dialog {
     }
 }
 
-/// Where the user may write instead, nothing has to be chosen.
+/// Returns true if an option has to be chosen: the user can neither write an answer nor leave all options out.
 fn is_required(question: &Question) -> bool {
     !question.takes_custom() && !question.is_multiple()
 }
@@ -241,7 +242,7 @@ fn words(field: Option<&Value>) -> Option<Vec<String>> {
     }
 }
 
-/// Whether the client has no forms after all.
+/// Returns true if the error says that the client has no forms after all.
 fn is_unsupported(failure: &ErrorBody) -> bool {
     [code::METHOD_NOT_FOUND, code::INVALID_PARAMS].contains(&failure.code)
 }
@@ -260,7 +261,7 @@ fn property(question: &Question) -> ElicitationPropertySchema {
     let options: Vec<EnumOption> = options
         .map(|option| {
             let description = Some(to_proto::label(&option.description)).filter(|it| !it.is_empty());
-            // What comes back is the label as it is; what is shown of it hides nothing.
+            // The answer holds the label as it is; the label that is shown hides nothing.
             EnumOption::new(option.label.clone(), to_proto::label(&option.label)).description(description)
         })
         .collect();

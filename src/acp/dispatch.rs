@@ -39,7 +39,7 @@ const MAX_PARKED: usize = 256;
 /// A method's handler: it answers through the call now or later, or returns the error.
 type Handler = fn(&mut Connection, &mut Call, Option<&str>) -> Result<(), ErrorObjectOwned>;
 
-/// Where the table puts the handler that it found.
+/// Cell for the handler that was found in the table.
 #[derive(Clone, Default)]
 struct Found(Arc<OnceLock<Handler>>);
 

@@ -1,4 +1,4 @@
-//! What the client's user answers to the questions of tools.
+//! Passes on the answers of the client's user to the questions of tools.
 
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{json, value::RawValue};

@@ -62,13 +62,13 @@ pub struct Encoder {
     outputs: Outputs,
 }
 
-/// Where lines go, and the requests that wait for the user meanwhile.
+/// Destination of lines, and the requests that wait for the user.
 pub struct Sink<'a> {
     pub lines: &'a mut Vec<u8>,
     pub waiting: &'a Waiting<'a>,
 }
 
-/// What the client has been shown of a session.
+/// The part of a session that the client has been shown.
 struct Shown {
     cwd: PathBuf,
     home: PathBuf,
@@ -83,7 +83,7 @@ struct Shown {
     summaries: AutoSummaries,
     /// Bytes shown of each text or thought of the running turn.
     texts: HashMap<PartId, Text>,
-    /// How far the client has seen each tool call and step of the running turn come.
+    /// Progress of each tool call and step of the running turn, as the client was shown it.
     progress: HashMap<PartId, Progress>,
     /// The plan as it was shown last.
     todos: Vec<Todo>,
@@ -95,7 +95,7 @@ impl Shown {
     }
 }
 
-/// How far a part has come; it never goes back.
+/// Progress of a part; it never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Progress {
     Pending,
@@ -110,13 +110,13 @@ struct Text {
 }
 
 impl Encoder {
-    /// What the client can do, once it has said so.
+    /// Stores the capabilities that the client announced.
     pub fn set_client(&mut self, client: ClientCapabilities) {
         self.outputs.has_terminals = client.terminal_output;
         self.client = client;
     }
 
-    /// When [`Encoder::encode_due`] has something to say although nothing happens.
+    /// Returns the time at which [`Encoder::encode_due`] has something to send without a new event.
     pub fn due(&self) -> Option<Instant> {
         self.outputs.due()
     }
@@ -157,7 +157,7 @@ impl Encoder {
         }
     }
 
-    /// Whether two neighbouring items may become one: text of the same part, when nobody wants the events.
+    /// Merges two neighbouring deltas of one part and returns true, unless the client gets the events themselves.
     pub fn merge(&self, first: &mut Outgoing, second: &Outgoing) -> bool {
         if self.client.events != EventChoice::None {
             return false;
@@ -199,7 +199,7 @@ impl Encoder {
             progress: HashMap::new(),
             todos: Vec::new(),
         };
-        // Who opens a session again is shown all of it again.
+        // Reopening a session replays it in full.
         self.outputs.forget(&session_id);
         self.roots.remove(&session_id);
         self.sessions.insert(session_id.clone(), shown);
@@ -240,7 +240,7 @@ impl Encoder {
             return;
         };
         let Some(parent) = &info.info.parent_id else { return };
-        // Who opened it by itself is shown it by itself.
+        // A client that has opened the subagent's session is shown it there.
         if self.sessions.contains_key(&info.session_id) {
             return;
         }
@@ -250,7 +250,7 @@ impl Encoder {
         }
     }
 
-    /// What a subagent does is shown in the session it works for: its calls, its questions and what it costs.
+    /// Shows a subagent's calls, questions and cost in the session that it works for.
     fn child_event(&mut self, root: &SessionId, event: &Arc<Event>, out: &mut Sink<'_>) {
         if let Some(held) = self.held.get_mut(root) {
             return held.push(event.clone());
@@ -364,7 +364,7 @@ impl Encoder {
                     shown.summaries.clear();
                 }
                 self.outputs.forget(id);
-                // What a subagent says now belongs to no turn.
+                // Later events of the subagents belong to no turn.
                 self.roots.retain(|_, root| root != id);
             }
             EventPayload::SessionDeleted(_) => {

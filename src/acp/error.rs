@@ -1,4 +1,4 @@
-//! What a request is refused with: JSON-RPC's errors, and the engine's among them.
+//! Errors that refuse a request: those of JSON-RPC, and the engine's as such.
 
 use jsonrpsee::types::ErrorObjectOwned;
 use windlass_protocol::{acp::decode::InvalidParams, opencode::id::SessionId, rpc::code};

@@ -64,7 +64,7 @@ pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>)
     (parts, unused)
 }
 
-/// What the user wrote themselves: neither the texts of files nor what was said to one side alone.
+/// Returns the words that the user typed, without texts of files and without texts for one side alone.
 pub fn words(blocks: &[ContentBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
         ContentBlock::Text(text) if audience(text.annotations.as_ref()) == (false, false) => {

@@ -65,7 +65,7 @@ pub fn config_options(loaded: &Loaded, front: &FrontSession) -> Vec<SessionConfi
     ]
 }
 
-/// What tells a client that another agent answers now.
+/// Returns the updates that tell a client about another agent.
 pub fn mode_updates(loaded: &Loaded, front: &FrontSession) -> [SessionUpdate; 2] {
     let mode = CurrentModeUpdate::new(current_agent(loaded, front).to_owned());
     let options = ConfigOptionUpdate::new(config_options(loaded, front));

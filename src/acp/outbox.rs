@@ -78,7 +78,7 @@ fn event_weight(payload: &EventPayload) -> usize {
     {
         match &tool.state {
             ToolState::Completed { output, .. } => 2 * output.len(),
-            // What a running command printed last is of bounded size.
+            // The last output of a running command is of bounded size.
             ToolState::Running { .. } => RUNNING,
             ToolState::Pending { .. } | ToolState::Error { .. } => 0,
         }

@@ -1,4 +1,4 @@
-//! What waits for the client's user: one thing at a time per session, answered once, taken back when settled elsewhere.
+//! Requests that wait for the client's user: one at a time per session, withdrawn when they are settled elsewhere.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -35,7 +35,7 @@ pub enum Asked {
     Question(Dialog),
 }
 
-/// What is asked, by its id.
+/// Id of a request to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AskedId {
     Permission(PermissionId),
@@ -87,7 +87,7 @@ pub fn requests(engine: &Engine, id: &SessionId) -> Vec<Request> {
     permissions.chain(engine.pending_questions(id).into_iter().map(Request::Question)).collect()
 }
 
-/// What a settled question means for the client.
+/// Consequences of a settled question for the client.
 pub struct Settled {
     /// Our request that is taken back, when the client did not answer it itself.
     pub withdrawn: Option<Id>,
@@ -151,7 +151,7 @@ impl Permissions {
             .map(|(session, _)| session.clone())
     }
 
-    /// What the client's answer is about; `None` when it was settled before.
+    /// Returns the request that the client answered; `None` when it was settled before.
     pub fn answered(&mut self, rpc_id: &Id) -> Option<AskedId> {
         self.outstanding.remove(rpc_id)
     }
@@ -188,7 +188,7 @@ impl Permissions {
         self.is_unanswerable = true;
     }
 
-    /// Whether the client can still answer.
+    /// Returns true if the client can no longer answer.
     pub fn is_unanswerable(&self) -> bool {
         self.is_unanswerable
     }

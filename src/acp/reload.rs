@@ -22,7 +22,7 @@ pub fn show(encoder: &mut Encoder, out: &mut Vec<u8>) {
     }
 }
 
-/// What the client does not know yet of a session's files as they are now.
+/// Returns the updates about a session's files that the client does not have yet.
 fn updates(front: &mut FrontSession, wants_notices: bool) -> Vec<SessionUpdate> {
     let loaded = front.workspace.loaded();
     let before = std::mem::replace(&mut front.shown, loaded.clone());
@@ -61,7 +61,8 @@ fn updates(front: &mut FrontSession, wants_notices: bool) -> Vec<SessionUpdate> 
     updates
 }
 
-/// Whether it was told before, be it of another line: a file that is being mended moves its other mistakes.
+/// Returns true if the same warning was sent before, even for another line: an edit of the file moves the other
+/// mistakes in it.
 fn is_among<'a>(warning: &Warning, told: impl IntoIterator<Item = &'a Warning>) -> bool {
     told.into_iter().any(|it| (&it.source, &it.message) == (&warning.source, &warning.message))
 }
@@ -80,7 +81,7 @@ fn mended(before: &[Warning], now: &[Warning]) -> Option<Notice> {
     }
 }
 
-/// What of the configuration is ignored: a notice each, as far as anybody reads them.
+/// Returns a notice for each ignored part of the configuration.
 pub fn notices<'a>(warnings: impl Iterator<Item = &'a Warning>) -> Vec<Notice> {
     let notice = |text: String| {
         Notice::new(NoticeSeverity::Warning, "Part of the configuration is ignored.").description(text)

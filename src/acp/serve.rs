@@ -31,10 +31,10 @@ use crate::{bus::Subscriber, engine::Engine};
 
 /// Bytes that are encoded before they are written.
 const WRITE_CHUNK: usize = 256 * 1024;
-/// How long the last lines may take after a signal.
+/// Time limit for the last lines after a signal.
 const FLUSH_LIMIT: Duration = Duration::from_millis(300);
 
-/// Why a connection ends before its input does.
+/// Reason that a connection ends before its input does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interrupted {
     /// The output is broken.

@@ -81,7 +81,7 @@ pub fn load(
         (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
-        // What happens in the session from here on is shown behind what happened before.
+        // Events from here on are shown behind the history.
         let hold = Hold::new(&outbox, &id);
         let held = Held::new(&lease, &id);
         let opened = engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
@@ -214,7 +214,7 @@ fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
 }
 
 fn front(opened: &Opened) -> FrontSession {
-    // What the session says it used last; an older session says it by its last message.
+    // An older session has its last model only in its last message.
     let last = opened.last_prompt.as_ref().map(|prompt| (prompt.agent.clone(), prompt.model.clone()));
     let model = opened.info.model.as_ref().map(|model| ModelRef {
         provider_id: model.provider_id.clone(),
@@ -245,7 +245,7 @@ fn attach(
     announce(connection, id, front, skipped);
 }
 
-/// What follows the answer that made the session known: its commands, and what was ignored.
+/// Sends the updates behind the answer that made the session known: its commands, and notices.
 fn announce(connection: &mut Connection, id: SessionId, mut front: FrontSession, skipped: &[String]) {
     front.agent = connection.take_switch(&id).or(front.agent);
     let mut lines = Vec::new();
@@ -346,7 +346,7 @@ pub fn delete(
     params: Option<&str>,
 ) -> Result<(), ErrorObjectOwned> {
     let text = decode::session_id(params).map_err(|reason| invalid_params(&reason))?;
-    // What cannot be a session's id names nothing, and deleting nothing succeeds (facts: ACP §1.1).
+    // A text that is not a session id names no session, and deleting nothing succeeds (facts: ACP §1.1).
     let Ok(id) = SessionId::parse(&text) else { return call.succeed(&DeleteSessionResponse::new()) };
     let engine = connection.engine.clone();
     call.spawn(connection, Some(text), async move {

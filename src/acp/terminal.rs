@@ -1,4 +1,4 @@
-//! What commands print, as the client takes it: more bytes for a terminal of its own, else now and then the last lines.
+//! Output of commands for the client: all bytes for a terminal of its own, else now and then the last lines.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{base::text, engine};
 
-/// How soon the last lines are shown again when all of them are new.
+/// Interval between two updates of the last lines when all of them are new.
 const QUICK: Duration = Duration::from_millis(100);
 /// The same when few are new: every time, all of them are sent.
 const SLOW: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub struct Outputs {
     running: HashMap<PartId, Output>,
 }
 
-/// What the client has of one command's output.
+/// The part of one command's output that the client has.
 struct Output {
     session_id: SessionId,
     call_id: String,
@@ -147,7 +147,7 @@ impl Outputs {
         lines::update(session_id, SessionUpdate::ToolCallUpdate(update), out);
     }
 
-    /// When something is to be shown although nothing happens.
+    /// Returns the time of the next update that needs no new event.
     pub fn due(&self) -> Option<Instant> {
         self.running.values().filter_map(|output| output.waiting.as_ref()).map(|waiting| waiting.due).min()
     }

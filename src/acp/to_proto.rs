@@ -30,7 +30,7 @@ use crate::{
     engine,
 };
 
-/// Where the session works, for paths as a model writes them.
+/// Directories of the session, for paths as a model writes them.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     pub cwd: &'a Path,
@@ -38,7 +38,7 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Where a command's `workdir` is.
+    /// Returns the directory of a command's `workdir`.
     pub fn workdir(&self, input: &Value) -> PathBuf {
         let workdir = input.get("workdir").and_then(Value::as_str).filter(|it| !it.is_empty());
         workdir.map_or_else(|| self.cwd.to_owned(), |text| self.cwd.join(home::expand(self.home, text)))
@@ -83,7 +83,7 @@ pub fn label(text: &str) -> String {
     text::visible(text).into_owned()
 }
 
-/// What a call does, in the words of its input: the exact command, path, pattern or URL.
+/// Returns the title of a call from its input: the exact command, path, pattern or URL.
 fn title(tool: &str, input: &Value) -> Option<String> {
     let key = match engine::tool_look(tool).subject {
         Subject::Command => "command",
@@ -103,7 +103,7 @@ fn title(tool: &str, input: &Value) -> Option<String> {
     input.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// What a patch does to the files it names, as soon as they are known.
+/// Summarises the changes of a patch, as soon as its files are known.
 fn patched_files(input: &Value) -> Option<String> {
     let deeds = deeds(input);
     let told = file_change::summary(deeds.iter().map(|(deed, name)| (*deed, name.as_str())));
@@ -149,7 +149,7 @@ fn first_question(input: &Value) -> Option<String> {
     Some(text::head(question, MAX_FILES_TITLE).to_owned())
 }
 
-/// What a language server is asked, and where.
+/// Returns the question to a language server, and its place.
 fn lsp_question(input: &Value) -> Option<String> {
     let operation = input.get("operation")?.as_str()?;
     let field =
@@ -173,7 +173,7 @@ fn batched_tools(input: &Value) -> Option<String> {
     Some(text::head(&format!("batch: {}", tools.join(", ")), MAX_FILES_TITLE).to_owned())
 }
 
-/// What a call did, in the tool's own words: a path relative to the project, the command, a count.
+/// Returns the title of a completed call as the tool words it: a path relative to the project, the command, a count.
 fn final_title(tool: &str, input: &Value, shown: &str) -> String {
     match shown {
         "" => title(tool, input).unwrap_or_else(|| tool.to_owned()),
@@ -225,7 +225,7 @@ fn locations(
     vec![ToolCallLocation::new(path).line(line.and_then(|line| u32::try_from(line).ok()))]
 }
 
-/// Whether a question to a language server is about a place in its file.
+/// Returns true if a question to a language server is about a place in its file.
 fn is_place(input: &Value) -> bool {
     let operation = input.get("operation").and_then(Value::as_str);
     !matches!(operation, Some("documentSymbol" | "workspaceSymbol"))
@@ -240,7 +240,7 @@ fn first_line_of(diff: &str) -> Option<u64> {
     Some((start + n_context as u64).max(1))
 }
 
-/// Where a file of a patch is afterwards and, when it is moved, where it was.
+/// Returns the place of a file after a patch and, if it is moved, the one before.
 fn file_locations(file: &PatchedFile<'_>, cwd: &Path) -> Vec<ToolCallLocation> {
     let line = first_line_of(file.patch).and_then(|line| u32::try_from(line).ok());
     let now = ToolCallLocation::new(cwd.join(file.path())).line(line);
@@ -248,7 +248,7 @@ fn file_locations(file: &PatchedFile<'_>, cwd: &Path) -> Vec<ToolCallLocation> {
     std::iter::once(now).chain(before).collect()
 }
 
-/// What the client sees of a call for the first time.
+/// Returns the first message about a call.
 pub fn tool_call(part: &ToolPart, place: Place<'_>) -> ToolCall {
     let input = part.state.input();
     let title = match &part.state {
@@ -265,7 +265,7 @@ pub fn tool_call(part: &ToolPart, place: Place<'_>) -> ToolCall {
         .raw_input(input.clone())
 }
 
-/// What changed about a call the client knows.
+/// Returns the changes of a call that the client knows.
 pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
     let input = part.state.input();
     let fields = ToolCallUpdateFields::new().kind(call_kind(&part.tool, input)).name(part.tool.clone());
@@ -530,7 +530,7 @@ fn ordinal(number: u64) -> String {
     format!("{number}{ending}")
 }
 
-/// What an answer for ever is about, in a few words; nothing when there is nothing to remember.
+/// Returns the subject of a remembered answer, in a few words; `None` if nothing is remembered.
 fn remembered(request: &PermissionRequest) -> Option<String> {
     let name = &request.permission;
     match request.always.as_slice() {
@@ -576,7 +576,7 @@ pub fn session_info(session: &Session) -> SessionInfo {
         .updated_at(clock::iso(session.time.updated))
 }
 
-/// Why a turn ended.
+/// Returns the reason that a turn ended.
 pub fn stop_reason(stop: engine::StopReason) -> StopReason {
     match stop {
         engine::StopReason::EndTurn => StopReason::EndTurn,
@@ -587,7 +587,7 @@ pub fn stop_reason(stop: engine::StopReason) -> StopReason {
     }
 }
 
-/// What a turn used.
+/// Returns the tokens that a turn used.
 pub fn usage(tokens: &Tokens) -> Usage {
     let total = tokens.context() + tokens.output + tokens.reasoning;
     let some = |count: u64| (count > 0).then_some(count);

@@ -87,7 +87,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
                 return Event::Handled(handled);
             }
             let is_idle = self.writer.is_idle();
-            // What has happened is said before the next line is taken.
+            // Events are sent before the next line is taken.
             if is_idle && (!self.batch.is_empty() || self.outbox.queue.take(&mut self.batch)) {
                 return Event::Say;
             }

@@ -37,7 +37,7 @@ pub fn spawn(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {
     process::spawn(&Spawn {
         program: LAUNCHER.as_ref(),
         args: &args,
-        // What a process namespace holds ends with its launcher, and that with us.
+        // The processes of a namespace end with its launcher, and the launcher ends with us.
         is_parent: spawn.is_parent && boundary.level != Level::Full,
         ..*spawn
     })

@@ -129,7 +129,7 @@ fn is_gone() -> bool {
     tcgetattr(io::stdin()).is_err()
 }
 
-/// What is done with a line.
+/// Meaning of a line.
 enum Line<'a> {
     Leave,
     Own(&'a str, &'a str),

@@ -32,7 +32,7 @@ const SECRET_ENDING: &str = "_API_KEY";
 /// Shorter values may be in a configuration by chance.
 const MIN_SECRET: usize = 8;
 
-/// What the settings say for an agent.
+/// Settings for an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     pub mode: SandboxMode,
@@ -151,7 +151,7 @@ pub fn draw(config: &Config, wanted: &Wanted, level: Level) -> Drawn {
     let own = &config.paths;
     let named = [own.data.clone(), own.opencode_data.clone()];
     let hidden = paths(named.clone());
-    // What is hidden needs no other protection, and must not be shown by it.
+    // Hidden paths need no other protection, and protection must not show them.
     let kept = [named.as_slice(), &hidden].concat();
     let (protected, absent) = protected(config, repository.as_ref(), &writable, &kept);
     Drawn {
@@ -179,7 +179,7 @@ fn paths(named: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
     real.into_iter().collect()
 }
 
-/// What decides and could be written: first what is there, then what is not.
+/// Returns the files that decide and could be written: first the existing ones, then the missing ones.
 fn protected(
     config: &Config,
     repository: Option<&Repository>,

@@ -42,7 +42,7 @@ use crate::{
 pub mod builtin;
 mod shell;
 
-/// What the model reads behind a subagent's answer, so that it goes on (facts: OpenCode §6.3).
+/// Text for the model behind a subagent's answer, so that it continues (facts: OpenCode §6.3).
 const SUMMARIZE: &str = "Summarize the task tool output above and continue with your task.";
 
 /// A command that a prompt calls.

@@ -26,7 +26,7 @@ const MAX_NAME: usize = 50;
 pub struct GeneratedAgent {
     /// Lower-case letters, digits and hyphens; no agent of the directory has it.
     pub name: String,
-    /// When the main agent is to hand work over.
+    /// Cases in which the main agent is to hand work over.
     pub description: String,
     pub prompt: String,
 }

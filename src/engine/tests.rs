@@ -57,7 +57,7 @@ async fn what_hooks_change_holds_and_is_named_as_theirs() {
     assert!(share.said_by[1].source.ends_with("opencode.json"));
     let told: Vec<String> = report.warnings.iter().map(ToString::to_string).collect();
     assert!(told[0].starts_with("planner@1.0: agent.planner.steps: "), "{told:?}");
-    // What changes it later goes through the hooks too.
+    // Later changes go through the hooks too.
     std::fs::write(home.path().join("opencode.json"), r#"{"share": "disabled"}"#).expect("written");
     let again = engine.read_files(home.path()).await.expect("read");
     assert_eq!(again.config.raw["share"], "auto");
@@ -105,7 +105,7 @@ async fn a_turn_reads_the_files_again_where_they_cannot_be_watched() {
     opened.workspace.polls_each_turn.store(true, Ordering::Relaxed);
     ask(&engine, &opened.info.id, "hello").await.expect("answered");
     assert!(opened.workspace.loaded().agent("poet").is_some());
-    // What says the same is not told again.
+    // The same warning is not shown again.
     ask(&engine, &opened.info.id, "hello").await.expect("answered");
     let mut events = std::collections::VecDeque::new();
     told.next_batch(&mut events).await;

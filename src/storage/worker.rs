@@ -151,7 +151,7 @@ fn write_group(connection: &Connection, first: WriteJob, jobs: &mut mpsc::Receiv
         Ok(()) => answers.into_iter().for_each(|answer| answer(Ok(()))),
         Err(error) => {
             let reason = error.to_string();
-            // What could not be committed may be over already.
+            // After a failed commit the transaction may have ended already.
             let _ = execute(connection, "ROLLBACK");
             for answer in answers {
                 answer(Err(StorageError::Commit { reason: reason.clone() }));

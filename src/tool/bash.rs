@@ -54,12 +54,12 @@ const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 const TIMEOUT_SLACK: Duration = Duration::from_millis(100);
 /// Between the request to end and the kill.
 const GRACE: Duration = Duration::from_secs(3);
-/// What a background child that kept the pipe may still say once the command itself has ended.
+/// Time for the output of a background child that keeps the pipe after the command has ended.
 const DRAIN: Duration = Duration::from_millis(100);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 const CHUNK_BYTES: usize = 32 * 1024;
 
-/// What to run.
+/// Command to run.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// The command line, run by a shell.
@@ -69,7 +69,7 @@ pub struct Args {
     pub timeout: Option<f64>,
     /// The directory to run in; use this instead of `cd`. Leave it out for the working directory.
     pub workdir: Option<String>,
-    /// What the command does, in five to ten words.
+    /// Description of the command, in five to ten words.
     pub description: Option<String>,
 }
 
@@ -178,7 +178,7 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
     Ok(Ended { tool_output, has_failed: !status.is_some_and(|it| it.success()) })
 }
 
-/// How a command failed, if it did.
+/// Returns the failure of a command, if it failed.
 fn failure(status: ExitStatus) -> Option<String> {
     match (status.code(), status.signal()) {
         (Some(0), _) | (None, None) => None,
@@ -216,7 +216,8 @@ pub struct Needs {
     /// In order: about the directories outside the project, then about its commands. Those of a line that is not plain
     /// are marked.
     pub asks: Vec<(Ask, bool)>,
-    /// Where it runs and what it names, as it led when it was judged: [`path::all_unmoved`] looks once more.
+    /// Its directory and the paths that it names, as they led when it was judged: [`path::all_unmoved`] compares
+    /// them again.
     pub(crate) targets: Vec<Target>,
 }
 
@@ -265,9 +266,9 @@ fn is_plain_cd(command: &str) -> bool {
 }
 
 enum Ending {
-    /// How, where the system told.
+    /// Its exit status, if the system reports one.
     Exited(Option<ExitStatus>),
-    /// And how it ended when it was told to.
+    /// Its exit status after the signal.
     TimedOut(Option<ExitStatus>),
     Aborted,
 }
@@ -394,7 +395,7 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
     }
 }
 
-/// How much of the bytes does not end within a character.
+/// Returns the number of bytes up to the last whole character.
 fn n_complete(bytes: &[u8]) -> usize {
     let n_last = bytes.iter().rev().take(4).position(|byte| byte & 0b1100_0000 != 0b1000_0000);
     let Some(start) = n_last.map(|n_after| bytes.len() - 1 - n_after) else { return bytes.len() };

@@ -5,13 +5,13 @@ use std::{
     path::Path,
 };
 
-/// What each module of a folder imports of the others, by their paths.
+/// Imports of each module of a folder from the others, by their paths.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
 fn files_import_each_other_in_one_direction() {
     let mut problems = Vec::new();
-    // What the façades `engine.rs`, `config.rs`, … themselves offer is for everybody in their folders.
+    // Every module of a folder may use the items of its façade (`engine.rs`, `config.rs`, …).
     for (folder, _) in super::FLOORS {
         let texts: BTreeMap<String, String> = super::files(&format!("src/{folder}"), "rs")
             .into_iter()

@@ -1,4 +1,4 @@
-//! What a form's or a choice's answer means, whatever a client sends.
+//! Meaning of the answer to a form or a choice, whatever a client sends.
 
 use serde_json::{Value, json};
 use windlass_protocol::{

@@ -16,7 +16,7 @@ use crate::acp::{
 
 impl Encoder {
     pub(super) fn ask(&mut self, root: &SessionId, request: &PermissionRequest, out: &mut Sink<'_>) {
-        // Where the client is gone, the engine refuses the request itself.
+        // If the client is gone, the engine refuses the request itself.
         let can_be_shown = !self.permissions.is_unanswerable();
         if can_be_shown && self.permissions.ask(root, Asked::Permission(request.clone())) {
             self.show_ask(root, out);
@@ -24,7 +24,7 @@ impl Encoder {
     }
 
     pub(super) fn ask_question(&mut self, root: &SessionId, request: &QuestionRequest, out: &mut Sink<'_>) {
-        // Where the client is gone, the engine has refused the question already.
+        // If the client is gone, the engine has refused the question already.
         let can_be_shown = !self.permissions.is_unanswerable();
         let dialog = Dialog::new(request.clone(), self.client.forms);
         if can_be_shown && self.permissions.ask(root, Asked::Question(dialog)) {

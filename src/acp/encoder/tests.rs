@@ -1,4 +1,4 @@
-//! What the client is shown of what happens, live and again.
+//! Updates that the client gets for events, live and on replay.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Scene {
         }
     }
 
-    /// What the client reads for an item: the update of a `session/update`, else the whole message.
+    /// Returns the messages for an item: the update of a `session/update`, else the whole message.
     fn item(&mut self, item: Outgoing) -> Vec<Value> {
         let mut out = Vec::new();
         let waiting = Waiting {
@@ -556,7 +556,7 @@ fn replied(id: &str) -> EventPayload {
     }
 }
 
-/// What was asked of the client, as JSON-RPC id and title.
+/// Returns the requests to the client, as JSON-RPC id and title.
 fn questions(shown: &[Value]) -> Vec<(i64, &str)> {
     let question = |it: &Value| it["method"] == "session/request_permission";
     let asked = shown.iter().filter(|it| question(it));

@@ -1,4 +1,4 @@
-//! What each kind of content block becomes.
+//! Translation of each kind of content block.
 
 use std::path::PathBuf;
 

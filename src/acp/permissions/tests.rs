@@ -42,7 +42,7 @@ fn show(permissions: &mut Permissions, session_id: &str) -> Id {
     permissions.show(&session(session_id), |_| true).unwrap().0
 }
 
-/// What settling a question means: the request taken back, and the next question.
+/// Settles a question; returns the withdrawn request and the next question.
 fn settle(permissions: &mut Permissions, name: &str) -> (Option<Id>, Option<PermissionId>) {
     let settled = permissions.settle(&asked(name));
     let next = settled.next.map(|session_id| match permissions.queues[&session_id].front() {

@@ -85,7 +85,7 @@ fn failed(metadata: Value) -> Value {
             "time": {"start": 1, "end": 2} })
 }
 
-/// What an update writes to the terminal; it must do nothing else.
+/// Returns the text that an update writes to the terminal; it must do nothing else.
 fn data(update: &Value) -> String {
     let data = update["_meta"]["terminal_output"]["data"].as_str().unwrap_or_default().to_owned();
     let expected = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "call_1",

@@ -1,4 +1,4 @@
-//! What a client sees of a tool call, a question, a plan, a session and a turn's end.
+//! Messages for tool calls, questions, plans, sessions and the end of a turn.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn text(text: &str) -> Value {
     json!({"type": "content", "content": {"type": "text", "text": text}})
 }
 
-/// What `edit` says of a change to `/work/a.rs`.
+/// Returns the metadata of `edit` for a change of `/work/a.rs`.
 fn change(before: Value, after: &str) -> Value {
     let patch = diff::unified("/work/a.rs", before.as_str().unwrap_or_default(), after).patch;
     json!({
@@ -158,7 +158,7 @@ fn a_change_shows_both_whole_texts_and_says_them_once() {
     assert_eq!(shown, expected);
 }
 
-/// What `apply_patch` says of a file that was added, one that was deleted and one that was moved.
+/// Returns the metadata of `apply_patch` for an added, a deleted and a moved file.
 fn patch_metadata() -> Value {
     let file = |name: &str, kind: &str, before: Value, after: Value| {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -11,7 +11,7 @@ use super::boundary::{Boundary, Level, Network};
 /// Ends the boundary; the directory and the command follow.
 const END: &str = "--";
 
-/// What a launcher is to do.
+/// Task of a launcher.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Order {
     pub boundary: Boundary,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// How much of a boundary this machine can hold.
+/// Strength of the boundary that this machine supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Namespaces, read-only mounts, Landlock where there is one, and seccomp.
@@ -36,7 +36,7 @@ pub enum Network {
     Loopback,
 }
 
-/// What a command may do to the machine. All paths are absolute and have their links followed.
+/// Limits of a command. All paths are absolute and have their links followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Boundary {
     /// Never [`Level::None`] when something is started.
@@ -48,7 +48,7 @@ pub struct Boundary {
     pub protected: Vec<PathBuf>,
     /// Files and directories that cannot be read.
     pub hidden: Vec<PathBuf>,
-    /// What can be read below hidden directories.
+    /// Paths below hidden directories that can be read.
     pub shown: Vec<PathBuf>,
     /// Unix sockets at or below these may be connected to.
     pub sockets: Vec<PathBuf>,

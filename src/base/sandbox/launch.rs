@@ -158,7 +158,7 @@ struct Pipes {
 
 /// The launcher's part: starts the first process, and ends as the command did.
 fn outside(order: &Order) -> io::Result<ExitCode> {
-    // What is sent to us the daemon also sends to the command; we end with it, or are killed.
+    // The daemon sends its signals to the command as well; the launcher ends with it, or is killed.
     SigSet::all().thread_block()?;
     let sockets = mounts::bound_sockets();
     let mut pipes = Some(Pipes { go: io::pipe()?, status: io::pipe()? });
@@ -170,7 +170,7 @@ fn outside(order: &Order) -> io::Result<ExitCode> {
     let first = sys::clone(
         flags,
         Box::new(|| {
-            // What it takes is its copy; the launcher's own stays.
+            // The child takes its copy of the pipes; the launcher's own stays.
             let result = pipes.take().map(|pipes| inside(order, pipes, &sockets));
             match result.unwrap_or_else(|| Err(io::Error::other("it was started twice"))) {
                 Ok(()) => 0,

@@ -17,7 +17,7 @@ use super::{boundary::Boundary, sys};
 
 /// Holds sockets of services that would do as they are told, outside.
 const RUN: &str = "/run";
-/// What programs read below it.
+/// Paths below it that programs read.
 const RUN_SHOWN: [&str; 9] = [
     "/run/systemd/resolve",
     "/run/NetworkManager/resolv.conf",
@@ -34,7 +34,7 @@ const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 /// Memory of the command's own that it may write in every mode.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
-/// What becomes of a path.
+/// View of a path inside the boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum View {
     /// A mount of its own, as it was. Such a path can be neither renamed nor removed.

@@ -1,4 +1,4 @@
-//! Which boundary this machine can hold, found out by drawing one.
+//! Finds the boundary that this machine supports by drawing one.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ static EARLY: Mutex<Option<Early>> = Mutex::new(None);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub level: Level,
-    /// Why it is not a higher one.
+    /// Reason that it is not a higher one.
     pub reason: Option<String>,
 }
 

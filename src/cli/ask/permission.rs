@@ -21,7 +21,7 @@ use crate::{
 
 /// Lines of a change that are shown; the rest is counted.
 const MAX_LINES: usize = 400;
-/// What stands before the reason of a refusal.
+/// Prompt for the reason of a refusal.
 const WHY: &str = "Why: ";
 /// Characters of the patterns that an answer for ever is about.
 const MAX_REMEMBERED: usize = 200;
@@ -66,7 +66,7 @@ impl PermissionDialog {
                 }
             };
         }
-        // What is pasted is no answer.
+        // Pasted text is not an answer.
         let &[key] = keys else { return Step::More(String::new()) };
         let done = |word: &str, reply: Reply| {
             Step::Done(format!("{word}\n"), Answer::Permission { reply, feedback: None })

@@ -39,7 +39,7 @@ use crate::{
     },
 };
 
-/// How long the last words may take after a signal.
+/// Time limit for the last words after a signal.
 const FLUSH_LIMIT: Duration = Duration::from_millis(100);
 
 /// The answers that are given without the person.
@@ -51,7 +51,7 @@ struct Policy {
     is_strict: bool,
 }
 
-/// What the person sees of the engine. A call that is dropped halfway goes on from here.
+/// View of the engine for the user. A call that is dropped halfway continues from here.
 pub struct Shown {
     engine: Engine,
     client: Client,
@@ -72,7 +72,7 @@ pub struct Shown {
     is_interrupted: bool,
 }
 
-/// How a turn ended.
+/// End of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     /// `None` when it failed.
@@ -217,7 +217,7 @@ impl Shown {
         interrupts: &mut Interrupts,
     ) -> io::Result<Ended> {
         self.client.hold(id);
-        // What happened between turns is no part of this one.
+        // Events between turns are not part of this one.
         self.events.take(&mut self.batch);
         self.batch.clear();
         self.suspended = None;

@@ -27,18 +27,18 @@ use crate::{
     engine::{self, AutoSummaries, Engine},
 };
 
-/// What moves.
+/// Frames of the spinner.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const SPINNER_STEP_MS: i64 = 100;
 /// A run that took this long is announced when it ends.
 const LONG_RUN_MS: i64 = 10_000;
 
-/// How a turn ended.
+/// End of a turn.
 #[derive(Debug, Clone, Default)]
 pub struct Closing {
-    /// Why it failed.
+    /// Reason of its failure.
     pub error: Option<String>,
-    /// What else there is to know.
+    /// Other remark.
     pub remark: Option<String>,
 }
 
@@ -58,9 +58,9 @@ struct Turn {
     began: i64,
     /// Subagents by their sessions.
     children: HashMap<SessionId, Child>,
-    /// Whose rows came last.
+    /// Session whose rows came last.
     shown: SessionId,
-    /// What each answer used.
+    /// Tokens and cost of each answer.
     answers: HashMap<MessageId, Used>,
     /// Summaries that nobody asked for: a line says that there is one.
     summaries: AutoSummaries,

@@ -193,7 +193,7 @@ fn body(printed: &str, n_lines: usize, draw: &Draw<'_>) -> Vec<Line> {
     rows
 }
 
-/// Why a call failed.
+/// Draws the reason that a call failed.
 fn failure(error: &str, draw: &Draw<'_>) -> Vec<Line> {
     let indent = Line::new("  ", PLAIN);
     let lines = error.trim().lines().filter(|line| !line.trim().is_empty());
@@ -218,7 +218,7 @@ pub fn command(input: &Value) -> Line {
     line
 }
 
-/// What a call does, to what.
+/// Returns the action and the subject of a call.
 fn subject(tool: &ToolPart, look: &Look) -> Line {
     let input = tool.state.input();
     let title = match &tool.state {
@@ -261,7 +261,7 @@ fn subject(tool: &ToolPart, look: &Look) -> Line {
     }
 }
 
-/// What a search or a question came to.
+/// Returns the result of a search or a question in a few words.
 fn found(tool: &ToolPart) -> Option<String> {
     let ToolState::Completed { metadata, .. } = &tool.state else { return None };
     match engine::tool_look(&tool.tool).subject {
@@ -318,7 +318,7 @@ fn short(path: &str, look: &Look) -> String {
     shown.to_string_lossy().into_owned()
 }
 
-/// Where a click on a file leads.
+/// Returns the target of a click on a file.
 pub fn file_link(path: &Path, look: &Look) -> Option<Arc<str>> {
     let host = look.links.as_deref()?;
     let mut url = reqwest::Url::from_file_path(path).ok()?;

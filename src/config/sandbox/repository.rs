@@ -1,4 +1,4 @@
-//! What git obeys in a repository: the files that a command may not write although it may commit.
+//! Files that steer git in a repository: a command may not write them, although it may commit.
 
 use std::{
     fs,
@@ -91,7 +91,7 @@ fn linked(file: &Path) -> Option<PathBuf> {
     fs::canonicalize(file.parent()?.join(named)).ok()
 }
 
-/// Whether a linked worktree's directory says that it is this one's.
+/// Returns true if a linked worktree's directory names this one as its own.
 fn leads_back(git: &Path, named: &Path) -> bool {
     let Ok(text) = fs::read_to_string(git.join("gitdir")) else { return false };
     fs::canonicalize(git.join(text.trim_end())).is_ok_and(|back| back == *named)

@@ -1,4 +1,4 @@
-//! Which sandbox the settings ask for.
+//! Sandbox that the settings ask for.
 
 use serde_json::{Value, json};
 use windlass_protocol::opencode::settings::SandboxSettings;

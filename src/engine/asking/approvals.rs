@@ -31,7 +31,7 @@ struct State {
     unsaved: Vec<Rule>,
     /// Answers that were stored from here: several calls may be storing the same ones at once.
     n_saved: usize,
-    /// How many readings were begun, and which of them `stored` is.
+    /// Number of readings that were begun; `latest` is the one that gave `stored`.
     n_begun: u64,
     latest: u64,
 }
@@ -55,7 +55,7 @@ impl State {
             self.latest = syncing.order;
             self.stored = answers;
         }
-        // What was added meanwhile stands behind what was written; another call may have been faster.
+        // Rows that were added meanwhile are behind the written ones; another call may have been faster.
         let n_new = (syncing.n_before + syncing.unsaved.len()).saturating_sub(self.n_saved);
         self.unsaved.drain(..n_new);
         self.n_saved += n_new;

@@ -38,7 +38,7 @@ use crate::{
 
 /// Between the request to end and the kill.
 const GRACE: Duration = Duration::from_secs(1);
-/// What a background child that kept the pipe may still say once the command itself has ended.
+/// Time for the output of a background child that keeps the pipe after the command has ended.
 const DRAIN: Duration = Duration::from_millis(100);
 /// Bytes that are kept of what a command says.
 const MAX_OUTPUT: usize = 256 * 1024;

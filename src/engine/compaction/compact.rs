@@ -173,7 +173,7 @@ pub fn plan(before: &[&MessageWithParts], settings: &Settings, wish: &str) -> Op
     if said.is_empty() {
         return None;
     }
-    // When everything would stay there would be nothing to summarise.
+    // If everything stayed, there would be nothing to summarise.
     let n_head = match tail_start(&said, settings) {
         0 if settings.keeps_newest && said.len() > 1 => said.len() - 1,
         0 => said.len(),

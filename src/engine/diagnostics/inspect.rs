@@ -1,4 +1,4 @@
-//! What an agent comes to: the request that a turn of its would send, put together as for a turn and not sent.
+//! Assembles the request that a turn of an agent would send, without sending it.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ use crate::{
     provider::{Model, unusable::Unusable},
 };
 
-/// How long MCP servers may take to say which tools they have.
+/// Time limit for MCP servers to list their tools.
 const MCP_LIMIT: Duration = Duration::from_secs(5);
 
 /// Everything that a model is told for an agent.

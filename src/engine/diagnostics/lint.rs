@@ -1,4 +1,4 @@
-//! What in a configuration that decodes cannot work: names of agents, models and variants that there are not, programs and files that are missing.
+//! Finds settings that decode and cannot work: unknown agents, models and variants, missing programs and files.
 
 use std::{collections::HashSet, path::Path, sync::Arc};
 
@@ -31,7 +31,7 @@ pub struct Report {
     pub leaves: Vec<Leaf>,
 }
 
-/// Whether pages among the instructions are looked at too.
+/// Treatment of pages among the instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
     AreAsked,

@@ -12,14 +12,14 @@ use tokio::{sync::watch, task::JoinSet, time::timeout};
 use crate::{base::lock::lock, provider::http};
 
 const MAX_REDIRECTS: usize = 5;
-/// How long a file may take, and how long whoever has nothing yet waits for a first answer.
+/// Time limit for a file, and for the first answer where nothing is stored yet.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Time that a server may take to connect and begin its answer.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 /// Time for which a fetched text counts as new.
 const FRESH: Duration = Duration::from_secs(600);
 
-/// Which URLs were asked, and which are being asked for the first time ever.
+/// URLs that were requested, and those that are being requested for the first time ever.
 pub struct Asked {
     at: Mutex<HashMap<String, Instant>>,
     n_unknown: watch::Sender<usize>,

@@ -43,7 +43,7 @@ pub struct Pages {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// What it takes to get a page.
+/// Means to get a page.
 struct Reach {
     client: http::Client,
     /// Directory of pages that are kept between processes.

@@ -18,7 +18,7 @@ use crate::{
 /// Time that one organisation's answers may take together.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is read of an answer.
+/// Bytes of an answer that are read.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Returns true if any of the entries' configurations is another now. One that cannot be fetched stays as it

@@ -18,7 +18,7 @@ use crate::{
     provider::http,
 };
 
-/// How long one URL may take altogether; what is not fetched by then is left for the next time.
+/// Time limit for all files of one URL; the rest is fetched the next time.
 const WHOLE_LIMIT: Duration = Duration::from_secs(60);
 const MAX_AT_ONCE: usize = 4;
 const MAX_INDEX_BYTES: usize = 1024 * 1024;

@@ -37,7 +37,7 @@ pub struct SessionCx {
     pub workspace: Arc<Workspace>,
     /// Servers the client gave for this session.
     pub mcp: Option<Arc<mcp::Servers>>,
-    /// What the sessions above may do, when it is a subagent's.
+    /// Limits of the sessions above, for a subagent's session.
     pub parent_limits: ParentLimits,
     pub tickets: Arc<Tickets>,
     /// The user's choices that are still to be stored.
@@ -57,7 +57,7 @@ pub struct TurnCx<'a> {
     /// Variant of the model.
     pub variant: Option<String>,
     pub instructions: Vec<InstructionBlock>,
-    /// What the sessions above may do, when it is a subagent's.
+    /// Limits of the sessions above, for a subagent's session.
     pub parent_limits: ParentLimits,
     /// Servers of the configuration.
     pub mcp: ServersLease,

@@ -32,7 +32,7 @@ pub struct PromptInput {
     pub invocation: Invocation,
 }
 
-/// What happens when the agent of a prompt is not there when its turn begins, or no model is configured at all.
+/// Treatment of a prompt whose agent is gone when its turn begins, or for which no model is configured at all.
 ///
 /// A model that was named is never replaced by another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum Missing {
     IsReplaced,
 }
 
-/// Whether a prompt calls a command.
+/// Command call of a prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Invocation {
     /// Its words are words, whatever they begin with.
@@ -73,7 +73,7 @@ pub enum PromptPart {
     },
     /// Text of something that was attached, rather than what the user typed.
     Document {
-        /// What it is, for the model.
+        /// Description of its place, for the model.
         place: String,
         /// The file it is the whole of, as far as the client says so.
         path: Option<PathBuf>,

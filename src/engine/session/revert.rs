@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{base::text, engine::EngineError};
 
-/// What undo or redo did.
+/// Effect of undo or redo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
     /// The prompt that was taken out or put back, as the user wrote it.
@@ -59,7 +59,7 @@ pub async fn settle(cx: &SessionCx, state: &mut SessionState) -> Result<(), Engi
     journal.session(&state.info);
     let since = state.history.iter().find(|message| hidden.contains(message.info.id()));
     if let Some(since) = since.map(|message| created(&message.info)) {
-        // What was read or written in what is gone, the model does not know any more.
+        // The model no longer knows files that were read or written in removed messages.
         journal.forget_noted_files(&state.info, &state.known_files, since);
     }
     for id in &hidden {
@@ -69,14 +69,14 @@ pub async fn settle(cx: &SessionCx, state: &mut SessionState) -> Result<(), Engi
     journal.commit(cx.engine.storage(), cx.engine.bus()).await
 }
 
-/// What is left of a conversation without what is undone.
+/// Returns a conversation without its undone messages.
 pub fn without_undone(info: &Session, mut messages: Vec<MessageWithParts>) -> Vec<MessageWithParts> {
     let hidden: HashSet<MessageId> = hidden(info, &messages).cloned().collect();
     messages.retain(|message| !hidden.contains(message.info.id()));
     messages
 }
 
-/// When a message began, in milliseconds since the epoch.
+/// Returns the time at which a message began, in milliseconds since the epoch.
 pub fn created(message: &Message) -> i64 {
     match message {
         Message::User(user) => user.time.created,
@@ -84,7 +84,7 @@ pub fn created(message: &Message) -> i64 {
     }
 }
 
-/// Whether the message is between the daemon and the user alone: a command that the daemon answered, or its answer.
+/// Returns true if a message never reaches the model: a command that the daemon answered, or its answer.
 pub fn is_local_only(message: &MessageWithParts, history: &[MessageWithParts]) -> bool {
     match &message.info {
         Message::User(_) => !has_model_content(&message.parts),
@@ -95,7 +95,7 @@ pub fn is_local_only(message: &MessageWithParts, history: &[MessageWithParts]) -
     }
 }
 
-/// Whether a user's message holds anything for the model.
+/// Returns true if a user's message has content for the model.
 pub fn has_model_content(parts: &[Part]) -> bool {
     parts.iter().any(|part| match &part.kind {
         PartKind::Text(text) => text.ignored != Some(true) && !text.text.is_empty(),
@@ -120,7 +120,7 @@ fn hidden<'a>(info: &Session, history: &'a [MessageWithParts]) -> impl Iterator<
     undone.filter(|message| !is_local_only(message, history)).map(|message| message.info.id())
 }
 
-/// Whether the user said this, rather than the daemon in the user's place.
+/// Returns true if the user wrote the message, rather than the daemon in the user's place.
 pub fn is_prompt(message: &MessageWithParts) -> bool {
     let is_users = matches!(message.info, Message::User(_)) && has_model_content(&message.parts);
     is_users
@@ -131,7 +131,7 @@ pub fn is_prompt(message: &MessageWithParts) -> bool {
         })
 }
 
-/// What the messages from one prompt up to another are.
+/// Returns the prompt and the files of the messages from one prompt up to another.
 fn changed(state: &SessionState, from: &MessageId, to: Option<&MessageId>) -> Changed {
     let messages = state.history.iter().filter(|message| {
         let id = message.info.id();

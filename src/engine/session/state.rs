@@ -35,7 +35,7 @@ pub struct SessionState {
     pub todos: Vec<Todo>,
     /// Shared with the calls of a step, and stored: what the model read once it knows for good.
     pub known_files: KnownFiles,
-    /// Who answers once the running step is over, when a tool had the user choose.
+    /// Agent that answers after the running step, if a tool had the user choose one.
     pub switch: Option<AgentSwitch>,
     /// Tokens that subagents and automatic summaries used since the turn last looked.
     pub used_below: Tokens,

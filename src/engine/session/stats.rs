@@ -16,7 +16,7 @@ use crate::{
 /// The usage to add up.
 #[derive(Debug, Clone)]
 pub struct Scope {
-    /// What happened from this moment on, in milliseconds since the epoch.
+    /// Beginning of the time to count, in milliseconds since the epoch.
     pub since: i64,
     /// Only the project with this id, root directory or name of that.
     pub project: Option<String>,
@@ -71,13 +71,13 @@ struct Adding {
     tokens: HashMap<SessionId, u64>,
 }
 
-/// Where the messages of a session count.
+/// Session and project to which the messages of a session count.
 struct Place {
     /// The user's session: itself, or the one that it works for.
     session: SessionId,
     /// The directory its project is in.
     root: PathBuf,
-    /// What is older was copied from another session, and counts there.
+    /// Older messages were copied from another session, and count there.
     created: i64,
 }
 

@@ -41,7 +41,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
     };
     let mut title = TitleTask::default();
     loop {
-        // What the user chose since the last turn holds for the prompts that came before it and have not begun.
+        // Choices since the last turn apply to the earlier prompts that have not begun.
         if inbox.has_waiting() {
             inbox.apply_settings(&cx, &mut state, None).await;
         }
@@ -67,7 +67,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
                     }
                 };
                 if matches!(&result, Err(error) if error.kind == EngineErrorKind::Store) {
-                    // What could not be stored did not happen.
+                    // Changes that could not be stored did not happen.
                     match load(&cx).await {
                         Ok(stored) => state = stored,
                         Err(error) => return fail(&cx, error),

@@ -13,7 +13,7 @@ use windlass_protocol::opencode::{
 
 use crate::{base::lock::lock, bus::Bus, config::Warning};
 
-/// What was told in a session and, by the subagents that work for it, below it. A copy is the same.
+/// Warnings that were shown in a session and its subagents' sessions. A copy shares them.
 #[derive(Debug, Clone)]
 pub struct WarningLog {
     /// The session that the user sees.

@@ -51,7 +51,7 @@ use crate::{
     },
 };
 
-/// How long tools may take to end by themselves after a cancel; then they are dropped.
+/// Time limit for tools to end by themselves after a cancel; then they are dropped.
 const SETTLE: Duration = Duration::from_millis(250);
 /// The same where subagents may be among them, which let their own tools settle first.
 const SETTLE_WITH_SUBAGENTS: Duration = Duration::from_millis(600);
@@ -60,7 +60,7 @@ const DOOM_LOOP: usize = 3;
 /// In the metadata of a call that another made: the id of that one.
 const MADE_BY: &str = "batch";
 
-/// How the tool calls of a step ended.
+/// End of the tool calls of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallsEnd {
     /// There were none.
@@ -71,7 +71,7 @@ pub enum CallsEnd {
     Interrupted,
 }
 
-/// What running tools report between two looks of the step's task.
+/// Reports of running tools between two looks of the step's task.
 #[derive(Default)]
 struct Reports {
     changes: Mutex<Changes>,
@@ -94,13 +94,13 @@ struct Nested {
 struct Changes {
     /// Newest title and metadata of each call, by part index.
     progress: BTreeMap<usize, (Option<String>, Map<String, Value>)>,
-    /// When calls that waited for an answer went on, by part index.
+    /// Times at which calls that waited for an answer continued, by part index.
     resumed: BTreeMap<usize, i64>,
     todos: Option<Vec<Todo>>,
     switch: Option<AgentSwitch>,
-    /// What the user is to be told.
+    /// Warnings for the user.
     warnings: Vec<Warning>,
-    /// What subagents used, in US dollars and tokens.
+    /// Cost of subagents in US dollars, and their tokens.
     cost: f64,
     tokens: Tokens,
 }
@@ -294,7 +294,7 @@ pub async fn run(
                 start_nested(&step, state, &mut running, &mut waiting).await?;
             }
         }
-        // What tools print waits for a client that does not read; their pipes fill, and they wait too.
+        // Output of tools waits for a client that does not read; their pipes fill, and they wait too.
         tokio::select! {
             biased;
             () = cx.cancel.cancelled() => {}
@@ -334,7 +334,7 @@ fn tell_maker(waiting: &mut Waiting, part: usize, end: Result<(), ToolError>) {
 /// Those who wait for a call, by its part.
 type Waiting = HashMap<usize, oneshot::Sender<Result<(), ToolError>>>;
 
-/// What the calls of one step share.
+/// Data that the calls of one step share.
 struct StepCalls<'a> {
     cx: &'a TurnCx<'a>,
     toolbox: &'a Toolbox,
@@ -504,7 +504,7 @@ async fn start_nested(
     journal.commit(session.engine.storage(), session.engine.bus()).await
 }
 
-/// How many tool calls in a row, in this turn and up to the newest message's part at this index, are the same.
+/// Counts the equal tool calls in a row, in this turn and up to the newest message's part at this index.
 ///
 /// Calls that a batch made are compared with their like, and so are those that made them.
 fn n_same(state: &SessionState, part: usize) -> usize {
@@ -608,8 +608,8 @@ fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, jo
     }
 }
 
-/// What a command printed between two reports, when it is little beside the part's row: that is written anew only
-/// once as much has come.
+/// Returns the output of a command since the last report, if it is short: the part's row is written anew only once it
+/// would double.
 fn printed_since<'a>(before: Option<&Map<String, Value>>, after: &'a Map<String, Value>) -> Option<&'a str> {
     let n_printed = |metadata: &Map<String, Value>| metadata.get(PRINTED)?.as_u64();
     let (from, to) = (n_printed(before?)?, n_printed(after)?);

@@ -14,7 +14,7 @@ pub fn subagents(text: &str, agents: &[Agent]) -> Vec<String> {
         }
         let rest = &text[at + 1..];
         let end = rest.find(|c: char| c.is_whitespace() || matches!(c, ',' | '`')).unwrap_or(rest.len());
-        // What ends a sentence is not part of a name, unless an agent is named so.
+        // Punctuation at the end of a sentence is not part of a name, unless an agent is named so.
         let word = &rest[..end];
         let bare = word.trim_end_matches(|c: char| c.is_ascii_punctuation());
         let name = with_spaces(rest, agents).into_iter().chain([word, bare]);

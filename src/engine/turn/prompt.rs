@@ -238,7 +238,7 @@ fn user_content<'a>(model: &Model, parts: &'a [Part]) -> Vec<UserContent<'a>> {
             PartKind::Subtask { .. } => {
                 content.push(UserContent::Text("The following tool was executed by the user".into()));
             }
-            // What happened around the words is not part of them.
+            // The other parts are not words.
             PartKind::Text(_)
             | PartKind::Reasoning(_)
             | PartKind::Tool(_)

@@ -291,7 +291,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     let words = attach::words(&input.parts);
     let kinds = tokio::select! {
         biased;
-        // What was said is kept, what was still being read is not.
+        // The words are kept, the files that were still being read are not.
         () = cx.cancel.cancelled() => words,
         kinds = attach::resolve(cx, &known_files, &instructions, &message_id, input.parts) => kinds,
     };
@@ -341,7 +341,7 @@ async fn switch_agent(
     switch: AgentSwitch,
     goes_on: bool,
 ) -> Result<(), EngineError> {
-    // What the user chose while the question stood there is older than the answer to it.
+    // Choices of the user while the question was open are older than its answer.
     apply_settings(cx, state, inbox, None).await;
     let AgentSwitch { agent, message } = switch;
     let Some(chosen) = cx.loaded.agent(&agent) else { return Ok(()) };

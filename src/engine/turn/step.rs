@@ -154,7 +154,7 @@ pub async fn summarise(
     }
 }
 
-/// What the model is asked.
+/// Request to the model.
 enum Request<'a> {
     /// To go on with the conversation.
     Step {
@@ -287,7 +287,7 @@ async fn attempt_once(
             next = stream.next(&mut deltas) => next,
         };
         let mut journal = Journal::default();
-        // What came before a failure was received all the same.
+        // Deltas before a failure were received all the same.
         answer.apply(&mut deltas, state, &mut journal);
         let is_done = !matches!(next, Ok(true)) || answer.is_cut;
         if is_done {

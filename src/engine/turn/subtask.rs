@@ -29,7 +29,7 @@ use crate::{
     tool::{Subtask, ToolError, ToolOutput, permission_name},
 };
 
-/// How deep subagents may start subagents, unless `subagent_depth` says otherwise.
+/// Depth to which subagents may start subagents, unless `subagent_depth` says otherwise.
 const DEFAULT_DEPTH: u64 = 1;
 
 /// The session that gives the task.
@@ -46,13 +46,13 @@ pub struct Parent {
     pub loaded: Arc<Loaded>,
     pub workspace: Arc<Workspace>,
     pub mcp: Option<Arc<mcp::Servers>>,
-    /// What the user was told of instructions.
+    /// Warnings that the user has seen.
     pub warning_log: WarningLog,
     /// Cancelled with the turn that gave the task.
     pub cancel: CancellationToken,
 }
 
-/// What a command's task has that a model's has not.
+/// Settings of a command's task that a model's does not have.
 #[derive(Clone)]
 pub struct TaskCall {
     pub agent: String,
@@ -124,7 +124,7 @@ pub async fn run(
     let outcome = tokio::select! {
         outcome = &mut ended => outcome,
         () = parent.cancel.cancelled() => {
-            // What the subagent still has to say must come before its parent's turn ends.
+            // The last events of the subagent must come before its parent's turn ends.
             parent.engine.cancel(&child.id);
             ended.await
         }
@@ -145,7 +145,7 @@ pub async fn run(
     })
 }
 
-/// What the model reads of a subagent's end.
+/// Returns the result of a subagent for the model.
 fn answer(
     id: &SessionId,
     outcome: Result<TurnOutcome, EngineError>,
@@ -230,7 +230,7 @@ async fn open(
         engine.storage().create_session(info.clone()).await.map_err(stored)?;
         EventPayload::SessionCreated
     } else {
-        // What the parent may not do today counts, not what it might not when the task began.
+        // The limits of the parent today count, not those at the beginning of the task.
         info.permission = Some(inherited(&parent.policy, agent, &parent.loaded.config));
         engine.storage().apply(vec![Write::Session(Box::new(info.clone()))]).await.map_err(stored)?;
         EventPayload::SessionUpdated
@@ -239,7 +239,7 @@ async fn open(
     Ok((info, cancel))
 }
 
-/// What the model reads when a task cannot be given more to do.
+/// Returns the reason, for the model, that a task cannot be given more to do.
 fn taken(id: &SessionId, in_use: InUse) -> String {
     match in_use {
         InUse::Works => format!(

@@ -46,7 +46,7 @@ pub struct Toolbox {
     pub(crate) task: Option<TaskCall>,
 }
 
-/// What becomes of a call.
+/// Treatment of a call.
 pub(crate) enum Route {
     Run {
         name: String,

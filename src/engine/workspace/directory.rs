@@ -52,7 +52,7 @@ struct Current {
     loaded: Arc<Loaded>,
     /// A newer reading that does not hold: it waits for the user's answer, or was refused.
     change: Option<Change>,
-    /// When the reading began.
+    /// Time at which the reading began.
     read_at: Moment,
     stamp: Option<Stamp>,
     use_stored_keys: bool,
@@ -61,18 +61,18 @@ struct Current {
 /// A reading that loosens something.
 struct Change {
     loaded: Loaded,
-    /// When it was read first.
+    /// Time at which it was read first.
     id: Instant,
     /// Takes the question back when it is dropped.
     _question: Option<AbortOnDropHandle<()>>,
 }
 
-/// What was read of a directory's files.
+/// Result of reading a directory's files.
 pub(crate) struct Reading {
     pub loaded: Loaded,
-    /// When it began.
+    /// Time at which the reading began.
     pub read_at: Moment,
-    /// What it was read from; `None` when that has changed just now.
+    /// Stamp of the files that were read; `None` if they have changed just now.
     pub stamp: Option<Stamp>,
     /// With the keys that the user has stored.
     pub use_stored_keys: bool,
@@ -134,7 +134,7 @@ impl Workspace {
         &self.lsp
     }
 
-    /// When the reading began whose files hold now.
+    /// Returns the time at which the reading of the current files began.
     pub(crate) fn read_at(&self) -> Moment {
         lock(&self.current).read_at
     }

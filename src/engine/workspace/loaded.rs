@@ -45,11 +45,11 @@ pub struct Choice {
 pub struct CommandChoice {
     pub name: String,
     pub description: String,
-    /// What to type behind the name, when it makes a difference.
+    /// Words to type behind the name, if they make a difference.
     pub hint: Option<String>,
 }
 
-/// What the files said when they were read last. A turn keeps the one it began with.
+/// Contents of the files at their last reading. A turn keeps the one that it began with.
 #[derive(PartialEq)]
 pub struct Loaded {
     pub config: Config,
@@ -64,9 +64,9 @@ pub struct Loaded {
     pub market: Vec<PathBuf>,
     /// File and line of the keys that name models which cannot be had.
     pub(crate) model_places: BTreeMap<String, String>,
-    /// What was ignored, for the user to see.
+    /// Ignored settings, for the user to see.
     pub warnings: Vec<Warning>,
-    /// What holds but may have been meant otherwise, beside the configuration's own notes.
+    /// Settings that take effect but may have been meant otherwise, beside the configuration's own notes.
     pub notes: Vec<Warning>,
 }
 

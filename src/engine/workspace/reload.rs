@@ -96,7 +96,7 @@ async fn run(engine: Engine, workspace: Weak<Workspace>, begun: mpsc::UnboundedR
         if let Some(workspace) = workspace.upgrade() {
             workspace.polls_each_turn.store(!followed.is_whole, Ordering::Relaxed);
         }
-        // What happened to it before it was watched counts too.
+        // Changes before it was watched count too.
         if !followed.has_changed {
             watch.changed(&mut turns).await;
         }

@@ -31,7 +31,7 @@ const MAX_SIGN: usize = 300;
 /// Other names that are tried for what is moved aside.
 const MAX_NAMES: usize = 100;
 
-/// What a command runs in.
+/// Sandbox of a command.
 pub(super) struct Sandbox {
     wanted: Wanted,
     drawn: Drawn,
@@ -55,7 +55,7 @@ pub(super) async fn around(
     }
     let found = sandbox::level().await;
     let Some(wanted) = narrowest(settings, agents(), found.level) else { return Ok(None) };
-    // What may be anything cannot be allowed for ever.
+    // A command that can run anything cannot be allowed for ever.
     let commands = asks.iter().find(|(ask, is_opaque)| ask.permission == "bash" && !is_opaque);
     let leave = commands.map_or_else(
         || Ask {
@@ -103,7 +103,7 @@ impl Sandbox {
         let policy = cx.host.policy();
         let mut about = policy.layers().iter().flat_map(|layer| layer.about("bash"));
         let is_denied = matches!(permission::evaluate_all(ask, &policy, &[]), Verdict::Deny { .. });
-        // What may be anything may be what is denied.
+        // A command that can run anything can run a denied one.
         !(is_denied || is_opaque && about.any(|rule| rule.action == Action::Deny))
     }
 

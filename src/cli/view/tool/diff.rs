@@ -17,10 +17,10 @@ pub const VERB: &str = "Edit";
 /// Lines of one diff that are shown of what was done.
 pub const MAX_LINES: usize = 60;
 
-/// What a call did to one file.
+/// Change of one file by a call.
 pub struct Change {
     pub file: String,
-    /// Where the file was before, if elsewhere.
+    /// Earlier path of the file, if it was moved.
     pub from: Option<String>,
     pub patch: String,
     pub additions: u64,

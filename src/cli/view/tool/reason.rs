@@ -1,4 +1,4 @@
-//! Why a call failed, in words for people: the model reads rules as JSON and notes between marks.
+//! Puts the reason that a call failed into words for people: the model reads rules as JSON and notes between marks.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use crate::engine;
 
 /// Marks around what the model is told of a command beside its output.
 const NOTE: [&str; 2] = ["<shell_metadata>\n", "\n</shell_metadata>"];
-/// What a refusal with a reason says before the reason.
+/// Text before the reason of a refusal.
 const FEEDBACK: &str = "with the following feedback: ";
 
-/// Why a call failed.
+/// Returns the reason that a call failed.
 pub fn of<'a>(error: &'a str, metadata: Option<&Map<String, Value>>) -> Cow<'a, str> {
     let Failure { denied, interrupted } = metadata.and_then(decode).unwrap_or_default();
     if denied {

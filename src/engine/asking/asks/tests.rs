@@ -218,7 +218,7 @@ async fn always_settles_what_it_allows_in_the_project_before_the_next_question_c
         assert_eq!(poll!(&mut settled), Poll::Ready(Ok(())));
     }
     assert_eq!(poll!(&mut unlike), Poll::Pending);
-    // What may turn out to be anything is allowed by no answer.
+    // No answer allows a command that can run anything.
     assert_eq!(poll!(&mut computed), Poll::Pending);
 }
 

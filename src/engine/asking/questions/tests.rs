@@ -1,4 +1,4 @@
-//! Who answers a question, who is told, and that nobody waits for nobody.
+//! Answers to questions, the events about them, and that no question waits without a user.
 
 use std::{collections::VecDeque, sync::Arc};
 

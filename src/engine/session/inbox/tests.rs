@@ -14,7 +14,7 @@ use crate::{
     storage::StoredSession,
 };
 
-/// What came before a session looked at its inbox: `Prompt` names the agent it was sent to.
+/// Events before a session looks at its inbox: `Prompt` names the agent that it was sent to.
 #[derive(Debug, Clone, Copy)]
 enum Came {
     Prompt(&'static str),
@@ -76,7 +76,7 @@ async fn a_prompt_that_waits_goes_to_the_agent_that_was_chosen_last() {
         // The choice comes when the prompt was seen already: after the turn before it, before its own.
         (&[Prompt("build"), Look(None), Select("plan"), Look(None)], &["plan"], Some("plan")),
         (&[Select("plan"), Prompt("plan"), Look(None)], &["plan"], Some("plan")),
-        // What was sent before the client heard of a switch is answered by who took over.
+        // The new agent answers prompts that were sent before the client heard of the switch.
         (&[Prompt("plan"), Look(Some("build"))], &["build"], None),
         // Unless the user chose again, for what came before that and after.
         (

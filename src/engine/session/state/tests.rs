@@ -1,4 +1,4 @@
-//! What a killed daemon left open is closed, once; what could not be stored is not shown.
+//! Messages that a killed daemon left open are closed once; changes that were not stored are not shown.
 
 use std::{collections::VecDeque, sync::Arc};
 

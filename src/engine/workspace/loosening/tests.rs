@@ -1,4 +1,4 @@
-//! Which changes of a workspace's files loosen something.
+//! Changes of a workspace's files that loosen something.
 
 use super::loosened;
 use crate::{
@@ -29,7 +29,7 @@ fn rules_are_named_with_the_agents_they_loosen() {
         &["rule `bash` for `*`: ask → allow (agent build, explore, general, plan)"],
     );
     check(r#"{"permission": {"bash": "allow"}}"#, r#"{"permission": {"bash": "ask"}}"#, &[]);
-    // What `plan` may not do it may not do whatever the general rules say.
+    // General rules do not lift the limits of `plan`.
     check("{}", r#"{"permission": {"edit": "allow"}}"#, &[]);
 }
 
