@@ -339,13 +339,12 @@ pub fn look(tool: &str) -> Look {
     find(tool).map_or(Look::OTHER, |tool| tool.look)
 }
 
-/// Runs a tool and cuts its output for the model to the configured size.
-pub async fn execute(tool: &Tool, cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
-    let tool_output = match &tool.run {
-        Run::BuiltIn(run) => run(cx, input).await?,
-        Run::Shared(run) => run(cx, input).await?,
-    };
-    truncate::apply(cx, tool_output).await
+/// Runs a tool; [`truncate::apply`] cuts its output for the model.
+pub async fn run(tool: &Tool, cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
+    match &tool.run {
+        Run::BuiltIn(run) => run(cx, input).await,
+        Run::Shared(run) => run(cx, input).await,
+    }
 }
 
 /// The environment of a running tool.

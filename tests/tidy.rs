@@ -2,6 +2,7 @@
 
 mod circles;
 mod functions;
+mod seams;
 
 use std::{
     collections::BTreeMap,

@@ -7,10 +7,11 @@ use windlass_protocol::opencode::message::ModelRef;
 
 use crate::{
     base::ids,
-    engine::{Engine, EngineError, EngineErrorKind},
-    provider::{
-        self, AssistantContent, Model, Prompt, PromptMessage, ProviderError, UserContent, Wire, retry,
+    engine::{
+        Engine, EngineError, EngineErrorKind,
+        turn::model_request::{Draft, Params, request},
     },
+    provider::{self, AssistantContent, Model, PromptMessage, ProviderError, UserContent, Wire, retry},
 };
 
 const SYSTEM: &str = include_str!("generate.txt");
@@ -82,13 +83,13 @@ async fn ask(
     model: &Model,
     messages: &[PromptMessage<'_>],
 ) -> Result<String, ProviderError> {
-    let prompt = Prompt {
-        system: vec![Cow::Borrowed(SYSTEM)],
-        messages: messages.to_vec(),
-        temperature: Some(TEMPERATURE).filter(|_| model.takes_temperature),
+    let params = Params {
+        temperature: Some(TEMPERATURE),
         max_output_tokens: Some(MAX_OUTPUT_TOKENS),
-        ..Prompt::default()
+        ..Params::default()
     };
+    let persona = Cow::Borrowed(SYSTEM);
+    let prompt = request(model, Draft { persona, messages: messages.to_vec(), params, ..Draft::default() });
     let mut n_tries = 0;
     loop {
         n_tries += 1;

@@ -2,11 +2,13 @@
 
 pub mod answer;
 pub mod attach;
+pub mod call_host;
 pub mod calls;
 pub mod encoded_history;
 pub mod loaded_instructions;
 pub mod local_reply;
 pub mod mention;
+pub mod model_request;
 pub mod prompt;
 pub mod run;
 pub mod step;

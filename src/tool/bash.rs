@@ -1,10 +1,11 @@
 //! Runs a shell command.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     ffi::OsString,
     future::pending,
+    io,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::ExitStatus,
@@ -115,23 +116,8 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
     if cx.cancel.is_cancelled() {
         return Err(ToolError::Cancelled { partial: None });
     }
-    let shell = shell(cx.config);
-    let spawned = Spawn {
-        program: &shell,
-        args: &["-c".into(), OsString::from(&line.command)],
-        directory: &line.workdir,
-        environment: &cx.config.environment.variables,
-        without: sandbox.map_or(&[], |it| &it.without),
-        stdin: false,
-        is_parent: true,
-    };
-    let child = match sandbox {
-        Some(sandbox) => sandbox.spawn(&spawned),
-        None => spawn(&spawned),
-    };
-    let child = child.map_err(|error| {
-        ToolError::Model(format!("Cannot start the shell {}: {error}", shell.to_string_lossy()))
-    })?;
+    let child = start(cx.config, &line.command, &line.workdir, sandbox);
+    let child = child.map_err(|error| ToolError::Model(error.to_string()))?;
     let timeout_ms = line.timeout_ms;
     let (ending, output) = supervise(cx, child, timeout_ms).await;
 
@@ -176,6 +162,41 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
     let tool_output =
         ToolOutput { title: line.command.clone(), output: text, metadata, attachments: Vec::new() };
     Ok(Ended { tool_output, has_failed: !status.is_some_and(|it| it.success()) })
+}
+
+/// Starts a command line in the shell. The error names the shell.
+pub(crate) fn start(
+    config: &Config,
+    command: &str,
+    directory: &Path,
+    sandbox: Option<&Sandbox>,
+) -> io::Result<Child> {
+    let shell = shell(config);
+    let (environment, without) = shell_environment(config, sandbox);
+    let spawned = Spawn {
+        program: &shell,
+        args: &["-c".into(), OsString::from(command)],
+        directory,
+        environment,
+        without,
+        stdin: false,
+        is_parent: true,
+    };
+    let child = match sandbox {
+        Some(sandbox) => sandbox.spawn(&spawned),
+        None => spawn(&spawned),
+    };
+    child.map_err(|error| {
+        io::Error::new(error.kind(), format!("Cannot start the shell {}: {error}", shell.to_string_lossy()))
+    })
+}
+
+/// Returns the variables that are set for a command line, and the names of those that it does not get.
+fn shell_environment<'a>(
+    config: &'a Config,
+    sandbox: Option<&'a Sandbox>,
+) -> (&'a BTreeMap<String, String>, &'a [String]) {
+    (&config.environment.variables, sandbox.map_or(&[], |it| &it.without))
 }
 
 /// Returns the failure of a command, if it failed.

@@ -23,8 +23,8 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput, execute, find,
-    row::Offer,
+    AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput, find,
+    row::Offer, run, truncate,
 };
 use crate::{
     base::{ids, path::absolute},
@@ -298,7 +298,8 @@ impl Project {
             cancel: &self.cancel,
             host: &self.host,
         };
-        execute(find(tool).expect("a built-in tool"), &cx, input).await
+        let tool_output = run(find(tool).expect("a built-in tool"), &cx, input).await?;
+        truncate::apply(&cx, tool_output).await
     }
 
     pub(crate) async fn output(&self, tool: &str, input: Value) -> ToolOutput {

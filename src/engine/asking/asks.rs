@@ -91,10 +91,9 @@ impl Asks {
     /// by no answer given before.
     pub async fn ask(&self, asker: Asker<'_>, ask: Ask, is_opaque: bool) -> Result<(), ToolError> {
         let is_opaque = is_opaque && permission::is_anything_restricted(&ask.permission, asker.policy);
-        if is_settled(&asker, &ask, &[], is_opaque)? {
+        if before_question(&asker, &ask, is_opaque).await? {
             return Ok(());
         }
-        asker.approvals.sync().await;
         let answered = {
             // An answer is remembered before it looks for what it settles here: it finds this question, or is found.
             let mut pending = self.0.lock();
@@ -226,6 +225,16 @@ impl Asks {
     fn deny(&self, pending: Pending, feedback: Option<String>) {
         self.0.refuse(pending, ToolError::Denied { feedback });
     }
+}
+
+/// Decides without the user where that can be: true if the rules allow the request. Else the answers that were given
+/// before are brought up to date.
+async fn before_question(asker: &Asker<'_>, ask: &Ask, is_opaque: bool) -> Result<bool, ToolError> {
+    if is_settled(asker, ask, &[], is_opaque)? {
+        return Ok(true);
+    }
+    asker.approvals.sync().await;
+    Ok(false)
 }
 
 /// Returns true if rules and remembered answers allow a request, false if it must be asked.

@@ -1,6 +1,6 @@
 //! Runs the shell commands in a template, once every one of them is allowed, and puts what they print in their place.
 
-use std::{ffi::OsString, time::Duration};
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::{Map, Value, json};
@@ -14,11 +14,7 @@ use windlass_protocol::opencode::{
 };
 
 use crate::{
-    base::{
-        clock, ids,
-        process::{Child, Spawn, spawn},
-        text,
-    },
+    base::{clock, ids, process::Child, text},
     config::policy::Policy,
     engine::{
         EngineError,
@@ -258,22 +254,9 @@ impl Ended {
 
 async fn run(cx: &TurnCx<'_>, command: &str) -> Ended {
     let config = &cx.loaded.config;
-    let shell = bash::shell(config);
-    let child = spawn(&Spawn {
-        program: &shell,
-        args: &["-c".into(), OsString::from(command)],
-        directory: &config.directory,
-        environment: &config.environment.variables,
-        stdin: false,
-        without: &[],
-        is_parent: true,
-    });
-    let mut child = match child {
+    let mut child = match bash::start(config, command, &config.directory, None) {
         Ok(child) => child,
-        Err(error) => {
-            let note = format!("(the shell {} cannot be started: {error})", shell.to_string_lossy());
-            return Ended { note: Some(note), ..Ended::default() };
-        }
+        Err(error) => return Ended { note: Some(format!("({error})")), ..Ended::default() },
     };
     let (mut stdout, mut stderr) = (Kept::default(), Kept::default());
     let pipes = (child.stdout.take(), child.stderr.take());

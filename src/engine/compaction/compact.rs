@@ -24,10 +24,14 @@ use crate::{
             revert,
             state::{Journal, SessionState},
         },
-        turn::{local_reply::reply_locally, prompt, step},
+        turn::{
+            local_reply::reply_locally,
+            model_request::{Draft, request},
+            prompt, step,
+        },
     },
     library::Agent,
-    provider::{Model, Prompt, PromptMessage, UserContent},
+    provider::{Model, PromptMessage, UserContent},
 };
 
 #[cfg(test)]
@@ -88,17 +92,14 @@ pub async fn write(
     text: String,
 ) -> Result<StopReason, EngineError> {
     let Author { agent, model } = author;
-    let max_output = prompt::max_output(&cx.loaded.config);
-    let system = agent.prompt.clone().unwrap_or_default();
-    let prompt = Prompt {
-        system: vec![Cow::Borrowed(&system)],
+    let persona = agent.prompt.clone().unwrap_or_default();
+    let draft = Draft {
+        persona: Cow::Borrowed(&persona),
         messages: vec![PromptMessage::User(vec![UserContent::Text(Cow::Owned(text))])],
-        temperature: agent.temperature.filter(|_| model.takes_temperature),
-        top_p: agent.top_p,
-        max_output_tokens: (model.limit.output > 0).then(|| model.limit.output.min(max_output)),
-        options: agent.options.clone(),
-        ..Prompt::default()
+        params: prompt::params(&agent, &model, &cx.loaded.config, agent.options.clone()),
+        ..Draft::default()
     };
+    let prompt = request(&model, draft);
     let own_cx = TurnCx {
         session: cx.session,
         loaded: cx.loaded.clone(),

@@ -115,17 +115,7 @@ pub async fn inspect(
     };
     let state = SessionState::new(info, Vec::new());
     let toolbox = Toolbox::new(&cx, &state);
-    let prompt = prompt::assemble(&prompt::Inputs {
-        loaded: &loaded,
-        agent: &cx.agent,
-        model: &cx.model,
-        variant: cx.variant.as_deref(),
-        instructions: &cx.instructions,
-        state: &state,
-        tools: toolbox.specs(),
-        skills: toolbox.skills(),
-        is_last: false,
-    });
+    let prompt = prompt::of_step(&cx, &state, &toolbox, false);
     let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
     let tools = prompt.tools.iter().map(|tool| ToolView {
         name: tool.name.to_string(),

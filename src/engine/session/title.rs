@@ -7,7 +7,8 @@ use windlass_protocol::opencode::{message::Message, part::PartKind};
 use super::{context::TurnCx, history::History, revert, state::SessionState};
 use crate::{
     base::{clock, text},
-    provider::{self, Model, Prompt, PromptMessage, ProviderError, UserContent, Wire, http},
+    engine::turn::model_request::{Draft, Params, request},
+    provider::{self, Model, PromptMessage, ProviderError, UserContent, Wire, http},
 };
 
 const DEFAULT_PREFIX: &str = "New session - ";
@@ -79,17 +80,20 @@ impl Request {
     }
 
     async fn ask(&self, model: &Model) -> Result<String, ProviderError> {
-        let prompt = Prompt {
-            system: vec![Cow::Borrowed(&self.system)],
+        let draft = Draft {
+            persona: Cow::Borrowed(&self.system),
             messages: vec![PromptMessage::User(vec![
                 UserContent::Text("Generate a title for this conversation:".into()),
                 UserContent::Text(Cow::Borrowed(&self.said)),
             ])],
-            temperature: self.temperature.filter(|_| model.takes_temperature),
-            max_output_tokens: Some(MAX_OUTPUT_TOKENS),
-            ..Prompt::default()
+            params: Params {
+                temperature: self.temperature,
+                max_output_tokens: Some(MAX_OUTPUT_TOKENS),
+                ..Params::default()
+            },
+            ..Draft::default()
         };
-        provider::text(&self.client, model, &prompt).await
+        provider::text(&self.client, model, &request(model, draft)).await
     }
 }
 

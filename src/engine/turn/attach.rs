@@ -208,7 +208,7 @@ async fn read_file(
                 cancel: &cx.cancel,
                 host,
             };
-            tool::execute(read, &tool_cx, input).await
+            tool::run(read, &tool_cx, input).await
         }
         None => Err(ToolError::Internal("there is no read tool".to_owned())),
     };

@@ -1,54 +1,46 @@
 //! Runs the tool calls of one step, all at once, and keeps their parts up to date.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     panic::AssertUnwindSafe,
-    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use serde_json::{Map, Value};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
-    event::EventPayload,
-    id::{MessageId, SessionId},
+    id::MessageId,
     message::{Message, Tokens},
     part::{
         Attachment, FileTag, MAX_LIVE_CHARS, PRINTED, Part, PartKind, PartTime, ToolPart, ToolState, ToolTime,
     },
-    permission::{Rule, ToolRef},
-    question::Question,
-    session::Todo,
     tool_metadata,
 };
 
 use super::{
     answer::Call,
+    call_host::{CallHost, Nested, Reports},
     loaded_instructions::LoadedInstructions,
     subtask,
     toolbox::{Route, Toolbox},
 };
 use crate::{
     base::{clock, ids, lock::lock, log},
-    config::{Warning, policy::Policy},
+    config::policy::Policy,
     engine::{
-        Engine, EngineError,
-        asking::{approvals::Approvals, asks::Asker},
+        EngineError,
         session::{
             context::TurnCx,
-            state::{Journal, KnownFiles, SessionState},
+            state::{Journal, SessionState},
         },
         workspace::loaded::Loaded,
     },
-    library, mcp,
+    mcp,
     permission::Ask,
-    tool::{
-        self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput,
-        row::Tool,
-    },
+    tool::{self, Host, NestedCall, ToolCx, ToolError, ToolOutput, row::Tool, truncate},
 };
 
 /// Time limit for tools to end by themselves after a cancel; then they are dropped.
@@ -69,197 +61,6 @@ pub enum CallsEnd {
     /// The user refused one without a word for the model.
     Rejected,
     Interrupted,
-}
-
-/// Reports of running tools between two looks of the step's task.
-#[derive(Default)]
-struct Reports {
-    changes: Mutex<Changes>,
-    /// The newest list, also while it waits to be stored.
-    todos: Mutex<Vec<Todo>>,
-    /// Calls that tools make and that are not begun yet.
-    nested: Mutex<Vec<Nested>>,
-    arrived: Notify,
-}
-
-/// A call that another one makes.
-struct Nested {
-    /// The id of that other one.
-    made_by: String,
-    call: NestedCall,
-    ended: oneshot::Sender<Result<(), ToolError>>,
-}
-
-#[derive(Default)]
-struct Changes {
-    /// Newest title and metadata of each call, by part index.
-    progress: BTreeMap<usize, (Option<String>, Map<String, Value>)>,
-    /// Times at which calls that waited for an answer continued, by part index.
-    resumed: BTreeMap<usize, i64>,
-    todos: Option<Vec<Todo>>,
-    switch: Option<AgentSwitch>,
-    /// Warnings for the user.
-    warnings: Vec<Warning>,
-    /// Cost of subagents in US dollars, and their tokens.
-    cost: f64,
-    tokens: Tokens,
-}
-
-/// A call's way up to the engine.
-struct CallHost {
-    engine: Engine,
-    reports: Arc<Reports>,
-    part: usize,
-    session_id: SessionId,
-    message_id: MessageId,
-    call_id: String,
-    policy: Policy,
-    approvals: Approvals,
-    parent: Arc<subtask::Parent>,
-    known_files: KnownFiles,
-    instructions: LoadedInstructions,
-}
-
-impl Host for CallHost {
-    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
-        Box::pin(self.asked(ask, false))
-    }
-
-    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
-        Box::pin(self.asked(ask, true))
-    }
-
-    fn policy(&self) -> Policy {
-        self.policy.clone()
-    }
-
-    fn answers(&self) -> BoxFuture<'_, Vec<Rule>> {
-        Box::pin(async {
-            self.approvals.sync().await;
-            self.approvals.rules()
-        })
-    }
-
-    fn progress(&self, title: Option<String>, metadata: Map<String, Value>) {
-        self.report(|changes| {
-            let entry = changes.progress.entry(self.part).or_default();
-            entry.0 = title.or(entry.0.take());
-            entry.1 = metadata;
-        });
-    }
-
-    fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
-        lock(&self.reports.todos).clone_from(&todos);
-        self.report(|changes| changes.todos = Some(todos));
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn subtask(&self, request: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            let ended = subtask::run(&self.parent, request, |metadata| self.progress(None, metadata)).await?;
-            self.report(|changes| {
-                changes.cost += ended.cost;
-                changes.tokens.add(&ended.tokens);
-            });
-            ended.result
-        })
-    }
-
-    fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>> {
-        Box::pin(async move {
-            tokio::select! {
-                biased;
-                () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
-                result = self.ask_user(questions) => result,
-            }
-        })
-    }
-
-    fn plan_file(&self) -> PathBuf {
-        library::plan_file(&self.parent.loaded.config, &self.parent.info)
-    }
-
-    fn switch_agent(&self, switch: AgentSwitch) {
-        self.report(|changes| changes.switch = Some(switch));
-    }
-
-    fn call(&self, call: NestedCall) -> BoxFuture<'_, Result<(), ToolError>> {
-        let (ended, end) = oneshot::channel();
-        lock(&self.reports.nested).push(Nested { made_by: self.call_id.clone(), call, ended });
-        self.reports.arrived.notify_one();
-        Box::pin(async move {
-            tokio::select! {
-                biased;
-                () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
-                result = end => result.unwrap_or(Err(ToolError::Cancelled { partial: None })),
-            }
-        })
-    }
-
-    fn todos(&self) -> Vec<Todo> {
-        lock(&self.reports.todos).clone()
-    }
-
-    fn known_stamp(&self, path: &Path) -> Option<FileStamp> {
-        self.known_files.get(path)
-    }
-
-    fn record_read(&self, path: &Path, stamp: FileStamp) {
-        self.known_files.insert(path, stamp);
-    }
-
-    fn claim_instructions(&self, path: &Path) -> bool {
-        self.instructions.insert(path)
-    }
-
-    fn warn(&self, warnings: Vec<Warning>) {
-        if !warnings.is_empty() {
-            self.report(|changes| changes.warnings.extend(warnings));
-        }
-    }
-
-    fn edited(&self, path: &Path, real: &Path) {
-        self.parent.workspace.lsp().changed(real);
-        self.engine.bus().publish(EventPayload::FileEdited { file: path.display().to_string() });
-    }
-}
-
-impl CallHost {
-    /// An answer that comes with or after a cancel allows nothing.
-    async fn asked(&self, ask: Ask, is_opaque: bool) -> Result<(), ToolError> {
-        let asker = Asker {
-            session_id: &self.session_id,
-            tool: self.tool_ref(),
-            policy: &self.policy,
-            approvals: &self.approvals,
-            cancel: &self.parent.cancel,
-        };
-        let began = clock::now_ms();
-        let result = tokio::select! {
-            biased;
-            () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
-            result = self.engine.asks().ask(asker, ask, is_opaque) => result,
-        };
-        let now = clock::now_ms();
-        if now > began && result.is_ok() {
-            self.report(|changes| _ = changes.resumed.insert(self.part, now));
-        }
-        result
-    }
-
-    async fn ask_user(&self, questions: Vec<Question>) -> Result<Answers, ToolError> {
-        let (tool, cancel) = (self.tool_ref(), &self.parent.cancel);
-        self.engine.questions().ask(&self.session_id, tool, questions, cancel).await
-    }
-
-    fn tool_ref(&self) -> ToolRef {
-        ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() }
-    }
-
-    fn report(&self, note: impl FnOnce(&mut Changes)) {
-        note(&mut lock(&self.reports.changes));
-        self.reports.arrived.notify_one();
-    }
 }
 
 /// Runs the calls of one step and stores what they answer.
@@ -384,7 +185,6 @@ impl<'a> StepCalls<'a> {
     ) -> BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)> {
         let cx = self.cx;
         let n_same = n_same(state, part);
-        let repeated = (n_same >= DOOM_LOOP).then(|| doom_loop(&name, &input, n_same));
         let host = CallHost {
             engine: cx.session.engine.clone(),
             reports: self.reports.clone(),
@@ -404,14 +204,10 @@ impl<'a> StepCalls<'a> {
             tool,
             agent: cx.agent.name.clone(),
             cancel: cx.cancel.clone(),
+            n_same,
             host,
         };
         Box::pin(async move {
-            if let Some(ask) = repeated
-                && let Err(refused) = job.host.ask(ask).await
-            {
-                return (part, Err(refused));
-            }
             let result = AssertUnwindSafe(job.run(input)).catch_unwind().await;
             let result = result.unwrap_or_else(|_| {
                 Err(ToolError::Internal(format!(
@@ -542,6 +338,8 @@ struct Job {
     tool: Tool,
     agent: String,
     cancel: CancellationToken,
+    /// Calls in a row that are the same, up to this one.
+    n_same: usize,
     host: CallHost,
 }
 
@@ -560,8 +358,23 @@ impl Job {
             cancel: &self.cancel,
             host: &self.host,
         };
-        tool::execute(&self.tool, &cx, input).await
+        self.before_tool(&input).await?;
+        let tool_output = tool::run(&self.tool, &cx, input).await?;
+        after_tool(&cx, tool_output).await
     }
+
+    /// Asks about a call that repeats others. Every call that runs comes by here first.
+    async fn before_tool(&self, input: &Value) -> Result<(), ToolError> {
+        if self.n_same < DOOM_LOOP {
+            return Ok(());
+        }
+        self.host.ask(doom_loop(&self.tool.name, input, self.n_same)).await
+    }
+}
+
+/// Cuts the output of a call for the model to the configured size. Every call that succeeded comes by here.
+async fn after_tool(cx: &ToolCx<'_>, tool_output: ToolOutput) -> Result<ToolOutput, ToolError> {
+    truncate::apply(cx, tool_output).await
 }
 
 /// Shows what running tools reported.

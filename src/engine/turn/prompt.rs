@@ -10,12 +10,17 @@ use windlass_protocol::opencode::{
     part::{FilePart, Part, PartKind, ReasoningPart, ToolPart, ToolState},
 };
 
+use super::{
+    model_request::{Draft, Params, request},
+    toolbox::Toolbox,
+};
 use crate::{
     base::clock,
     config::Config,
     engine::{
         compaction::summary,
         session::{
+            context::TurnCx,
             revert,
             state::{SessionState, TOOL_ABORTED, TOOL_INTERRUPTED},
         },
@@ -36,18 +41,18 @@ const LAST_STEP: &str = include_str!("prompt/last_step.txt");
 const MAX_OUTPUT: u64 = 32_000;
 
 /// Ingredients of a prompt.
-pub struct Inputs<'a> {
-    pub loaded: &'a Loaded,
-    pub agent: &'a Agent,
-    pub model: &'a Model,
-    pub variant: Option<&'a str>,
-    pub instructions: &'a [InstructionBlock],
+struct Inputs<'a> {
+    loaded: &'a Loaded,
+    agent: &'a Agent,
+    model: &'a Model,
+    variant: Option<&'a str>,
+    instructions: &'a [InstructionBlock],
     /// Description of the skills that the model may load; empty when there are none.
-    pub skills: &'a str,
-    pub state: &'a SessionState,
-    pub tools: Vec<ToolSpec<'a>>,
+    skills: &'a str,
+    state: &'a SessionState,
+    tools: Vec<ToolSpec<'a>>,
     /// No step follows: the model sums up without tools.
-    pub is_last: bool,
+    is_last: bool,
 }
 
 /// Tokens that an answer may have when the model's own limit is larger or not known.
@@ -56,24 +61,52 @@ pub fn max_output(config: &Config) -> u64 {
     named.and_then(|number| number.parse().ok()).filter(|number| *number > 0).unwrap_or(MAX_OUTPUT)
 }
 
-/// Returns the request for the next step.
-pub fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
+/// Returns the request for the next step of a turn.
+pub fn of_step<'a>(
+    cx: &'a TurnCx<'_>,
+    state: &'a SessionState,
+    toolbox: &'a Toolbox,
+    is_last: bool,
+) -> Prompt<'a> {
+    assemble(&Inputs {
+        loaded: &cx.loaded,
+        agent: &cx.agent,
+        model: &cx.model,
+        variant: cx.variant.as_deref(),
+        instructions: &cx.instructions,
+        skills: toolbox.skills(),
+        state,
+        tools: toolbox.specs(),
+        is_last,
+    })
+}
+
+fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
     let options = options(inputs.agent, inputs.model, inputs.variant);
     let mut messages = history(inputs, &options);
     remind(inputs, &mut messages);
     let takes_tools = inputs.model.takes_tools && !inputs.is_last;
-    Prompt {
-        system: system(inputs),
+    let draft = Draft {
+        persona: match &inputs.agent.prompt {
+            Some(prompt) => Cow::Borrowed(prompt.as_ref()),
+            None => Cow::Borrowed(family(&inputs.model.api_id)),
+        },
+        situation: situation(inputs),
         messages,
         tools: if takes_tools { inputs.tools.clone() } else { Vec::new() },
-        temperature: inputs.agent.temperature.filter(|_| inputs.model.takes_temperature),
-        top_p: inputs.agent.top_p,
-        max_output_tokens: match inputs.model.limit.output {
-            0 => None,
-            limit => Some(limit.min(max_output(&inputs.loaded.config))),
-        },
-        options,
+        params: params(inputs.agent, inputs.model, &inputs.loaded.config, options),
         cache_key: Some(inputs.state.info.id.as_str()),
+    };
+    request(inputs.model, draft)
+}
+
+/// Returns the parameters that an agent wishes for. An answer is bounded only where the model's own limit is known.
+pub fn params(agent: &Agent, model: &Model, config: &Config, options: Map<String, Value>) -> Params {
+    Params {
+        temperature: agent.temperature,
+        top_p: agent.top_p,
+        max_output_tokens: (model.limit.output > 0).then(|| max_output(config)),
+        options,
     }
 }
 
@@ -85,30 +118,21 @@ fn options(agent: &Agent, model: &Model, variant: Option<&str>) -> Map<String, V
     options
 }
 
-/// Returns two blocks, the one that never changes first, so that a provider's cache holds.
-fn system<'a>(inputs: &Inputs<'a>) -> Vec<Cow<'a, str>> {
-    let persona = match &inputs.agent.prompt {
-        Some(prompt) => Cow::Borrowed(prompt.as_ref()),
-        None => Cow::Borrowed(family(&inputs.model.api_id)),
-    };
+/// Returns the texts of the system prompt that depend on the session: its environment, instructions and skills, and
+/// the user's own text.
+fn situation(inputs: &Inputs<'_>) -> String {
     let mut situation = environment(inputs);
-    for block in inputs.instructions {
-        situation.push_str("\n\n");
-        situation.push_str(&block.text);
-    }
-    if !inputs.skills.is_empty() {
-        situation.push_str("\n\n");
-        situation.push_str(inputs.skills);
-    }
     let user_system = inputs.state.history.iter().rev().find_map(|message| match &message.info {
         Message::User(user) => Some(user.system.as_deref()),
         Message::Assistant(_) => None,
     });
-    if let Some(text) = user_system.flatten() {
+    let skills = Some(inputs.skills).filter(|skills| !skills.is_empty());
+    let instructions = inputs.instructions.iter().map(|block| &*block.text);
+    for text in instructions.chain(skills).chain(user_system.flatten()) {
         situation.push_str("\n\n");
         situation.push_str(text);
     }
-    vec![persona, Cow::Owned(situation)]
+    situation
 }
 
 /// Returns the prompt for a model whose agent has none of its own, by a piece of the model's id.

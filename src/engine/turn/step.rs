@@ -255,17 +255,7 @@ async fn attempt_once(
         let prompt = match request {
             Request::Given(prompt) => prompt,
             Request::Step { toolbox, is_last } => {
-                assembled = prompt::assemble(&prompt::Inputs {
-                    loaded: &cx.loaded,
-                    agent: &cx.agent,
-                    model: &cx.model,
-                    variant: cx.variant.as_deref(),
-                    instructions: &cx.instructions,
-                    skills: toolbox.skills(),
-                    state,
-                    tools: toolbox.specs(),
-                    is_last: *is_last,
-                });
+                assembled = prompt::of_step(cx, state, toolbox, *is_last);
                 &assembled
             }
         };

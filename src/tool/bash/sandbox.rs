@@ -32,7 +32,7 @@ const MAX_SIGN: usize = 300;
 const MAX_NAMES: usize = 100;
 
 /// Sandbox of a command.
-pub(super) struct Sandbox {
+pub(crate) struct Sandbox {
     wanted: Wanted,
     drawn: Drawn,
     /// Variables that the command does not get.
