@@ -5,6 +5,7 @@
 //! exactly the order in which it happened.
 
 mod call;
+mod client_session;
 mod commands;
 mod connection;
 mod dialog;
@@ -13,7 +14,6 @@ mod elicitation;
 mod encoder;
 mod error;
 mod from_proto;
-mod front;
 mod initialize;
 mod input;
 mod lines;

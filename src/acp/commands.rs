@@ -4,12 +4,12 @@ use windlass_protocol::acp::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput,
 };
 
-use super::{front::FrontSession, options};
+use super::{client_session::ClientSession, options};
 use crate::engine::Loaded;
 
 /// Every command, by name; the demo's own where the demo answers.
-pub fn update(loaded: &Loaded, front: &FrontSession) -> AvailableCommandsUpdate {
-    let demo = options::is_demo(loaded, front).then(|| loaded.demo_command()).flatten();
+pub fn update(loaded: &Loaded, client_session: &ClientSession) -> AvailableCommandsUpdate {
+    let demo = options::is_demo(loaded, client_session).then(|| loaded.demo_command()).flatten();
     let commands = loaded.command_choices().into_iter().chain(demo).map(|choice| {
         let input =
             choice.hint.map(|hint| AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(hint)));

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::{acp::decode::ClientCapabilities, opencode::id::SessionId, rpc::Id};
 
 use super::{
+    client_session::ClientSession,
     encoder::Encoder,
-    front::FrontSession,
     outbox::{Cancel, Outbox, Responder, Switched},
 };
 use crate::engine::{Answerable, Client as Lease, Engine};
@@ -147,8 +147,8 @@ impl Connection {
         self.client().is_some_and(|client| client.notices)
     }
 
-    pub fn sessions(&mut self) -> &mut HashMap<SessionId, FrontSession> {
-        &mut self.encoder.fronts
+    pub fn sessions(&mut self) -> &mut HashMap<SessionId, ClientSession> {
+        &mut self.encoder.client_sessions
     }
 
     /// The agent that took over in a session since this was asked last, while the client did not know the session.
@@ -177,8 +177,8 @@ impl Connection {
     /// Notes an agent that took over.
     pub fn switch(&mut self, switched: Switched) {
         let Switched { session_id, agent } = switched;
-        match self.encoder.fronts.get_mut(&session_id) {
-            Some(front) => front.agent = Some(agent),
+        match self.encoder.client_sessions.get_mut(&session_id) {
+            Some(client_session) => client_session.agent = Some(agent),
             None => _ = self.switched.insert(session_id, agent),
         }
     }

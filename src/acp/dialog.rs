@@ -49,9 +49,9 @@ pub enum Shown {
 
 /// Meaning of an answer of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taken {
+pub enum Progress {
     /// There is more to ask.
-    More,
+    Continue,
     Answered(Vec<Vec<String>>),
     Dismissed,
 }
@@ -147,27 +147,27 @@ impl Dialog {
     }
 
     /// Takes the client's answer to what was shown.
-    pub fn take(&mut self, result: Result<Option<&str>, &ErrorBody>) -> Taken {
+    pub fn take(&mut self, result: Result<Option<&str>, &ErrorBody>) -> Progress {
         match result {
             Err(failure) if self.is_form && is_unsupported(failure) => {
                 self.is_form = false;
-                Taken::More
+                Progress::Continue
             }
-            Err(_) => Taken::Dismissed,
+            Err(_) => Progress::Dismissed,
             Ok(result) if self.is_form => match decode::form_outcome(result.unwrap_or("{}")) {
                 Ok(FormOutcome::Accepted(content)) => match self.filled_in(&content) {
-                    Some(answers) => Taken::Answered(answers),
+                    Some(answers) => Progress::Answered(answers),
                     // A client that lets such a thing through shows its user too little: choices are safer.
                     None => {
                         self.is_form = false;
-                        Taken::More
+                        Progress::Continue
                     }
                 },
-                Ok(FormOutcome::Refused) | Err(_) => Taken::Dismissed,
+                Ok(FormOutcome::Refused) | Err(_) => Progress::Dismissed,
             },
             Ok(result) => match decode::permission_outcome(result.unwrap_or("{}")) {
                 Ok(Some(option)) => self.chose(&option),
-                Ok(None) | Err(_) => Taken::Dismissed,
+                Ok(None) | Err(_) => Progress::Dismissed,
             },
         }
     }
@@ -201,8 +201,10 @@ impl Dialog {
         answers.collect()
     }
 
-    fn chose(&mut self, option: &str) -> Taken {
-        let Some(question) = self.request.questions.get(self.answers.len()) else { return Taken::Dismissed };
+    fn chose(&mut self, option: &str) -> Progress {
+        let Some(question) = self.request.questions.get(self.answers.len()) else {
+            return Progress::Dismissed;
+        };
         let number = option.strip_prefix(ANSWER).and_then(|number| number.parse::<usize>().ok());
         let chosen = number.and_then(|number| number.checked_sub(1));
         match chosen.filter(|idx| *idx < question.options.len()) {
@@ -211,18 +213,18 @@ impl Dialog {
                     Some(place) => _ = self.chosen.remove(place),
                     None => self.chosen.push(idx),
                 }
-                return Taken::More;
+                return Progress::Continue;
             }
             Some(idx) => self.chosen = vec![idx],
             None if option == DONE => {}
-            None => return Taken::Dismissed,
+            None => return Progress::Dismissed,
         }
         self.chosen.sort_unstable();
         let labels = self.chosen.drain(..).filter_map(|idx| question.options.get(idx));
         self.answers.push(labels.map(|option| option.label.clone()).collect());
         match self.answers.len() == self.request.questions.len() {
-            true => Taken::Answered(std::mem::take(&mut self.answers)),
-            false => Taken::More,
+            true => Progress::Answered(std::mem::take(&mut self.answers)),
+            false => Progress::Continue,
         }
     }
 }

@@ -11,7 +11,7 @@ use windlass_protocol::{
     rpc::{ErrorBody, code},
 };
 
-use super::{call::Call, connection::Connection, dialog::Taken, error::invalid_params, outbox::Outgoing};
+use super::{call::Call, connection::Connection, dialog::Progress, error::invalid_params, outbox::Outgoing};
 
 /// The client's answer to something that showed this question.
 pub fn answered(connection: &mut Connection, id: &QuestionId, result: Result<Option<&RawValue>, ErrorBody>) {
@@ -22,9 +22,9 @@ pub fn answered(connection: &mut Connection, id: &QuestionId, result: Result<Opt
     match connection.encoder.permissions.with_dialog(id, |dialog| dialog.take(result)) {
         // It was settled meanwhile.
         None => {}
-        Some(Taken::More) => connection.outbox.push(Outgoing::AskOn(id.clone())),
-        Some(Taken::Answered(answers)) => _ = connection.engine.reply_question(id, answers),
-        Some(Taken::Dismissed) => _ = connection.engine.reject_question(id),
+        Some(Progress::Continue) => connection.outbox.push(Outgoing::NextQuestion(id.clone())),
+        Some(Progress::Answered(answers)) => _ = connection.engine.reply_question(id, answers),
+        Some(Progress::Dismissed) => _ = connection.engine.reject_question(id),
     }
 }
 

@@ -28,7 +28,7 @@ use windlass_protocol::{
 };
 
 use super::{
-    front::FrontSession,
+    client_session::ClientSession,
     lines, options,
     outbox::{Outgoing, Past},
     permissions::{self, Permissions, Waiting},
@@ -50,7 +50,7 @@ const MAX_UNKNOWN: usize = 64;
 pub struct Encoder {
     pub client: ClientCapabilities,
     /// The sessions the client has opened.
-    pub fronts: HashMap<SessionId, FrontSession>,
+    pub client_sessions: HashMap<SessionId, ClientSession>,
     pub permissions: Permissions,
     sessions: HashMap<SessionId, Shown>,
     /// Sessions of subagents, and the session the client knows that they work for.
@@ -149,8 +149,8 @@ impl Encoder {
                 self.sessions.remove(&session_id);
                 self.outputs.forget(&session_id);
             }
-            Outgoing::AskOn(id) => {
-                if let Some(root) = self.permissions.session_to_go_on(&id) {
+            Outgoing::NextQuestion(id) => {
+                if let Some(root) = self.permissions.session_to_ask_next(&id) {
                     self.show_ask(&root, out);
                 }
             }
@@ -591,8 +591,8 @@ impl Encoder {
 
     /// A tool had the user choose another agent: the client's mode follows. Prompts do already (see [`super::outbox::Done`]).
     fn switched(&self, id: &SessionId, out: &mut Sink<'_>) {
-        let Some(front) = self.fronts.get(id) else { return };
-        for update in options::mode_updates(&front.workspace.loaded(), front) {
+        let Some(client_session) = self.client_sessions.get(id) else { return };
+        for update in options::mode_updates(&client_session.workspace.loaded(), client_session) {
             lines::update(id, update, out.lines);
         }
     }

@@ -5,7 +5,7 @@ use windlass_protocol::acp::schema::{
     SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
 };
 
-use super::front::FrontSession;
+use super::client_session::ClientSession;
 use crate::engine::{Choice, Loaded};
 
 /// Id of the option that chooses the agent.
@@ -16,47 +16,48 @@ pub const MODEL: &str = "model";
 const NO_MODEL: &str = "none";
 
 /// The agent that answers the next prompt.
-pub fn current_agent<'a>(loaded: &'a Loaded, front: &FrontSession) -> &'a str {
-    loaded.agent_name(front.agent.as_deref())
+pub fn current_agent<'a>(loaded: &'a Loaded, client_session: &ClientSession) -> &'a str {
+    loaded.agent_name(client_session.agent.as_deref())
 }
 
 /// Returns the session's model as an option; one that cannot be used stays chosen, and its name says so.
-fn current_model(loaded: &Loaded, front: &FrontSession) -> Choice {
-    let (id, name) = match loaded.current_model(front.agent.as_deref(), front.model.as_ref()) {
-        Ok(model) => (model.reference().to_string(), format!("{}/{}", model.provider_name, model.name)),
-        Err(unusable) => {
-            let named = unusable.model.map_or(NO_MODEL.to_owned(), |model| model.to_string());
-            let name = format!("{named} (cannot be used)");
-            (named, name)
-        }
-    };
+fn current_model(loaded: &Loaded, client_session: &ClientSession) -> Choice {
+    let (id, name) =
+        match loaded.current_model(client_session.agent.as_deref(), client_session.model.as_ref()) {
+            Ok(model) => (model.reference().to_string(), format!("{}/{}", model.provider_name, model.name)),
+            Err(unusable) => {
+                let named = unusable.model.map_or(NO_MODEL.to_owned(), |model| model.to_string());
+                let name = format!("{named} (cannot be used)");
+                (named, name)
+            }
+        };
     Choice { id, name, description: None, color: None }
 }
 
 /// Returns true if the demo answers the next prompt.
-pub fn is_demo(loaded: &Loaded, front: &FrontSession) -> bool {
-    let answers = loaded.answers_next(front.agent.as_deref(), front.model.as_ref());
+pub fn is_demo(loaded: &Loaded, client_session: &ClientSession) -> bool {
+    let answers = loaded.answers_next(client_session.agent.as_deref(), client_session.model.as_ref());
     answers.is_ok_and(|model| loaded.is_demo(&model.reference()))
 }
 
 /// The primary agents as modes.
-pub fn modes(loaded: &Loaded, front: &FrontSession) -> SessionModeState {
+pub fn modes(loaded: &Loaded, client_session: &ClientSession) -> SessionModeState {
     let modes = loaded.agent_choices().into_iter();
     let modes = modes.map(|choice| {
         let color = choice.color.map(|color| Meta::from_iter([("windlass/color".to_owned(), color.into())]));
         SessionMode::new(choice.id, choice.name).description(choice.description).meta(color)
     });
-    SessionModeState::new(current_agent(loaded, front).to_owned(), modes.collect())
+    SessionModeState::new(current_agent(loaded, client_session).to_owned(), modes.collect())
 }
 
 /// The complete list of options with their current values.
-pub fn config_options(loaded: &Loaded, front: &FrontSession) -> Vec<SessionConfigOption> {
-    let model = current_model(loaded, front);
+pub fn config_options(loaded: &Loaded, client_session: &ClientSession) -> Vec<SessionConfigOption> {
+    let model = current_model(loaded, client_session);
     let mut models = loaded.model_choices();
     if !models.iter().any(|choice| choice.id == model.id) {
         models.insert(0, model.clone());
     }
-    let mode = current_agent(loaded, front).to_owned();
+    let mode = current_agent(loaded, client_session).to_owned();
     vec![
         SessionConfigOption::select(MODEL, "Model", model.id, select_options(models))
             .category(SessionConfigOptionCategory::Model),
@@ -66,9 +67,9 @@ pub fn config_options(loaded: &Loaded, front: &FrontSession) -> Vec<SessionConfi
 }
 
 /// Returns the updates that tell a client about another agent.
-pub fn mode_updates(loaded: &Loaded, front: &FrontSession) -> [SessionUpdate; 2] {
-    let mode = CurrentModeUpdate::new(current_agent(loaded, front).to_owned());
-    let options = ConfigOptionUpdate::new(config_options(loaded, front));
+pub fn mode_updates(loaded: &Loaded, client_session: &ClientSession) -> [SessionUpdate; 2] {
+    let mode = CurrentModeUpdate::new(current_agent(loaded, client_session).to_owned());
+    let options = ConfigOptionUpdate::new(config_options(loaded, client_session));
     [SessionUpdate::CurrentModeUpdate(mode), SessionUpdate::ConfigOptionUpdate(options)]
 }
 

@@ -49,7 +49,7 @@ pub enum Outgoing {
     /// The session is no longer shown.
     Detach(SessionId),
     /// A tool's questions go on with the next one.
-    AskOn(QuestionId),
+    NextQuestion(QuestionId),
 }
 
 impl Outgoing {
@@ -62,7 +62,7 @@ impl Outgoing {
             | Outgoing::Hold(_)
             | Outgoing::Release(_)
             | Outgoing::Detach(_)
-            | Outgoing::AskOn(_) => 0,
+            | Outgoing::NextQuestion(_) => 0,
             Outgoing::Past(past) => past.messages.iter().map(message_weight).sum(),
             Outgoing::PastEnd { .. } => ENVELOPE,
         }

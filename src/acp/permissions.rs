@@ -131,7 +131,7 @@ impl Permissions {
 
     /// Takes the request back that shows a session's question, for a client that begins anew: its id, if there is one.
     /// The question waits to be shown again.
-    pub fn unshow(&mut self, session_id: &SessionId) -> Option<Id> {
+    pub fn withdraw_shown(&mut self, session_id: &SessionId) -> Option<Id> {
         let front = self.queues.get(session_id)?.front()?.id();
         let shown = self.outstanding.iter().find(|(_, asked)| **asked == front);
         let rpc_id = shown.map(|(rpc_id, _)| rpc_id.clone())?;
@@ -140,7 +140,7 @@ impl Permissions {
     }
 
     /// The session whose question this is, while it is the one to be shown and is not on the screen.
-    pub fn session_to_go_on(&self, id: &QuestionId) -> Option<SessionId> {
+    pub fn session_to_ask_next(&self, id: &QuestionId) -> Option<SessionId> {
         let id = AskedId::Question(id.clone());
         if self.outstanding.values().any(|it| *it == id) {
             return None;

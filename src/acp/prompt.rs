@@ -24,7 +24,7 @@ use super::{
     permissions::AskedId,
     reload, to_proto,
 };
-use crate::engine::{Invocation, Missing, PromptInput, PromptPart, TurnEnd};
+use crate::engine::{Invocation, OnMissing, PromptInput, PromptPart, TurnEnd};
 
 pub fn prompt(
     connection: &mut Connection,
@@ -44,28 +44,31 @@ pub fn prompt(
     };
     let wants_notices = connection.wants_notices();
     let (agent, model, warnings) = {
-        let front = connection.sessions().get_mut(&id).ok_or_else(|| no_session(id.as_str()))?;
+        let client_session = connection.sessions().get_mut(&id).ok_or_else(|| no_session(id.as_str()))?;
         if !parts.iter().any(says_something) {
             return Err(error(
                 code::INVALID_PARAMS,
                 "the `prompt` is empty: it has no block that can be used",
             ));
         }
-        let untold = std::mem::take(&mut front.untold);
-        let warnings = reload::readable(untold.into_iter().filter_map(|idx| front.shown.warnings.get(idx)));
+        let pending_warnings = std::mem::take(&mut client_session.pending_warnings);
+        let warnings = reload::readable(
+            pending_warnings.into_iter().filter_map(|idx| client_session.shown.warnings.get(idx)),
+        );
         // Another default is for sessions that begin with it.
-        if front.agent.is_none() {
-            front.agent = Some(options::current_agent(&front.shown, front).to_owned());
+        if client_session.agent.is_none() {
+            client_session.agent =
+                Some(options::current_agent(&client_session.shown, client_session).to_owned());
         }
-        parts.extend(front.workspace.loaded().mentions(&words));
-        (front.agent.clone(), front.model.clone(), warnings)
+        parts.extend(client_session.workspace.loaded().mentions(&words));
+        (client_session.agent.clone(), client_session.model.clone(), warnings)
     };
     if !wants_notices {
-        tell(connection, &id, &warnings);
+        send_warnings(connection, &id, &warnings);
     }
     // The configuration may be another one until the turn begins.
-    let missing = Missing::IsReplaced;
-    let input = PromptInput { parts, agent, model, missing, invocation: Invocation::Slash };
+    let on_missing = OnMissing::Fallback;
+    let input = PromptInput { parts, agent, model, on_missing, invocation: Invocation::Slash };
     let responder = call.take_responder()?;
     let rpc_id = responder.id().clone();
     let on_end: TurnEnd = Box::new(move |outcome| match outcome {
@@ -82,7 +85,7 @@ pub fn prompt(
 }
 
 /// Shows what the configuration got wrong to a user whose client knows no notices: once, as a thought.
-fn tell(connection: &Connection, id: &SessionId, warnings: &[String]) {
+fn send_warnings(connection: &Connection, id: &SessionId, warnings: &[String]) {
     if warnings.is_empty() {
         return;
     }

@@ -6,7 +6,7 @@ use windlass_protocol::acp::schema::{
     ConfigOptionUpdate, CurrentModeUpdate, Notice, NoticeSeverity, SessionUpdate,
 };
 
-use super::{commands, encoder::Encoder, front::FrontSession, lines, options};
+use super::{client_session::ClientSession, commands, encoder::Encoder, lines, options};
 use crate::config::Warning;
 
 /// Mistakes that are told one by one.
@@ -15,31 +15,31 @@ const MAX_TOLD: usize = 20;
 /// Encodes the differences for all sessions of a client.
 pub fn show(encoder: &mut Encoder, out: &mut Vec<u8>) {
     let wants_notices = encoder.client.notices;
-    for (id, front) in &mut encoder.fronts {
-        for update in updates(front, wants_notices) {
+    for (id, client_session) in &mut encoder.client_sessions {
+        for update in updates(client_session, wants_notices) {
             lines::update(id, update, out);
         }
     }
 }
 
 /// Returns the updates about a session's files that the client does not have yet.
-fn updates(front: &mut FrontSession, wants_notices: bool) -> Vec<SessionUpdate> {
-    let loaded = front.workspace.loaded();
-    let before = std::mem::replace(&mut front.shown, loaded.clone());
+fn updates(client_session: &mut ClientSession, wants_notices: bool) -> Vec<SessionUpdate> {
+    let loaded = client_session.workspace.loaded();
+    let before = std::mem::replace(&mut client_session.shown, loaded.clone());
     if Arc::ptr_eq(&before, &loaded) {
         return Vec::new();
     }
     let mut updates = Vec::new();
-    let agent = options::current_agent(&loaded, front);
-    if agent != options::current_agent(&before, front) {
+    let agent = options::current_agent(&loaded, client_session);
+    if agent != options::current_agent(&before, client_session) {
         updates.push(SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(agent.to_owned())));
     }
-    let config_options = options::config_options(&loaded, front);
-    if config_options != options::config_options(&before, front) {
+    let config_options = options::config_options(&loaded, client_session);
+    if config_options != options::config_options(&before, client_session) {
         updates.push(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(config_options)));
     }
-    let commands = commands::update(&loaded, front);
-    if commands != commands::update(&before, front) {
+    let commands = commands::update(&loaded, client_session);
+    if commands != commands::update(&before, client_session) {
         updates.push(SessionUpdate::AvailableCommandsUpdate(commands));
     }
     if wants_notices {
@@ -51,11 +51,11 @@ fn updates(front: &mut FrontSession, wants_notices: bool) -> Vec<SessionUpdate> 
             .warnings
             .iter()
             .enumerate()
-            .filter(|(idx, _)| !front.untold.contains(idx))
+            .filter(|(idx, _)| !client_session.pending_warnings.contains(idx))
             .map(|(_, it)| it)
             .collect();
         let now = loaded.warnings.iter().enumerate();
-        front.untold =
+        client_session.pending_warnings =
             now.filter(|(_, it)| !is_among(it, told.iter().copied())).map(|(idx, _)| idx).collect();
     }
     updates

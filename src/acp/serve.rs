@@ -139,7 +139,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
                 Event::End => {}
                 Event::Handled(handled) => dispatch::handled(connection, handled),
                 Event::Switched(switched) => connection.switch(switched),
-                Event::Say => wire.writer.fill(|lines| say(connection, &mut wire.batch, lines)),
+                Event::Say => wire.writer.fill(|lines| encode(connection, &mut wire.batch, lines)),
                 Event::Due => wire.writer.fill(|lines| connection.encoder.encode_due(lines)),
                 Event::Broken => {
                     tracing::error!("the output is broken; everything is cancelled");
@@ -152,19 +152,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
 }
 
 /// Encodes what is there, in order, up to a chunk.
-fn say(connection: &mut Connection, batch: &mut VecDeque<Outgoing>, lines: &mut Vec<u8>) {
+fn encode(connection: &mut Connection, batch: &mut VecDeque<Outgoing>, lines: &mut Vec<u8>) {
     while let Some(mut item) = batch.pop_front() {
         while batch.front().is_some_and(|next| connection.encoder.merge(&mut item, next)) {
             batch.pop_front();
         }
-        say_one(connection, item, lines);
+        encode_one(connection, item, lines);
         if lines.len() >= WRITE_CHUNK {
             return;
         }
     }
 }
 
-fn say_one(connection: &mut Connection, item: Outgoing, lines: &mut Vec<u8>) {
+fn encode_one(connection: &mut Connection, item: Outgoing, lines: &mut Vec<u8>) {
     if let Outgoing::Answer { id, .. } = &item {
         connection.note_answer(id);
     } else if let Outgoing::Event(event) = &item

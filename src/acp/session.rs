@@ -19,10 +19,10 @@ use windlass_protocol::{
 
 use super::{
     call::Call,
+    client_session::ClientSession,
     commands,
     connection::{Connection, Reply},
     error::{engine_error, error, invalid_params, no_session, session_id},
-    front::FrontSession,
     lines, options,
     outbox::{Outbox, Outgoing, Past, Responder},
     reload, to_proto,
@@ -55,14 +55,14 @@ pub fn new(
         let opened = engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let front = front(&opened);
-            let loaded = front.shown.clone();
+            let client_session = client_session_of(&opened);
+            let loaded = client_session.shown.clone();
             let response = NewSessionResponse::new(opened.info.id.shared())
-                .modes(options::modes(&loaded, &front))
-                .config_options(options::config_options(&loaded, &front));
+                .modes(options::modes(&loaded, &client_session))
+                .config_options(options::config_options(&loaded, &client_session));
             responder.succeed(&response);
             let Opened { info, .. } = opened;
-            attach(connection, info.id, front, info.title, 0.0, &skipped);
+            attach(connection, info.id, client_session, info.title, 0.0, &skipped);
         }) as Reply)
     })
 }
@@ -102,16 +102,16 @@ pub fn load(
         attached.is_kept = true;
         held.keep();
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let front = front(&opened);
-            let loaded = front.shown.clone();
+            let client_session = client_session_of(&opened);
+            let loaded = client_session.shown.clone();
             let response = LoadSessionResponse::new()
-                .modes(options::modes(&loaded, &front))
-                .config_options(options::config_options(&loaded, &front));
+                .modes(options::modes(&loaded, &client_session))
+                .config_options(options::config_options(&loaded, &client_session));
             let Opened { todos, children, .. } = opened;
             connection.outbox.push(Outgoing::PastEnd { session_id: id.clone(), todos, children });
             drop(hold);
             responder.succeed(&response);
-            announce(connection, id, front, &skipped);
+            announce(connection, id, client_session, &skipped);
         }) as Reply)
     })
 }
@@ -133,13 +133,13 @@ pub fn resume(
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         held.keep();
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let front = front(&opened);
-            let loaded = front.shown.clone();
+            let client_session = client_session_of(&opened);
+            let loaded = client_session.shown.clone();
             let response = ResumeSessionResponse::new()
-                .modes(options::modes(&loaded, &front))
-                .config_options(options::config_options(&loaded, &front));
+                .modes(options::modes(&loaded, &client_session))
+                .config_options(options::config_options(&loaded, &client_session));
             responder.succeed(&response);
-            attach(connection, id, front, opened.info.title, opened.info.cost, &skipped);
+            attach(connection, id, client_session, opened.info.title, opened.info.cost, &skipped);
         }) as Reply)
     })
 }
@@ -213,7 +213,7 @@ fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
     }
 }
 
-fn front(opened: &Opened) -> FrontSession {
+fn client_session_of(opened: &Opened) -> ClientSession {
     // An older session has its last model only in its last message.
     let last = opened.last_prompt.as_ref().map(|prompt| (prompt.agent.clone(), prompt.model.clone()));
     let model = opened.info.model.as_ref().map(|model| ModelRef {
@@ -222,12 +222,12 @@ fn front(opened: &Opened) -> FrontSession {
         variant: model.variant.clone(),
     });
     let shown = opened.workspace.loaded();
-    FrontSession {
+    ClientSession {
         workspace: opened.workspace.clone(),
         agent: opened.info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
         // The demo that stood by for want of a model was not chosen.
         model: model.or_else(|| last.map(|(_, model)| model).filter(|model| !shown.is_demo(model))),
-        untold: (0..shown.warnings.len()).collect(),
+        pending_warnings: (0..shown.warnings.len()).collect(),
         shown,
     }
 }
@@ -235,21 +235,26 @@ fn front(opened: &Opened) -> FrontSession {
 fn attach(
     connection: &mut Connection,
     id: SessionId,
-    front: FrontSession,
+    client_session: ClientSession,
     title: String,
     cost: f64,
     skipped: &[String],
 ) {
-    let workspace = front.workspace.clone();
+    let workspace = client_session.workspace.clone();
     connection.outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, title, cost });
-    announce(connection, id, front, skipped);
+    announce(connection, id, client_session, skipped);
 }
 
 /// Sends the updates behind the answer that made the session known: its commands, and notices.
-fn announce(connection: &mut Connection, id: SessionId, mut front: FrontSession, skipped: &[String]) {
-    front.agent = connection.take_switch(&id).or(front.agent);
+fn announce(
+    connection: &mut Connection,
+    id: SessionId,
+    mut client_session: ClientSession,
+    skipped: &[String],
+) {
+    client_session.agent = connection.take_switch(&id).or(client_session.agent);
     let mut lines = Vec::new();
-    let commands = commands::update(&front.shown, &front);
+    let commands = commands::update(&client_session.shown, &client_session);
     lines::update(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);
     let wants_notices = connection.wants_notices();
     for reason in skipped {
@@ -260,15 +265,15 @@ fn announce(connection: &mut Connection, id: SessionId, mut front: FrontSession,
         }
     }
     if wants_notices {
-        for notice in reload::notices(front.shown.warnings.iter()) {
+        for notice in reload::notices(client_session.shown.warnings.iter()) {
             lines::update(&id, SessionUpdate::Notice(notice), &mut lines);
         }
     }
     for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         connection.outbox.push(Outgoing::Line(line.to_vec()));
     }
-    connection.engine.watch(&front.workspace);
-    connection.sessions().insert(id, front);
+    connection.engine.watch(&client_session.workspace);
+    connection.sessions().insert(id, client_session);
 }
 
 fn client_servers(servers: Vec<McpServer>) -> Vec<ClientServer> {

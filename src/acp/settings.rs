@@ -54,8 +54,8 @@ pub fn set_config_option(
             return Err(error(code::INVALID_PARAMS, &message));
         }
     };
-    let front = connection.sessions().get(&id).ok_or_else(|| no_session(&session))?;
-    let all = options::config_options(&front.workspace.loaded(), front);
+    let client_session = connection.sessions().get(&id).ok_or_else(|| no_session(&session))?;
+    let all = options::config_options(&client_session.workspace.loaded(), client_session);
     call.succeed(&SetSessionConfigOptionResponse::new(all))?;
     if option == options::MODE {
         show_mode(connection, &id);
@@ -84,16 +84,16 @@ fn choose_mode(
     id: &SessionId,
     mode: &str,
 ) -> Result<AvailableCommandsUpdate, ErrorObjectOwned> {
-    let front = connection.sessions().get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
-    let loaded = front.workspace.loaded();
+    let client_session = connection.sessions().get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
+    let loaded = client_session.workspace.loaded();
     let choices = loaded.agent_choices();
     if !choices.iter().any(|choice| choice.id == mode) {
         let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
         let message = format!("unknown mode `{mode}`; there are {}", names.join(", "));
         return Err(error(code::INVALID_PARAMS, &message));
     }
-    let shown = commands::update(&loaded, front);
-    front.agent = Some(mode.to_owned());
+    let shown = commands::update(&loaded, client_session);
+    client_session.agent = Some(mode.to_owned());
     connection.engine.select(id, Some(mode.to_owned()), None);
     Ok(shown)
 }
@@ -104,8 +104,8 @@ fn choose_model(
     id: &SessionId,
     model: &str,
 ) -> Result<AvailableCommandsUpdate, ErrorObjectOwned> {
-    let front = connection.sessions().get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
-    let loaded = front.workspace.loaded();
+    let client_session = connection.sessions().get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
+    let loaded = client_session.workspace.loaded();
     let bad = |reason: &str| error(code::INVALID_PARAMS, reason);
     let unnamed = || bad(&format!("unknown model `{model}`; a model is named `provider/model`"));
     let reference = ModelRef::parse(model).ok_or_else(unnamed)?;
@@ -113,28 +113,28 @@ fn choose_model(
         true => error(code::AUTH_REQUIRED, &unusable.to_string()),
         false => bad(&unusable.to_string()),
     })?;
-    let shown = commands::update(&loaded, front);
-    front.model = Some(reference.clone());
+    let shown = commands::update(&loaded, client_session);
+    client_session.model = Some(reference.clone());
     connection.engine.select(id, None, Some(reference));
     Ok(shown)
 }
 
 fn show_mode(connection: &Connection, id: &SessionId) {
-    let Some(front) = connection.encoder.fronts.get(id) else { return };
-    let mode = options::current_agent(&front.workspace.loaded(), front).to_owned();
+    let Some(client_session) = connection.encoder.client_sessions.get(id) else { return };
+    let mode = options::current_agent(&client_session.workspace.loaded(), client_session).to_owned();
     notify(connection, id, SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(mode)));
 }
 
 fn show_options(connection: &Connection, id: &SessionId) {
-    let Some(front) = connection.encoder.fronts.get(id) else { return };
-    let all = options::config_options(&front.workspace.loaded(), front);
+    let Some(client_session) = connection.encoder.client_sessions.get(id) else { return };
+    let all = options::config_options(&client_session.workspace.loaded(), client_session);
     notify(connection, id, SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(all)));
 }
 
 /// Shows the commands where another model brings others: the demo has one of its own.
 fn show_commands(connection: &Connection, id: &SessionId, shown: AvailableCommandsUpdate) {
-    let Some(front) = connection.encoder.fronts.get(id) else { return };
-    let commands = commands::update(&front.workspace.loaded(), front);
+    let Some(client_session) = connection.encoder.client_sessions.get(id) else { return };
+    let commands = commands::update(&client_session.workspace.loaded(), client_session);
     if commands != shown {
         notify(connection, id, SessionUpdate::AvailableCommandsUpdate(commands));
     }

@@ -65,7 +65,7 @@ pub enum ServeError {
     Framing(#[from] FramingError),
     /// The other no longer reads our requests, so no answer can come.
     #[error("did not read what it was asked")]
-    Deaf,
+    Unresponsive,
 }
 
 #[derive(Default)]
@@ -159,7 +159,7 @@ impl Peer {
         tokio::select! {
             end = self.read(reader, on_incoming) => Ok(end?),
             _ = self.write(writer) => Ok(()),
-            () = self.deaf.notified() => Err(ServeError::Deaf),
+            () = self.deaf.notified() => Err(ServeError::Unresponsive),
         }
     }
 

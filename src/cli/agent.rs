@@ -61,7 +61,7 @@ async fn list(engine: &Engine, as_json: bool) -> ExitCode {
     agents.sort_by_key(|agent| (!agent.native, &agent.name));
     if as_json {
         let agents: Vec<Value> = agents.into_iter().map(to_json).collect();
-        return output::say(&format!("{:#}", Value::Array(agents)));
+        return output::print_answer(&format!("{:#}", Value::Array(agents)));
     }
     let mut lines = Vec::new();
     for agent in agents {
@@ -76,7 +76,7 @@ async fn list(engine: &Engine, as_json: bool) -> ExitCode {
             lines.extend(layer.rules.iter().map(|rule| format!("  {}", rule_line(rule))));
         }
     }
-    output::say(&lines.join("\n"))
+    output::print_answer(&lines.join("\n"))
 }
 
 /// Returns an agent as OpenCode writes one, without what is secret.

@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, Subcommand};
 
 use super::{
-    output::{fail, note, say},
+    output::{fail, note, print_answer},
     runtime,
 };
 use crate::{
@@ -71,7 +71,7 @@ pub fn login(environment: Environment, args: LoginArgs) -> ExitCode {
             biased;
             signal = &mut signalled => ExitCode::from(128 + signal),
             stored = ask_and_store(environment, args) => match stored {
-                Ok(text) => say(&text),
+                Ok(text) => print_answer(&text),
                 Err(reason) => fail(&format!("The key was not stored: {reason}.")),
             },
         }
@@ -164,15 +164,15 @@ fn list(environment: &Environment) -> ExitCode {
     let rows = keys::list(&Paths::new(environment), environment);
     let rows: Vec<String> = rows.iter().map(|(provider, kind)| format!("{provider}\t{kind}")).collect();
     if rows.is_empty() {
-        say("No keys are stored. Run `windlass auth login`.")
+        print_answer("No keys are stored. Run `windlass auth login`.")
     } else {
-        say(&rows.join("\n"))
+        print_answer(&rows.join("\n"))
     }
 }
 
 fn logout(environment: &Environment, provider: &str) -> ExitCode {
     match keys::remove(&Paths::new(environment), provider) {
-        Ok(true) => say(&format!("The key for {provider} is removed.")),
+        Ok(true) => print_answer(&format!("The key for {provider} is removed.")),
         Ok(false) => fail(&format!("windlass has no key stored for {provider}.")),
         Err(error) => fail(&format!("The key was not removed: {error}.")),
     }

@@ -181,7 +181,7 @@ impl Chat {
         chat.shown.rest().await?;
         chat.greet(&opened).await?;
         if let Err(unusable) = chat.place.answering() {
-            chat.tell(Err(unusable)).await?;
+            chat.report(Err(unusable)).await?;
         }
         Ok(chat)
     }
@@ -190,7 +190,7 @@ impl Chat {
     async fn greet(&mut self, opened: &Opened) -> io::Result<()> {
         self.is_begun = !opened.history.is_empty();
         if !self.is_begun {
-            return self.shown.say("/help lists the commands, Ctrl-D leaves.").await;
+            return self.shown.print_wrapped("/help lists the commands, Ctrl-D leaves.").await;
         }
         let record = self.engine.record(&opened.info.id).await.map(Record::without_undone);
         let record = record.map_err(|error| io::Error::other(error.message))?;
@@ -198,7 +198,7 @@ impl Chat {
         let text =
             view::transcript(&record.messages[from..], &record.children, &self.look, output::columns());
         if from > 0 {
-            self.shown.say(&format!("… {from} earlier messages")).await?;
+            self.shown.print_wrapped(&format!("… {from} earlier messages")).await?;
         }
         self.shown.print(&text).await
     }
@@ -233,7 +233,7 @@ impl Chat {
                     Typed::Interrupted if was_interrupted => return Ok(()),
                     Typed::Interrupted => {
                         was_interrupted = true;
-                        self.shown.say("Ctrl-C again, or Ctrl-D, leaves.").await?;
+                        self.shown.print_wrapped("Ctrl-C again, or Ctrl-D, leaves.").await?;
                         continue;
                     }
                     Typed::End if is_gone() => return std::future::pending().await,
@@ -250,7 +250,7 @@ impl Chat {
                 Line::Leave => return Ok(()),
                 Line::Own(name, rest) => {
                     let done = self.own(name, rest).await;
-                    self.tell(done).await?;
+                    self.report(done).await?;
                 }
                 Line::Unknown(name) => {
                     let choices = self.place.workspace.loaded().command_choices();
@@ -259,14 +259,14 @@ impl Chat {
                     let unknown = slash::unknown(name, names);
                     let end = if unknown.ends_with('?') { "" } else { "." };
                     let way_out = "Put a space before it to send it as text.";
-                    self.shown.say(&format!("{unknown}{end} {way_out}")).await?;
+                    self.shown.print_wrapped(&format!("{unknown}{end} {way_out}")).await?;
                 }
                 Line::Prompt => {
                     let parts = self.parts(&line);
                     let parts = match parts {
                         Ok(parts) => parts,
                         Err(failure) => {
-                            self.tell(Err(failure)).await?;
+                            self.report(Err(failure)).await?;
                             continue;
                         }
                     };
@@ -286,10 +286,12 @@ impl Chat {
     }
 
     /// Says why something was not done, and goes on.
-    async fn tell(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+    async fn report(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Ok(()) => Ok(()),
-            Err(Failure::Misuse(reason) | Failure::Failed(reason)) => Ok(self.shown.say(&reason).await?),
+            Err(Failure::Misuse(reason) | Failure::Failed(reason)) => {
+                Ok(self.shown.print_wrapped(&reason).await?)
+            }
             Err(Failure::Output(error)) => Err(Failure::Output(error)),
         }
     }
@@ -407,7 +409,7 @@ impl Chat {
             }
             (_, _) => String::new(),
         };
-        Ok(self.shown.say(&text).await?)
+        Ok(self.shown.print_wrapped(&text).await?)
     }
 
     /// Leaves the session for another one.

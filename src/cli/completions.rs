@@ -23,7 +23,7 @@ pub struct ManArgs {
 pub fn completions(mut command: Command, args: &CompletionsArgs) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "windlass", &mut script);
-    output::say(String::from_utf8_lossy(&script).trim_end())
+    output::print_answer(String::from_utf8_lossy(&script).trim_end())
 }
 
 /// Prints the manual page of the whole program, or writes the pages of all commands.
@@ -31,13 +31,13 @@ pub fn man(command: Command, args: &ManArgs) -> ExitCode {
     let Some(directory) = &args.out else {
         let mut page = Vec::new();
         return match clap_mangen::Man::new(command).render(&mut page) {
-            Ok(()) => output::say(String::from_utf8_lossy(&page).trim_end()),
+            Ok(()) => output::print_answer(String::from_utf8_lossy(&page).trim_end()),
             Err(error) => output::fail(&format!("The page was not written: {error}.")),
         };
     };
     let written = fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(command, directory));
     match written {
-        Ok(()) => output::say(&format!("The pages are in {}.", directory.display())),
+        Ok(()) => output::print_answer(&format!("The pages are in {}.", directory.display())),
         Err(error) => output::fail(&format!("{} was not written: {error}.", directory.display())),
     }
 }

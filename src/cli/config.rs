@@ -54,7 +54,7 @@ enum Format {
 
 pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
     if let Some(ConfigCommand::Schema) = args.command {
-        return output::say(&format!("{:#}", schema::schema()));
+        return output::print_answer(&format!("{:#}", schema::schema()));
     }
     let directory = match output::directory(args.cwd.as_deref()) {
         Ok(directory) => directory,
@@ -75,7 +75,7 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
         match args.command {
             None => show(report, args.sources, args.show_secrets),
             Some(ConfigCommand::Check { format }) => check(&report, format, is_coloured),
-            Some(ConfigCommand::Schema) => output::say(&format!("{:#}", schema::schema())),
+            Some(ConfigCommand::Schema) => output::print_answer(&format!("{:#}", schema::schema())),
         }
     })
 }
@@ -84,9 +84,9 @@ fn show(report: Report, with_sources: bool, show_secrets: bool) -> ExitCode {
     let n_warnings = report.warnings.len() + report.servers.len();
     let Report { config, leaves, .. } = report;
     let said = match (with_sources, show_secrets) {
-        (true, show_secrets) => output::say(sources::render(&leaves, !show_secrets).trim_end()),
-        (false, true) => output::say(&json(config.raw)),
-        (false, false) => output::say(&json(secrets::masked(&config.raw))),
+        (true, show_secrets) => output::print_answer(sources::render(&leaves, !show_secrets).trim_end()),
+        (false, true) => output::print_answer(&json(config.raw)),
+        (false, false) => output::print_answer(&json(secrets::masked(&config.raw))),
     };
     if n_warnings > 0 {
         output::note(&format!("{} `windlass config check` says what.", count(n_warnings)));
@@ -105,9 +105,9 @@ fn check(report: &Report, format: Format, is_coloured: bool) -> ExitCode {
     found.extend(report.notes.iter().map(of(true)));
     draw::sort(&mut found, &report.read);
     let said = match format {
-        Format::Json => output::say(&format!("{:#}", found.iter().map(row).collect::<Value>())),
-        Format::Text if found.is_empty() => output::say("No problems found."),
-        Format::Text => output::say(draw::draw(&found, is_coloured).trim_end()),
+        Format::Json => output::print_answer(&format!("{:#}", found.iter().map(row).collect::<Value>())),
+        Format::Text if found.is_empty() => output::print_answer("No problems found."),
+        Format::Text => output::print_answer(draw::draw(&found, is_coloured).trim_end()),
     };
     match warnings.len() {
         0 => said,

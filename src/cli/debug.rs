@@ -65,8 +65,8 @@ fn show_agent(environment: Environment, name: String, model: Option<String>, jso
         };
         engine.finish().await;
         match viewed {
-            Ok(view) if json => output::say(&format!("{:#}", as_json(&view))),
-            Ok(view) => output::say(&as_text(&view)),
+            Ok(view) if json => output::print_answer(&format!("{:#}", as_json(&view))),
+            Ok(view) => output::print_answer(&as_text(&view)),
             Err(reason) => output::fail(&reason),
         }
     })

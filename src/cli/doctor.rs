@@ -48,8 +48,8 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
         };
         findings.extend(of_editors);
         let said = match args.format {
-            Format::Text => output::say(&draw(&findings, is_coloured)),
-            Format::Json => output::say(&format!("{:#}", json(&findings))),
+            Format::Text => output::print_answer(&draw(&findings, is_coloured)),
+            Format::Json => output::print_answer(&format!("{:#}", json(&findings))),
         };
         let is_wrong = findings.iter().any(|finding| finding.health == Health::Wrong);
         if is_wrong { ExitCode::FAILURE } else { said }

@@ -56,18 +56,18 @@ pub fn run(environment: &Environment, args: &EditorArgs) -> ExitCode {
     let path = args.file.clone().unwrap_or_else(|| args.editor.file(environment));
     if !args.write {
         output::note(&args.editor.hint(&path));
-        return output::say(args.editor.entry(&program).trim_end());
+        return output::print_answer(args.editor.entry(&program).trim_end());
     }
     match write(args.editor, &path, &program) {
-        Ok(Change::Made { copy: Some(copy) }) => output::say(&format!(
+        Ok(Change::Made { copy: Some(copy) }) => output::print_answer(&format!(
             "{} now has the entry; the previous file is kept as {}.",
             path.display(),
             copy.display()
         )),
         Ok(Change::Made { copy: None }) => {
-            output::say(&format!("{} was created with the entry.", path.display()))
+            output::print_answer(&format!("{} was created with the entry.", path.display()))
         }
-        Ok(Change::None) => output::say(&format!("{} already has the entry.", path.display())),
+        Ok(Change::None) => output::print_answer(&format!("{} already has the entry.", path.display())),
         Err(reason) => output::fail(&format!("{} was not changed: {reason}.", path.display())),
     }
 }

@@ -69,12 +69,12 @@ pub fn start(
         .with(file.clone().with_filter(kept));
     // A second start in one process keeps the first log.
     let _ = subscriber.try_init();
-    std::panic::set_hook(Box::new(tell_panic));
+    std::panic::set_hook(Box::new(log_panic));
     file
 }
 
 /// Tells of a panic in the log's voice: a bug that ends a turn, a call or a request, not the process.
-fn tell_panic(panic: &PanicHookInfo<'_>) {
+fn log_panic(panic: &PanicHookInfo<'_>) {
     let said = panic.payload_as_str().unwrap_or("no reason");
     match panic.location() {
         Some(place) => {

@@ -58,13 +58,15 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
             output::note(&warning.to_string());
         }
         let said = match format {
-            Format::Json => output::say(&format!("{:#}", reports.iter().map(row).collect::<Value>())),
+            Format::Json => {
+                output::print_answer(&format!("{:#}", reports.iter().map(row).collect::<Value>()))
+            }
             Format::Text if reports.is_empty() && !hidden.is_empty() => ExitCode::FAILURE,
             Format::Text if reports.is_empty() => {
                 output::note("There are no MCP servers; `mcp` in opencode.json names them.");
                 ExitCode::SUCCESS
             }
-            Format::Text => output::say(&reports.iter().map(draw).collect::<Vec<_>>().join("\n")),
+            Format::Text => output::print_answer(&reports.iter().map(draw).collect::<Vec<_>>().join("\n")),
         };
         let is_broken = |report: &ServerReport| match report.status {
             ServerStatus::Connected | ServerStatus::Disabled => false,

@@ -36,7 +36,7 @@ pub fn run(environment: Environment, args: ModelsArgs) -> ExitCode {
                 if let Some(remark) = remark {
                     output::note(&remark);
                 }
-                output::say(&text)
+                output::print_answer(&text)
             }
             Err(reason) => output::fail(&format!("{reason}.")),
         }

@@ -17,7 +17,7 @@ use crate::{base::text, config::Environment};
 const USUAL_COLUMNS: usize = 80;
 
 /// Says a whole answer on standard output.
-pub fn say(text: &str) -> ExitCode {
+pub fn print_answer(text: &str) -> ExitCode {
     match print(text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => code,

@@ -65,9 +65,9 @@ pub fn run(environment: &Environment, args: PermissionArgs) -> ExitCode {
         }
     });
     match done {
-        Ok(Done::Listed(rows)) if rows.is_empty() => say("Nothing is remembered for this project."),
-        Ok(Done::Listed(rows)) => say(&rows.iter().map(row).collect::<Vec<_>>().join("\n")),
-        Ok(Done::Revoked(Some(approval))) => say(&format!("Revoked: {}", row(&approval))),
+        Ok(Done::Listed(rows)) if rows.is_empty() => print_line("Nothing is remembered for this project."),
+        Ok(Done::Listed(rows)) => print_line(&rows.iter().map(row).collect::<Vec<_>>().join("\n")),
+        Ok(Done::Revoked(Some(approval))) => print_line(&format!("Revoked: {}", row(&approval))),
         Ok(Done::Revoked(None)) => fail("There is no such answer. See `windlass permission list`."),
         Ok(Done::Unclear) => {
             fail("Give a number from `windlass permission list`, or a permission and a pattern.")
@@ -94,7 +94,7 @@ fn printable(c: char) -> Vec<char> {
     if text::is_hidden(c) { c.escape_default().collect() } else { vec![c] }
 }
 
-fn say(text: &str) -> ExitCode {
+fn print_line(text: &str) -> ExitCode {
     match writeln!(io::stdout(), "{text}") {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,

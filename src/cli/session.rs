@@ -102,12 +102,12 @@ async fn list(
     let sessions = find(engine, root.as_deref(), max_count.unwrap_or(usize::MAX)).await;
     let sessions = sessions.map_err(|error| format!("The sessions cannot be listed: {error}."))?;
     Ok(match format {
-        Format::Json => output::say(&format!("{:#}", sessions.iter().map(row).collect::<Value>())),
+        Format::Json => output::print_answer(&format!("{:#}", sessions.iter().map(row).collect::<Value>())),
         Format::Table if sessions.is_empty() => {
             output::note("There are no sessions here.");
             ExitCode::SUCCESS
         }
-        Format::Table => output::say(&table(&sessions, clock::short)),
+        Format::Table => output::print_answer(&table(&sessions, clock::short)),
     })
 }
 
@@ -115,7 +115,7 @@ async fn rename(engine: &Engine, id: &str, title: &str) -> Result<ExitCode, Stri
     let refused = |reason: String| format!("The session was not renamed: {reason}");
     let id = engine.find_session(id).await.map_err(|error| refused(hint(&error)))?;
     let session = engine.rename_session(&id, title).await.map_err(|error| refused(format!("{error}.")))?;
-    Ok(output::say(&format!("Session {} is called {}.", session.id, output::plain(&session.title))))
+    Ok(output::print_answer(&format!("Session {} is called {}.", session.id, output::plain(&session.title))))
 }
 
 async fn delete(engine: &Engine, id: &str) -> Result<ExitCode, String> {
@@ -128,7 +128,7 @@ async fn delete(engine: &Engine, id: &str) -> Result<ExitCode, String> {
         Ok(id)
     };
     let id = deleted.await.map_err(|error| format!("The session was not deleted: {}", hint(&error)))?;
-    Ok(output::say(&format!("Session {id} is deleted.")))
+    Ok(output::print_answer(&format!("Session {id} is deleted.")))
 }
 
 /// Returns a reason with the way out.

@@ -57,12 +57,12 @@ pub fn run(environment: Environment, args: StatsArgs) -> ExitCode {
             engine.stats(scope).await.map_err(|error| format!("The sessions cannot be counted: {error}."))
         };
         match (counted.await, args.format) {
-            (Ok(stats), Format::Json) => output::say(&format!("{:#}", value(&stats))),
+            (Ok(stats), Format::Json) => output::print_answer(&format!("{:#}", value(&stats))),
             (Ok(stats), Format::Table) if stats.total.n_sessions == 0 => {
                 output::note("There are no sessions to count.");
                 ExitCode::SUCCESS
             }
-            (Ok(stats), Format::Table) => output::say(tables(&stats, &args).trim_end()),
+            (Ok(stats), Format::Table) => output::print_answer(tables(&stats, &args).trim_end()),
             (Err(reason), _) => output::fail(&reason),
         }
     })

@@ -20,9 +20,9 @@ use super::{
     check::check,
     known_keys::AGENT_KEYS,
     layer::{Kind, Layer},
-    lower::lower,
     merge::{merge, merged},
     model::parse_model,
+    normalize::normalize,
     paths::Paths,
     protected_paths::ProtectedPaths,
     reader::Sources,
@@ -49,7 +49,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         let at = first_managed.unwrap_or(layers.len());
         match hook.layer(layers.get(..at).unwrap_or_default(), place.directory) {
             Ok(mut layer) => {
-                lower(&mut layer, &mut findings);
+                normalize(&mut layer, &mut findings);
                 check(&mut layer, &mut findings);
                 layers.insert(at, layer);
             }

@@ -60,7 +60,7 @@ fn merge_key(lower: &mut Map<String, Value>, key: &str, value: &Value) {
                 merge_key(object, key, value);
             }
         }
-        (Some(_), value) if says_nothing(value) => {}
+        (Some(_), value) if is_blank(value) => {}
         (Some(place), value) => *place = without_nulls(value),
         (None, value) => {
             lower.insert(key.to_owned(), without_nulls(value));
@@ -69,10 +69,10 @@ fn merge_key(lower: &mut Map<String, Value>, key: &str, value: &Value) {
 }
 
 /// Returns true if a value is `null`, or an object that holds nothing else at any depth.
-pub fn says_nothing(value: &Value) -> bool {
+pub fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::Object(object) => !object.is_empty() && object.values().all(says_nothing),
+        Value::Object(object) => !object.is_empty() && object.values().all(is_blank),
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => false,
     }
 }

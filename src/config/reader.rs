@@ -11,9 +11,9 @@ use super::{
     Config, Environment, Findings, Warning,
     check::check,
     layer::{self, Kind, Layer},
-    lower::lower,
     markdown::{self, Broken},
     market,
+    normalize::normalize,
     paths::Paths,
     remote, text_file,
     worktree::upwards,
@@ -117,7 +117,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn push(&mut self, mut layer: Layer) {
-        lower(&mut layer, &mut self.sources.findings);
+        normalize(&mut layer, &mut self.sources.findings);
         check(&mut layer, &mut self.sources.findings);
         self.sources.layers.push(layer);
     }

@@ -211,7 +211,7 @@ fn allow_null(schema: &mut Value) {
     }
 }
 
-/// Adds what `lower` rewrites: deprecated forms, and those of newer versions.
+/// Adds what `normalize` rewrites: deprecated forms, and those of newer versions.
 fn add_older_spellings(schema: &mut Value) {
     let deprecated = |value: &Value| {
         let mut value = value.clone();

@@ -19,19 +19,19 @@ pub struct Leaf {
     pub path: Vec<String>,
     pub value: Value,
     /// Sources that set it, the strongest first; those after the first are overridden.
-    pub said_by: Vec<Saying>,
+    pub set_by: Vec<Origin>,
 }
 
 /// One source's value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Saying {
+pub struct Origin {
     pub source: String,
     /// Line and column, 1-based, where the source has lines.
     pub position: Option<(usize, usize)>,
     pub value: Value,
 }
 
-impl std::fmt::Display for Saying {
+impl std::fmt::Display for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&visible_line(&secrets::text(&self.source)))?;
         match self.position {
@@ -62,7 +62,7 @@ pub fn leaves(raw: &Map<String, Value>, layers: &[Layer]) -> Vec<Leaf> {
 pub fn render(leaves: &[Leaf], is_masked: bool) -> String {
     let mut text = String::new();
     let values = leaves.iter().flat_map(|leaf| {
-        let said = leaf.said_by.iter().map(|saying| &saying.value);
+        let said = leaf.set_by.iter().map(|origin| &origin.value);
         std::iter::once(&leaf.value).chain(said).map(|value| (&leaf.path, value))
     });
     let found: Vec<String> = if is_masked {
@@ -76,12 +76,12 @@ pub fn render(leaves: &[Leaf], is_masked: bool) -> String {
     for leaf in leaves {
         let name: Vec<String> = leaf.path.iter().map(|key| quoted(key)).collect();
         let _ = writeln!(text, "{} = {}", name.join("."), shown(&masked(&leaf.path, &leaf.value)));
-        for (idx, saying) in leaf.said_by.iter().enumerate() {
+        for (idx, origin) in leaf.set_by.iter().enumerate() {
             let _ = match idx {
-                0 => writeln!(text, "    {saying}"),
+                0 => writeln!(text, "    {origin}"),
                 _ => {
-                    let value = shown(&masked(&leaf.path, &saying.value));
-                    writeln!(text, "    over {saying}: {value}")
+                    let value = shown(&masked(&leaf.path, &origin.value));
+                    writeln!(text, "    over {origin}: {value}")
                 }
             };
         }
@@ -116,7 +116,7 @@ pub fn locate(warnings: &mut [Warning], layers: &[Layer]) {
 /// lines.
 pub fn place(path: &[&str], layers: &[Layer]) -> Option<String> {
     let path: Vec<String> = path.iter().map(|key| (*key).to_owned()).collect();
-    let said = layers.iter().rev().find_map(|layer| saying(layer, &path))?;
+    let said = layers.iter().rev().find_map(|layer| origin(layer, &path))?;
     let source = visible_line(&secrets::text(&said.source)).into_owned();
     Some(match said.position {
         Some((line, _)) => format!("{source}:{line}"),
@@ -148,14 +148,14 @@ fn collect(path: &mut Vec<String>, value: &Value, layers: &[Layer], leaves: &mut
             }
         }
         _ => {
-            leaves.push(Leaf { path: path.clone(), value: value.clone(), said_by: sayings(path, layers) });
+            leaves.push(Leaf { path: path.clone(), value: value.clone(), set_by: origins(path, layers) });
         }
     }
 }
 
 /// Returns everything that was said of a path, the strongest first. An administrator's rules have a place of
 /// their own.
-fn sayings(path: &[String], layers: &[Layer]) -> Vec<Saying> {
+fn origins(path: &[String], layers: &[Layer]) -> Vec<Origin> {
     let (is_administrators, path) = match path {
         [first, rest @ ..] if first == ADMINISTRATOR => (true, rest),
         whole => (false, whole),
@@ -167,11 +167,11 @@ fn sayings(path: &[String], layers: &[Layer]) -> Vec<Saying> {
         _ => false,
     };
     let may_say = |layer: &&Layer| !is_rule || (layer.kind == Kind::Managed) == is_administrators;
-    layers.iter().rev().filter(may_say).filter_map(|layer| saying(layer, path)).collect()
+    layers.iter().rev().filter(may_say).filter_map(|layer| origin(layer, path)).collect()
 }
 
 /// Returns the value that a layer sets at a path: the value there, or the one above that takes its place.
-fn saying(layer: &Layer, path: &[String]) -> Option<Saying> {
+fn origin(layer: &Layer, path: &[String]) -> Option<Origin> {
     let mut keys = path.iter();
     let mut value = layer.value.get(keys.next()?)?;
     let mut depth = 1;
@@ -187,7 +187,7 @@ fn saying(layer: &Layer, path: &[String]) -> Option<Saying> {
     }
     let keys: Vec<&str> = path.iter().map(String::as_str).collect();
     let position = nearest_position(layer, &keys, depth);
-    Some(Saying { source: layer.source.clone(), position, value: value.clone() })
+    Some(Origin { source: layer.source.clone(), position, value: value.clone() })
 }
 
 /// Returns the position of a value, or of the nearest key around it: a normalised value has none of its own.
@@ -197,7 +197,7 @@ fn nearest_position(layer: &Layer, path: &[&str], depth: usize) -> Option<(usize
 
 /// Returns an element of a list that the layers add to.
 fn joined_leaf(key: &str, element: &Value, layers: &[Layer]) -> Leaf {
-    let mut said_by = Vec::new();
+    let mut set_by = Vec::new();
     for layer in layers.iter().rev() {
         for (idx, value) in layer.value.get(key).and_then(Value::as_array).into_iter().flatten().enumerate() {
             let is_same = match key {
@@ -206,11 +206,11 @@ fn joined_leaf(key: &str, element: &Value, layers: &[Layer]) -> Leaf {
             };
             if is_same {
                 let position = layer.places.get(&pointer(&[key, &idx.to_string()])).copied();
-                said_by.push(Saying { source: layer.source.clone(), position, value: value.clone() });
+                set_by.push(Origin { source: layer.source.clone(), position, value: value.clone() });
             }
         }
     }
-    Leaf { path: vec![key.to_owned()], value: element.clone(), said_by }
+    Leaf { path: vec![key.to_owned()], value: element.clone(), set_by }
 }
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ async fn what_hooks_change_holds_and_is_named_as_theirs() {
     assert!(opened.workspace.loaded().agent("planner").is_some());
     let report = engine.examine(home.path(), Pages::AreLeft).await.expect("read");
     let share = report.leaves.iter().find(|leaf| leaf.path == ["share"]).expect("there");
-    assert_eq!((&share.value, share.said_by[0].source.as_str()), (&"auto".into(), "planner@1.0"));
-    assert!(share.said_by[1].source.ends_with("opencode.json"));
+    assert_eq!((&share.value, share.set_by[0].source.as_str()), (&"auto".into(), "planner@1.0"));
+    assert!(share.set_by[1].source.ends_with("opencode.json"));
     let told: Vec<String> = report.warnings.iter().map(ToString::to_string).collect();
     assert!(told[0].starts_with("planner@1.0: agent.planner.steps: "), "{told:?}");
     // Later changes go through the hooks too.

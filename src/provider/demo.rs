@@ -86,7 +86,7 @@ pub fn stream(prompt: &Prompt<'_>) -> Stream {
 pub fn script(prompt: &Prompt<'_>) -> Vec<Vec<Delta>> {
     let mut answer = Answer::new(prompt);
     if prompt.tools.is_empty() && asks_for_title(prompt) {
-        answer.say(&title(prompt));
+        answer.text(&title(prompt));
         return answer.end();
     }
     let turn = Turn::of(prompt);
@@ -98,7 +98,7 @@ pub fn script(prompt: &Prompt<'_>) -> Vec<Vec<Delta>> {
             Command::Run(line) => run(&turn, line, &mut answer),
             Command::Plan => plan(&turn, &mut answer),
         },
-        None => answer.say(HELP),
+        None => answer.text(HELP),
     }
     answer.end()
 }
@@ -208,11 +208,11 @@ fn tour(turn: &Turn<'_>, answer: &mut Answer<'_>) {
     match turn.steps.len() + usize::from(nothing_to_read) {
         0 => {
             answer.think("The user wants to see what windlass does. A short plan first, then one tool after the other.");
-            answer.say("Welcome aboard. I will look around, write a file, change it and check the result.");
+            answer.text("Welcome aboard. I will look around, write a file, change it and check the result.");
             answer.call("todowrite", todos(TOUR_PLAN, 0));
         }
         1 => {
-            answer.say("First a look at the directory.");
+            answer.text("First a look at the directory.");
             if answer.has_tool("list") {
                 answer.call("list", json!({}));
             } else if answer.has_tool("glob") {
@@ -223,29 +223,29 @@ fn tour(turn: &Turn<'_>, answer: &mut Answer<'_>) {
         }
         2 => {
             let file = file.unwrap_or("README.md");
-            answer.say(&format!("Let me read `{file}`."));
+            answer.text(&format!("Let me read `{file}`."));
             answer.call("read", json!({"filePath": file}));
         }
         3 => {
-            answer.say(&format!("Now I write `{DEMO_FILE}`; you may be asked for permission."));
+            answer.text(&format!("Now I write `{DEMO_FILE}`; you may be asked for permission."));
             answer.call(
                 "write",
                 json!({"filePath": DEMO_FILE, "content": "The windlass demo was here.\nThe rope is slack.\n"}),
             );
         }
         4 => {
-            answer.say("One word of it has to change.");
+            answer.text("One word of it has to change.");
             answer.call(
                 "edit",
                 json!({"filePath": DEMO_FILE, "oldString": "rope is slack", "newString": "rope is taut"}),
             );
         }
         5 => {
-            answer.say("And what does a command see?");
+            answer.text("And what does a command see?");
             answer.call("bash", json!({"command": format!("cat {DEMO_FILE}")}));
         }
         6 => answer.call("todowrite", todos(TOUR_PLAN, TOUR_PLAN.len())),
-        _ => answer.say(&format!(
+        _ => answer.text(&format!(
             "That was the tour: a plan, a listing, a file read, `{DEMO_FILE}` written and edited, and a command run. \
              Delete the file whenever you like. With a provider configured a real model does all this."
         )),
@@ -287,15 +287,15 @@ fn read(turn: &Turn<'_>, file: &str, answer: &mut Answer<'_>) {
     }
     match turn.result(0) {
         None => {
-            answer.say(&format!("Reading `{file}`."));
+            answer.text(&format!("Reading `{file}`."));
             answer.call("read", json!({"filePath": file}));
         }
         Some(result) => match content_lines(&result.output).as_slice() {
-            [] => answer.say(&format!("`{file}` has no lines of text to show.")),
-            [line] => answer.say(&format!("`{file}` is one line: {}", text::head(line, 200))),
+            [] => answer.text(&format!("`{file}` has no lines of text to show.")),
+            [line] => answer.text(&format!("`{file}` is one line: {}", text::head(line, 200))),
             [first, ..] => {
                 let n_lines = content_lines(&result.output).len();
-                answer.say(&format!(
+                answer.text(&format!(
                     "I see {n_lines} lines of `{file}`; the first: {}",
                     text::head(first, 200)
                 ));
@@ -308,7 +308,7 @@ fn edit(turn: &Turn<'_>, file: &str, answer: &mut Answer<'_>) {
     if let ([_], Some(result)) = (turn.steps.as_slice(), turn.result(0))
         && result.output.contains("File not found")
     {
-        answer.say(&format!("There is no `{file}`, so I write it."));
+        answer.text(&format!("There is no `{file}`, so I write it."));
         answer.call("write", json!({"filePath": file, "content": format!("{EDIT_LINE}\n")}));
         return;
     }
@@ -318,16 +318,16 @@ fn edit(turn: &Turn<'_>, file: &str, answer: &mut Answer<'_>) {
     match (turn.steps.len(), turn.result(0)) {
         (1, Some(result)) => match replacement(&content_lines(&result.output)) {
             Some((old, new)) => {
-                answer.say("I add a line after the first one.");
+                answer.text("I add a line after the first one.");
                 answer.call("edit", json!({"filePath": file, "oldString": old, "newString": new}));
             }
-            None => answer.say(&format!("`{file}` has no line that an edit could change.")),
+            None => answer.text(&format!("`{file}` has no line that an edit could change.")),
         },
         (0, _) | (_, None) => {
-            answer.say(&format!("I read `{file}` first."));
+            answer.text(&format!("I read `{file}` first."));
             answer.call("read", json!({"filePath": file}));
         }
-        (_, Some(_)) => answer.say(&format!("Done: `{file}` now says \"{EDIT_LINE}\"")),
+        (_, Some(_)) => answer.text(&format!("Done: `{file}` now says \"{EDIT_LINE}\"")),
     }
 }
 
@@ -363,18 +363,18 @@ fn run(turn: &Turn<'_>, line: &str, answer: &mut Answer<'_>) {
     }
     match turn.result(0) {
         None => {
-            answer.say(&format!("Running `{line}`."));
+            answer.text(&format!("Running `{line}`."));
             answer.call("bash", json!({"command": line}));
         }
         Some(result) => match result.output.lines().find(|line| !line.trim().is_empty()) {
             // The tool's own text for an empty output.
-            Some("(no output)") => answer.say("The command printed nothing."),
-            Some(first) => answer.say(&format!(
+            Some("(no output)") => answer.text("The command printed nothing."),
+            Some(first) => answer.text(&format!(
                 "The command printed {}, beginning with: {}",
                 figures::counted(result.output.lines().count(), "line"),
                 text::head(first, 200)
             )),
-            None => answer.say("The command printed nothing."),
+            None => answer.text("The command printed nothing."),
         },
     }
 }
@@ -387,17 +387,17 @@ fn plan(turn: &Turn<'_>, answer: &mut Answer<'_>) {
         return;
     }
     if turn.steps.is_empty() {
-        answer.say("A plan in three steps.");
+        answer.text("A plan in three steps.");
         answer.call("todowrite", todos(PLAN, 0));
     } else {
-        answer.say("That is the plan; a real model would now begin with its first step.");
+        answer.text("That is the plan; a real model would now begin with its first step.");
     }
 }
 
 /// Ends the answer after a failure or a refusal; returns true if there was one.
 fn stopped(turn: &Turn<'_>, answer: &mut Answer<'_>) -> bool {
     let Some(result) = turn.failure() else { return false };
-    answer.say(&format!(
+    answer.text(&format!(
         "The `{}` call did not go through: {}\nThe demo stops here.",
         result.name,
         text::head(result.output.trim(), 500)
@@ -432,7 +432,7 @@ impl<'a> Answer<'a> {
         self.batches.push(vec![Delta::BlockEnd { block }]);
     }
 
-    fn say(&mut self, text: &str) {
+    fn text(&mut self, text: &str) {
         let block = self.block();
         self.n_bytes += text.len();
         self.batches.push(vec![Delta::TextStart { block }]);
@@ -442,7 +442,7 @@ impl<'a> Answer<'a> {
 
     fn call(&mut self, name: &str, input: Value) {
         if !self.has_tool(name) {
-            self.say(&format!(" The tool `{name}` is not available here, so the demo stops."));
+            self.text(&format!(" The tool `{name}` is not available here, so the demo stops."));
             return;
         }
         let block = self.block();

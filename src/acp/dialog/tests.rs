@@ -9,7 +9,7 @@ use windlass_protocol::{
     rpc::ErrorBody,
 };
 
-use super::{Dialog, Shown, Taken};
+use super::{Dialog, Progress, Shown};
 
 fn question(labels: &[&str], is_multiple: bool, takes_custom: bool) -> Question {
     let option = |label: &&str| QuestionOption { label: (*label).to_owned(), description: String::new() };
@@ -32,19 +32,19 @@ fn dialog(questions: Vec<Question>, is_form: bool) -> Dialog {
     Dialog::new(request, is_form)
 }
 
-fn take(dialog: &mut Dialog, result: &Value) -> Taken {
+fn take(dialog: &mut Dialog, result: &Value) -> Progress {
     dialog.take(Ok(Some(&result.to_string())))
 }
 
 fn fill_in(question: Question, content: Value) -> Vec<String> {
     let mut dialog = dialog(vec![question], true);
     match take(&mut dialog, &json!({"action": "accept", "content": content})) {
-        Taken::Answered(mut answers) => answers.remove(0),
+        Progress::Answered(mut answers) => answers.remove(0),
         other => panic!("{other:?}"),
     }
 }
 
-fn choose(dialog: &mut Dialog, option: &str) -> Taken {
+fn choose(dialog: &mut Dialog, option: &str) -> Progress {
     take(dialog, &json!({"outcome": {"outcome": "selected", "optionId": option}}))
 }
 
@@ -95,7 +95,7 @@ fn a_form_that_holds_what_it_did_not_offer_is_asked_again_as_choices() {
         let mut form = dialog(vec![question(&["A", "B"], is_multiple, takes_custom)], true);
         assert_eq!(
             take(&mut form, &json!({"action": "accept", "content": content})),
-            Taken::More,
+            Progress::Continue,
             "{content}"
         );
         assert!(shown(&form).get("options").is_some(), "{content}");
@@ -111,41 +111,46 @@ fn only_accepting_answers() {
         json!([]),
         json!({"action": "accept", "content": 1}),
     ] {
-        assert_eq!(take(&mut dialog(vec![question(&["A"], false, true)], true), &result), Taken::Dismissed);
+        assert_eq!(
+            take(&mut dialog(vec![question(&["A"], false, true)], true), &result),
+            Progress::Dismissed
+        );
     }
     let mut choices = dialog(vec![question(&["A"], false, true)], false);
     for option in ["dismiss", "answer_0", "answer_2", "answer_x", "answer_99999999999999999999", ""] {
-        assert_eq!(choose(&mut choices, option), Taken::Dismissed, "{option}");
+        assert_eq!(choose(&mut choices, option), Progress::Dismissed, "{option}");
     }
-    assert_eq!(take(&mut choices, &json!({"outcome": {"outcome": "cancelled"}})), Taken::Dismissed);
-    assert_eq!(choices.take(Ok(None)), Taken::Dismissed);
+    assert_eq!(take(&mut choices, &json!({"outcome": {"outcome": "cancelled"}})), Progress::Dismissed);
+    assert_eq!(choices.take(Ok(None)), Progress::Dismissed);
 }
 
 #[test]
 fn choices_gather_the_answers_of_one_question_after_another() {
     let mut choices =
         dialog(vec![question(&["A", "B"], false, true), question(&["C", "D", "E"], true, true)], false);
-    assert_eq!(choose(&mut choices, "answer_2"), Taken::More);
+    assert_eq!(choose(&mut choices, "answer_2"), Progress::Continue);
     for option in ["answer_3", "answer_1", "answer_2", "answer_2"] {
-        assert_eq!(choose(&mut choices, option), Taken::More);
+        assert_eq!(choose(&mut choices, option), Progress::Continue);
     }
     let answers = vec![vec!["B".to_owned()], vec!["C".to_owned(), "E".to_owned()]];
-    assert_eq!(choose(&mut choices, "done"), Taken::Answered(answers));
+    assert_eq!(choose(&mut choices, "done"), Progress::Answered(answers));
 }
 
 #[test]
 fn a_form_that_is_not_understood_becomes_choices_and_any_other_failure_a_dismissal() {
     let failure = |code: i32| ErrorBody { code, message: "no".to_owned(), data: None };
-    for (code, wanted) in [(-32601, Taken::More), (-32602, Taken::More), (-32603, Taken::Dismissed)] {
+    for (code, wanted) in
+        [(-32601, Progress::Continue), (-32602, Progress::Continue), (-32603, Progress::Dismissed)]
+    {
         let mut form = dialog(vec![question(&["A"], false, true)], true);
         assert!(shown(&form).get("requestedSchema").is_some());
         assert_eq!(form.take(Err(&failure(code))), wanted, "{code}");
-        assert_eq!(shown(&form).get("options").is_some(), wanted == Taken::More);
-        assert_eq!(choices_failing(&failure(code)), Taken::Dismissed);
+        assert_eq!(shown(&form).get("options").is_some(), wanted == Progress::Continue);
+        assert_eq!(choices_failing(&failure(code)), Progress::Dismissed);
     }
 }
 
-fn choices_failing(failure: &ErrorBody) -> Taken {
+fn choices_failing(failure: &ErrorBody) -> Progress {
     dialog(vec![question(&["A"], false, true)], false).take(Err(failure))
 }
 

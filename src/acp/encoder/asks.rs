@@ -62,7 +62,7 @@ impl Encoder {
                 self.permissions.ask(root, asked);
             }
         }
-        if let Some(rpc_id) = self.permissions.unshow(root) {
+        if let Some(rpc_id) = self.permissions.withdraw_shown(root) {
             withdraw(rpc_id, out);
         }
         self.show_ask(root, out);

@@ -126,11 +126,11 @@ fn a_question_asked_twice_is_one_question() {
 #[test]
 fn a_question_shown_anew_is_answered_under_its_new_request_only() {
     let mut permissions = Permissions::default();
-    assert_eq!(permissions.unshow(&session("ses_1")), None);
+    assert_eq!(permissions.withdraw_shown(&session("ses_1")), None);
     ask(&mut permissions, "ses_1", "per_a");
-    assert_eq!(permissions.unshow(&session("ses_1")), None);
+    assert_eq!(permissions.withdraw_shown(&session("ses_1")), None);
     let first = show(&mut permissions, "ses_1");
-    assert_eq!(permissions.unshow(&session("ses_1")), Some(first.clone()));
+    assert_eq!(permissions.withdraw_shown(&session("ses_1")), Some(first.clone()));
     let second = show(&mut permissions, "ses_1");
     assert_eq!(permissions.answered(&first), None);
     assert_eq!(permissions.answered(&second), Some(asked("per_a")));

@@ -64,12 +64,12 @@ impl Registration {
         if let Some((_, known)) = child_table.running.iter_mut().find(|(child, _)| *child == self.child) {
             *known = Some(group);
         }
-        child_table.tell(Record::Group(group), self.child);
+        child_table.send(Record::Group(group), self.child);
     }
 
     /// Makes the reaper kill all processes that the child started, even those that left its group.
     pub(super) fn kill_later(&self) {
-        lock(&CHILD_TABLE).tell(Record::Kill, self.child);
+        lock(&CHILD_TABLE).send(Record::Kill, self.child);
     }
 }
 
@@ -77,7 +77,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         let mut child_table = lock(&CHILD_TABLE);
         child_table.running.retain(|(child, _)| *child != self.child);
-        child_table.tell(Record::Exited, self.child);
+        child_table.send(Record::Exited, self.child);
     }
 }
 
@@ -104,7 +104,7 @@ impl ChildTable {
         let child = self.n_children;
         let tags = format!("{inherited}{}", reaper::tag(daemon, child));
         self.n_children += 1;
-        self.tell(Record::Spawned, child);
+        self.send(Record::Spawned, child);
         self.running.push((child, None));
         if self.reaper.is_none() {
             self.start_reaper();
@@ -122,11 +122,11 @@ impl ChildTable {
             ),
         }
         for (child, group) in self.running.clone() {
-            self.tell(group.map_or(Record::Spawned, Record::Group), child);
+            self.send(group.map_or(Record::Spawned, Record::Group), child);
         }
     }
 
-    fn tell(&mut self, record: Record, child: u64) {
+    fn send(&mut self, record: Record, child: u64) {
         let Some(reaper) = &mut self.reaper else { return };
         if let Err(error) = reaper.pipe.write(&reaper::encode(record, child)) {
             tracing::warn!(%error, "the reaper is lost; the next child gets another");

@@ -146,9 +146,11 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
             }
         }
         match written {
-            Ok(file) if is_terminal => output::say(&format!("The agent `{name}` is in {}", file.display())),
+            Ok(file) if is_terminal => {
+                output::print_answer(&format!("The agent `{name}` is in {}", file.display()))
+            }
             // For scripts: the path and nothing else.
-            Ok(file) => output::say(&file.display().to_string()),
+            Ok(file) => output::print_answer(&file.display().to_string()),
             Err(reason) => output::fail(&reason),
         }
     })

@@ -28,7 +28,7 @@ pub(super) fn run(environment: Environment, agent: String, json: bool) -> ExitCo
             Err(error) => return output::fail(&format!("{error}.")),
         };
         let view = view(level().await, &report.config, &agent);
-        output::say(&if json { format!("{view:#}") } else { as_text(&view) })
+        output::print_answer(&if json { format!("{view:#}") } else { as_text(&view) })
     })
 }
 

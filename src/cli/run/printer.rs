@@ -320,7 +320,7 @@ impl Printer {
     /// Prints a line on standard error, which on a terminal must not be within the text.
     pub fn remark(&mut self, text: &str, output: &mut Output) {
         if let Some(screen) = &self.screen {
-            screen.say(text);
+            screen.notice(text);
             return;
         }
         self.end_line(output);

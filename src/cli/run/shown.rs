@@ -121,7 +121,7 @@ impl Shown {
     }
 
     /// Says sentences between turns, broken between words.
-    pub async fn say(&mut self, text: &str) -> io::Result<()> {
+    pub async fn print_wrapped(&mut self, text: &str) -> io::Result<()> {
         self.print(&line::wrapped_text(text.trim_end(), output::columns())).await
     }
 

@@ -43,7 +43,7 @@ pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> 
     let format = args.format.or_else(|| format_of(args.output.as_deref()?)).unwrap_or(Format::Md);
     let text = draw(record, format);
     match args.output.filter(|path| path != Path::new("-")) {
-        None => Ok(output::say(text.trim_end())),
+        None => Ok(output::print_answer(text.trim_end())),
         Some(path) => {
             write(&path, &text).map_err(|error| {
                 format!("The session was not exported: {} cannot be written: {error}.", path.display())

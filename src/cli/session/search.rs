@@ -56,7 +56,7 @@ pub async fn run(engine: &Engine, args: SearchArgs, look: &Look) -> Result<ExitC
     }
     if args.format == Format::Table {
         let shown: Vec<String> = found.iter().map(|found| show(found, &words, look)).collect();
-        return Ok(output::say(&shown.join("\n\n")));
+        return Ok(output::print_answer(&shown.join("\n\n")));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -80,7 +80,7 @@ pub async fn run(engine: &Engine, args: ShowArgs, look: Look, pager: Pager) -> R
     if !args.no_pager && stdout.is_terminal() && pager.show(&text).await {
         return Ok(ExitCode::SUCCESS);
     }
-    Ok(output::say(text.trim_end()))
+    Ok(output::print_answer(text.trim_end()))
 }
 
 fn draw(record: &Record, look: &Look, width: usize) -> String {

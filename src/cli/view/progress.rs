@@ -129,7 +129,7 @@ impl Progress {
     }
 
     /// Shows a sentence of ours.
-    pub fn say(&mut self, text: &str) {
+    pub fn notice(&mut self, text: &str) {
         let rows = notice(text, YELLOW, &self.draw(0));
         self.finish(Kind::Notice, rows);
     }
@@ -169,7 +169,7 @@ impl Progress {
                 }
             }
             EventPayload::Toast { session_id, title, message, .. } if turn.depth(session_id).is_some() => {
-                self.say(format!("{title} {message}").trim());
+                self.notice(format!("{title} {message}").trim());
             }
             EventPayload::AgentSwitched { session_id, agent } if *session_id == turn.session_id => {
                 let rows = notice(&format!("The agent `{agent}` goes on."), DIM, &self.draw(0));

@@ -84,7 +84,7 @@ struct Inbox {
 enum Order {
     Begin(SessionId),
     Event(Arc<Event>),
-    Say(String),
+    Notice(String),
     End(Closing),
     /// Everything before is drawn, and nothing moves.
     Settle(oneshot::Sender<()>),
@@ -118,8 +118,8 @@ impl Screen {
     }
 
     /// Shows a sentence of ours between the others.
-    pub fn say(&self, text: &str) {
-        self.shared.push(Order::Say(text.to_owned()), EVENT_SIZE + text.len());
+    pub fn notice(&self, text: &str) {
+        self.shared.push(Order::Notice(text.to_owned()), EVENT_SIZE + text.len());
     }
 
     /// Ends when the terminal is not far behind, or fails when it is gone.
@@ -230,7 +230,7 @@ impl Shared {
                 match order {
                     Order::Begin(session_id) => pen.begin(&session_id),
                     Order::Event(event) => pen.event(&event),
-                    Order::Say(text) => pen.say(&text),
+                    Order::Notice(text) => pen.notice(&text),
                     Order::End(closing) => pen.end(closing),
                     Order::Settle(sender) => settled.push(sender),
                     Order::Resume => {}

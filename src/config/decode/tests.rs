@@ -215,9 +215,9 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
     );
     let leaves = leaves(&config.raw, &layers);
     let model = leaves.iter().find(|leaf| leaf.path == ["model"]).unwrap();
-    let said_by: Vec<&str> = model.said_by.iter().map(|saying| saying.source.as_str()).collect();
-    assert!(said_by[0] == "planner@1.0" && said_by[1].ends_with("opencode.json"), "{said_by:?}");
-    assert!(Path::new(said_by[1]).is_absolute());
+    let set_by: Vec<&str> = model.set_by.iter().map(|origin| origin.source.as_str()).collect();
+    assert!(set_by[0] == "planner@1.0" && set_by[1].ends_with("opencode.json"), "{set_by:?}");
+    assert!(Path::new(set_by[1]).is_absolute());
 }
 
 #[test]
@@ -251,12 +251,12 @@ fn hooks_see_what_those_before_them_did_and_one_that_fails_changes_nothing() {
     let raw = crate::config::merge::merged(&layers);
     let leaves = leaves(&raw, &layers);
     let prompt = leaves.iter().find(|leaf| leaf.path == ["agent", "a", "prompt"]).unwrap();
-    let said_by: Vec<&str> = prompt.said_by.iter().map(|saying| saying.source.as_str()).collect();
-    assert_eq!(said_by, ["second", "first"]);
+    let set_by: Vec<&str> = prompt.set_by.iter().map(|origin| origin.source.as_str()).collect();
+    assert_eq!(set_by, ["second", "first"]);
 }
 
 #[test]
-fn null_says_nothing_at_any_depth() {
+fn null_is_blank_at_any_depth() {
     let global = json!({
         "permission": {"bash": "deny", "edit": {"*": "deny"}},
         "agent": {"a": {"prompt": "p", "permission": {"read": "deny"}}},

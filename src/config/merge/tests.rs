@@ -8,7 +8,7 @@ use crate::config::{
     Findings,
     check::check,
     layer::{Kind, Layer},
-    lower::lower,
+    normalize::normalize,
     sources::{leaves, render},
 };
 
@@ -28,7 +28,7 @@ fn layers(values: &[Value]) -> Vec<Layer> {
     let read = |(idx, value): (usize, &Value)| {
         let value = value.as_object().unwrap().clone();
         let mut layer = Layer::new(Kind::File, &idx.to_string(), Path::new("/"), value);
-        lower(&mut layer, &mut findings);
+        normalize(&mut layer, &mut findings);
         check(&mut layer, &mut findings);
         layer
     };
@@ -42,8 +42,8 @@ fn sources(layers: &[Layer]) -> String {
     let leaves = leaves(&merged(layers), layers);
     assert_eq!(render(&leaves, false).is_empty(), leaves.is_empty());
     let shown = leaves.iter().map(|leaf| {
-        let said_by: Vec<&str> = leaf.said_by.iter().map(|saying| saying.source.as_str()).collect();
-        format!("{}={}<{}", leaf.path.join("."), leaf.value, said_by.join("<"))
+        let set_by: Vec<&str> = leaf.set_by.iter().map(|origin| origin.source.as_str()).collect();
+        format!("{}={}<{}", leaf.path.join("."), leaf.value, set_by.join("<"))
     });
     shown.collect::<Vec<_>>().join("\n")
 }

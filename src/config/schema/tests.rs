@@ -12,7 +12,7 @@ use crate::config::{
     Environment, Findings,
     check::check as check_layer,
     layer::{self, Kind, Layer},
-    lower::lower,
+    normalize::normalize,
 };
 
 /// Returns the error that an editor would show for a file; `None` when it is right.
@@ -131,7 +131,7 @@ fn the_schema_refuses_what_the_check_warns_of() {
         assert!(problem(&value).is_some(), "{value}");
         let mut findings = Findings::default();
         let mut layer = Layer::new(Kind::File, "f", Path::new("/"), value.as_object().unwrap().clone());
-        lower(&mut layer, &mut findings);
+        normalize(&mut layer, &mut findings);
         check_layer(&mut layer, &mut findings);
         assert!(!findings.warnings.is_empty(), "{value}");
     }
@@ -141,7 +141,7 @@ fn the_schema_refuses_what_the_check_warns_of() {
 fn is_taken(value: &Value) -> bool {
     let mut findings = Findings::default();
     let mut layer = Layer::new(Kind::File, "f", Path::new("/"), value.as_object().unwrap().clone());
-    lower(&mut layer, &mut findings);
+    normalize(&mut layer, &mut findings);
     check_layer(&mut layer, &mut findings);
     findings.warnings.is_empty()
 }

@@ -218,7 +218,7 @@ fn model(loaded: &Loaded, answering: &Result<Model, Unusable>, leaves: &[Leaf]) 
 /// Returns the place of the strongest source that says a value.
 fn said_at(leaves: &[Leaf], path: &[&str]) -> Option<String> {
     let leaf = leaves.iter().find(|leaf| leaf.path == path)?;
-    leaf.said_by.first().map(ToString::to_string)
+    leaf.set_by.first().map(ToString::to_string)
 }
 
 async fn reach(engine: &Engine, model: &Model) -> Finding {

@@ -189,9 +189,9 @@ fn missing_servers(config: &Config, leaves: &[Leaf]) -> Vec<Warning> {
             return None;
         }
         let leaf = leaves.iter().find(|leaf| leaf.path == ["mcp", name, "command"]);
-        let saying = leaf.and_then(|leaf| leaf.said_by.first());
-        let (line, column) = saying.and_then(|saying| saying.position).unzip();
-        let source = saying.map_or_else(|| format!("mcp.{name}"), |saying| saying.source.clone());
+        let origin = leaf.and_then(|leaf| leaf.set_by.first());
+        let (line, column) = origin.and_then(|origin| origin.position).unzip();
+        let source = origin.map_or_else(|| format!("mcp.{name}"), |origin| origin.source.clone());
         let message = format!(
             "mcp.{name}.command: there is no program {named}, so the server cannot be started; install it or correct \
              the command"
@@ -240,10 +240,10 @@ fn missing_instructions(config: &Config, leaves: &[Leaf]) -> Vec<Warning> {
 /// Returns a warning about an entry of `instructions`, where the strongest source says it.
 fn at_entry(pattern: &str, message: &str, leaves: &[Leaf]) -> Option<Warning> {
     let is_said = |leaf: &&Leaf| leaf.path == ["instructions"] && leaf.value == pattern;
-    let saying = leaves.iter().find(is_said).and_then(|leaf| leaf.said_by.first())?;
-    let (line, column) = saying.position.unzip();
+    let origin = leaves.iter().find(is_said).and_then(|leaf| leaf.set_by.first())?;
+    let (line, column) = origin.position.unzip();
     let message = format!("instructions: {pattern} {message}");
-    Some(Warning { source: saying.source.clone(), line, column, message })
+    Some(Warning { source: origin.source.clone(), line, column, message })
 }
 
 /// Returns a warning about a file or an entry; an entry's with its place.

@@ -74,7 +74,7 @@ impl SessionCx {
     }
 
     /// Tells the user what of the instructions does not reach a model.
-    pub fn tell(&self, warnings: &[Warning]) {
+    pub fn warn(&self, warnings: &[Warning]) {
         self.warning_log.warn_once(self.engine.bus(), warnings);
     }
 

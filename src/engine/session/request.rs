@@ -28,7 +28,7 @@ pub struct PromptInput {
     pub agent: Option<String>,
     /// Model that is to answer; the agent's own, or the default.
     pub model: Option<ModelRef>,
-    pub missing: Missing,
+    pub on_missing: OnMissing,
     pub invocation: Invocation,
 }
 
@@ -36,12 +36,12 @@ pub struct PromptInput {
 ///
 /// A model that was named is never replaced by another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Missing {
+pub enum OnMissing {
     /// The prompt fails; where no agent was named, the session's last one answers.
     #[default]
     Fails,
     /// The agent that the configuration says answers, also where none was named, and the demo instead of no model.
-    IsReplaced,
+    Fallback,
 }
 
 /// Command call of a prompt.

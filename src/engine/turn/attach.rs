@@ -322,7 +322,7 @@ impl Host for UserGave<'_> {
     }
 
     fn warn(&self, warnings: Vec<Warning>) {
-        self.session.tell(&warnings);
+        self.session.warn(&warnings);
     }
 
     fn edited(&self, _path: &Path, _real: &Path) {}

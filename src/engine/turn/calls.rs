@@ -88,7 +88,7 @@ pub async fn run(
                     matches!(&result, Err(ToolError::Denied { feedback: None } | ToolError::Dismissed));
                 let end = result.as_ref().map(|_| ()).map_err(Clone::clone);
                 finish(cx, state, &reports, part, result).await?;
-                tell_maker(&mut waiting, part, end);
+                notify_caller(&mut waiting, part, end);
             }
             () = reports.arrived.notified() => {
                 show(cx, state, &reports).await?;
@@ -125,7 +125,7 @@ pub async fn run(
 type Running = FuturesUnordered<BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)>>;
 
 /// Tells the call that made another one how that ended.
-fn tell_maker(waiting: &mut Waiting, part: usize, end: Result<(), ToolError>) {
+fn notify_caller(waiting: &mut Waiting, part: usize, end: Result<(), ToolError>) {
     if let Some(maker) = waiting.remove(&part) {
         // It may have been cancelled in between.
         let _ = maker.send(end);
@@ -386,7 +386,7 @@ async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> R
 
 fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, journal: &mut Journal) {
     let changes = std::mem::take(&mut *lock(&reports.changes));
-    cx.session.tell(&changes.warnings);
+    cx.session.warn(&changes.warnings);
     journal.known_files(&state.info, &state.known_files);
     if let Some(todos) = changes.todos {
         journal.todos(&state.info, &todos);

@@ -26,7 +26,7 @@ use crate::{
             context::{SessionCx, TurnCx},
             inbox::Inbox,
             parent_limits,
-            request::{Command, Missing, PromptInput, StopReason, TurnOutcome},
+            request::{Command, OnMissing, PromptInput, StopReason, TurnOutcome},
             revert,
             state::{Journal, SessionState, text_part},
             title,
@@ -133,7 +133,7 @@ async fn run_prompt(
     session.engine.refresh_remote_config();
     let loaded = session.workspace.loaded();
     session.engine.refresh_skills(&loaded);
-    if input.missing == Missing::IsReplaced {
+    if input.on_missing == OnMissing::Fallback {
         input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
     }
     let called = command::take(&loaded, &mut input)?;
@@ -195,7 +195,7 @@ async fn run_prompt(
             }
         },
     }
-    session.tell(&untold);
+    session.warn(&untold);
     session.note(cx.loaded.unlisted(&cx.model));
     start_title(&cx, state, title);
     take_steps(&mut cx, state, inbox).await
@@ -266,9 +266,9 @@ fn choose_agent<'a>(
 /// Returns the model that answers a prompt; the demo, which says how to configure one, only where nothing at
 /// all is configured and the front end has a user to tell.
 fn choose_model(loaded: &Loaded, agent: &Agent, input: &PromptInput) -> Result<Model, Unusable> {
-    match input.missing {
-        Missing::Fails => loaded.answering(agent, input.model.as_ref()),
-        Missing::IsReplaced => loaded.answers_next(Some(&agent.name), input.model.as_ref()),
+    match input.on_missing {
+        OnMissing::Fails => loaded.answering(agent, input.model.as_ref()),
+        OnMissing::Fallback => loaded.answers_next(Some(&agent.name), input.model.as_ref()),
     }
 }
 

@@ -33,7 +33,7 @@ impl Engine {
             Some(session) if !loosenings.is_empty() => self.hold(workspace, reading, session, &loosenings),
             Some(_) | None => {
                 if workspace.replace(reading) {
-                    self.tell_of_change(workspace);
+                    self.announce_change(workspace);
                 }
             }
         }
@@ -57,7 +57,7 @@ impl Engine {
         workspace.set_question(id, AbortOnDropHandle::new(tokio::spawn(asking)));
     }
 
-    fn tell_of_change(&self, workspace: &Workspace) {
+    fn announce_change(&self, workspace: &Workspace) {
         let directory = workspace.directory().display().to_string();
         tracing::info!(directory, "the configuration has changed");
         self.bus().publish(EventPayload::ConfigUpdated { directory });
@@ -86,7 +86,7 @@ async fn ask(engine: Engine, workspace: Arc<Workspace>, id: Instant, mut session
         match engine.asks().confirm(&session, PERMISSION, metadata.clone()).await {
             Confirmation::Yes => {
                 if workspace.accept(id) {
-                    engine.tell_of_change(&workspace);
+                    engine.announce_change(&workspace);
                 }
                 return;
             }

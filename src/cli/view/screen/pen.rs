@@ -72,8 +72,8 @@ impl Pen {
         self.progress.event(event, clock::now_ms());
     }
 
-    pub fn say(&mut self, text: &str) {
-        self.progress.say(text);
+    pub fn notice(&mut self, text: &str) {
+        self.progress.notice(text);
     }
 
     pub fn end(&mut self, closing: Closing) {

@@ -7,7 +7,7 @@ use windlass_protocol::opencode::message::ModelRef;
 use crate::engine::{Loaded, Workspace};
 
 /// See the module's comment.
-pub struct FrontSession {
+pub struct ClientSession {
     pub workspace: Arc<Workspace>,
     /// The mode the client chose, or the session had.
     pub agent: Option<String>,
@@ -16,5 +16,5 @@ pub struct FrontSession {
     /// The configuration whose modes, options, commands and warnings the client knows.
     pub shown: Arc<Loaded>,
     /// Indices of `shown`'s warnings that the user has not seen, for a client without notices.
-    pub untold: Vec<usize>,
+    pub pending_warnings: Vec<usize>,
 }

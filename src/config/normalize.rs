@@ -8,28 +8,28 @@ use super::{layer::Layer, merge::merge, warning::Findings};
 const TERMINAL_KEYS: [&str; 3] = ["theme", "keybinds", "tui"];
 
 /// Rewrites the layer's value; places move along.
-pub fn lower(layer: &mut Layer, findings: &mut Findings) {
+pub fn normalize(layer: &mut Layer, findings: &mut Findings) {
     layer.value.values_mut().for_each(whole_numbers);
-    let mut lowering = Lowering { layer, findings };
+    let mut normalizer = Normalizer { layer, findings };
     for key in TERMINAL_KEYS {
-        if lowering.layer.value.shift_remove(key).is_some() {
-            lowering.note(&[key], "is of OpenCode's terminal interface and has no effect here");
+        if normalizer.layer.value.shift_remove(key).is_some() {
+            normalizer.note(&[key], "is of OpenCode's terminal interface and has no effect here");
         }
     }
-    if lowering.layer.value.contains_key("layout") {
-        lowering.note(&["layout"], "is deprecated and has no effect");
+    if normalizer.layer.value.contains_key("layout") {
+        normalizer.note(&["layout"], "is deprecated and has no effect");
     }
-    lowering.modes();
-    lowering.rename("agents", "agent");
-    lowering.rename("commands", "command");
-    lowering.rename("reference", "references");
-    lowering.rename("snapshots", "snapshot");
-    lowering.rename("media", "attachment");
-    lowering.servers();
-    lowering.compaction();
-    lowering.share();
-    lowering.steps();
-    lowering.tools();
+    normalizer.modes();
+    normalizer.rename("agents", "agent");
+    normalizer.rename("commands", "command");
+    normalizer.rename("reference", "references");
+    normalizer.rename("snapshots", "snapshot");
+    normalizer.rename("media", "attachment");
+    normalizer.servers();
+    normalizer.compaction();
+    normalizer.share();
+    normalizer.steps();
+    normalizer.tools();
 }
 
 /// Takes `5.0` for the whole number that it is, as JavaScript and JSON schemas do.
@@ -47,12 +47,12 @@ fn whole_numbers(value: &mut Value) {
     }
 }
 
-struct Lowering<'a> {
+struct Normalizer<'a> {
     layer: &'a mut Layer,
     findings: &'a mut Findings,
 }
 
-impl Lowering<'_> {
+impl Normalizer<'_> {
     fn note(&mut self, path: &[&str], message: &str) {
         self.findings.notes.push(self.layer.warning(path, message.to_owned()));
     }
@@ -173,8 +173,8 @@ impl Lowering<'_> {
             self.note(&["tools"], NOTE);
         }
         let agents = self.layer.value.get("agent").and_then(Value::as_object).into_iter().flatten();
-        let saying = agents.filter(|(_, agent)| agent.as_object().is_some_and(is_said));
-        let names: Vec<String> = saying.map(|(name, _)| name.clone()).collect();
+        let with_tools = agents.filter(|(_, agent)| agent.as_object().is_some_and(is_said));
+        let names: Vec<String> = with_tools.map(|(name, _)| name.clone()).collect();
         for name in names {
             self.note(&["agent", &name, "tools"], NOTE);
         }
