@@ -182,7 +182,7 @@ impl State {
         }
     }
 
-    /// A session and those above it, from the bottom to the top.
+    /// Returns a session and those above it, from the bottom to the top.
     fn line<'a>(&'a self, id: &'a SessionId) -> impl Iterator<Item = &'a SessionId> {
         std::iter::successors(Some(id), |id| self.parents.get(*id)).take(MAX_LEVELS)
     }
@@ -191,7 +191,7 @@ impl State {
         self.line(id).any(|id| lock(&scope.0).contains(id))
     }
 
-    /// The subscribers that read a session's turns.
+    /// Returns the subscribers that read a session's turns.
     fn readers(&self, id: &SessionId) -> impl Iterator<Item = (usize, Arc<dyn Subscriber>)> {
         self.subscriptions.iter().enumerate().filter_map(|(idx, it)| {
             let reads = match &it.filter {
@@ -203,7 +203,7 @@ impl State {
         })
     }
 
-    /// The subscribers that get an event. Those that have ended or are cut off leave.
+    /// Returns the subscribers that get an event. Those that have ended or are cut off leave.
     fn receivers(&mut self, event: &Event) -> Vec<Arc<dyn Subscriber>> {
         self.subscriptions.retain(|it| it.subscriber.strong_count() > 0);
         let (payload, kind) = (&event.payload, event.payload.kind());

@@ -180,8 +180,8 @@ pub fn run() -> ExitCode {
     let talks = matches!(cli.command, Some(Command::Run(_) | Command::Chat(_) | Command::Demo(_)))
         || cli.command.is_none() && std::io::stdin().is_terminal();
     // They say themselves what is wrong in the configuration: all of it, or why they cannot begin.
-    let told = talks.then_some(crate::base::log::CONFIGURED);
-    let log = logging::start(&cli.global, &environment, least, told);
+    let shown_by_command = talks.then_some(crate::base::log::CONFIGURED);
+    let log = logging::start(&cli.global, &environment, least, shown_by_command);
     process::child_table::open(environment.get(process::tree::CHILD_TAG));
     sandbox::open();
     process::hide();

@@ -194,7 +194,7 @@ impl Engine {
         Self::with_hooks(environment, paths, Vec::new())
     }
 
-    /// Like [`Engine::new`], with what plugins do to every configuration that is read, in this order.
+    /// Makes an engine whose hooks change every configuration that is read, in this order.
     pub fn with_hooks(environment: Environment, paths: Paths, hooks: Vec<Hook>) -> Self {
         let bus = Bus::default();
         let clients = Clients::new(bus.clone());
@@ -374,8 +374,8 @@ impl Engine {
         }
     }
 
-    /// Up to `limit` root sessions, most recently changed first: of one directory or all, behind the session whose
-    /// last change and id are given.
+    /// Lists up to `limit` root sessions, most recently changed first: of one directory or all, behind the session
+    /// whose last change and id are given.
     pub async fn list_sessions(
         &self,
         directory: Option<String>,
@@ -551,7 +551,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns true if the engine is told to end once everything is done.
+    /// Returns true if the engine ends once everything is done.
     pub(crate) fn is_finishing(&self) -> bool {
         self.0.is_finishing.load(Ordering::Relaxed)
     }

@@ -269,7 +269,7 @@ async fn where_nobody_can_be_asked_a_notice_says_what_waits() {
     }
 }
 
-/// A chat at its prompt, and a loosened configuration that waits: the notice is above the prompt.
+/// Starts a chat and loosens the configuration; returns once the notice is above the prompt.
 async fn chatting(machine: &Machine) -> Terminal {
     machine.scratch.write("opencode.json", rule("deny"));
     let terminal = terminal(machine, &["chat"]);
@@ -282,7 +282,7 @@ async fn chatting(machine: &Machine) -> Terminal {
     terminal
 }
 
-/// The last row that is not empty ends with this.
+/// Returns true if the last row that is not empty ends with this.
 fn is_last(screen: &Screen, end: &str) -> bool {
     screen
         .lines()

@@ -21,7 +21,7 @@ use crate::{
 const FLAG: &str = "OPENCODE_EXPERIMENTAL_LSP_TOOL";
 const LEFT_ALONE: &str = "\nIt is not started again until the configuration changes.";
 
-/// `tests/lsp/server.py`, which is written against the protocol's text, without a library.
+/// Configures `tests/lsp/server.py`, which is written against the protocol's text, without a library.
 fn server(mode: &str, extensions: &[&str]) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lsp/server.py");
     json!({"command": ["python3", script, mode], "extensions": extensions, "env": {"LSP_LOG": "lsp.log"}})

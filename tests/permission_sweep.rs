@@ -540,7 +540,7 @@ async fn webfetch() {
     .await;
 }
 
-/// Search services on loopback.
+/// Configures search services on loopback.
 fn searching(stage: &Stage) -> Value {
     let message = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"tea is a leaf"}]}}"#;
     stage.web.page("/exa", Page::new("text/event-stream", format!("event: message\ndata: {message}\n\n")));

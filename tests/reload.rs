@@ -12,12 +12,12 @@ use crate::support::{
     web::{Page, Web},
 };
 
-/// Without a model of its own, so that files may name one; `mock/other` answers when none does.
+/// Makes an agent without a model of its own, so that files may name one; `mock/other` answers when none does.
 pub fn builder(scratch: &Arc<Scratch>) -> Builder {
     Agent::builder().scratch(scratch).config(json!({"model": null}))
 }
 
-/// Initialized as a client that is told of each reading that brought something new, and shows notices.
+/// Starts an agent for a client that hears of each reading with changes, and shows notices.
 pub async fn watching(builder: Builder) -> Agent {
     let agent = builder.spawn().await;
     let capabilities = json!({"session": {"notices": {}}, "_meta": {"windlass/events": ["config.updated", "mcp.tools.changed"]}});
@@ -576,7 +576,7 @@ async fn watching_begins_with_a_session_and_ends_with_the_last() {
     agent.finish().await;
 }
 
-/// Inotify descriptors of the process.
+/// Counts the inotify descriptors of the process.
 fn n_watchers(agent: &Agent) -> usize {
     let descriptors = fs::read_dir(format!("/proc/{}/fd", agent.pid)).unwrap();
     let targets = descriptors.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());

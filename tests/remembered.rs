@@ -20,7 +20,7 @@ async fn revoke(agent: &Agent, permission: &str, pattern: &str) {
     assert!(revoked.success());
 }
 
-/// The user lets a file be read for ever.
+/// Has the user allow reading a file for ever.
 async fn allow(agent: &Agent, session: &str, path: &str) {
     agent.llm.reply(Reply::call("call_allow", "read", json!({"filePath": path})));
     agent.llm.reply(Reply::text("done"));

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// A session of a scratch machine, put into its store by hand.
+/// Puts a session into the store of a scratch machine.
 pub async fn store(machine: &Machine, id: &str, title: &str, messages: Value) {
     let now = windlass::base::clock::now_ms();
     let info = json!({

@@ -55,7 +55,7 @@ fn settled(screen: &Screen, machine: &Machine) -> String {
     text
 }
 
-/// `exit 0 · 0.1 s` as `exit 0 · N s`.
+/// Returns `exit 0 · 0.1 s` as `exit 0 · N s`.
 fn without_times(line: &str) -> String {
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     for at in 1..words.len() {
@@ -67,7 +67,7 @@ fn without_times(line: &str) -> String {
     words.join(" ")
 }
 
-/// A session with something of everything.
+/// Scripts a session with every kind of part.
 fn script(machine: &Machine) {
     let plan = |first: &str, second: &str| {
         json!({"todos": [

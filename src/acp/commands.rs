@@ -1,4 +1,4 @@
-//! The slash commands as the client is told of them.
+//! Slash commands for the client.
 
 use windlass_protocol::acp::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput,
@@ -7,7 +7,7 @@ use windlass_protocol::acp::schema::{
 use super::{client_session::ClientSession, options};
 use crate::engine::Loaded;
 
-/// Every command, by name; the demo's own where the demo answers.
+/// Returns every command by name; the demo's own where the demo answers.
 pub fn update(loaded: &Loaded, client_session: &ClientSession) -> AvailableCommandsUpdate {
     let demo = options::is_demo(loaded, client_session).then(|| loaded.demo_command()).flatten();
     let commands = loaded.command_choices().into_iter().chain(demo).map(|choice| {

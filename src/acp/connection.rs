@@ -77,7 +77,7 @@ pub struct Handled {
 }
 
 impl Connection {
-    /// A client of which nothing is known yet.
+    /// Makes a connection whose client is not known yet.
     pub fn new(
         engine: Engine,
         options: Options,
@@ -132,7 +132,7 @@ impl Connection {
         self.n_handlers -= 1;
     }
 
-    /// The client's abilities; `None` before `initialize`.
+    /// Returns the client's abilities; `None` before `initialize`.
     pub fn client(&self) -> Option<&ClientCapabilities> {
         self.is_initialized.then_some(&self.encoder.client)
     }
@@ -151,12 +151,12 @@ impl Connection {
         &mut self.encoder.client_sessions
     }
 
-    /// The agent that took over in a session since this was asked last, while the client did not know the session.
+    /// Takes the agent that took over in a session before the client knew the session.
     pub fn take_switch(&mut self, id: &SessionId) -> Option<String> {
         self.switched.remove(id)
     }
 
-    /// The duty to answer a request.
+    /// Makes the duty to answer a request.
     pub fn responder(&mut self, id: Id) -> Responder {
         self.unanswered.insert(id.clone(), Cancel::No);
         Responder::new(id, self.outbox.clone())
@@ -169,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// The way to cancel the request with this id, while it is in flight.
+    /// Returns the way to cancel the request with this id, while it is in flight.
     pub fn cancel_of(&self, id: &Id) -> Option<Cancel> {
         self.unanswered.get(id).cloned()
     }

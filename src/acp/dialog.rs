@@ -61,7 +61,7 @@ impl Dialog {
         Self { request, is_form, answers: Vec::new(), chosen: Vec::new() }
     }
 
-    /// The question's id.
+    /// Returns the question's id.
     pub fn id(&self) -> &QuestionId {
         &self.request.id
     }
@@ -102,7 +102,7 @@ impl Dialog {
         CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema), message)
     }
 
-    /// A name that keeps the fields in the order of the questions where a client sorts them.
+    /// Returns a name that keeps the fields in the order of the questions where a client sorts them.
     fn field(&self, idx: usize) -> String {
         let width = self.request.questions.len().to_string().len();
         format!("question_{:0width$}", idx + 1)
@@ -234,7 +234,7 @@ fn is_required(question: &Question) -> bool {
     !question.takes_custom() && !question.is_multiple()
 }
 
-/// The text or texts of a field; `None` when it holds something else.
+/// Returns the text or texts of a field; `None` when it holds something else.
 fn words(field: Option<&Value>) -> Option<Vec<String>> {
     match field {
         None | Some(Value::Null) => Some(Vec::new()),

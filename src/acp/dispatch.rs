@@ -67,7 +67,7 @@ const METHODS: &[(&str, Handler)] = &[
     (ext::QUESTION_REJECT,         elicitation::reject),
 ];
 
-/// The method table.
+/// Returns the method table.
 ///
 /// The library calls with what it can share between threads. A handler has its connection to itself, so the table only
 /// finds the handler, and [`call`] calls it: nothing is encoded that would have to be parsed again.

@@ -13,7 +13,7 @@ use windlass_protocol::{
 
 use super::{call::Call, connection::Connection, dialog::Progress, error::invalid_params, outbox::Outgoing};
 
-/// The client's answer to something that showed this question.
+/// Takes the client's answer to a message that showed this question.
 pub fn answered(connection: &mut Connection, id: &QuestionId, result: Result<Option<&RawValue>, ErrorBody>) {
     if let Err(failure) = &result {
         tracing::warn!(code = failure.code, message = %failure.message, "the client could not ask its user");
@@ -28,7 +28,7 @@ pub fn answered(connection: &mut Connection, id: &QuestionId, result: Result<Opt
     }
 }
 
-/// `_windlass/question/reply`: answers a question by OpenCode's id, also in words of the user's own.
+/// Handles `_windlass/question/reply`: answers a question by OpenCode's id, also in words of the user's own.
 pub fn reply(
     connection: &mut Connection,
     call: &mut Call,
@@ -46,7 +46,7 @@ pub fn reply(
     call.succeed(&json!({}))
 }
 
-/// `_windlass/question/reject`: dismisses a question by OpenCode's id.
+/// Handles `_windlass/question/reject`: dismisses a question by OpenCode's id.
 pub fn reject(
     connection: &mut Connection,
     call: &mut Call,

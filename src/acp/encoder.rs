@@ -79,7 +79,7 @@ struct Shown {
     /// Model of the newest answer.
     model: Option<ModelRef>,
     user_messages: HashSet<MessageId>,
-    /// Summaries that nobody asked for, which are shown as thoughts.
+    /// Automatic summaries, which are shown as thoughts.
     summaries: AutoSummaries,
     /// Bytes shown of each text or thought of the running turn.
     texts: HashMap<PartId, Text>,
@@ -420,7 +420,7 @@ impl Encoder {
         }
     }
 
-    /// A notice, or a thought where the client knows no notices.
+    /// Sends a notice, or a thought where the client knows no notices.
     fn toast(&self, id: &SessionId, title: &str, message: &str, variant: ToastVariant, out: &mut Sink<'_>) {
         if self.client.notices {
             let severity = match variant {
@@ -589,7 +589,7 @@ impl Encoder {
         lines::update(id, SessionUpdate::Plan(to_proto::plan(todos)), out.lines);
     }
 
-    /// A tool had the user choose another agent: the client's mode follows. Prompts do already (see [`super::outbox::Done`]).
+    /// Sends the mode of the agent that a tool had the user choose. Prompts do already (see [`super::outbox::Done`]).
     fn switched(&self, id: &SessionId, out: &mut Sink<'_>) {
         let Some(client_session) = self.client_sessions.get(id) else { return };
         for update in options::mode_updates(&client_session.workspace.loaded(), client_session) {
@@ -603,7 +603,7 @@ fn is_cleared(tool: &ToolPart) -> bool {
     matches!(&tool.state, ToolState::Completed { time, .. } if time.compacted.is_some())
 }
 
-/// The list that a finished call wrote.
+/// Returns the list that a finished call wrote.
 fn written_todos(tool: &ToolPart) -> Option<Vec<Todo>> {
     let ToolState::Completed { metadata, .. } = &tool.state else { return None };
     let written: Todos<'_> = Some(metadata).filter(|_| tool.tool == "todowrite").and_then(decode)?;

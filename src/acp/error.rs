@@ -5,7 +5,7 @@ use windlass_protocol::{acp::decode::InvalidParams, opencode::id::SessionId, rpc
 
 use crate::engine::{EngineError, EngineErrorKind};
 
-/// An error object.
+/// Makes an error object.
 pub fn error(code: i32, message: &str) -> ErrorObjectOwned {
     ErrorObjectOwned::owned(code, message, None::<()>)
 }
@@ -15,18 +15,18 @@ pub fn invalid_params(reason: &InvalidParams) -> ErrorObjectOwned {
     error(code::INVALID_PARAMS, &reason.0)
 }
 
-/// A session id that may name a session; one that cannot is a session that does not exist.
+/// Parses a session id; any other text is a session that does not exist.
 pub fn session_id(text: &str) -> Result<SessionId, ErrorObjectOwned> {
     SessionId::parse(text).map_err(|_| no_session(text))
 }
 
-/// The error for a session that does not exist or is not open on this connection.
+/// Returns the error for a session that does not exist or is not open on this connection.
 pub fn no_session(id: &str) -> ErrorObjectOwned {
     let data = serde_json::json!({ "sessionId": id });
     ErrorObjectOwned::owned(code::RESOURCE_NOT_FOUND, format!("Session not found: {id}"), Some(data))
 }
 
-/// The one map from the engine's errors to JSON-RPC codes.
+/// Maps the engine's errors to JSON-RPC codes.
 pub fn engine_error(failure: &EngineError) -> ErrorObjectOwned {
     match &failure.kind {
         EngineErrorKind::SessionNotFound(id) => no_session(id.as_str()),

@@ -10,7 +10,7 @@ use windlass_protocol::{
 
 use crate::{base::mime, engine::PromptPart};
 
-/// The parts of a prompt; blocks that cannot be used are named in the second list.
+/// Returns the parts of a prompt; blocks that cannot be used are named in the second list.
 pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>) {
     let mut parts = Vec::new();
     let mut unused = Vec::new();
@@ -75,7 +75,8 @@ pub fn words(blocks: &[ContentBlock]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Text for the assistant alone is synthetic; text for the user alone is not sent to the model.
+/// Returns true first for text of the assistant alone, which is synthetic, and second for text of the user alone, which
+/// is not sent to the model.
 fn audience(annotations: Option<&Annotations>) -> (bool, bool) {
     match annotations.and_then(|it| it.audience.as_deref()) {
         Some([Role::Assistant]) => (true, false),
@@ -108,19 +109,19 @@ fn zed_path(uri: &str) -> Option<String> {
     uri.query_pairs().find(|(name, _)| name == "path").map(|(_, path)| path.into_owned())
 }
 
-/// The type of an image or document, by its name's ending.
+/// Returns the type of an image or document, by its name's ending.
 fn media_type(url: &str) -> Option<&'static str> {
     let path = url.split(['?', '#']).next().unwrap_or(url);
     mime::of_path(path)
 }
 
-/// The file that a `file://` URI names as a whole; a fragment means a part of it.
+/// Returns the file that a `file://` URI names as a whole; a fragment means a part of it.
 fn local_path(uri: &str) -> Option<PathBuf> {
     let url = Url::parse(uri).ok().filter(|url| url.scheme() == "file" && url.fragment().is_none())?;
     url.to_file_path().ok()
 }
 
-/// `path` or `path:line` of a `file://` URI with an `#L<n>` fragment; any other URI as it is.
+/// Returns `path` or `path:line` of a `file://` URI with an `#L<n>` fragment; any other URI as it is.
 fn place(uri: &str) -> String {
     let file = Url::parse(uri).ok().filter(|url| url.scheme() == "file");
     let Some((url, path)) = file.and_then(|url| Some((url.clone(), url.to_file_path().ok()?))) else {

@@ -15,7 +15,7 @@ pub const MODEL: &str = "model";
 /// The model's value where none is known.
 const NO_MODEL: &str = "none";
 
-/// The agent that answers the next prompt.
+/// Returns the agent that answers the next prompt.
 pub fn current_agent<'a>(loaded: &'a Loaded, client_session: &ClientSession) -> &'a str {
     loaded.agent_name(client_session.agent.as_deref())
 }
@@ -40,7 +40,7 @@ pub fn is_demo(loaded: &Loaded, client_session: &ClientSession) -> bool {
     answers.is_ok_and(|model| loaded.is_demo(&model.reference()))
 }
 
-/// The primary agents as modes.
+/// Returns the primary agents as modes.
 pub fn modes(loaded: &Loaded, client_session: &ClientSession) -> SessionModeState {
     let modes = loaded.agent_choices().into_iter();
     let modes = modes.map(|choice| {
@@ -50,7 +50,7 @@ pub fn modes(loaded: &Loaded, client_session: &ClientSession) -> SessionModeStat
     SessionModeState::new(current_agent(loaded, client_session).to_owned(), modes.collect())
 }
 
-/// The complete list of options with their current values.
+/// Returns the complete list of options with their current values.
 pub fn config_options(loaded: &Loaded, client_session: &ClientSession) -> Vec<SessionConfigOption> {
     let model = current_model(loaded, client_session);
     let mut models = loaded.model_choices();

@@ -132,7 +132,7 @@ pub enum Cancel {
 }
 
 impl Outbox {
-    /// An outbox, and where its connection hears of agents that took over.
+    /// Makes an outbox, and the channel by which its connection hears of agents that took over.
     pub fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<Switched>) {
         let (switched, receiver) = mpsc::unbounded_channel();
         (Arc::new(Self { queue: Queue::new(HIGH_WATER), switched }), receiver)

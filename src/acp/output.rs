@@ -30,7 +30,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Self { output, trace, bytes: Vec::with_capacity(16 * 1024), n_written: 0, deadline: None }
     }
 
-    /// From now on, a client that reads nothing for some seconds counts as gone.
+    /// Makes a client that reads nothing for some seconds count as gone from now on.
     pub fn hurry(&mut self) {
         self.deadline = Some(Instant::now() + PATIENCE);
     }

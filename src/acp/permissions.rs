@@ -81,7 +81,7 @@ pub fn is_waiting(engine: &Engine, asked: &AskedId) -> bool {
     }
 }
 
-/// The requests of a session that wait now.
+/// Returns the requests of a session that wait now.
 pub fn requests(engine: &Engine, id: &SessionId) -> Vec<Request> {
     let permissions = engine.pending_permissions(id).into_iter().map(Request::Permission);
     permissions.chain(engine.pending_questions(id).into_iter().map(Request::Question)).collect()
@@ -107,7 +107,7 @@ impl Permissions {
         queue.len() == 1
     }
 
-    /// The question of a session that is to be shown, and the id of the request that shows it.
+    /// Returns the question of a session that is to be shown, and the id of the request that shows it.
     ///
     /// What does not wait any more is left out: that it is settled is on its way behind it.
     pub fn show(
@@ -139,7 +139,7 @@ impl Permissions {
         Some(rpc_id)
     }
 
-    /// The session whose question this is, while it is the one to be shown and is not on the screen.
+    /// Returns the session whose question this is, while it is the one to be shown and is not on the screen.
     pub fn session_to_ask_next(&self, id: &QuestionId) -> Option<SessionId> {
         let id = AskedId::Question(id.clone());
         if self.outstanding.values().any(|it| *it == id) {
@@ -194,7 +194,7 @@ impl Permissions {
     }
 }
 
-/// The question that an event says is settled.
+/// Returns the question that an event says is settled.
 pub fn settled(payload: &EventPayload) -> Option<AskedId> {
     if let EventPayload::PermissionReplied { request_id, .. } = payload {
         Some(AskedId::Permission(request_id.clone()))

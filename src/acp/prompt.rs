@@ -96,7 +96,7 @@ fn send_warnings(connection: &Connection, id: &SessionId, warnings: &[String]) {
     connection.outbox.send(&rpc::notification("session/update", update));
 }
 
-/// The client's answer to a request of ours.
+/// Takes the client's answer to a request of ours.
 pub fn answered(connection: &mut Connection, id: &Id, result: Result<Option<&RawValue>, ErrorBody>) {
     // An answer to nothing, or to a question that was settled meanwhile, is ignored.
     let permission = match connection.encoder.permissions.answered(id) {
@@ -120,7 +120,7 @@ pub fn answered(connection: &mut Connection, id: &Id, result: Result<Option<&Raw
     connection.engine.reply_permission(&permission, reply, None);
 }
 
-/// `_windlass/permission/reply`: answers a question by OpenCode's id, with feedback for the model.
+/// Handles `_windlass/permission/reply`: answers a question by OpenCode's id, with feedback for the model.
 pub fn permission_reply(
     connection: &mut Connection,
     call: &mut Call,

@@ -47,7 +47,7 @@ fn updates(client_session: &mut ClientSession, wants_notices: bool) -> Vec<Sessi
         updates.extend(notices(new).into_iter().map(SessionUpdate::Notice));
         updates.extend(mended(&before.warnings, &loaded.warnings).map(SessionUpdate::Notice));
     } else {
-        let told: Vec<&Warning> = before
+        let shown: Vec<&Warning> = before
             .warnings
             .iter()
             .enumerate()
@@ -56,7 +56,7 @@ fn updates(client_session: &mut ClientSession, wants_notices: bool) -> Vec<Sessi
             .collect();
         let now = loaded.warnings.iter().enumerate();
         client_session.pending_warnings =
-            now.filter(|(_, it)| !is_among(it, told.iter().copied())).map(|(idx, _)| idx).collect();
+            now.filter(|(_, it)| !is_among(it, shown.iter().copied())).map(|(idx, _)| idx).collect();
     }
     updates
 }
@@ -67,7 +67,7 @@ fn is_among<'a>(warning: &Warning, told: impl IntoIterator<Item = &'a Warning>) 
     told.into_iter().any(|it| (&it.source, &it.message) == (&warning.source, &warning.message))
 }
 
-/// That something is no longer wrong, and what still is.
+/// Returns a notice that something is no longer wrong, with the remaining warnings.
 fn mended(before: &[Warning], now: &[Warning]) -> Option<Notice> {
     let is_mended = before.iter().any(|it| !is_among(it, now));
     let notice = |title: &str| Notice::new(NoticeSeverity::Info, title);
@@ -89,7 +89,7 @@ pub fn notices<'a>(warnings: impl Iterator<Item = &'a Warning>) -> Vec<Notice> {
     readable(warnings).into_iter().map(notice).collect()
 }
 
-/// The first of the warnings, and how many more there are.
+/// Returns the first of the warnings, and how many more there are.
 pub fn readable<'a>(mut warnings: impl Iterator<Item = &'a Warning>) -> Vec<String> {
     let mut texts: Vec<String> = warnings.by_ref().take(MAX_TOLD).map(ToString::to_string).collect();
     let n_more = warnings.count();

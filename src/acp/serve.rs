@@ -48,7 +48,7 @@ struct Server<R, W> {
     wire: Wire<R, W, Handled>,
 }
 
-/// Serves the only client of an engine until its input ends, its output breaks or it is told to stop.
+/// Serves the only client of an engine until its input ends, its output breaks or it gets a signal.
 pub async fn serve(
     engine: Engine,
     input: impl AsyncRead + Unpin,

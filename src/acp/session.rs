@@ -205,7 +205,7 @@ impl Drop for Held {
     }
 }
 
-/// After a logout a session needs a login first.
+/// Refuses a session after a logout, until the next login.
 fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
     match connection.engine.is_logged_out() {
         true => Err(error(code::AUTH_REQUIRED, "You are logged out. Authenticate to use your keys again.")),

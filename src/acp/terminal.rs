@@ -64,8 +64,8 @@ impl Outputs {
             .meta(meta("terminal_info", info))
     }
 
-    /// The update that says that a call runs; [`Outputs::more`] then shows what it has printed. A call that the client
-    /// has known before its input has a terminal in `opened_in`, which may not be where the command runs.
+    /// Returns the update that says that a call runs; [`Outputs::more`] then shows what it has printed. A call that the
+    /// client has known before its input has a terminal in `opened_in`, which may not be where the command runs.
     pub fn begin(
         &self,
         mut update: ToolCallUpdate,
@@ -213,7 +213,7 @@ impl Output {
     }
 }
 
-/// The end of what a running command has printed, and how many bytes all of it has.
+/// Returns the end of what a running command has printed, and how many bytes all of it has.
 fn printed(tool: &ToolPart) -> Option<(&str, usize)> {
     let ToolState::Running { metadata: Some(metadata), .. } = &tool.state else { return None };
     let RunningCommand { output, printed } = decode(metadata)?;

@@ -56,7 +56,7 @@ const MAX_FILES_TITLE: usize = 200;
 /// Bytes of what an answer for ever is about, in the name of its option.
 const MAX_REMEMBERED: usize = 120;
 
-/// The category of a tool.
+/// Returns the category of a tool.
 fn kind(look: Look) -> ToolKind {
     match look.kind {
         Kind::Execute => ToolKind::Execute,
@@ -70,7 +70,7 @@ fn kind(look: Look) -> ToolKind {
     }
 }
 
-/// The category of what a permission is about: that of the tool with its name.
+/// Returns the category of what a permission is about: that of the tool with its name.
 fn asked_kind(permission: &str) -> ToolKind {
     match permission {
         "sandbox" => ToolKind::Execute,
@@ -78,7 +78,7 @@ fn asked_kind(permission: &str) -> ToolKind {
     }
 }
 
-/// A title, or the name of an option, as the user may trust it: nothing in it is hidden or turned around.
+/// Makes hidden characters and changes of direction visible in a title or the name of an option.
 pub fn label(text: &str) -> String {
     text::visible(text).into_owned()
 }
@@ -105,45 +105,45 @@ fn title(tool: &str, input: &Value) -> Option<String> {
 
 /// Summarises the changes of a patch, as soon as its files are known.
 fn patched_files(input: &Value) -> Option<String> {
-    let deeds = deeds(input);
-    let told = file_change::summary(deeds.iter().map(|(deed, name)| (*deed, name.as_str())));
-    (!told.is_empty()).then(|| text::head(&told, MAX_FILES_TITLE).to_owned())
+    let file_changes = file_changes(input);
+    let summary = file_change::summary(file_changes.iter().map(|(change, name)| (*change, name.as_str())));
+    (!summary.is_empty()).then(|| text::head(&summary, MAX_FILES_TITLE).to_owned())
 }
 
-/// The sections of a patch, as far as it can be read.
-fn deeds(input: &Value) -> Vec<(FileChange, String)> {
+/// Returns the sections of a patch, as far as it can be read.
+fn file_changes(input: &Value) -> Vec<(FileChange, String)> {
     let patch = input.get("patchText").or(input.get("patch")).or(input.get("input")).and_then(Value::as_str);
-    let mut deeds: Vec<(FileChange, String)> = Vec::new();
+    let mut file_changes: Vec<(FileChange, String)> = Vec::new();
     for header in patch.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("*** ")) {
-        let (deed, name) = match (header.split_once(" File:"), header.strip_prefix("Move to:")) {
+        let (change, name) = match (header.split_once(" File:"), header.strip_prefix("Move to:")) {
             (Some(("Add", name)), _) => (FileChange::Add, name),
             (Some(("Delete", name)), _) => (FileChange::Delete, name),
             (Some(("Update", name)), _) => (FileChange::Update, name),
             (_, Some(name)) => {
-                if let Some((deed, from)) = deeds.last_mut() {
-                    *deed = FileChange::Move;
+                if let Some((change, from)) = file_changes.last_mut() {
+                    *change = FileChange::Move;
                     *from = format!("{from} → {}", name.trim());
                 }
                 continue;
             }
             (_, None) => continue,
         };
-        deeds.push((deed, name.trim().to_owned()));
+        file_changes.push((change, name.trim().to_owned()));
     }
-    deeds
+    file_changes
 }
 
-/// The category of a call: a patch that only deletes is a deletion.
+/// Returns the category of a call: a patch that only deletes is a deletion.
 fn call_kind(tool: &str, input: &Value) -> ToolKind {
     let look = engine::tool_look(tool);
     let is_deletion = look.subject == Subject::Patch && {
-        let deeds = deeds(input);
-        !deeds.is_empty() && deeds.iter().all(|(deed, _)| *deed == FileChange::Delete)
+        let file_changes = file_changes(input);
+        !file_changes.is_empty() && file_changes.iter().all(|(change, _)| *change == FileChange::Delete)
     };
     if is_deletion { ToolKind::Delete } else { kind(look) }
 }
 
-/// The first of the questions that a call asks.
+/// Returns the first of the questions that a call asks.
 fn first_question(input: &Value) -> Option<String> {
     let question = input.get("questions")?.get(0)?.get("question")?.as_str()?;
     Some(text::head(question, MAX_FILES_TITLE).to_owned())
@@ -166,7 +166,7 @@ fn lsp_question(input: &Value) -> Option<String> {
     Some(text::head(question.trim_end(), MAX_FILES_TITLE).to_owned())
 }
 
-/// The tools that a batch calls.
+/// Returns the tools that a batch calls.
 fn batched_tools(input: &Value) -> Option<String> {
     let tools = input.get("tool_calls")?.as_array()?.iter();
     let tools: Vec<&str> = tools.filter_map(|call| call.get("tool")?.as_str()).collect();
@@ -181,7 +181,7 @@ fn final_title(tool: &str, input: &Value, shown: &str) -> String {
     }
 }
 
-/// The files a call is about, with a line where one is known.
+/// Returns the files a call is about, with a line where one is known.
 fn locations(
     tool: &str,
     input: &Value,
@@ -231,7 +231,7 @@ fn is_place(input: &Value) -> bool {
     !matches!(operation, Some("documentSymbol" | "workspaceSymbol"))
 }
 
-/// The new file's first changed line: from the first hunk's header of the unified diff.
+/// Returns the new file's first changed line: from the first hunk's header of the unified diff.
 fn first_line_of(diff: &str) -> Option<u64> {
     let header = diff.lines().find(|line| line.starts_with("@@ "))?;
     let start: u64 = header.split('+').nth(1)?.split([',', ' ']).next()?.parse().ok()?;
@@ -320,7 +320,7 @@ fn text_content(text: &str) -> ToolCallContent {
     ContentBlock::Text(TextContent::new(text)).into()
 }
 
-/// The bare text of a file that was read, else the output as the model sees it, and how a command failed.
+/// Returns the bare text of a file that was read, else the output as the model sees it, and how a command failed.
 fn shown_output<'a>(tool: &str, output: &'a str, metadata: &'a Map<String, Value>) -> Cow<'a, str> {
     let subject = engine::tool_look(tool).subject;
     if let Some(text) = decode(metadata).and_then(|read: tool_metadata::Read<'_>| read.display?.text) {
@@ -338,7 +338,7 @@ fn shown_output<'a>(tool: &str, output: &'a str, metadata: &'a Map<String, Value
     if is_told { Cow::Borrowed(output) } else { Cow::Owned(format!("{}\n\n({failure})", output.trim_end())) }
 }
 
-/// The whole texts before and after a change: of the one in `filediff`, or of each of `files`.
+/// Returns the whole texts before and after a change: of the one in `filediff`, or of each of `files`.
 fn diffs(changes: &Changes<'_>, cwd: &Path) -> Vec<Diff> {
     let one = changes.filediff.iter().filter_map(|it| diff(it.file, it.before, it.after, cwd));
     let several = changes.files.iter().flatten();
@@ -372,14 +372,14 @@ fn raw_output(output: &str, metadata: &Map<String, Value>, attachments: Option<&
     raw
 }
 
-/// Metadata without the whole texts that the diff content already holds.
+/// Returns the metadata without the whole texts that the diff content already holds.
 fn without_texts(metadata: &Map<String, Value>) -> Map<String, Value> {
     let mut metadata = metadata.clone();
     tool_metadata::forget_texts(&mut metadata);
     metadata
 }
 
-/// A file that the user gave, as they gave it: an image as such, anything else as a link.
+/// Returns a file of the user's as it was given: an image as such, anything else as a link.
 pub fn file_block(file: &FilePart) -> ContentBlock {
     let data = file.url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     let name = file.filename.clone().unwrap_or_else(|| "attachment".to_owned());
@@ -400,7 +400,7 @@ pub fn file_block(file: &FilePart) -> ContentBlock {
     }
 }
 
-/// A permission question with its full story: what exactly, where, and the whole change.
+/// Returns a permission question with the exact subject, its place and the whole change.
 ///
 /// `root` is the session the client knows: the request's own, or the one its subagent works for.
 pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> RequestPermissionRequest {
@@ -510,7 +510,7 @@ fn answers(request: &PermissionRequest) -> Vec<PermissionOption> {
     options
 }
 
-/// The list that is to take the place of the present one, a line each.
+/// Returns the new todo list, one entry a line.
 fn todo_lines(metadata: &Map<String, Value>) -> Option<String> {
     let Todos { todos } = decode(metadata)?;
     let lines =
@@ -518,7 +518,7 @@ fn todo_lines(metadata: &Map<String, Value>) -> Option<String> {
     Some(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// `3rd`, `4th`, `21st`.
+/// Returns a number as `3rd`, `4th`, `21st`.
 fn ordinal(number: u64) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
@@ -545,12 +545,13 @@ fn remembered(request: &PermissionRequest) -> Option<String> {
     }
 }
 
-/// A subagent's call among those of the session it works for: ids are unique within a session the client knows.
+/// Returns the id of a subagent's call in the session that it works for: ids are unique within a session that the
+/// client knows.
 pub fn child_call_id(child: &SessionId, call_id: &str) -> String {
     format!("{child}/{call_id}")
 }
 
-/// The todo list as a plan. ACP has no word for a cancelled entry, so those are left out.
+/// Returns the todo list as a plan. ACP has no word for a cancelled entry, so those are left out.
 pub fn plan(todos: &[Todo]) -> Plan {
     let entries = todos.iter().filter_map(|todo| {
         let status = match todo.status {
@@ -569,7 +570,7 @@ pub fn plan(todos: &[Todo]) -> Plan {
     Plan::new(entries.collect())
 }
 
-/// A row of `session/list`.
+/// Returns a row of `session/list`.
 pub fn session_info(session: &Session) -> SessionInfo {
     SessionInfo::new(session.id.shared(), session.directory.clone())
         .title(session.title.clone())

@@ -22,12 +22,12 @@ impl Trace {
         Ok(Self(file.map(Mutex::new)))
     }
 
-    /// A line from the client.
+    /// Writes a line from the client.
     pub fn received(&self, line: &[u8]) {
         self.write("-> ", line.trim_ascii_end());
     }
 
-    /// A line to the client.
+    /// Writes a line to the client.
     pub fn sent(&self, line: &[u8]) {
         self.write("<- ", line);
     }

@@ -75,7 +75,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
         self.writer.is_idle() && self.batch.is_empty() && self.outbox.queue.is_empty()
     }
 
-    /// The next event; `due` is when held output is due. A call that is dropped halfway loses nothing.
+    /// Waits for the next event; `due` is the time at which held output is due. A call that is dropped halfway loses
+    /// nothing.
     ///
     /// Lines are read while the client does not read: only what is said waits for it.
     pub async fn next(&mut self, due: Option<Instant>) -> Event<T> {

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 /// The target of events that the user is shown in another way: they go into the log file, not to standard
 /// error.
-pub const TOLD: &str = "told";
+pub const SHOWN: &str = "shown";
 
-/// The target of what is wrong in a configuration that is read for the first time: some commands tell it themselves.
+/// The target of problems in a configuration that is read for the first time: some commands show them themselves.
 pub const CONFIGURED: &str = "configured";
 
 /// Formats the time since `began`, such as `1.2s`.

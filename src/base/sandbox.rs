@@ -49,7 +49,7 @@ pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> Option<std::proc
     (arguments.nth(1)? == COMMAND).then(|| launch::run(arguments))
 }
 
-/// There is no launcher here.
+/// Returns `None`: this system has no launcher.
 #[cfg(not(target_os = "linux"))]
 pub fn launch(_: impl Iterator<Item = OsString>) -> Option<std::process::ExitCode> {
     None

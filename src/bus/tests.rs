@@ -24,7 +24,7 @@ fn session(id: &str) -> SessionId {
     SessionId::from_trusted(id)
 }
 
-/// A listener that holds one session.
+/// Adds a listener that holds one session.
 fn reader(bus: &Bus, id: &str) -> (Arc<Queue<Arc<Event>>>, Arc<Scope>) {
     let scope = Arc::<Scope>::default();
     bus.hold(&scope, &session(id));

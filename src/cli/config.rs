@@ -83,7 +83,7 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
 fn show(report: Report, with_sources: bool, show_secrets: bool) -> ExitCode {
     let n_warnings = report.warnings.len() + report.servers.len();
     let Report { config, leaves, .. } = report;
-    let said = match (with_sources, show_secrets) {
+    let code = match (with_sources, show_secrets) {
         (true, show_secrets) => output::print_answer(sources::render(&leaves, !show_secrets).trim_end()),
         (false, true) => output::print_answer(&json(config.raw)),
         (false, false) => output::print_answer(&json(secrets::masked(&config.raw))),
@@ -91,7 +91,7 @@ fn show(report: Report, with_sources: bool, show_secrets: bool) -> ExitCode {
     if n_warnings > 0 {
         output::note(&format!("{} `windlass config check` says what.", count(n_warnings)));
     }
-    said
+    code
 }
 
 fn json(config: Map<String, Value>) -> String {
@@ -104,13 +104,13 @@ fn check(report: &Report, format: Format, is_coloured: bool) -> ExitCode {
     let mut found: Vec<Found> = warnings.iter().copied().map(of(false)).collect();
     found.extend(report.notes.iter().map(of(true)));
     draw::sort(&mut found, &report.read);
-    let said = match format {
+    let code = match format {
         Format::Json => output::print_answer(&format!("{:#}", found.iter().map(row).collect::<Value>())),
         Format::Text if found.is_empty() => output::print_answer("No problems found."),
         Format::Text => output::print_answer(draw::draw(&found, is_coloured).trim_end()),
     };
     match warnings.len() {
-        0 => said,
+        0 => code,
         _ if format == Format::Json => ExitCode::FAILURE,
         n_warnings => output::fail(&count(n_warnings)),
     }

@@ -47,12 +47,12 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
             Err(error) => return output::fail(&format!("{error}.")),
         };
         findings.extend(of_editors);
-        let said = match args.format {
+        let code = match args.format {
             Format::Text => output::print_answer(&draw(&findings, is_coloured)),
             Format::Json => output::print_answer(&format!("{:#}", json(&findings))),
         };
         let is_wrong = findings.iter().any(|finding| finding.health == Health::Wrong);
-        if is_wrong { ExitCode::FAILURE } else { said }
+        if is_wrong { ExitCode::FAILURE } else { code }
     })
 }
 

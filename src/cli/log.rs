@@ -110,7 +110,7 @@ fn show(entries: &[Entry<'_>], format: Format) -> Result<(), ExitCode> {
     output::print(&lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// A line of the log, or what somebody else put into the file.
+/// A line of the log, or a foreign line in its file.
 struct Entry<'a> {
     time: &'a str,
     level: Option<Level>,

@@ -40,12 +40,12 @@ const MAX_LINE_BYTES: usize = 8 << 10;
 ///
 /// On standard error: `WINDLASS_LOG` (a filter), else `--log-level` or `OPENCODE_LOG_LEVEL`, else what is at `least`
 /// as bad, or more with `--print-logs` or `OPENCODE_PRINT_LOGS`. Into the file: at least what is information.
-/// Events of the target `told` reach a person in another way.
+/// Events of the target `shown_by_command` reach a person in another way.
 pub fn start(
     global: &Global,
     environment: &Environment,
     least: LevelFilter,
-    told: Option<&'static str>,
+    shown_by_command: Option<&'static str>,
 ) -> LogFile {
     let named = environment.get("OPENCODE_LOG_LEVEL");
     let named = named.and_then(|name| LogLevel::from_str(name, true).ok());
@@ -65,7 +65,7 @@ pub fn start(
     let kept = kept.with_targets(TALKATIVE.map(|library| (library, of_libraries)));
     let is_for_programs = prints_more || wanted_level.is_some() || environment.get("WINDLASS_LOG").is_some();
     let subscriber = tracing_subscriber::registry()
-        .with(Stderr { is_for_programs, told }.with_filter(filter))
+        .with(Stderr { is_for_programs, shown_by_command }.with_filter(filter))
         .with(file.clone().with_filter(kept));
     // A second start in one process keeps the first log.
     let _ = subscriber.try_init();
@@ -75,16 +75,16 @@ pub fn start(
 
 /// Tells of a panic in the log's voice: a bug that ends a turn, a call or a request, not the process.
 fn log_panic(panic: &PanicHookInfo<'_>) {
-    let said = panic.payload_as_str().unwrap_or("no reason");
+    let text = panic.payload_as_str().unwrap_or("no reason");
     match panic.location() {
         Some(place) => {
             tracing::error!(
-                "a bug in windlass at {}:{}: {said}; please report it",
+                "a bug in windlass at {}:{}: {text}; please report it",
                 place.file(),
                 place.line()
             );
         }
-        None => tracing::error!("a bug in windlass: {said}; please report it"),
+        None => tracing::error!("a bug in windlass: {text}; please report it"),
     }
 }
 
@@ -110,23 +110,23 @@ impl LogLevel {
 struct Stderr {
     /// With time and level as in the file; else as sentences for a person.
     is_for_programs: bool,
-    /// A target whose events a person hears of in another way, beside [`log::TOLD`].
-    told: Option<&'static str>,
+    /// A target whose events a person hears of in another way, beside [`log::SHOWN`].
+    shown_by_command: Option<&'static str>,
 }
 
 impl<S: Subscriber> Layer<S> for Stderr {
     fn on_event(&self, event: &Event<'_>, _cx: Context<'_, S>) {
         let target = event.metadata().target();
-        if !self.is_for_programs && (target == log::TOLD || Some(target) == self.told) {
+        if !self.is_for_programs && (target == log::SHOWN || Some(target) == self.shown_by_command) {
             return;
         }
-        let said = Said::of(event);
+        let text = EventText::of(event);
         let line = if self.is_for_programs {
             format!(
                 "{} {:>5} {}\n",
                 clock::iso(clock::now_ms()),
                 event.metadata().level(),
-                said.with_fields()
+                text.with_fields()
             )
         } else {
             let kind = match *event.metadata().level() {
@@ -134,7 +134,7 @@ impl<S: Subscriber> Layer<S> for Stderr {
                 Level::WARN => "warning: ",
                 Level::INFO | Level::DEBUG | Level::TRACE => "",
             };
-            format!("{kind}{}\n", said.sentence())
+            format!("{kind}{}\n", text.sentence())
         };
         // If standard error has no reader, the file has it.
         let _ = io::stderr().write_all(line.as_bytes());
@@ -143,13 +143,13 @@ impl<S: Subscriber> Layer<S> for Stderr {
 
 impl<S: Subscriber> Layer<S> for LogFile {
     fn on_event(&self, event: &Event<'_>, _cx: Context<'_, S>) {
-        self.push(line(*event.metadata().level(), &Said::of(event).with_fields()));
+        self.push(line(*event.metadata().level(), &EventText::of(event).with_fields()));
     }
 }
 
 /// The texts of an event.
 #[derive(Default)]
-struct Said {
+struct EventText {
     message: String,
     /// The value of the field `error`.
     error: String,
@@ -157,11 +157,11 @@ struct Said {
     fields: String,
 }
 
-impl Said {
+impl EventText {
     fn of(event: &Event<'_>) -> Self {
-        let mut said = Self::default();
-        event.record(&mut said);
-        said
+        let mut text = Self::default();
+        event.record(&mut text);
+        text
     }
 
     /// Renders everything on one line.
@@ -184,7 +184,7 @@ impl Said {
     }
 }
 
-impl Visit for Said {
+impl Visit for EventText {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => self.message.push_str(value),

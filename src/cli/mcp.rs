@@ -57,7 +57,7 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
         for warning in &hidden {
             output::note(&warning.to_string());
         }
-        let said = match format {
+        let code = match format {
             Format::Json => {
                 output::print_answer(&format!("{:#}", reports.iter().map(row).collect::<Value>()))
             }
@@ -73,7 +73,7 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
             ServerStatus::Connecting | ServerStatus::Failed { .. } | ServerStatus::NeedsAuth => true,
         };
         let is_wrong = !hidden.is_empty() || reports.iter().any(is_broken);
-        if is_wrong { ExitCode::FAILURE } else { said }
+        if is_wrong { ExitCode::FAILURE } else { code }
     })
 }
 

@@ -173,7 +173,7 @@ pub fn draw(config: &Config, wanted: &Wanted, level: Level) -> Drawn {
     }
 }
 
-/// Those that are there, with their links followed, each once.
+/// Returns the existing paths, with their links followed, each once.
 fn paths(named: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
     let real: BTreeSet<PathBuf> = named.into_iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
     real.into_iter().collect()
@@ -212,7 +212,7 @@ fn protected(
     (top, absent.collect())
 }
 
-/// The variables that a command in a sandbox does not get: windlass's own keys.
+/// Returns the variables that a command in a sandbox does not get: windlass's own keys.
 pub fn secret_variables(config: &Config, kept: &[String]) -> Vec<String> {
     let mut values = Vec::new();
     for key in ["provider", "mcp"] {
@@ -230,7 +230,7 @@ pub fn secret_variables(config: &Config, kept: &[String]) -> Vec<String> {
     secret.map(|(name, _)| name.clone()).collect()
 }
 
-/// The texts below keys that hold credentials.
+/// Collects the texts below keys that hold credentials.
 fn secrets<'a>(value: &'a Value, is_secret: bool, found: &mut Vec<&'a str>) {
     let each = |object: &'a Map<String, Value>, found: &mut Vec<&'a str>| {
         for (key, value) in object {

@@ -1,4 +1,4 @@
-//! Reads a text file that somebody wrote, as long as it is one and of a sensible size.
+//! Reads a user's text file of a sensible size.
 
 use std::{
     fs,

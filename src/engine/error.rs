@@ -47,7 +47,7 @@ impl EngineError {
 
 impl From<StorageError> for EngineError {
     fn from(error: StorageError) -> Self {
-        tracing::error!(target: log::TOLD, %error, "the store failed");
+        tracing::error!(target: log::SHOWN, %error, "the store failed");
         Self::new(EngineErrorKind::Store, error.to_string())
     }
 }

@@ -41,7 +41,7 @@ struct Answer {
     system_prompt: String,
 }
 
-/// See [`Engine::generate_agent`].
+/// Generates an agent; see [`Engine::generate_agent`].
 pub async fn generate(
     engine: &Engine,
     directory: &Path,

@@ -1,4 +1,4 @@
-//! The open files of a language server and the texts it was sent, so that it is told of changes.
+//! The open files of a language server and the texts that it has, so that it gets their changes.
 
 use std::{
     collections::BTreeMap,

@@ -212,7 +212,7 @@ fn signal_name(number: i32) -> String {
     Signal::try_from(number).map_or_else(|_| format!("SIG{number}"), |signal| signal.as_str().to_owned())
 }
 
-/// The configured shell, else the user's own unless its language is another, else bash, else `/bin/sh`.
+/// Returns the configured shell, else the user's own unless its language is another, else bash, else `/bin/sh`.
 pub fn shell(config: &Config) -> OsString {
     if let Some(shell) = config.shell.as_deref().filter(|it| !it.is_empty()) {
         return home::expand(&config.environment.home, shell).into();

@@ -35,7 +35,7 @@ use crate::{
     permission::Ask,
 };
 
-/// The circumstances of a plain session without a user.
+/// Returns the circumstances of a plain session without a user.
 pub(crate) fn offer(config: &Config) -> Offer<'_> {
     Offer {
         config,

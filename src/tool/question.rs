@@ -12,7 +12,7 @@ use windlass_protocol::opencode::{
 
 use super::{Answers, ToolCx, ToolError, ToolOutput, arguments::arguments, row::Offer};
 
-/// Switches the tool on where nobody seems to be there to answer, and off with `0` or `false`.
+/// Switches the tool on where no user seems to be there to answer, and off with `0` or `false`.
 const SWITCH: &str = "OPENCODE_ENABLE_QUESTION_TOOL";
 
 /// The questions to ask.

@@ -54,13 +54,13 @@ fn without_tests(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests {").next().unwrap()
 }
 
-/// `src/engine/command/builtin.rs` is `engine::command::builtin`.
+/// Returns the path of a file's module: `src/engine/command/builtin.rs` is `engine::command::builtin`.
 fn module(path: &Path) -> String {
     let parts = path.strip_prefix("src").unwrap().with_extension("");
     parts.iter().map(|part| part.to_str().unwrap()).collect::<Vec<_>>().join("::")
 }
 
-/// The paths that code imports, then those it names in full.
+/// Returns the paths that code imports, then those it names in full.
 fn paths(code: &str) -> Vec<String> {
     let (mut imported, mut others) = (Vec::new(), String::new());
     for statement in code.split_inclusive(';') {
@@ -106,7 +106,7 @@ fn expand(prefix: &str, tree: &str, found: &mut Vec<String>) {
     expand(&prefix, &list[start..], found);
 }
 
-/// The module of `names` that a path written in the module `from` leads to.
+/// Returns the module of `names` that a path written in the module `from` leads to.
 fn resolved(path: &str, from: &str, names: &BTreeSet<&str>) -> Option<String> {
     let mut place: Vec<&str> = from.split("::").collect();
     for part in path.split("::") {
@@ -121,7 +121,7 @@ fn resolved(path: &str, from: &str, names: &BTreeSet<&str>) -> Option<String> {
     starts.into_iter().find(|start| names.contains(start.as_str()))
 }
 
-/// The shortest way from a module back to itself.
+/// Returns the shortest way from a module back to itself.
 fn circle(name: &str, imports: &Imports) -> Option<String> {
     let mut ways = VecDeque::from([vec![name]]);
     let mut seen = BTreeSet::new();

@@ -32,7 +32,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A connection to which nothing is attached.
+    /// Makes a connection without sessions.
     async fn detached() -> Self {
         let home = tempfile::tempdir().unwrap();
         let config = json!({"provider": {"p": {"options": {"baseURL": "http://127.0.0.1:1"}, "models": {
@@ -45,7 +45,7 @@ impl Scene {
         Self { workspace, encoder: Encoder::default(), engine, home }
     }
 
-    /// A connection that shows `ses_1`, which is in the middle of a turn.
+    /// Makes a connection that shows `ses_1`, which is in the middle of a turn.
     async fn new() -> Self {
         let mut scene = Self::detached().await;
         assert_eq!(scene.item(scene.attach(0.0)), [""; 0]);
@@ -156,7 +156,7 @@ fn part_updated(message_id: &str, id: &str, part: Value) -> EventPayload {
     payload("message.part.updated", json!({"sessionID": "ses_1", "part": part, "time": 1}))
 }
 
-/// A part of the answer `msg_2`.
+/// Returns a part of the answer `msg_2`.
 fn part(id: &str, part: Value) -> EventPayload {
     part_updated("msg_2", id, part)
 }
@@ -334,8 +334,8 @@ async fn a_replay_shows_the_same_messages_and_calls_as_they_were_shown_live() {
     assert_eq!(scene.replay(history(vec![text("hi")], answer())), again);
 }
 
-/// An answer of which the client was shown `ab`, which the store has as `stored`, and to which `held` came
-/// while it was read: what is shown of it again, and of `live` behind it.
+/// Checks the replay of an answer of which the client has `ab` and the store `stored`: `held` came while it was read,
+/// and `live` comes behind it.
 async fn check_meeting(stored: &str, held: &[(usize, &str)], live: &[(usize, &str)], expected: &[&str]) {
     let mut scene = Scene::new().await;
     scene.show_all([part("prt_1", text("")), delta("prt_1", 0, "ab")]);

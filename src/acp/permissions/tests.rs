@@ -37,7 +37,7 @@ fn asked(name: &str) -> AskedId {
     AskedId::Permission(id(name))
 }
 
-/// The request that shows a session's question.
+/// Returns the request that shows a session's question.
 fn show(permissions: &mut Permissions, session_id: &str) -> Id {
     permissions.show(&session(session_id), |_| true).unwrap().0
 }

@@ -32,7 +32,7 @@ impl Scene {
         }
     }
 
-    /// The updates since the last look.
+    /// Returns the updates since the last look.
     fn updates(&mut self) -> Vec<Value> {
         let text = String::from_utf8(std::mem::take(&mut self.out)).unwrap();
         let messages = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -48,7 +48,7 @@ impl Scene {
         self.updates()
     }
 
-    /// The command prints more, of which the report holds the last `n_kept` bytes.
+    /// Has the command print more, of which the report holds the last `n_kept` bytes.
     fn print(&mut self, more: &str, n_kept: usize) -> Vec<Value> {
         self.printed.push_str(more);
         let state = running(text::tail(&self.printed, n_kept), self.printed.len());

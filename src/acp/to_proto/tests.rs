@@ -50,7 +50,7 @@ fn change(before: Value, after: &str) -> Value {
     })
 }
 
-/// The same without the whole texts.
+/// Returns the same without the whole texts.
 fn stripped(change: &Value) -> Value {
     let mut change = change.clone();
     let filediff = change["filediff"].as_object_mut().unwrap();

@@ -128,7 +128,7 @@ fn kept_capabilities() -> u64 {
     if Uid::effective().is_root() { ROOT_CAPABILITIES } else { 0 }
 }
 
-/// The program as it is to run, once the boundary is there.
+/// Returns the program to run inside the boundary.
 fn command(order: &Order) -> Command {
     let (program, arguments) =
         order.command.split_first().map_or((Default::default(), &[][..]), |it| (it.0.clone(), it.1));
@@ -140,7 +140,7 @@ fn command(order: &Order) -> Command {
     command
 }
 
-/// Landlock and seccomp, which hold for good.
+/// Applies Landlock and seccomp, which cannot be lifted.
 fn restrict(boundary: &Boundary) -> io::Result<()> {
     prctl::set_no_new_privs()?;
     let is_held = restrict::apply(boundary).map_err(io::Error::other)?;
@@ -156,7 +156,7 @@ struct Pipes {
     status: (PipeReader, PipeWriter),
 }
 
-/// The launcher's part: starts the first process, and ends as the command did.
+/// Runs the launcher: starts the first process, and ends as the command did.
 fn outside(order: &Order) -> io::Result<ExitCode> {
     // The daemon sends its signals to the command as well; the launcher ends with it, or is killed.
     SigSet::all().thread_block()?;
@@ -238,7 +238,7 @@ fn map_users(first: Pid) -> io::Result<()> {
     write("gid_map", &format!("{group} {group} 1"))
 }
 
-/// The first process's part: ends when the command has.
+/// Runs the first process, which ends with the command.
 fn inside(order: &Order, pipes: Pipes, sockets: &[PathBuf]) -> io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The launcher's ends are closed here, or its death would go unseen.

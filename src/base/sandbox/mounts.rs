@@ -124,7 +124,7 @@ fn views(boundary: &Boundary, sockets: &[PathBuf]) -> BTreeMap<PathBuf, View> {
     views
 }
 
-/// A copy to attach, and whether it is a directory; none for a new file system.
+/// Returns a copy to attach, with true for a directory; `None` for a new file system.
 fn tree(path: &Path, view: View) -> io::Result<Option<(OwnedFd, bool)>> {
     let is_directory = fs::symlink_metadata(path)?.is_dir();
     let source = match view {
@@ -175,7 +175,7 @@ fn mount_new(kind: &str, path: &Path, flags: MsFlags, options: &str) -> io::Resu
     Ok(mount(Some(kind), path, Some(kind), flags, Some(options))?)
 }
 
-/// The paths of all Unix sockets of this network namespace.
+/// Returns the paths of all Unix sockets of this network namespace.
 pub(super) fn bound_sockets() -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     // The eighth field; the paths of abstract ones begin with `@`.

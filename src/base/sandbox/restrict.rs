@@ -73,8 +73,8 @@ pub(super) fn apply(boundary: &Boundary) -> Result<bool, RulesetError> {
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// Everything but the hidden paths. Landlock only adds rights, so every directory above a hidden path is given up for
-/// what is in it now.
+/// Returns everything but the hidden paths. Landlock only adds rights, so every directory above a hidden path is given
+/// up for what is in it now.
 fn readable(hidden: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut ahead = vec![PathBuf::from("/")];

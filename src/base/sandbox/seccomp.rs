@@ -118,7 +118,7 @@ fn refused(network: Network) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// A rule of conditions that must all hold: index of the argument, comparison, value.
+/// Makes a rule of conditions that must all hold: index of the argument, comparison, value.
 fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, BackendError> {
     let conditions = conditions.iter().map(|(index, operation, value)| {
         SeccompCondition::new(*index, SeccompCmpArgLen::Dword, operation.clone(), *value)

@@ -38,7 +38,7 @@ pub(super) fn clone(flags: CloneFlags, child: Box<dyn FnMut() -> isize + '_>) ->
     unsafe { sched::clone(child, &mut stack, flags, Some(libc::SIGCHLD)) }
 }
 
-/// A detached copy of the mounts at a path, of those below it too.
+/// Makes a detached copy of the mounts at a path and below it.
 pub(super) fn open_tree(path: &Path) -> io::Result<OwnedFd> {
     let path = c_path(path)?;
     let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as c_uint;

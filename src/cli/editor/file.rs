@@ -1,4 +1,4 @@
-//! Somebody else's file, changed in one step, with a copy of what it was beside it.
+//! Changes a file of another program in one step, and keeps a copy beside it.
 
 use std::{
     fs,

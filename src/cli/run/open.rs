@@ -171,7 +171,7 @@ fn with_variant(model: &Model, variant: &str) -> Result<ModelRef, Failure> {
     Err(Failure::Misuse(format!("{reference} has no variant `{variant}`; {way_out}.")))
 }
 
-/// The names that there are, and the one of them that was probably meant.
+/// Returns the known names, and the one that was probably meant.
 fn offered(wanted: &str, names: &[&str]) -> String {
     let near = text::nearest(wanted, names.iter().copied());
     let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();

@@ -42,7 +42,7 @@ pub struct Printer {
     session_id: Option<SessionId>,
     /// Messages of the model; what the user said is not repeated.
     answers: HashSet<MessageId>,
-    /// Summaries that nobody asked for: their text is no answer.
+    /// Automatic summaries: their text is not an answer.
     summaries: AutoSummaries,
     /// Bytes shown of each text that is still being written.
     open_texts: HashMap<PartId, usize>,
@@ -227,7 +227,7 @@ impl Printer {
         }
     }
 
-    /// Returns true for the text of a summary that nobody asked for.
+    /// Returns true for the text of an automatic summary.
     fn is_unasked(&self, part: &Part) -> bool {
         let is_text = matches!(part.kind, PartKind::Text(_) | PartKind::Reasoning(_));
         is_text && self.summaries.contains(&part.message_id)

@@ -60,7 +60,7 @@ pub struct Shown {
     pub printer: Printer,
     pub output: Output,
     policy: Policy,
-    /// Absent where nobody can be asked.
+    /// Absent if no user can be asked.
     person: Option<Person>,
     /// The session that is asked between its turns too, so that a question outlives its turn.
     attended: Option<SessionId>,
@@ -265,7 +265,7 @@ impl Shown {
         Ok(Ended { stop, was_refused: self.was_refused, is_interrupted: self.is_interrupted })
     }
 
-    /// Shows a turn, and has its questions answered, until its end is told.
+    /// Shows a turn, and has its questions answered, until its end.
     async fn watch(
         &mut self,
         id: &SessionId,
@@ -321,7 +321,7 @@ impl Shown {
         self.person = None;
         self.suspended = None;
         self.note_rest();
-        // Whoever does not read by now loses the rest.
+        // A reader that is too slow by now loses the rest.
         let _ = tokio::time::timeout(FLUSH_LIMIT, async {
             self.output.flush().await?;
             self.printer.abandon().await

@@ -234,7 +234,7 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<Line> {
     rows
 }
 
-/// The same as text, each line ended.
+/// Returns the same as text, each line ended.
 pub fn wrapped_text(text: &str, columns: usize) -> String {
     wrapped(text, columns).iter().map(|row| row.text() + "\n").collect()
 }

@@ -62,7 +62,7 @@ struct Turn {
     shown: SessionId,
     /// Tokens and cost of each answer.
     answers: HashMap<MessageId, Used>,
-    /// Summaries that nobody asked for: a line says that there is one.
+    /// Automatic summaries: a line says that there is one.
     summaries: AutoSummaries,
     /// Parts that are not finished, in the order they began.
     open: Vec<(PartId, Open)>,

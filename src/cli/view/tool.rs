@@ -32,7 +32,7 @@ const ROWS_ERROR: usize = 6;
 /// Columns of arguments that no tool of ours knows.
 const COLUMNS_ARGUMENTS: usize = 200;
 
-/// A call that has ended.
+/// Draws a call that has ended.
 pub fn ended(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
     let look = engine::tool_look(&tool.tool);
     match &tool.state {
@@ -63,7 +63,7 @@ pub fn ended(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
     }
 }
 
-/// A call that goes on: the same with a mark that moves, and the last of what it has printed.
+/// Draws a running call: the same with a moving mark, and its last output.
 pub fn running(tool: &ToolPart, mark: &str, draw: &Draw<'_>) -> Vec<Line> {
     let mark = Line::new(mark, CYAN).with(" ", PLAIN);
     let mut rows = header(mark, subject(tool, draw.look), draw.width);
@@ -77,7 +77,7 @@ pub fn running(tool: &ToolPart, mark: &str, draw: &Draw<'_>) -> Vec<Line> {
     rows
 }
 
-/// The thing that a call is about, for a line of text.
+/// Returns the subject of a call, for a line of text.
 pub fn about(tool: &ToolPart, look: &Look) -> String {
     let input = tool.state.input();
     let fields = || input.as_object().into_iter().flat_map(|fields| fields.values());
@@ -100,7 +100,7 @@ pub fn about(tool: &ToolPart, look: &Look) -> String {
     })
 }
 
-/// A few words about a call for the line that says what goes on.
+/// Returns a few words about a call for the status line.
 pub fn brief(tool: &ToolPart, look: &Look) -> String {
     subject(tool, look).text()
 }
@@ -121,7 +121,7 @@ fn mark(style: Style) -> Line {
     Line::new("• ", style)
 }
 
-/// The first rows of a call, the later ones behind the mark.
+/// Draws the first rows of a call, the later ones behind the mark.
 pub fn header(mark: Line, line: Line, width: usize) -> Vec<Line> {
     let indent = Line::new("  ", PLAIN);
     let rows = line.wrap(width.saturating_sub(mark.width()));
@@ -167,7 +167,7 @@ fn command_ended(
     rows
 }
 
-/// The last lines of what a command printed.
+/// Draws the last lines of a command's output.
 fn body(printed: &str, n_lines: usize, draw: &Draw<'_>) -> Vec<Line> {
     let bar = Line::new("  │ ", DIM);
     let printed = printed.trim_end();
@@ -206,7 +206,7 @@ fn failure(error: &str, draw: &Draw<'_>) -> Vec<Line> {
     rows
 }
 
-/// `$ cargo test`: the command as it was given.
+/// Returns the command as it was given: `$ cargo test`.
 pub fn command(input: &Value) -> Line {
     let text = text_of(input, "command").unwrap_or_default();
     let mut lines = text.trim_end().lines();
@@ -278,7 +278,7 @@ fn found(tool: &ToolPart) -> Option<String> {
     }
 }
 
-/// `:20-40` where only a part of a file is read.
+/// Returns `:20-40` for a part of a file.
 fn range(input: &Value) -> String {
     let number = |key: &str| input.get(key).and_then(Value::as_u64);
     match (number("offset"), number("limit")) {
@@ -291,7 +291,7 @@ fn range(input: &Value) -> String {
     }
 }
 
-/// `in src, *.rs`: where a search looks.
+/// Adds the place of a search: `in src, *.rs`.
 fn within(mut line: Line, input: &Value, look: &Look) -> Line {
     if let Some(path) = text_of(input, "path").filter(|path| !path.is_empty()) {
         line.push(" in ", DIM);
@@ -303,14 +303,14 @@ fn within(mut line: Line, input: &Value, look: &Look) -> Line {
     }
 }
 
-/// A path as short as it can be, which leads to its file.
+/// Adds a path, as short as possible, with a link to its file.
 pub fn with_path(mut line: Line, path: Option<&str>, look: &Look) -> Line {
     let Some(path) = path else { return line };
     line.push_link(&short(path, look), PLAIN, file_link(&look.directory.join(path), look));
     line
 }
 
-/// A path below the session's directory relative to it.
+/// Returns a path below the session's directory relative to it.
 fn short(path: &str, look: &Look) -> String {
     let absolute = look.directory.join(path);
     let shown = absolute.strip_prefix(&look.directory).unwrap_or(&absolute);
@@ -327,7 +327,7 @@ pub fn file_link(path: &Path, look: &Look) -> Option<Arc<str>> {
     Some(url.as_str().into())
 }
 
-/// An address without what would end the escape sequence it stands in.
+/// Returns an address without characters that would end its escape sequence.
 pub fn address(url: &str) -> Arc<str> {
     let is_safe = |char: &char| !char.is_control() && !char.is_whitespace();
     url.chars().filter(is_safe).collect::<String>().into()
@@ -337,7 +337,7 @@ fn text_of<'a>(input: &'a Value, key: &str) -> Option<&'a str> {
     input.get(key).and_then(Value::as_str)
 }
 
-/// The arguments of a tool that is not ours: its only text, or all of them as JSON.
+/// Returns the arguments of a tool that is not ours: its only text, or all of them as JSON.
 fn arguments(input: &Value) -> String {
     let fields = input.as_object();
     let text = match fields.map(|fields| fields.values().collect::<Vec<_>>()).as_deref() {

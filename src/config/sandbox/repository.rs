@@ -20,8 +20,8 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    /// The repository of a worktree, unless there is none or its `.git` leads where git did not put it: what a file in
-    /// the workspace says must not make other directories writable.
+    /// Finds the repository of a worktree, unless its `.git` leads elsewhere than git puts it: a file in the workspace
+    /// must not make other directories writable.
     pub(super) fn around(worktree: &Path) -> Option<Self> {
         let worktree = fs::canonicalize(worktree).ok()?;
         let named = worktree.join(".git");
@@ -84,7 +84,7 @@ fn add(git: &Path, found: &mut Vec<PathBuf>) {
     found.extend(["hooks", "config", "config.worktree", "commondir"].map(|name| git.join(name)));
 }
 
-/// The directory that a `.git` file names.
+/// Returns the directory that a `.git` file names.
 fn linked(file: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(file).ok()?;
     let named = text.strip_prefix("gitdir:")?.trim();
@@ -97,12 +97,12 @@ fn leads_back(git: &Path, named: &Path) -> bool {
     fs::canonicalize(git.join(text.trim_end())).is_ok_and(|back| back == *named)
 }
 
-/// The worktree that a submodule's configuration names.
+/// Returns the worktree that a submodule's configuration names.
 fn work_of(git: &Path) -> Option<PathBuf> {
     fs::canonicalize(git.join(setting(git, "worktree")?)).ok()
 }
 
-/// A setting of the section `core`, the last that is there.
+/// Returns a setting of the section `core`, the last that is there.
 fn setting(git: &Path, name: &str) -> Option<String> {
     let text = fs::read_to_string(git.join("config")).ok()?;
     let pairs = text.lines().filter_map(|line| line.trim().split_once('='));

@@ -92,7 +92,7 @@ fn redo(state: &mut SessionState) -> String {
     format!("Put back: \"{}\" with its answers.{left}", changed.prompt)
 }
 
-/// Undo is about the conversation; what tools did stays done, and the user has to know.
+/// Returns the sentence that undo leaves the files as they are.
 fn untouched(files: &[String]) -> String {
     if files.is_empty() {
         return "\n\nFiles are not restored: whatever commands changed stays changed.".to_owned();

@@ -258,7 +258,7 @@ async fn run(cx: &TurnCx<'_>, command: &str) -> Ended {
         Ok(child) => child,
         Err(error) => return Ended { note: Some(format!("({error})")), ..Ended::default() },
     };
-    let (mut stdout, mut stderr) = (Kept::default(), Kept::default());
+    let (mut stdout, mut stderr) = (Captured::default(), Captured::default());
     let pipes = (child.stdout.take(), child.stderr.take());
     let limit_ms = bash::default_timeout_ms(config);
     let (exit, note) = {
@@ -317,12 +317,12 @@ async fn finish(
 
 /// The beginning of what came through a pipe.
 #[derive(Default)]
-struct Kept {
+struct Captured {
     bytes: Vec<u8>,
     n_dropped: usize,
 }
 
-impl Kept {
+impl Captured {
     /// Reads to the end, so that the child never waits for us.
     async fn read(&mut self, pipe: Option<impl AsyncRead + Unpin>) {
         let Some(mut pipe) = pipe else { return };

@@ -216,7 +216,7 @@ fn push_head(said: &[(&MessageWithParts, String)], max_tokens: Option<u64>, text
     }
 }
 
-/// Index of the first message that stays: whole turns from the end, then as much of the one before as fits.
+/// Returns the index of the first message that stays: whole turns from the end, then as much of the one before as fits.
 fn tail_start(said: &[(&MessageWithParts, String)], settings: &Settings) -> usize {
     let mut n_tokens = 0;
     let mut n_turns = 0;

@@ -28,7 +28,7 @@ use crate::{
 /// Time limit for MCP servers to list their tools.
 const MCP_LIMIT: Duration = Duration::from_secs(5);
 
-/// Everything that a model is told for an agent.
+/// Everything that a model gets for an agent.
 pub struct AgentView {
     pub agent: Agent,
     pub model: ModelRef,

@@ -17,7 +17,7 @@ use crate::{
     tool::{self, bash},
 };
 
-/// Everything that is wrong in a directory's configuration, and what could be better, for whoever asks for it.
+/// Problems of a directory's configuration, and notes.
 pub struct Report {
     /// Something is ignored or cannot work.
     pub warnings: Vec<Warning>,
@@ -178,7 +178,7 @@ fn no_tool(name: &str, config: &Config) -> Option<String> {
     Some(format!("has no effect: there is no tool `{name}`{hint}"))
 }
 
-/// MCP servers that are switched on and whose programs are not there.
+/// Finds enabled MCP servers whose programs are missing.
 fn missing_servers(config: &Config, leaves: &[Leaf]) -> Vec<Warning> {
     let missing = |(name, server): (&String, &McpConfig)| {
         let McpConfig::Local { command, cwd, environment, enabled, .. } = server else { return None };

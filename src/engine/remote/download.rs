@@ -92,7 +92,7 @@ pub async fn get(client: &http::Client, url: Url, max_bytes: usize) -> Result<Ve
     fetch(client, url, None, max_bytes, ANSWER_LIMIT).await
 }
 
-/// Like [`get`], for whom nobody waits: a slow server may take its time to answer.
+/// Like [`get`], for requests in the background: a slow server may take its time to answer.
 pub async fn get_slow(
     client: &http::Client,
     url: Url,

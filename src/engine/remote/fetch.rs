@@ -24,7 +24,7 @@ impl Engine {
         self.refresh_named(loaded);
     }
 
-    /// The same without organisations, which `auth.json` names.
+    /// Does the same without organisations, which `auth.json` names.
     pub(crate) fn refresh_named(&self, loaded: &Loaded) {
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
         self.refresh_agents(loaded);
@@ -44,7 +44,8 @@ impl Engine {
         self.fetch_and_read_again(false);
     }
 
-    /// With `only_new` organisations are asked only when they are others than last time.
+    /// Fetches configurations and reads the files again. With `only_new`, organisations are asked only when they differ
+    /// from the last ones.
     pub(crate) fn fetch_and_read_again(&self, only_new: bool) {
         let engine = self.clone();
         tokio::spawn(async move {

@@ -162,7 +162,7 @@ async fn fetch_file<'a>(
     Ok((file, fetched.map_err(|reason| format!("{file}: {reason}"))?))
 }
 
-/// Makes a version's directory in one step, so that nobody ever reads half of one. Blocking.
+/// Makes a version's directory in one step, so that a reader never sees half of one. Blocking.
 fn write(place: &Path, files: Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
     let temporary: PathBuf = place.with_extension(format!("{}.new", std::process::id()));
     for (file, bytes) in files {

@@ -1,4 +1,4 @@
-//! Knows the summaries that nobody asked for, which front ends keep apart from the answers.
+//! Knows the automatic summaries, which front ends keep apart from the answers.
 
 use std::collections::HashSet;
 

@@ -79,7 +79,7 @@ pub async fn fork(
     Ok(forked)
 }
 
-/// `<title> (fork #1)`; the fork of a fork counts on.
+/// Returns `<title> (fork #1)`; the fork of a fork counts on.
 fn title(title: &str) -> String {
     let earlier = title.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (fork #"));
     let earlier = earlier.and_then(|(base, n_fork)| Some((base, n_fork.parse::<u32>().ok()?)));

@@ -201,12 +201,12 @@ impl Engine {
     }
 }
 
-/// The sessions of the subagents that messages started.
+/// Returns the sessions of the subagents that messages started.
 fn started(messages: &[MessageWithParts]) -> Vec<SessionId> {
     messages.iter().flat_map(|message| &message.parts).filter_map(task_session).collect()
 }
 
-/// The session of the subagent that a `task` call started.
+/// Returns the session of the subagent that a `task` call started.
 pub fn task_session(part: &Part) -> Option<SessionId> {
     let PartKind::Tool(tool) = &part.kind else { return None };
     let metadata = match &tool.state {

@@ -113,7 +113,7 @@ pub fn has_model_content(parts: &[Part]) -> bool {
     })
 }
 
-/// The messages that are undone.
+/// Returns the messages that are undone.
 fn hidden<'a>(info: &Session, history: &'a [MessageWithParts]) -> impl Iterator<Item = &'a MessageId> {
     let from = info.revert.as_ref().map(|revert| revert.message_id.clone());
     let undone = history.iter().filter(move |it| from.as_ref().is_some_and(|from| it.info.id() >= from));
@@ -154,7 +154,7 @@ fn changed(state: &SessionState, from: &MessageId, to: Option<&MessageId>) -> Ch
     Changed { prompt: text::head(line, 200).to_owned(), files, n_undone: n_undone.count() }
 }
 
-/// The files that a finished call says it changed.
+/// Returns the files that a finished call says it changed.
 fn changed_files(part: &Part) -> Vec<String> {
     let PartKind::Tool(tool) = &part.kind else { return Vec::new() };
     let ToolState::Completed { metadata, .. } = &tool.state else { return Vec::new() };

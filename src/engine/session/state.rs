@@ -114,7 +114,7 @@ impl Journal {
         }));
     }
 
-    /// That a tool call, and not a setting, chose the session's agent.
+    /// Notes that a tool call, and not a setting, chose the session's agent.
     pub fn switch(&mut self, info: &Session) {
         if let Some(agent) = info.agent.clone() {
             self.events.push(EventPayload::AgentSwitched { session_id: info.id.clone(), agent });
@@ -138,7 +138,7 @@ impl Journal {
         });
     }
 
-    /// A running command printed more. The row is left alone; what was printed is stored behind it.
+    /// Notes more output of a running command. The row is left alone; the output is stored behind it.
     pub fn printed(&mut self, part: &Part, more: String) {
         self.writes.push(Write::Append {
             session_id: part.session_id.clone(),
@@ -152,7 +152,7 @@ impl Journal {
         });
     }
 
-    /// Text that was added to a part that held `offset` bytes.
+    /// Notes text that was added to a part that held `offset` bytes.
     pub fn text(&mut self, part: &Part, offset: usize, delta: String) {
         self.writes.push(Write::Append {
             session_id: part.session_id.clone(),

@@ -59,7 +59,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
                     Ok(None) => continue,
                     Ok(Some(result)) => result,
                     Err(_) => {
-                        tracing::error!(target: log::TOLD, session = %cx.id, "a turn panicked");
+                        tracing::error!(target: log::SHOWN, session = %cx.id, "a turn panicked");
                         cx.show_status(&state, SessionStatus::Idle).await;
                         let message = "The turn failed with an internal error of windlass; the log has the details. \
                                        The session can go on.";

@@ -47,7 +47,7 @@ impl Tickets {
         }
     }
 
-    /// Cancels one prompt: a running turn is told to stop, a waiting prompt is answered at once.
+    /// Cancels one prompt: a running turn stops, a waiting prompt is answered at once.
     pub fn cancel(&self, ticket: u64) {
         let waiting = {
             let mut open = self.lock();

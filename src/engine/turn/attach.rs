@@ -257,7 +257,7 @@ async fn inline(file: FilePart, path: &Path) -> PartKind {
     }
 }
 
-/// The user named the file, so nobody is asked.
+/// The user named the file, so there is no question.
 struct UserGave<'a> {
     session: &'a SessionCx,
     known_files: &'a KnownFiles,

@@ -186,7 +186,7 @@ impl Host for CallHost {
 }
 
 impl CallHost {
-    /// An answer that comes with or after a cancel allows nothing.
+    /// Asks, unless the turn is cancelled: an answer that comes with or after a cancel allows nothing.
     async fn asked(&self, ask: Ask, is_opaque: bool) -> Result<(), ToolError> {
         let asker = Asker {
             session_id: &self.session_id,

@@ -147,7 +147,7 @@ struct StepCalls<'a> {
 }
 
 impl<'a> StepCalls<'a> {
-    /// `None` without an answer that the calls could belong to.
+    /// Returns `None` without an answer that the calls could belong to.
     fn new(
         cx: &'a TurnCx<'a>,
         state: &mut SessionState,
@@ -173,7 +173,7 @@ impl<'a> StepCalls<'a> {
         Some(Self { cx, toolbox, reports, policy, parent, instructions, message_id })
     }
 
-    /// The run of a call whose part is there.
+    /// Returns the run of a call whose part exists.
     fn run(
         &self,
         state: &SessionState,
@@ -248,7 +248,7 @@ async fn start(
     Ok(running)
 }
 
-/// A call that is answered instead of run.
+/// Returns the end of a call that is answered instead of run.
 fn refused(part: usize, error: ToolError) -> BoxFuture<'static, (usize, Result<ToolOutput, ToolError>)> {
     Box::pin(std::future::ready((part, Err(error))))
 }
@@ -492,7 +492,7 @@ fn end_call(part: &mut Part, result: Result<ToolOutput, ToolError>) {
                 metadata.insert("denied".to_owned(), true.into());
             }
             if let ToolError::Internal(reason) = &error {
-                tracing::error!(target: log::TOLD, tool = %tool.tool, %reason, "a tool failed");
+                tracing::error!(target: log::SHOWN, tool = %tool.tool, %reason, "a tool failed");
             }
             let metadata = (!metadata.is_empty()).then_some(metadata);
             ToolState::Error { input, error: error.to_string(), metadata, time }

@@ -20,7 +20,7 @@ use crate::{base::lock::lock, library::InstructionBlock};
 pub struct LoadedInstructions(Arc<Mutex<HashSet<PathBuf>>>);
 
 impl LoadedInstructions {
-    /// Those of the system prompt, and those that came with what was read or attached earlier.
+    /// Collects the files of the system prompt, and those that came with earlier reads and attachments.
     pub fn new(blocks: &[InstructionBlock], history: &[MessageWithParts]) -> Self {
         let parts = history.iter().flat_map(|message| &message.parts);
         let metadata = parts.filter_map(|part| match &part.kind {

@@ -4,7 +4,7 @@ use crate::library::Agent;
 
 /// Returns the subagents that a text names, each once, in its order.
 ///
-/// An `@` inside a word or behind a backtick names nobody: it is an address or code.
+/// An `@` inside a word or behind a backtick is not a mention: it is an address or code.
 pub fn subagents(text: &str, agents: &[Agent]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (at, _) in text.match_indices('@') {

@@ -96,7 +96,7 @@ pub async fn run_turn(
             tracing::info!(session = %cx.id, stop = outcome.stop.name(), tokens, duration, "a turn ended");
         }
         Err(error) => {
-            tracing::error!(target: log::TOLD, session = %cx.id, %error, duration, "a turn failed");
+            tracing::error!(target: log::SHOWN, session = %cx.id, %error, duration, "a turn failed");
         }
     }
     if let Err(error) = &result {

@@ -67,7 +67,7 @@ enum Received {
     Failed { error: ProviderError, has_output: bool },
 }
 
-/// Runs one step. With `is_last` the model gets no tools and is told to sum up.
+/// Runs one step. With `is_last` the model gets no tools and has to sum up.
 pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
     let began = Instant::now();
     let ended = go(cx, state, is_last).await;
@@ -434,7 +434,7 @@ fn tokens(usage: Usage) -> Tokens {
     }
 }
 
-/// US dollars; reasoning is billed as output (facts: OpenCode §1.6).
+/// Returns the cost in US dollars; reasoning is billed as output (facts: OpenCode §1.6).
 fn cost(price: &ModelCost, usage: Usage) -> f64 {
     let per_million = [
         (usage.input, price.input),

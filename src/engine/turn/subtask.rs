@@ -68,7 +68,7 @@ pub struct Ended {
     pub tokens: Tokens,
 }
 
-/// The subagents that a session's rules let it start, a line each; empty when there are none.
+/// Returns the subagents that a session's rules let it start, a line each; empty when there are none.
 pub fn offered(loaded: &Loaded, policy: &Policy) -> String {
     let agents = loaded.agents.iter().filter(|agent| agent.is_subagent());
     let agents = agents.filter(|agent| policy.evaluate("task", &agent.name) != Action::Deny);
@@ -200,7 +200,8 @@ async fn check_depth(parent: &Parent) -> Result<(), ToolError> {
     }
 }
 
-/// The child session, the one of an earlier task of this parent or a new one, and what closes it.
+/// Opens the child session, the one of an earlier task of this parent or a new one, and returns the guard that closes
+/// it.
 async fn open(
     parent: &Parent,
     agent: &Agent,
@@ -275,8 +276,8 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
     }
 }
 
-/// The rules of a child's session: directories outside that the parent was granted, and tools that only an agent which
-/// speaks of them has. The parent's denials hold by its policy.
+/// Returns the rules of a child's session: directories outside that the parent was granted, and tools that an agent has
+/// only by naming them. The parent's denials hold by its policy.
 pub fn inherited(parent: &Policy, agent: &Agent, config: &Config) -> Vec<Rule> {
     let holds = |rule: &&Rule| parent.evaluate(&rule.permission, &rule.pattern) == rule.action;
     let is_outside = |rule: &&Rule| rule.permission == "external_directory";

@@ -1,4 +1,4 @@
-//! The tools an agent may use in a step, what the model is told of them, and the rules that decide about their calls.
+//! The tools of an agent in a step, their descriptions for the model, and the rules about their calls.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -40,7 +40,7 @@ pub struct Toolbox {
     policy: Policy,
     /// The skills that the model may load, as the system prompt lists them.
     skills: String,
-    /// The tool `question` is left out only because nobody could answer.
+    /// The tool `question` is left out only because no user could answer.
     is_nobody_there: bool,
     /// Set when a command gives the task, instead of the model.
     pub(crate) task: Option<TaskCall>,
@@ -62,7 +62,7 @@ pub(crate) enum Route {
 }
 
 impl Toolbox {
-    /// Built-in tools and those of connected MCP servers, without what a rule hides.
+    /// Collects built-in tools and those of connected MCP servers, without those that a rule hides.
     pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
         let policy = policy(cx, state, &mentioned(state));
         let servers = cx.servers();

@@ -74,7 +74,7 @@ impl Engine {
     }
 }
 
-/// Asks until somebody answers or no session is left.
+/// Asks until an answer comes or no session is left.
 async fn ask(engine: Engine, workspace: Arc<Workspace>, id: Instant, mut session: SessionId, lines: String) {
     let metadata: Map<String, Value> = [
         ("changes".to_owned(), "apply the changed configuration".into()),

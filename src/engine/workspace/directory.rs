@@ -124,12 +124,12 @@ impl Workspace {
         lock(&self.current).loaded.clone()
     }
 
-    /// MCP servers of the configuration.
+    /// Returns the MCP servers of the configuration.
     pub fn mcp(&self) -> &mcp::Servers {
         &self.mcp
     }
 
-    /// Language servers, each started when it is asked.
+    /// Returns the language servers, each started when it is asked.
     pub fn lsp(&self) -> &lsp::Servers {
         &self.lsp
     }

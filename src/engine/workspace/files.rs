@@ -21,7 +21,7 @@ impl Engine {
         Ok(loaded)
     }
 
-    /// Like [`Engine::read_files`], for those who tell what is wrong themselves.
+    /// Like [`Engine::read_files`], for callers that report problems themselves.
     pub async fn inspect_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
         Ok(self.read(directory).await?.loaded)
     }

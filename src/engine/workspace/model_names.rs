@@ -19,7 +19,7 @@ pub fn unlisted(catalog: &Catalog, reference: &ModelRef) -> Option<String> {
     })
 }
 
-/// File and line of every key that names a model which cannot be had.
+/// Returns file and line of every key that names a model which cannot be used.
 pub fn places(
     config: &Config,
     agents: &[Agent],

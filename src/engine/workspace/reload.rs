@@ -73,7 +73,7 @@ impl Engine {
     }
 }
 
-/// One reading at a time; whatever happens during one leads to one more.
+/// Runs one reading at a time; changes during one lead to one more.
 async fn run(engine: Engine, workspace: Weak<Workspace>, begun: mpsc::UnboundedReceiver<Turn>) {
     let mut watch = Watch::new();
     let mut turns = Turns { begun, waiting: Vec::new() };

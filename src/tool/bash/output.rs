@@ -157,7 +157,7 @@ impl Output {
         String::from_utf8_lossy(&self.tail[n_torn..]).into_owned()
     }
 
-    /// Must be called while everything said so far is in `tail`.
+    /// Starts the file; must be called while all output so far is in `tail`.
     fn start_saving(&mut self) {
         let (sender, mut chunks) = mpsc::channel::<Vec<u8>>(N_CHUNKS_AHEAD);
         let directory = self.directory.clone();

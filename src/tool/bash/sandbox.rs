@@ -160,7 +160,7 @@ impl Sandbox {
         }
     }
 
-    /// The line that says that something was refused.
+    /// Returns the line that says that something was refused.
     fn sign<'a>(&self, text: &'a str) -> Option<&'a str> {
         let boundary = &self.drawn.boundary;
         let (words, is_full) = match boundary.level {

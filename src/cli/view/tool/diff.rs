@@ -29,7 +29,7 @@ pub struct Change {
     pub is_gone: bool,
 }
 
-/// The changes that the metadata of an edit, or of a question about one, tells of.
+/// Returns the changes in the metadata of an edit, or of a question about one.
 pub fn changes(metadata: &Map<String, Value>) -> Vec<Change> {
     let Changes { filediff, files, .. } = decode(metadata).unwrap_or_default();
     match (files, filediff) {
@@ -51,7 +51,7 @@ fn of_file(filediff: &FileDiff<'_>) -> Change {
     }
 }
 
-/// One file of `apply_patch`.
+/// Returns the change of one file of `apply_patch`.
 fn of_patch(file: &PatchedFile<'_>) -> Change {
     Change {
         file: file.path().to_owned(),
@@ -64,7 +64,7 @@ fn of_patch(file: &PatchedFile<'_>) -> Change {
     }
 }
 
-/// The file's name with `+n −n`, and the diff below.
+/// Draws the file's name with `+n −n`, and the diff below.
 pub fn drawn(change: &Change, verb: &str, max_lines: usize, draw: &Draw<'_>) -> Vec<Line> {
     let verb = match (change.is_new, change.is_gone) {
         (true, _) => "Create",
@@ -83,7 +83,7 @@ pub fn drawn(change: &Change, verb: &str, max_lines: usize, draw: &Draw<'_>) -> 
     rows
 }
 
-/// The lines of a unified diff behind their numbers, at most so many.
+/// Draws the lines of a unified diff behind their numbers, at most `max_lines`.
 pub fn hunks(patch: &str, max_lines: usize, draw: &Draw<'_>) -> Vec<Line> {
     let lines = numbered(patch);
     let largest = lines.iter().filter_map(|line| line.number).max().unwrap_or_default();
@@ -157,7 +157,7 @@ fn numbered(patch: &str) -> Vec<Numbered<'_>> {
     lines
 }
 
-/// The first lines that `12,7 +12,9 @@` names.
+/// Returns the first lines of both sides from `12,7 +12,9 @@`.
 fn starts(header: &str) -> Option<(usize, usize)> {
     let (old, rest) = header.split_once(" +")?;
     let number = |range: &str| range.split([',', ' ']).next()?.parse().ok();

@@ -12,13 +12,13 @@ use super::super::{
     look::Draw,
 };
 
-/// The entries that a call of `todowrite` or `todoread` leaves.
+/// Returns the entries that a call of `todowrite` or `todoread` leaves.
 pub fn of(input: &Value, metadata: &Map<String, Value>) -> Vec<Todo> {
     let listed = decode(metadata).or_else(|| Todos::deserialize(input).ok());
     listed.map(|listed: Todos<'_>| listed.todos.into_owned()).unwrap_or_default()
 }
 
-/// A heading with how far it has come, and an entry a row.
+/// Draws a heading with the progress, and one row per entry.
 pub fn listed(todos: &[Todo], draw: &Draw<'_>) -> Vec<Line> {
     let n_done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
     let heading = Line::new("• ", DIM).with("Plan", BOLD);

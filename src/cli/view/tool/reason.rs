@@ -10,7 +10,7 @@ use windlass_protocol::opencode::{
 
 use crate::engine;
 
-/// Marks around what the model is told of a command beside its output.
+/// Marks around notes for the model beside a command's output.
 const NOTE: [&str; 2] = ["<shell_metadata>\n", "\n</shell_metadata>"];
 /// Text before the reason of a refusal.
 const FEEDBACK: &str = "with the following feedback: ";
@@ -28,7 +28,7 @@ pub fn of<'a>(error: &'a str, metadata: Option<&Map<String, Value>>) -> Cow<'a, 
     }
 }
 
-/// The note behind a command's output, such as that its time was up: its first sentence.
+/// Returns the note behind a command's output, such as that its time was up: its first sentence.
 pub fn note(output: &str) -> Option<&str> {
     let (_, note) = output.rsplit_once(NOTE[0])?;
     let note = note.strip_suffix(NOTE[1])?;

@@ -59,7 +59,7 @@ impl Scene {
         assert_eq!(deltas, []);
     }
 
-    /// Commits; what was shown, in short.
+    /// Commits, and returns the events in short.
     async fn shown(&mut self) -> Vec<String> {
         self.journal.commit(&self.storage, &self.bus).await.unwrap();
         let mut batch = VecDeque::new();

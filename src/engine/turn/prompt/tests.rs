@@ -226,7 +226,7 @@ fn media_goes_to_models_that_take_it_and_the_others_are_told() {
     check_media("application/pdf", None, |model| model.takes_pdf = false, UserContent::Text(refused.into()));
 }
 
-/// A call of `read` in this state, and what the model is told it returned.
+/// Checks the result that the model gets for a call of `read` in this state.
 #[track_caller]
 fn check_tool(state: Value, expected: &str, is_error: bool) {
     let input = state["input"].clone();
