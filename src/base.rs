@@ -12,6 +12,7 @@ pub mod lock;
 pub mod log;
 pub mod memory;
 pub mod mime;
+pub mod money;
 pub mod path;
 pub mod pinned;
 pub mod process;

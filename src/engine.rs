@@ -26,6 +26,7 @@ use crate::{
     config::{self, Environment, Hook, paths::Paths, sandbox::enclosure::Enclosure},
     mcp,
     provider::{demo, http, retry},
+    snapshot::Snapshots,
     storage::{SessionQuery, Storage},
     tool::{self, row::Tool, truncate},
 };
@@ -109,6 +110,8 @@ struct EngineState {
     asks: asks::Asks,
     questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
+    /// By worktree.
+    snapshots: Mutex<HashMap<PathBuf, Arc<Snapshots>>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
     next_ticket: AtomicU64,
     /// Every session's task, whether its session is still open or not.
@@ -213,6 +216,7 @@ impl Engine {
             bus,
             http,
             workspaces: Mutex::default(),
+            snapshots: Mutex::default(),
             sessions: Mutex::default(),
             next_ticket: AtomicU64::new(1),
             tasks: TaskTracker::new(),
@@ -248,6 +252,13 @@ impl Engine {
 
     pub(crate) fn questions(&self) -> &questions::Questions {
         &self.0.questions
+    }
+
+    /// Returns the snapshots of a worktree.
+    pub(crate) fn snapshots(&self, worktree: &Path) -> Arc<Snapshots> {
+        let mut snapshots = lock(&self.0.snapshots);
+        let known = snapshots.entry(worktree.to_owned());
+        known.or_insert_with(|| Arc::new(Snapshots::new(&self.0.paths.snapshots(), worktree))).clone()
     }
 
     /// Removes old tool outputs in the background, at the first use and then once an hour at most.

@@ -11,6 +11,7 @@ use windlass_protocol::opencode::{
 pub mod anthropic;
 pub mod auth;
 pub mod catalog;
+pub mod cost;
 pub mod demo;
 pub mod http;
 pub mod openai_chat;

@@ -78,4 +78,5 @@ mod subagents;
 mod terminal;
 mod tidy;
 mod tools;
+mod undo;
 mod web;

@@ -36,7 +36,7 @@ use super::{
     to_proto,
 };
 use crate::{
-    base::{clock, ids},
+    base::{clock, ids, money},
     engine::{AutoSummaries, Workspace, task_session},
 };
 
@@ -277,7 +277,7 @@ impl Encoder {
             && let Some(shown) = self.sessions.get_mut(root)
         {
             // The window it fills is the subagent's own; what it costs is the user's.
-            shown.cost += cost;
+            shown.cost = money::sum(shown.cost, *cost);
         }
     }
 
@@ -392,6 +392,7 @@ impl Encoder {
             }
             EventPayload::SessionError { .. }
             | EventPayload::SessionCompacted { .. }
+            | EventPayload::SessionDiff { .. }
             | EventPayload::CommandExecuted { .. }
             | EventPayload::MessageRemoved { .. }
             | EventPayload::PartRemoved { .. }
@@ -476,7 +477,7 @@ impl Encoder {
                 if shown.progress.insert(part.id.clone(), Progress::Done).is_some() {
                     return;
                 }
-                shown.cost += cost;
+                shown.cost = money::sum(shown.cost, *cost);
                 let cost = Cost::new(shown.cost, "USD");
                 let loaded = shown.workspace.loaded();
                 // Without the model's limit there is no window to show a share of.

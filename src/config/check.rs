@@ -29,14 +29,13 @@ mod sandbox;
 const ANY: &str = "*";
 
 /// Keys that are understood and not acted on yet.
-const WITHOUT_EFFECT: [&[&str]; 18] = [
+const WITHOUT_EFFECT: [&[&str]; 17] = [
     &["logLevel"],
     &["server"],
     &["plugin"],
     &["references"],
     &["formatter"],
     &["watcher"],
-    &["snapshot"],
     &["share"],
     &["autoupdate"],
     &["attachment"],

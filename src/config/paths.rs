@@ -53,6 +53,11 @@ impl Paths {
         self.data.join("tool-output")
     }
 
+    /// Returns the directory of snapshots of worktrees.
+    pub fn snapshots(&self) -> PathBuf {
+        self.data.join("snapshot")
+    }
+
     /// Returns the directory of plans that are written outside of a project.
     pub fn plans(&self) -> PathBuf {
         self.data.join("plans")

@@ -25,7 +25,8 @@ use crate::{
         turn::{
             answer::Call,
             attach,
-            calls::{self, CallsEnd},
+            calls::CallsEnd,
+            file_snapshots::{Before, run_calls},
             loaded_instructions::LoadedInstructions,
             local_reply::reply_locally,
             step,
@@ -387,6 +388,7 @@ async fn subtask(
     commit(cx, &mut journal).await?;
 
     step::begin(cx, state, None).await?;
+    let before = Before::begin(cx, state);
     let input = json!({
         "description": description, "prompt": prompt, "subagent_type": agent, "command": command.name,
     });
@@ -401,7 +403,7 @@ async fn subtask(
     commit(cx, &mut journal).await?;
     let toolbox = Toolbox::for_task(cx, state, TaskCall { agent, model, attachments });
     let call = Call { part, call_id, tool: "task".to_owned(), raw: input.to_string() };
-    let end = calls::run(cx, state, &toolbox, vec![call]).await?;
+    let end = run_calls(cx, state, &toolbox, vec![call], before).await?;
     if end == CallsEnd::Interrupted {
         step::interrupt(cx, state).await?;
         return Ok(Started::Ended(StopReason::Cancelled));

@@ -2,6 +2,7 @@
 
 pub mod auto_summaries;
 pub mod context;
+pub mod file_undo;
 pub mod fork;
 pub mod history;
 pub mod inbox;

@@ -5,6 +5,7 @@ pub mod attach;
 pub mod call_host;
 pub mod calls;
 pub mod encoded_history;
+pub mod file_snapshots;
 pub mod loaded_instructions;
 pub mod local_reply;
 pub mod mention;

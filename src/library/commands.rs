@@ -153,7 +153,7 @@ fn built_in() -> Vec<Command> {
         own("help", "List the commands", BuiltinCommand::Help),
         own(
             "undo",
-            "Take the last prompt and its answers out of the conversation; files stay as they are",
+            "Take the last prompt and its answers back, with the files that they changed in a git repository",
             BuiltinCommand::Undo,
         ),
         own("redo", "Put back what undo took out", BuiltinCommand::Redo),

@@ -9,7 +9,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::call;
-use crate::base::{figures, text};
+use crate::base::{figures, money, text};
 
 /// Maximum bytes of a prompt's heading.
 const MAX_HEADING: usize = 90;
@@ -132,7 +132,7 @@ impl Sums {
         self.n_calls += other.n_calls;
         self.n_failed += other.n_failed;
         self.tokens.add(&other.tokens);
-        self.cost += other.cost;
+        self.cost = money::sum(self.cost, other.cost);
         self.ms += other.ms;
         other.models.iter().for_each(|model| add_name(&mut self.models, model));
         other.agents.iter().for_each(|agent| add_name(&mut self.agents, agent));
@@ -150,7 +150,7 @@ impl Sums {
     ) {
         if let Message::Assistant(answer) = &message.info {
             self.tokens.add(&answer.tokens);
-            self.cost += answer.cost;
+            self.cost = money::sum(self.cost, answer.cost);
             add_name(&mut self.models, &format!("{}/{}", answer.provider_id, answer.model_id));
             if depth == 0 {
                 add_name(&mut self.agents, &answer.agent);

@@ -308,7 +308,7 @@ pub struct ModelLimit {
 }
 
 /// Prices in US dollars per million tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ModelCost {
@@ -316,8 +316,36 @@ pub struct ModelCost {
     pub output: f64,
     pub cache_read: f64,
     pub cache_write: f64,
-    /// Accepted, without effect: other prices of long contexts.
+    /// The prices of requests with more than 200 000 tokens of input.
     pub context_over_200k: Option<LongContextCost>,
+    /// The prices of requests with more input than a tier begins at.
+    pub tiers: Vec<CostTier>,
+}
+
+/// An entry of `cost.tiers`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = true)))]
+#[serde(default)]
+pub struct CostTier {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: f64,
+    pub cache_write: f64,
+    pub tier: TierStart,
+}
+
+/// `cost.tiers[].tier`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = true)))]
+#[serde(default)]
+pub struct TierStart {
+    /// `context`: the tier is for requests with a long input.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The tokens of input beyond which the prices hold.
+    pub size: u64,
 }
 
 /// `cost.context_over_200k`.

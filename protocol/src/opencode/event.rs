@@ -11,6 +11,19 @@ use super::{
     session::{Session, SessionStatus, Todo},
 };
 
+/// A changed file of `session.diff`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileDiff {
+    /// The path below the worktree.
+    pub file: String,
+    /// A unified diff; empty where it is too large.
+    pub patch: String,
+    pub additions: u64,
+    pub deletions: u64,
+    /// `added`, `deleted` or `modified`.
+    pub status: String,
+}
+
 /// A published event: `{id, type, properties}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -51,6 +64,13 @@ pub enum EventPayload {
     SessionCompacted {
         #[serde(rename = "sessionID")]
         session_id: SessionId,
+    },
+    /// The files that the session has changed so far, or those of the prompts that were just undone.
+    #[serde(rename = "session.diff")]
+    SessionDiff {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        diff: Vec<FileDiff>,
     },
     #[serde(rename = "command.executed")]
     CommandExecuted {
@@ -203,6 +223,7 @@ pub enum EventKind {
     SessionIdle,
     SessionError,
     SessionCompacted,
+    SessionDiff,
     CommandExecuted,
     MessageUpdated,
     MessageRemoved,
@@ -224,7 +245,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [EventKind; 24] = [
+    pub const ALL: [EventKind; 25] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
         EventKind::SessionDeleted,
@@ -232,6 +253,7 @@ impl EventKind {
         EventKind::SessionIdle,
         EventKind::SessionError,
         EventKind::SessionCompacted,
+        EventKind::SessionDiff,
         EventKind::CommandExecuted,
         EventKind::MessageUpdated,
         EventKind::MessageRemoved,
@@ -261,6 +283,7 @@ impl EventKind {
             EventKind::SessionIdle => "session.idle",
             EventKind::SessionError => "session.error",
             EventKind::SessionCompacted => "session.compacted",
+            EventKind::SessionDiff => "session.diff",
             EventKind::CommandExecuted => "command.executed",
             EventKind::MessageUpdated => "message.updated",
             EventKind::MessageRemoved => "message.removed",
@@ -298,6 +321,7 @@ impl EventPayload {
             EventPayload::SessionIdle { .. } => EventKind::SessionIdle,
             EventPayload::SessionError { .. } => EventKind::SessionError,
             EventPayload::SessionCompacted { .. } => EventKind::SessionCompacted,
+            EventPayload::SessionDiff { .. } => EventKind::SessionDiff,
             EventPayload::CommandExecuted { .. } => EventKind::CommandExecuted,
             EventPayload::MessageUpdated { .. } => EventKind::MessageUpdated,
             EventPayload::MessageRemoved { .. } => EventKind::MessageRemoved,
@@ -327,6 +351,7 @@ impl EventPayload {
             EventPayload::SessionStatus { session_id, .. }
             | EventPayload::SessionIdle { session_id }
             | EventPayload::SessionCompacted { session_id }
+            | EventPayload::SessionDiff { session_id, .. }
             | EventPayload::CommandExecuted { session_id, .. }
             | EventPayload::MessageUpdated { session_id, .. }
             | EventPayload::MessageRemoved { session_id, .. }

@@ -149,6 +149,7 @@ impl Printer {
             | EventPayload::SessionIdle { .. }
             | EventPayload::SessionError { .. }
             | EventPayload::SessionCompacted { .. }
+            | EventPayload::SessionDiff { .. }
             | EventPayload::CommandExecuted { .. }
             | EventPayload::MessageUpdated { .. }
             | EventPayload::MessageRemoved { .. }

@@ -185,6 +185,7 @@ impl Progress {
             | EventPayload::Toast { .. }
             | EventPayload::AgentSwitched { .. }
             | EventPayload::SessionCompacted { .. }
+            | EventPayload::SessionDiff { .. }
             | EventPayload::SessionDeleted(_)
             | EventPayload::SessionIdle { .. }
             | EventPayload::SessionError { .. }

@@ -1,6 +1,8 @@
 //! Commands that the daemon answers by itself: shown as an answer, kept for later loads, and never sent to a
 //! model.
 
+use std::path::PathBuf;
+
 use windlass_protocol::opencode::{message::Message, permission::Rule};
 
 use super::Invoked;
@@ -10,16 +12,18 @@ use crate::{
         EngineError,
         session::{
             context::TurnCx,
+            file_undo::{self, FilesEnd},
             fork,
             request::{StopReason, TurnOutcome},
             revert,
             state::{Journal, SessionState, text_part},
         },
-        turn::local_reply::reply_locally,
+        turn::{file_snapshots::Off, local_reply::reply_locally},
     },
     library::commands::{BuiltinCommand, Source},
     mcp::{Servers, Status},
     provider::unusable::Unusable,
+    snapshot::Restored,
 };
 
 /// Carries a command out that needs no model.
@@ -32,8 +36,8 @@ pub async fn run(
 ) -> Result<TurnOutcome, EngineError> {
     let text = match own {
         BuiltinCommand::Help => help(cx),
-        BuiltinCommand::Undo => undo(state),
-        BuiltinCommand::Redo => redo(state),
+        BuiltinCommand::Undo => undo(cx, state).await?,
+        BuiltinCommand::Redo => redo(cx, state).await?,
         BuiltinCommand::Fork => {
             let forked =
                 fork::fork(&cx.session.engine, &state.info, &cx.parent_limits, &state.history).await?;
@@ -72,34 +76,68 @@ fn help(cx: &TurnCx<'_>) -> String {
     text
 }
 
-fn undo(state: &mut SessionState) -> String {
-    let Some(changed) = revert::undo(state) else { return "There is nothing to undo.".to_owned() };
-    format!(
+async fn undo(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<String, EngineError> {
+    let before = state.info.revert.clone();
+    let Some(changed) = revert::undo(state) else { return Ok("There is nothing to undo.".to_owned()) };
+    let end = file_undo::follow(cx, state, before).await?;
+    Ok(format!(
         "Undone: \"{}\" and what followed. The model no longer sees it; your editor may still show it until the \
          session is loaded again. `/redo` puts it back, the next prompt removes it for good.{}",
         changed.prompt,
-        untouched(&changed.files)
-    )
+        files(cx, &end, &changed.files)
+    ))
 }
 
-fn redo(state: &mut SessionState) -> String {
-    let Some(changed) = revert::redo(state) else { return "There is nothing to redo.".to_owned() };
+async fn redo(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<String, EngineError> {
+    let before = state.info.revert.clone();
+    let Some(changed) = revert::redo(state) else { return Ok("There is nothing to redo.".to_owned()) };
+    let end = file_undo::follow(cx, state, before).await?;
     let left = match changed.n_undone {
         0 => String::new(),
         1 => " One more prompt is undone.".to_owned(),
         n_undone => format!(" {n_undone} more prompts are undone."),
     };
-    format!("Put back: \"{}\" with its answers.{left}", changed.prompt)
+    let files = match end {
+        // Where files are not restored, they still are as they were.
+        FilesEnd::Off(_) => String::new(),
+        end => files(cx, &end, &changed.files),
+    };
+    Ok(format!("Put back: \"{}\" with its answers.{left}{files}", changed.prompt))
 }
 
-/// Returns the sentence that undo leaves the files as they are.
-fn untouched(files: &[String]) -> String {
-    if files.is_empty() {
-        return "\n\nFiles are not restored: whatever commands changed stays changed.".to_owned();
+/// Returns the sentences about the files of an undo or redo; `changed` are those that the tools say they changed.
+fn files(cx: &TurnCx<'_>, end: &FilesEnd, changed: &[String]) -> String {
+    let worktree = &cx.loaded.config.worktree;
+    let list = |paths: &[PathBuf]| {
+        let lines = paths.iter().map(|path| format!("- `{}`", worktree.join(path).display()));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let reason = match end {
+        FilesEnd::Unchanged => return String::new(),
+        FilesEnd::Restored(Restored { changed, skipped }) => {
+            let mut text = String::new();
+            if !changed.is_empty() {
+                text.push_str(&format!("\n\nRestored files:\n{}", list(changed)));
+            }
+            if !skipped.is_empty() {
+                text.push_str(&format!(
+                    "\n\nThese files stay as they are, because no snapshot holds their present content:\n{}",
+                    list(skipped)
+                ));
+            }
+            return text;
+        }
+        FilesEnd::Off(Off::NoRepository) => "snapshots need a git repository".to_owned(),
+        FilesEnd::Off(Off::Setting) => "`snapshot` is false in the configuration".to_owned(),
+        FilesEnd::Failed(error) => error.to_string(),
+    };
+    if changed.is_empty() {
+        return format!("\n\nFiles are not restored: {reason}. Whatever commands changed stays changed.");
     }
-    let files = files.iter().map(|file| format!("- `{file}`")).collect::<Vec<_>>().join("\n");
+    let changed: Vec<PathBuf> = changed.iter().map(PathBuf::from).collect();
     format!(
-        "\n\nFiles are not restored. These were changed and stay so, like whatever commands changed:\n{files}"
+        "\n\nFiles are not restored: {reason}. These were changed and stay so, like whatever commands changed:\n{}",
+        list(&changed)
     )
 }
 

@@ -37,6 +37,8 @@ pub struct SessionState {
     pub known_files: KnownFiles,
     /// Agent that answers after the running step, if a tool had the user choose one.
     pub switch: Option<AgentSwitch>,
+    /// The newest snapshot of the files, while a turn runs and nothing but the model's answer came since.
+    pub newest_tree: Option<String>,
     /// Tokens that subagents and automatic summaries used since the turn last looked.
     pub used_below: Tokens,
     /// For the running turn's next steps.
@@ -236,6 +238,7 @@ impl SessionState {
             todos: Vec::new(),
             known_files: KnownFiles::default(),
             switch: None,
+            newest_tree: None,
             used_below: Tokens::default(),
             encoded: EncodedHistoryCache::default(),
         }

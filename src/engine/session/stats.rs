@@ -8,7 +8,7 @@ use std::{
 use windlass_protocol::opencode::{id::SessionId, message::Tokens, session::Session};
 
 use crate::{
-    base::clock::Zone,
+    base::{clock::Zone, money},
     engine::{Engine, EngineError},
     storage::counts::{Counted, CountedCall, CountedMessage},
 };
@@ -96,7 +96,7 @@ impl Counts {
             Some(_) => self.n_answers += 1,
             None => self.n_prompts += 1,
         }
-        self.cost += message.cost;
+        self.cost = money::sum(self.cost, message.cost);
         self.tokens.add(&message.tokens);
     }
 }

@@ -20,7 +20,7 @@ use windlass_protocol::opencode::{
 
 use super::{loaded_instructions::LoadedInstructions, subtask};
 use crate::{
-    base::{clock, lock::lock},
+    base::{clock, lock::lock, money},
     config::{Warning, policy::Policy},
     engine::{
         Engine,
@@ -119,7 +119,7 @@ impl Host for CallHost {
         Box::pin(async move {
             let ended = subtask::run(&self.parent, request, |metadata| self.progress(None, metadata)).await?;
             self.report(|changes| {
-                changes.cost += ended.cost;
+                changes.cost = money::sum(changes.cost, ended.cost);
                 changes.tokens.add(&ended.tokens);
             });
             ended.result

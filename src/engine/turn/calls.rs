@@ -28,7 +28,7 @@ use super::{
     toolbox::{Route, Toolbox},
 };
 use crate::{
-    base::{clock, ids, lock::lock, log},
+    base::{clock, ids, lock::lock, log, money},
     config::policy::Policy,
     engine::{
         EngineError,
@@ -395,7 +395,7 @@ fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, jo
     // Once the step is over: until then the newest message is the answer that the calls belong to.
     state.switch = changes.switch.or(state.switch.take());
     if changes.tokens != Tokens::default() {
-        state.info.cost += changes.cost;
+        state.info.cost = money::sum(state.info.cost, changes.cost);
         state.info.tokens.add(&changes.tokens);
         state.used_below.add(&changes.tokens);
         journal.session(&state.info);

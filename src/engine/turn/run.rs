@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
 use super::{
     attach,
     encoded_history::EncodedHistoryCache,
+    file_snapshots,
     loaded_instructions::LoadedInstructions,
     prompt,
     step::{self, Step},
@@ -77,6 +78,9 @@ pub async fn run_turn(
     if result.is_ok()
         && let Err(error) = prune::run(cx, state).await
     {
+        result = Err(error);
+    }
+    if let Err(error) = file_snapshots::report(cx, state).await {
         result = Err(error);
     }
     state.encoded = EncodedHistoryCache::default();

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use windlass_protocol::opencode::{
-    config::ModelCost,
     id::MessageId,
     message::{
         ApiError, AssistantMessage, AssistantTime, CacheTokens, Message, MessageError, MessagePath, Tokens,
@@ -14,12 +13,13 @@ use windlass_protocol::opencode::{
 
 use super::{
     answer::Answer,
-    calls::{self, CallsEnd},
+    calls::CallsEnd,
+    file_snapshots::{Before, run_calls},
     prompt,
     toolbox::Toolbox,
 };
 use crate::{
-    base::{clock, ids, log},
+    base::{clock, ids, log, money},
     engine::{
         EngineError, EngineErrorKind,
         session::{
@@ -28,7 +28,7 @@ use crate::{
             state::{Journal, SessionState, text_part},
         },
     },
-    provider::{self, Finish, Prompt, ProviderError, Usage, retry},
+    provider::{self, Finish, Prompt, ProviderError, Usage, cost, retry},
 };
 
 const MIB: usize = 1 << 20;
@@ -85,6 +85,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Re
 async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
     let toolbox = Toolbox::new(cx, state);
     begin(cx, state, None).await?;
+    let before = Before::begin(cx, state);
     let request = Request::Step { toolbox: &toolbox, is_last };
     let answer = match receive(cx, state, &request).await? {
         Received::Whole(answer) => answer,
@@ -105,7 +106,7 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
         None if answer.calls.is_empty() => Finish::Stop,
         None => Finish::ToolCalls,
     };
-    let calls_end = calls::run(cx, state, &toolbox, answer.calls).await?;
+    let calls_end = run_calls(cx, state, &toolbox, answer.calls, before).await?;
     if calls_end == CallsEnd::Interrupted {
         interrupt(cx, state).await?;
         return Ok(Step::Interrupted);
@@ -350,11 +351,11 @@ pub async fn end(
     usage: Usage,
 ) -> Result<(), EngineError> {
     let tokens = tokens(usage);
-    let cost = cost(&cx.model.cost, usage);
+    let cost = cost::of(&cx.model.cost, usage);
     let mut journal = Journal::default();
     let reason = finish.name().to_owned();
     state.push_part(
-        PartKind::StepFinish { reason: reason.clone(), snapshot: None, cost, tokens },
+        PartKind::StepFinish { reason: reason.clone(), snapshot: state.newest_tree.clone(), cost, tokens },
         &mut journal,
     );
     if let Some(answer) = state.answer_mut() {
@@ -368,7 +369,7 @@ pub async fn end(
         }
     }
     state.touch_answer(&mut journal);
-    state.info.cost += cost;
+    state.info.cost = money::sum(state.info.cost, cost);
     state.info.tokens.add(&tokens);
     state.touch();
     journal.session(&state.info);
@@ -432,15 +433,4 @@ fn tokens(usage: Usage) -> Tokens {
         reasoning: usage.reasoning,
         cache: CacheTokens { read: usage.cache_read, write: usage.cache_write },
     }
-}
-
-/// Returns the cost in US dollars; reasoning is billed as output (facts: OpenCode §1.6).
-fn cost(price: &ModelCost, usage: Usage) -> f64 {
-    let per_million = [
-        (usage.input, price.input),
-        (usage.output + usage.reasoning, price.output),
-        (usage.cache_read, price.cache_read),
-        (usage.cache_write, price.cache_write),
-    ];
-    per_million.iter().map(|(n_tokens, price)| *n_tokens as f64 * price / 1_000_000.0).sum()
 }

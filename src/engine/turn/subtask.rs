@@ -16,7 +16,7 @@ use windlass_protocol::opencode::{
 };
 
 use crate::{
-    base::{clock, ids},
+    base::{clock, ids, money},
     config::{Config, policy::Policy, rules::rule},
     engine::{
         Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome,
@@ -140,7 +140,7 @@ pub async fn run(
     drop(cancel);
     Ok(Ended {
         result: answer(&child.id, outcome, &messages, request.description, metadata),
-        cost: info.cost - child.cost,
+        cost: money::difference(info.cost, child.cost),
         tokens: difference(&info.tokens, &child.tokens),
     })
 }

@@ -1,0 +1,243 @@
+//! Takes snapshots of the files around the tool calls of a step, and stores which files the calls changed.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use tokio::{task::JoinHandle, time::timeout};
+use windlass_protocol::opencode::{
+    event::{EventPayload, FileDiff},
+    message::{Message, MessageWithParts},
+    part::PartKind,
+    session::SessionSummary,
+    tool::Kind,
+};
+
+use super::{
+    answer::Call,
+    calls::{self, CallsEnd},
+    toolbox::Toolbox,
+};
+use crate::{
+    engine::{
+        Engine, EngineError,
+        session::{
+            context::{SessionCx, TurnCx},
+            state::{Journal, SessionState},
+        },
+        workspace::loaded::Loaded,
+    },
+    snapshot::{Change, SnapshotError, Snapshots},
+    tool,
+};
+
+/// Time for which tool calls wait for the snapshot before them; then they run without one. The snapshot is taken to
+/// its end all the same, so that the next one is quick.
+const BEFORE_LIMIT: Duration = Duration::from_secs(15);
+/// Time for the snapshot behind the calls of a turn that was cancelled, which has to answer.
+const CANCELLED_LIMIT: Duration = Duration::from_millis(250);
+
+/// The reason that there are no snapshots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Off {
+    NoRepository,
+    Setting,
+}
+
+/// Returns the snapshots of a configuration's worktree.
+pub fn snapshots(engine: &Engine, loaded: &Loaded) -> Result<Arc<Snapshots>, Off> {
+    if loaded.config.settings.snapshot == Some(false) {
+        return Err(Off::Setting);
+    }
+    if loaded.config.worktree == Path::new("/") {
+        return Err(Off::NoRepository);
+    }
+    Ok(engine.snapshots(&loaded.config.worktree))
+}
+
+/// The snapshot before a step's calls, which is taken while the model answers.
+pub struct Before {
+    snapshots: Arc<Snapshots>,
+    tree: Tree,
+}
+
+enum Tree {
+    Taken(String),
+    Coming(JoinHandle<Result<String, SnapshotError>>),
+}
+
+impl Before {
+    /// Begins the snapshot before a step; `None` where there are none.
+    pub fn begin(cx: &TurnCx<'_>, state: &mut SessionState) -> Option<Self> {
+        let snapshots = snapshots(&cx.session.engine, &cx.loaded).ok()?;
+        let tree = match state.newest_tree.take() {
+            Some(tree) => Tree::Taken(tree),
+            None => {
+                let snapshots = snapshots.clone();
+                Tree::Coming(tokio::spawn(async move { snapshots.track().await }))
+            }
+        };
+        Some(Self { snapshots, tree })
+    }
+
+    /// Waits for the snapshot, where the calls may change files, and stores it.
+    async fn finish(
+        self,
+        cx: &TurnCx<'_>,
+        state: &mut SessionState,
+        calls: &[Call],
+    ) -> Result<Option<After>, EngineError> {
+        if !calls.iter().any(may_change) {
+            return Ok(None);
+        }
+        let taken = match self.tree {
+            Tree::Taken(tree) => Ok(tree),
+            Tree::Coming(coming) => {
+                let taken = tokio::select! {
+                    biased;
+                    () = cx.cancel.cancelled() => return Ok(None),
+                    taken = timeout(BEFORE_LIMIT, coming) => taken,
+                };
+                match taken {
+                    Ok(Ok(taken)) => taken,
+                    // It panicked.
+                    Ok(Err(_)) => return Ok(None),
+                    Err(_) => Err(SnapshotError::Git("the first snapshot takes long".to_owned())),
+                }
+            }
+        };
+        let tree = match taken {
+            Ok(tree) => tree,
+            Err(error) => {
+                tracing::warn!(session = %cx.session.id, %error, "no snapshot was taken; /undo will not restore the files");
+                return Ok(None);
+            }
+        };
+        let mut journal = Journal::default();
+        if let Some(part) = state.part_mut(0)
+            && let PartKind::StepStart { snapshot } = &mut part.kind
+        {
+            *snapshot = Some(tree.clone());
+            journal.part(part);
+        }
+        journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+        Ok(Some(After { snapshots: self.snapshots, before: tree }))
+    }
+}
+
+/// Runs the calls of a step and stores which files they changed, where snapshots are taken.
+pub async fn run_calls(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    toolbox: &Toolbox,
+    calls: Vec<Call>,
+    before: Option<Before>,
+) -> Result<CallsEnd, EngineError> {
+    let after = match before {
+        Some(before) => before.finish(cx, state, &calls).await?,
+        None => None,
+    };
+    let end = calls::run(cx, state, toolbox, calls).await?;
+    if let Some(after) = after {
+        after.take(cx, state).await?;
+    }
+    Ok(end)
+}
+
+/// Returns true for a call that may change files. Tools from elsewhere may do anything.
+fn may_change(call: &Call) -> bool {
+    match tool::look(&call.tool).kind {
+        Kind::Execute | Kind::Edit | Kind::Other => true,
+        // A subagent thinks, and works.
+        Kind::Think => call.tool == "task",
+        Kind::Read | Kind::Search | Kind::Fetch | Kind::SwitchMode => false,
+    }
+}
+
+/// The snapshot behind a step's calls, once they have run.
+struct After {
+    snapshots: Arc<Snapshots>,
+    before: String,
+}
+
+impl After {
+    /// Takes the snapshot and stores the files that changed.
+    async fn take(self, cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(), EngineError> {
+        let tracked = async {
+            let tree = self.snapshots.track().await?;
+            let changes = self.snapshots.changes(&self.before, &tree, false).await?;
+            Ok::<_, SnapshotError>((tree, changes))
+        };
+        let tracked = if cx.cancel.is_cancelled() {
+            timeout(CANCELLED_LIMIT, tracked).await.unwrap_or(Err(SnapshotError::Busy))
+        } else {
+            tracked.await
+        };
+        let (tree, changes) = match tracked {
+            Ok(tracked) => tracked,
+            Err(error) => {
+                tracing::warn!(session = %cx.session.id, %error, "the files that a step changed are not known");
+                return Ok(());
+            }
+        };
+        if !changes.is_empty() {
+            let mut journal = Journal::default();
+            let root = self.snapshots.worktree();
+            let files = changes.iter().map(|change| root.join(&change.path).display().to_string()).collect();
+            state.push_part(PartKind::Patch { hash: self.before, files }, &mut journal);
+            journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+        }
+        state.newest_tree = Some(tree);
+        Ok(())
+    }
+}
+
+/// Stores and shows the size of the session's changes, if its newest turn changed any file.
+pub async fn report(cx: &SessionCx, state: &mut SessionState) -> Result<(), EngineError> {
+    state.newest_tree = None;
+    let answers = state.history.iter().rev().take_while(|it| matches!(it.info, Message::Assistant(_)));
+    let has_changed =
+        answers.flat_map(|it| &it.parts).any(|part| matches!(part.kind, PartKind::Patch { .. }));
+    if !has_changed {
+        return Ok(());
+    }
+    let Ok(snapshots) = snapshots(&cx.engine, &cx.workspace.loaded()) else { return Ok(()) };
+    // The oldest snapshot may be too old to be there.
+    let Ok(diff) = diff(&snapshots, state.history.iter()).await else { return Ok(()) };
+    state.info.summary = Some(SessionSummary {
+        additions: diff.iter().map(|file| file.additions).sum(),
+        deletions: diff.iter().map(|file| file.deletions).sum(),
+        files: diff.len() as u64,
+    });
+    let mut journal = Journal::default();
+    state.touch();
+    journal.session(&state.info);
+    journal.event(EventPayload::SessionDiff { session_id: state.info.id.clone(), diff });
+    journal.commit(cx.engine.storage(), cx.engine.bus()).await
+}
+
+/// Returns the files that differ between the first snapshot of messages and the last.
+pub async fn diff<'a>(
+    snapshots: &Snapshots,
+    messages: impl Iterator<Item = &'a MessageWithParts>,
+) -> Result<Vec<FileDiff>, SnapshotError> {
+    let (mut first, mut last) = (None, None);
+    for part in messages.flat_map(|message| &message.parts) {
+        if let PartKind::StepStart { snapshot: Some(tree) } = &part.kind {
+            first = first.or(Some(tree));
+        } else if let PartKind::StepFinish { snapshot: Some(tree), .. } = &part.kind {
+            last = Some(tree);
+        }
+    }
+    let (Some(first), Some(last)) = (first, last) else { return Ok(Vec::new()) };
+    let changes = snapshots.changes(first, last, true).await?;
+    Ok(changes.into_iter().map(file_diff).collect())
+}
+
+fn file_diff(change: Change) -> FileDiff {
+    FileDiff {
+        file: change.path.display().to_string(),
+        patch: change.patch,
+        additions: change.additions,
+        deletions: change.deletions,
+        status: change.status.name().to_owned(),
+    }
+}

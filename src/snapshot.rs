@@ -1,0 +1,203 @@
+//! Snapshots of a worktree's files: git trees in a repository of our own, which the user's git does not know.
+//!
+//! The worktree is only read, except by [`Snapshots::restore`]; the user's index, refs and configuration are never
+//! touched. Contents are kept as they are: no line ends are converted and no filters run.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::time::timeout;
+
+use crate::base::{hash, ids};
+
+mod cleaning;
+mod git;
+mod listing;
+mod restoring;
+
+use self::git::Git;
+pub use self::{
+    listing::{Change, FileStatus},
+    restoring::{Restored, Target},
+};
+
+/// Files that are larger are left out.
+const MAX_FILE: u64 = 8 << 20;
+/// New or changed files of one snapshot; a directory with more is no project.
+const MAX_FILES: usize = 200_000;
+/// Time limit for the wait until another process has taken its snapshot.
+const LOCK_LIMIT: Duration = Duration::from_secs(30);
+
+/// A failure to take or to use a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("git failed: {0}")]
+    Git(String),
+    #[error("the directory of snapshots cannot be used: {0}")]
+    Io(String),
+    #[error("another windlass is taking a snapshot of this worktree for too long")]
+    Busy,
+    #[error("the worktree has more than {MAX_FILES} files that are neither committed nor ignored")]
+    TooMany,
+    #[error("the snapshot is no longer there; snapshots are kept for {} days", cleaning::KEPT_DAYS)]
+    Gone,
+}
+
+impl From<io::Error> for SnapshotError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(crate::base::cause::innermost(&error))
+    }
+}
+
+/// The snapshots of one worktree.
+pub struct Snapshots {
+    /// The directory of the snapshots of all worktrees.
+    root: PathBuf,
+    worktree: PathBuf,
+    git: Git,
+    state: tokio::sync::Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    is_prepared: bool,
+    /// The newest tree, and the index that it was written from.
+    newest: Option<(IndexStamp, String)>,
+}
+
+/// A value that changes whenever a process writes the index.
+type IndexStamp = (std::time::SystemTime, u64, u64);
+
+impl Snapshots {
+    /// Makes the snapshots of a worktree; nothing is read or written yet.
+    pub fn new(root: &Path, worktree: &Path) -> Self {
+        let name = format!("{:016x}", hash::fnv(worktree.as_os_str().as_encoded_bytes()));
+        let git = Git::new(root.join(name), worktree.to_owned());
+        Self {
+            root: root.to_owned(),
+            worktree: worktree.to_owned(),
+            git,
+            state: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Returns the worktree.
+    pub fn worktree(&self) -> &Path {
+        &self.worktree
+    }
+
+    /// Takes a snapshot of all files that git would not ignore, and returns its tree.
+    pub async fn track(&self) -> Result<String, SnapshotError> {
+        let mut state = self.state.lock().await;
+        let _lock = self.lock().await?;
+        if !state.is_prepared {
+            self.prepare().await?;
+            state.is_prepared = true;
+            self.clean().await;
+        }
+        let changes = listing::unsaved(&self.git).await?;
+        let stamp = self.index_stamp();
+        if changes.is_empty()
+            && let (Some(stamp), Some((known, tree))) = (stamp, &state.newest)
+            && stamp == *known
+        {
+            self.freshen(tree);
+            return Ok(tree.clone());
+        }
+        listing::save(&self.git, &self.worktree, changes).await?;
+        let tree = self.git.line(&["write-tree"]).await?;
+        self.freshen(&tree);
+        state.newest = self.index_stamp().map(|stamp| (stamp, tree.clone()));
+        Ok(tree)
+    }
+
+    /// Returns the files that differ between two trees, with their diffs where `with_patches` is set.
+    pub async fn changes(
+        &self,
+        before: &str,
+        after: &str,
+        with_patches: bool,
+    ) -> Result<Vec<Change>, SnapshotError> {
+        if before == after {
+            return Ok(Vec::new());
+        }
+        listing::changes(&self.git, before, after, with_patches).await
+    }
+
+    /// Brings files back to how they are in trees. `now` is a snapshot of the present: what it does not hold is
+    /// neither overwritten nor removed.
+    pub async fn restore(
+        &self,
+        targets: BTreeMap<PathBuf, Target>,
+        now: &str,
+    ) -> Result<Restored, SnapshotError> {
+        let _state = self.state.lock().await;
+        let _lock = self.lock().await?;
+        restoring::restore(&self.git, &self.worktree, targets, now).await
+    }
+
+    /// Waits until no other process works with these snapshots. The lock is released when the file is closed, also
+    /// by a sudden death; a lock of git's that is still there then is a dead process's.
+    async fn lock(&self) -> Result<fs::File, SnapshotError> {
+        let directory = self.git.directory().to_owned();
+        let locked = tokio::task::spawn_blocking(move || -> io::Result<fs::File> {
+            git::make_private(&directory)?;
+            let path = directory.join("windlass.lock");
+            let file = fs::OpenOptions::new().create(true).append(true).open(path)?;
+            file.lock()?;
+            file.set_modified(std::time::SystemTime::now())?;
+            match fs::remove_file(directory.join("index.lock")) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(file),
+            }
+        });
+        match timeout(LOCK_LIMIT, locked).await {
+            Ok(locked) => Ok(locked.map_err(io::Error::other)??),
+            Err(_) => Err(SnapshotError::Busy),
+        }
+    }
+
+    async fn prepare(&self) -> Result<(), SnapshotError> {
+        let users = git::Users::find(&self.worktree).await?;
+        let (git, root, worktree) = (self.git.clone(), self.root.clone(), self.worktree.clone());
+        let prepared = tokio::task::spawn_blocking(move || git.prepare(&users, &root, &worktree));
+        Ok(prepared.await.map_err(io::Error::other)??)
+    }
+
+    /// Removes old snapshots; what cannot be removed is left to the next time.
+    async fn clean(&self) {
+        if let Err(error) = cleaning::clean(&self.git).await {
+            tracing::warn!(%error, "old snapshots were not removed");
+        }
+        let (root, own) = (self.root.clone(), self.git.directory().to_owned());
+        // Nobody waits for it.
+        tokio::task::spawn_blocking(move || cleaning::remove_unused(&root, &own));
+    }
+
+    /// Marks a tree as used now: what is old and not in the index is removed, unless a new tree needs it.
+    fn freshen(&self, tree: &str) {
+        let Some((directory, name)) = tree.split_at_checked(2) else { return };
+        let object = self.git.directory().join("objects").join(directory).join(name);
+        // A tree that is in the user's repository is not ours to mark.
+        let _ = fs::File::open(object).and_then(|file| file.set_modified(std::time::SystemTime::now()));
+    }
+
+    fn index_stamp(&self) -> Option<IndexStamp> {
+        use std::os::unix::fs::MetadataExt;
+
+        let metadata = fs::metadata(self.git.directory().join("index")).ok()?;
+        Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+    }
+}
+
+/// Returns the name of a file that is there only until it is renamed.
+fn temporary() -> String {
+    format!(".windlass-{}", ids::random(12))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! Finds the files that a snapshot has to save, and those that differ between two.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use super::{MAX_FILE, MAX_FILES, SnapshotError, git::Git};
+
+/// Bytes of all diffs between two trees; larger ones are left out.
+const MAX_PATCHES: u64 = 1 << 20;
+
+/// A file that differs between two trees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The path below the worktree.
+    pub path: PathBuf,
+    pub status: FileStatus,
+    /// The number of added lines; 0 for a binary file.
+    pub additions: u64,
+    /// The number of removed lines.
+    pub deletions: u64,
+    /// The diff; empty where it is too large or not wanted.
+    pub patch: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileStatus {
+    Added,
+    Deleted,
+    Modified,
+}
+
+impl FileStatus {
+    /// Returns OpenCode's word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Deleted => "deleted",
+            Self::Modified => "modified",
+        }
+    }
+}
+
+/// Returns the paths whose state in the index is not that of the worktree.
+pub async fn unsaved(git: &Git) -> Result<Vec<PathBuf>, SnapshotError> {
+    let printed =
+        git.run(&["ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard"]).await?;
+    let mut paths: Vec<PathBuf> = split(&printed)
+        // A repository within this one is shown as a directory.
+        .filter(|path| !path.ends_with(b"/"))
+        .map(|path| PathBuf::from(OsStr::from_bytes(path)))
+        .collect();
+    // A deleted file is listed as changed too.
+    paths.dedup();
+    if paths.len() > MAX_FILES { Err(SnapshotError::TooMany) } else { Ok(paths) }
+}
+
+/// Brings the index in step with the worktree. Large and unreadable files are left out, and those that became so are
+/// taken out.
+pub async fn save(git: &Git, worktree: &Path, paths: Vec<PathBuf>) -> Result<(), SnapshotError> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let worktree = worktree.to_owned();
+    let sorted = tokio::task::spawn_blocking(move || {
+        let mut saved = Vec::new();
+        let mut left_out = Vec::new();
+        for path in paths {
+            let kind = if is_savable(&worktree.join(&path)) { &mut saved } else { &mut left_out };
+            kind.extend_from_slice(path.as_os_str().as_bytes());
+            kind.push(0);
+        }
+        (saved, left_out)
+    });
+    let (saved, left_out) = sorted.await.map_err(std::io::Error::other)?;
+    if !left_out.is_empty() {
+        git.with_input(&["update-index", "-z", "--force-remove", "--stdin"], &left_out).await?;
+    }
+    if !saved.is_empty() {
+        git.with_input(&["update-index", "-z", "--add", "--remove", "--replace", "--stdin"], &saved).await?;
+    }
+    Ok(())
+}
+
+/// Returns true for a file that can be saved, and for one that is not there, which is saved by being taken out.
+fn is_savable(path: &Path) -> bool {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() => true,
+        Ok(metadata) => metadata.is_file() && metadata.len() <= MAX_FILE && fs::File::open(path).is_ok(),
+        Err(_) => true,
+    }
+}
+
+/// See [`super::Snapshots::changes`].
+pub async fn changes(
+    git: &Git,
+    before: &str,
+    after: &str,
+    with_patches: bool,
+) -> Result<Vec<Change>, SnapshotError> {
+    let diff = ["diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv"];
+    let args: Vec<&str> = diff.iter().copied().chain(["-z", "--raw", "--numstat", before, after]).collect();
+    let printed = git.run(&args).await?;
+    let mut changes = parse(&printed);
+    if with_patches && !changes.is_empty() {
+        let args = diff.iter().copied().chain(["-p", "--no-color", before, after]).map(Into::into);
+        let printed = git.bounded(args, &[], MAX_PATCHES).await?;
+        if (printed.len() as u64) < MAX_PATCHES {
+            let text = String::from_utf8_lossy(&printed);
+            for (change, patch) in changes.iter_mut().zip(patches(&text)) {
+                patch.clone_into(&mut change.patch);
+            }
+        }
+    }
+    Ok(changes)
+}
+
+/// Reads the records of `--raw`, then those of `--numstat`.
+fn parse(printed: &[u8]) -> Vec<Change> {
+    let mut fields = split(printed).peekable();
+    let mut changes = Vec::new();
+    while let Some(raw) = fields.next_if(|field| field.starts_with(b":")) {
+        let Some(path) = fields.next() else { break };
+        let status = match raw.last() {
+            Some(b'A') => FileStatus::Added,
+            Some(b'D') => FileStatus::Deleted,
+            _ => FileStatus::Modified,
+        };
+        let path = PathBuf::from(OsStr::from_bytes(path));
+        changes.push(Change { path, status, additions: 0, deletions: 0, patch: String::new() });
+    }
+    for (change, counts) in changes.iter_mut().zip(fields) {
+        let mut counts = counts.splitn(3, |byte| *byte == b'\t').map(|count| {
+            // A binary file has dashes.
+            std::str::from_utf8(count).ok().and_then(|count| count.parse().ok()).unwrap_or_default()
+        });
+        change.additions = counts.next().unwrap_or_default();
+        change.deletions = counts.next().unwrap_or_default();
+    }
+    changes
+}
+
+/// Divides a diff into those of its files.
+fn patches(text: &str) -> impl Iterator<Item = &str> {
+    const BEGIN: &str = "diff --git ";
+    let mut starts: Vec<usize> = text.match_indices("\ndiff --git ").map(|(at, _)| at + 1).collect();
+    if text.starts_with(BEGIN) {
+        starts.insert(0, 0);
+    }
+    let ends: Vec<usize> = starts.iter().skip(1).copied().chain([text.len()]).collect();
+    starts.into_iter().zip(ends).filter_map(|(start, end)| text.get(start..end))
+}
+
+/// Returns the fields that zeros end.
+pub fn split(printed: &[u8]) -> impl Iterator<Item = &[u8]> {
+    printed.split(|byte| *byte == 0).filter(|field| !field.is_empty())
+}

@@ -1,0 +1,173 @@
+//! Undo and redo of files: they follow the conversation back and forth, and the user's git stays as it is.
+
+use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    agent::Agent,
+    llm::{Reply, task},
+};
+
+async fn own(agent: &Agent, session: &str, command: &str) -> String {
+    agent.prompt(session, command).await.text()
+}
+
+fn bash(id: &str, command: &str) -> Reply {
+    Reply::call(id, "bash", json!({"command": command, "description": "change files"}))
+}
+
+/// Runs a turn of one shell command.
+async fn run(agent: &Agent, session: &str, prompt: &str, command: &str) {
+    agent.llm.reply(bash("call_1", command));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(session, prompt).await;
+}
+
+/// Returns what git knows of the worktree, with the bytes of its index.
+fn git_state(agent: &Agent) -> (String, Vec<u8>) {
+    let git = |args: &[&str]| {
+        let output = Command::new("git").args(args).current_dir(&agent.scratch.work).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let state = git(&["for-each-ref"]) + &git(&["count-objects"]) + &git(&["stash", "list"]);
+    (state, fs::read(agent.scratch.work.join(".git/index")).unwrap())
+}
+
+#[tokio::test]
+async fn files_follow_undo_and_redo_whatever_changed_them() {
+    let agent = Agent::start_with(json!({"windlass": {"file_time": false}})).await;
+    let before = git_state(&agent);
+    let session = agent.new_session().await;
+    let edit = json!({"filePath": agent.scratch.path("a.txt"), "oldString": "two", "newString": "zwei"});
+    agent.llm.reply(Reply::call("call_1", "edit", edit));
+    agent
+        .llm
+        .reply(bash("call_2", "mkdir new; echo x > new/run.sh; chmod +x new/run.sh; ln -s run.sh new/link"));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "first").await;
+    run(&agent, &session, "second", "rm README.md; echo more >> a.txt").await;
+
+    let undone = own(&agent, &session, "/undo").await;
+    let readme = agent.scratch.path("README.md");
+    assert!(undone.contains("Restored files:") && undone.contains(&format!("- `{readme}`")), "{undone}");
+    assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\n");
+    assert_eq!(agent.scratch.read("README.md"), "# Scratch\n");
+    assert!(agent.scratch.exists("new/run.sh"));
+    own(&agent, &session, "/undo").await;
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
+    assert!(!agent.scratch.exists("new"));
+    assert_eq!(git_state(&agent), before);
+
+    // Another process puts them back.
+    let agent = agent.restarted().await;
+    agent.load(&session).await;
+    let redone = own(&agent, &session, "/redo").await;
+    assert!(
+        redone.starts_with("Put back: \"first\" with its answers. One more prompt is undone."),
+        "{redone}"
+    );
+    assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\n");
+    let program = fs::metadata(agent.scratch.path("new/run.sh")).unwrap();
+    assert_eq!(program.permissions().mode() & 0o111, 0o111);
+    assert_eq!(fs::read_link(agent.scratch.path("new/link")).unwrap().to_str(), Some("run.sh"));
+    assert!(agent.scratch.exists("README.md"));
+    own(&agent, &session, "/redo").await;
+    assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\nmore\n");
+    assert!(!agent.scratch.exists("README.md"));
+    assert_eq!(git_state(&agent), before);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn only_what_the_undone_prompts_changed_is_restored_and_redo_brings_later_edits_back() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    run(&agent, &session, "change", "echo more >> a.txt").await;
+    agent.scratch.write("README.md", "the user's\n");
+    agent.scratch.write("a.txt", "one\ntwo\nthree\nmore\nof the user\n");
+    own(&agent, &session, "/undo").await;
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
+    assert_eq!(agent.scratch.read("README.md"), "the user's\n");
+    own(&agent, &session, "/redo").await;
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\nmore\nof the user\n");
+    // What is undone and then left behind stays undone.
+    own(&agent, &session, "/undo").await;
+    agent.llm.reply(Reply::text("on"));
+    agent.prompt(&session, "on").await;
+    assert_eq!(own(&agent, &session, "/redo").await, "There is nothing to redo.");
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_work_of_subagents_and_of_cancelled_turns_is_undone_too() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "general")));
+    agent.llm.reply_to("CHILD", bash("call_2", "echo child > child.txt"));
+    agent.llm.reply_to("CHILD", Reply::text("over"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    assert!(agent.scratch.exists("child.txt"));
+    agent.llm.reply(bash("call_3", "echo half > half.txt; touch begun; sleep 600"));
+    let prompt = agent.send_prompt(&session, "long");
+    agent.scratch.appears("begun").await;
+    agent.cancel(&session);
+    assert_eq!(prompt.turn().await.stop, "cancelled");
+    own(&agent, &session, "/undo").await;
+    assert!(!agent.scratch.exists("half.txt") && agent.scratch.exists("child.txt"));
+    own(&agent, &session, "/undo").await;
+    assert!(!agent.scratch.exists("child.txt"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn steps_have_patches_and_a_turn_ends_with_the_sessions_diff() {
+    let agent = Agent::builder().spawn().await;
+    agent
+        .initialize_with(json!({"_meta": {"windlass/events": ["session.diff", "message.part.updated"]}}))
+        .await;
+    let session = agent.new_session().await;
+    run(&agent, &session, "change", "echo four >> a.txt").await;
+    let lines = agent.lines();
+    let events = lines.iter().filter(|line| line.message["method"] == "_windlass/event");
+    let events: Vec<Value> = events.map(|line| line.message["params"]["event"].clone()).collect();
+    let parts = events.iter().map(|event| &event["properties"]["part"]);
+    let patch = parts.clone().find(|part| part["type"] == "patch").expect("a patch part");
+    assert_eq!(patch["files"], json!([agent.scratch.path("a.txt")]));
+    let start = parts.clone().rfind(|part| part["type"] == "step-start" && part["snapshot"] == patch["hash"]);
+    let finish = parts.clone().find(|part| part["type"] == "step-finish").expect("the step's end");
+    assert!(
+        start.is_some() && finish["snapshot"].is_string() && finish["snapshot"] != patch["hash"],
+        "{finish}"
+    );
+    let diff = events.iter().find(|event| event["type"] == "session.diff").expect("a diff");
+    let file = &diff["properties"]["diff"][0];
+    assert_eq!(
+        json!([file["file"], file["additions"], file["deletions"], file["status"]]),
+        json!(["a.txt", 1, 0, "modified"])
+    );
+    assert!(file["patch"].as_str().unwrap().ends_with("+four\n"), "{file}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn where_there_are_no_snapshots_undo_says_why() {
+    let agent = Agent::start_with(json!({"snapshot": false})).await;
+    let session = agent.new_session().await;
+    run(&agent, &session, "change", "echo more >> a.txt").await;
+    let undone = own(&agent, &session, "/undo").await;
+    assert!(undone.contains("Files are not restored: `snapshot` is false in the configuration."), "{undone}");
+    assert!(agent.scratch.read("a.txt").ends_with("more\n"));
+    assert!(!agent.scratch.home.join(".local/share/windlass/snapshot").exists());
+    agent.finish().await;
+
+    let agent = Agent::start().await;
+    fs::remove_dir_all(agent.scratch.work.join(".git")).unwrap();
+    let session = agent.new_session().await;
+    run(&agent, &session, "change", "echo more >> a.txt").await;
+    let undone = own(&agent, &session, "/undo").await;
+    assert!(undone.contains("Files are not restored: snapshots need a git repository."), "{undone}");
+    agent.finish().await;
+}
