@@ -7,18 +7,21 @@ use std::{
     ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::PathBuf,
+    sync::Arc,
 };
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use serde_json::Value;
+use tokio::sync::OnceCell;
 use windlass_protocol::opencode::{
     id::{MessageId, PartId, SessionId},
     message::{Message, MessageWithParts},
-    part::{PRINTED, Part, PartKind, ToolState},
+    part::{Part, PartKind},
     permission::{Action, Rule},
     session::{Session, Todo},
 };
 
+mod appends;
 pub mod counts;
 pub mod found;
 pub mod health;
@@ -27,6 +30,8 @@ pub mod migrations;
 mod open;
 mod worker;
 
+pub use appends::Append;
+use appends::Slot;
 use worker::Worker;
 
 /// The project id of a repository until git has reported it.
@@ -81,13 +86,8 @@ pub enum Write {
     RemoveMessage(MessageId),
     /// Inserts or replaces a part's row, including the text that was appended to it before.
     Part(Part),
-    /// Appends text to a text or reasoning part or to the output of a running command, without rewriting the
-    /// row.
-    Append {
-        session_id: SessionId,
-        part_id: PartId,
-        text: String,
-    },
+    /// Appends text to a text or reasoning part or to the output of a running command, without rewriting the row.
+    Append(Append),
     Todos {
         session_id: SessionId,
         todos: Vec<Todo>,
@@ -144,6 +144,8 @@ pub struct SessionQuery {
 pub struct Storage {
     writer: Worker,
     reader: Worker,
+    /// Taken by the first append; none if no slot can be had.
+    slot: Arc<OnceCell<Option<Slot>>>,
 }
 
 impl Storage {
@@ -152,6 +154,7 @@ impl Storage {
         Self {
             writer: Worker::new("store-writer", path.clone(), open::to_write),
             reader: Worker::new("store-reader", path, open::to_read),
+            slot: Arc::default(),
         }
     }
 
@@ -160,9 +163,43 @@ impl Storage {
         if writes.is_empty() {
             return Ok(());
         }
+        let appends = writes.iter().map(|write| match write {
+            Write::Append(append) => Some(append),
+            _other => None,
+        });
+        if let Some(appends) = appends.collect::<Option<Vec<_>>>()
+            && self.append(&appends).await?
+        {
+            return Ok(());
+        }
+        let parts = writes.iter().filter_map(|write| match write {
+            Write::Part(part) => Some(part.id.clone()),
+            _other => None,
+        });
+        let parts: Vec<PartId> = parts.collect();
         self.writer
             .write(move |connection| writes.iter().try_for_each(|write| apply(connection, write)))
-            .await
+            .await?;
+        if let Some(Some(slot)) = self.slot.get() {
+            slot.finish(&parts);
+        }
+        Ok(())
+    }
+
+    /// Appends text without a transaction. Returns false if it has to be appended in one.
+    async fn append(&self, appends: &[&Append]) -> Result<bool, StorageError> {
+        let take = || self.writer.write(|connection| Ok(Slot::take(connection)));
+        let Some(slot) = self.slot.get_or_try_init(take).await? else { return Ok(false) };
+        if slot.add(appends) {
+            return Ok(true);
+        }
+        // What a transaction appends comes behind what the slot holds.
+        if let Some(appends) = slot.begin_move() {
+            let moved = self.writer.write(move |connection| appends::move_all(connection, appends)).await;
+            slot.end_move(moved.is_ok());
+            moved?;
+        }
+        Ok(false)
     }
 
     /// Stores a new session; returns false if its id is taken.
@@ -403,7 +440,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                     .execute([part.id.as_str()])?;
             }
         }
-        Write::Append { session_id, part_id, text } => {
+        Write::Append(Append { session_id, part_id, text, .. }) => {
             connection
                 .prepare_cached("INSERT INTO part_text (part_id, session_id, text) VALUES (?1, ?2, ?3)")?
                 .execute([part_id.as_str(), session_id.as_str(), text])?;
@@ -502,26 +539,16 @@ fn append_unfinished_text(
     let mut rows = statement.query([id.as_str()])?;
     while let Some(row) = rows.next()? {
         let (part_id, text): (String, String) = (row.get(0)?, row.get(1)?);
-        let part = parts.get_mut(&PartId::from_trusted(part_id));
-        let Some(part) = part else { continue };
-        if let Some(whole) = part.kind.text_mut() {
-            whole.push_str(&text);
-        } else if let PartKind::Tool(tool) = &mut part.kind {
-            append_output(&mut tool.state, &text);
+        if let Some(part) = parts.get_mut(&PartId::from_trusted(part_id)) {
+            appends::append(part, &text);
+        }
+    }
+    for append in appends::of_session(connection, id) {
+        if let Some(part) = parts.get_mut(&append.part_id) {
+            appends::extend(part, &append);
         }
     }
     Ok(())
-}
-
-/// Adds the output that a command printed after its row was written.
-fn append_output(state: &mut ToolState, text: &str) {
-    let ToolState::Running { metadata: Some(metadata), .. } = state else { return };
-    if let Some(Value::String(output)) = metadata.get_mut("output") {
-        output.push_str(text);
-    }
-    if let Some(printed) = metadata.get_mut(PRINTED) {
-        *printed = (printed.as_u64().unwrap_or(0) + text.len() as u64).into();
-    }
 }
 
 fn todos(connection: &Connection, id: &SessionId) -> Result<Vec<Todo>, StorageError> {

@@ -7,10 +7,10 @@ use windlass_protocol::opencode::{
     session::{Session, SessionTime},
 };
 
-use super::{SessionQuery, Storage, Write, history::Range};
+use super::{Append, SessionQuery, Storage, Write, history::Range};
 use crate::base::ids;
 
-fn session(directory: &str, updated: i64) -> Session {
+pub fn session(directory: &str, updated: i64) -> Session {
     Session {
         id: ids::session(),
         slug: "brave-otter".into(),
@@ -32,7 +32,7 @@ fn session(directory: &str, updated: i64) -> Session {
     }
 }
 
-fn user(session_id: &SessionId) -> Message {
+pub fn user(session_id: &SessionId) -> Message {
     Message::User(UserMessage {
         id: ids::message(),
         session_id: session_id.clone(),
@@ -43,7 +43,7 @@ fn user(session_id: &SessionId) -> Message {
     })
 }
 
-fn text(message: &Message, text: &str) -> Part {
+pub fn text(message: &Message, text: &str) -> Part {
     Part {
         id: ids::part(),
         session_id: message.session_id().clone(),
@@ -52,7 +52,12 @@ fn text(message: &Message, text: &str) -> Part {
     }
 }
 
-fn store() -> (tempfile::TempDir, Storage) {
+pub fn append(part: &Part, offset: usize, text: &str) -> Write {
+    let (session_id, part_id) = (part.session_id.clone(), part.id.clone());
+    Write::Append(Append { session_id, part_id, offset, text: text.into() })
+}
+
+pub fn store() -> (tempfile::TempDir, Storage) {
     let directory = tempfile::tempdir().expect("temp dir");
     let storage = Storage::new(directory.path().join("windlass.db"));
     (directory, storage)
@@ -66,10 +71,8 @@ async fn appended_text_is_part_of_the_part_until_and_after_it_is_finished() {
     let mut part = text(&message, "");
     storage.create_session(session.clone()).await.expect("stored");
     storage.apply(vec![Write::Message(message), Write::Part(part.clone())]).await.expect("stored");
-    for piece in ["a", "b", "c"] {
-        let append =
-            Write::Append { session_id: session.id.clone(), part_id: part.id.clone(), text: piece.into() };
-        storage.apply(vec![append]).await.expect("stored");
+    for (offset, piece) in ["a", "b", "c"].into_iter().enumerate() {
+        storage.apply(vec![append(&part, offset, piece)]).await.expect("stored");
     }
     let stored = storage.load(session.id.clone()).await.expect("read").expect("there");
     part.kind = PartKind::Text(TextPart { text: "abc".into(), ..TextPart::default() });
@@ -109,11 +112,7 @@ async fn pages_of_a_history_are_the_whole_history() {
     for index in 0..7 {
         let message = user(&session.id);
         let parts = [text(&message, &format!("a{index}")), text(&message, "")];
-        let appended = Write::Append {
-            session_id: session.id.clone(),
-            part_id: parts[1].id.clone(),
-            text: format!("b{index}"),
-        };
+        let appended = append(&parts[1], 0, &format!("b{index}"));
         let [first, second] = parts.map(Write::Part);
         storage.apply(vec![Write::Message(message), first, second, appended]).await.expect("stored");
     }

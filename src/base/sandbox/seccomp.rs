@@ -70,26 +70,19 @@ const NAMESPACES: [libc::c_int; 8] = [
     0x80,
 ];
 
-/// Installs the filters in this thread and in all it starts.
+/// Installs the filter in this thread and in all it starts.
 pub(super) fn apply(network: Network) -> Result<(), Error> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    for (rules, errno) in [(unknown(), libc::ENOSYS), (refused(network)?, libc::EPERM)] {
-        let action = SeccompAction::Errno(errno.cast_unsigned());
-        let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch)?;
-        let mut program = BpfProgram::try_from(filter)?;
-        if arch == TargetArch::x86_64 {
-            refuse_x32(&mut program);
-        }
-        apply_filter(&program)?;
-    }
-    Ok(())
+    let action = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let filter = SeccompFilter::new(refused(network)?, SeccompAction::Allow, action, arch)?;
+    let mut program = BpfProgram::try_from(filter)?;
+    // A second filter would cost each command as much again.
+    let beginning = unknown(arch);
+    program.splice(0..0, beginning);
+    apply_filter(&program)
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
-
-fn unknown() -> Rules {
-    UNKNOWN.iter().map(|call| (*call, Vec::new())).collect()
-}
 
 fn refused(network: Network) -> Result<Rules, BackendError> {
     use SeccompCmpOp::{Eq, MaskedEq, Ne};
@@ -126,8 +119,12 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, BackendEr
     SeccompRule::new(conditions.collect::<Result<_, _>>()?)
 }
 
-/// Puts in front that no call goes by the numbers of the x32 interface, under which all calls exist a second time.
-fn refuse_x32(program: &mut BpfProgram) {
+/// Returns the instructions before all others: they refuse the unknown calls, and every call by the numbers of the x32
+/// interface, under which all calls exist a second time.
+///
+/// They do not look at the architecture. A number that means another call elsewhere is refused for nothing, and the
+/// instructions behind them end a process of another architecture.
+fn unknown(arch: TargetArch) -> BpfProgram {
     const X32: u32 = 0x4000_0000;
     let instruction = |code: u32, jump_true, jump_false, k| sock_filter {
         code: code as u16,
@@ -136,9 +133,16 @@ fn refuse_x32(program: &mut BpfProgram) {
         k,
     };
     let refusal = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
-    // The number of the call is the first word of what a filter sees.
-    let load = instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0);
-    let compare = instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32);
     let refuse = instruction(libc::BPF_RET | libc::BPF_K, 0, 0, refusal);
-    program.splice(0..0, [load, compare, refuse]);
+    let unless = |comparison, k| instruction(libc::BPF_JMP | comparison | libc::BPF_K, 0, 1, k);
+    // The number of the call is the first word of what a filter sees.
+    let mut program = vec![instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
+    for call in UNKNOWN {
+        // Numbers of calls are small.
+        program.extend([unless(libc::BPF_JEQ, *call as u32), refuse.clone()]);
+    }
+    if arch == TargetArch::x86_64 {
+        program.extend([unless(libc::BPF_JGE, X32), refuse]);
+    }
+    program
 }

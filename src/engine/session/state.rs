@@ -19,7 +19,7 @@ use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
     engine::{EngineError, turn::encoded_history::EncodedHistoryCache},
-    storage::{KnownFile, Storage, StoredSession, Write},
+    storage::{Append, KnownFile, Storage, StoredSession, Write},
     tool::{AgentSwitch, FileStamp},
 };
 
@@ -140,13 +140,15 @@ impl Journal {
         });
     }
 
-    /// Notes more output of a running command. The row is left alone; the output is stored behind it.
-    pub fn printed(&mut self, part: &Part, more: String) {
-        self.writes.push(Write::Append {
+    /// Notes more output of a running command that had printed `offset` bytes. The row is left alone; the output is
+    /// stored behind it.
+    pub fn printed(&mut self, part: &Part, offset: usize, more: String) {
+        self.writes.push(Write::Append(Append {
             session_id: part.session_id.clone(),
             part_id: part.id.clone(),
+            offset,
             text: more,
-        });
+        }));
         self.events.push(EventPayload::PartUpdated {
             session_id: part.session_id.clone(),
             part: part.clone(),
@@ -156,11 +158,12 @@ impl Journal {
 
     /// Notes text that was added to a part that held `offset` bytes.
     pub fn text(&mut self, part: &Part, offset: usize, delta: String) {
-        self.writes.push(Write::Append {
+        self.writes.push(Write::Append(Append {
             session_id: part.session_id.clone(),
             part_id: part.id.clone(),
+            offset,
             text: delta.clone(),
-        });
+        }));
         self.events.push(EventPayload::PartDelta {
             session_id: part.session_id.clone(),
             message_id: part.message_id.clone(),

@@ -411,24 +411,27 @@ fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, jo
         let PartKind::Tool(tool) = &mut part.kind else { continue };
         let ToolState::Running { title, metadata, .. } = &mut tool.state else { continue };
         let printed = printed_since(metadata.as_ref(), &new_metadata).filter(|_| new_title.is_none());
-        let printed = printed.map(str::to_owned);
+        let printed = printed.map(|(offset, more)| (offset, more.to_owned()));
         *title = new_title.or(title.take());
         *metadata = Some(new_metadata);
         match printed {
-            Some(more) => journal.printed(part, more),
+            Some((offset, more)) => journal.printed(part, offset, more),
             None => journal.part(part),
         }
     }
 }
 
-/// Returns the output of a command since the last report, if it is short: the part's row is written anew only once it
-/// would double.
-fn printed_since<'a>(before: Option<&Map<String, Value>>, after: &'a Map<String, Value>) -> Option<&'a str> {
-    let n_printed = |metadata: &Map<String, Value>| metadata.get(PRINTED)?.as_u64();
+/// Returns what a command printed between two reports, and the bytes before it, when it is little beside the part's
+/// row: that is written anew only once as much has come.
+fn printed_since<'a>(
+    before: Option<&Map<String, Value>>,
+    after: &'a Map<String, Value>,
+) -> Option<(usize, &'a str)> {
+    let n_printed = |metadata: &Map<String, Value>| usize::try_from(metadata.get(PRINTED)?.as_u64()?).ok();
     let (from, to) = (n_printed(before?)?, n_printed(after)?);
-    let is_due = from / MAX_LIVE_CHARS as u64 != to / MAX_LIVE_CHARS as u64;
+    let is_due = from / MAX_LIVE_CHARS != to / MAX_LIVE_CHARS;
     let output = after.get("output")?.as_str().filter(|_| !is_due)?;
-    output.get(output.len().checked_sub(usize::try_from(to - from).ok()?)?..)
+    Some((from, output.get(output.len().checked_sub(to.checked_sub(from)?)?..)?))
 }
 
 /// Writes a call's result into its part.
