@@ -67,6 +67,7 @@ mod run_options;
 mod rust_sdk;
 mod sandbox;
 mod sandbox_levels;
+mod sandbox_prepared;
 mod sandbox_servers;
 mod session;
 mod sessions_seen;

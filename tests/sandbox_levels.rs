@@ -15,7 +15,7 @@ use crate::{
 
 /// Returns an agent on a machine that holds less: each launcher around it is one layer of Landlock and takes
 /// namespaces away, and the kernel holds sixteen layers.
-fn lesser(scratch: &Arc<Scratch>, n_layers: usize, sandbox: Value) -> Builder {
+pub fn lesser(scratch: &Arc<Scratch>, n_layers: usize, sandbox: Value) -> Builder {
     let program = binary();
     let work = scratch.work.to_str().unwrap();
     let layer = [program.to_str().unwrap(), "sandbox", "landlock", "allow", "w/", "--", work];

@@ -149,6 +149,11 @@ fn die_with_parent(command: &mut Command) {
 }
 
 impl Child {
+    /// The process group, whose leader it is.
+    pub fn group(&self) -> Pid {
+        self.group
+    }
+
     /// Waits for the child itself; processes it left in its group may still run.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.inner.wait().await;

@@ -16,6 +16,7 @@ mod launch;
 mod launcher;
 #[cfg(target_os = "linux")]
 mod mounts;
+mod prepared;
 mod probe;
 #[cfg(target_os = "linux")]
 mod restrict;
@@ -30,6 +31,12 @@ pub use probe::{Found, begin, level, open};
 
 /// Starts a command within a boundary, as [`process::spawn`] does without one.
 pub fn spawn(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {
+    // What a process namespace holds ends with its launcher, and that with us.
+    let spawn = &Spawn { is_parent: spawn.is_parent && boundary.level != Level::Full, ..*spawn };
+    // Those that are talked to are servers, of which the next one may never come.
+    if let Some(child) = (!spawn.stdin).then(|| prepared::start(spawn, boundary)).flatten() {
+        return Ok(child);
+    }
     let mut args: Vec<OsString> = vec![COMMAND.into()];
     args.extend(arguments::encode(boundary, spawn.directory));
     args.push(spawn.program.to_owned());

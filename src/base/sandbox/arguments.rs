@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::boundary::{Boundary, Level, Network};
+use crate::base::process::Spawn;
 
 /// Ends the boundary; the directory and the command follow.
 const END: &str = "--";
@@ -16,7 +17,7 @@ const END: &str = "--";
 pub(super) struct Order {
     pub boundary: Boundary,
     pub directory: PathBuf,
-    /// The program and its arguments; empty only in a probe.
+    /// The program and its arguments; empty in a probe, and in a launcher that waits for them.
     pub command: Vec<OsString>,
 }
 
@@ -69,6 +70,26 @@ pub(super) fn decode(mut arguments: impl Iterator<Item = OsString>) -> Option<Or
     Some(Order { boundary, directory, command: arguments.collect() })
 }
 
+/// Encodes the directory, the program and its arguments for a launcher that waits, each with NUL behind it, and one more
+/// at the end.
+pub(super) fn encode_command(spawn: &Spawn<'_>) -> Vec<u8> {
+    let words = [spawn.directory.as_os_str(), spawn.program].into_iter();
+    let mut bytes = Vec::new();
+    for word in words.chain(spawn.args.iter().map(OsString::as_os_str)) {
+        bytes.extend(word.as_bytes());
+        bytes.push(0);
+    }
+    bytes.push(0);
+    bytes
+}
+
+/// Returns the directory and the command; none if the end is missing.
+pub(super) fn decode_command(bytes: &[u8]) -> Option<(PathBuf, Vec<OsString>)> {
+    let words = bytes.strip_suffix(b"\0\0")?;
+    let mut words = words.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned());
+    Some((words.next()?.into(), words.collect()))
+}
+
 fn network_name(network: Network) -> &'static str {
     match network {
         Network::Allowed => "allow",
@@ -97,6 +118,18 @@ mod tests {
         let arguments = encode(&boundary, Path::new("/w/d")).into_iter().chain(command.clone());
         let order = decode(arguments).expect("it was encoded");
         assert_eq!(order, Order { boundary, directory: "/w/d".into(), command });
+        let spawn = Spawn {
+            program: "sh".as_ref(),
+            args: &["-c".into(), "".into()],
+            directory: Path::new("/w"),
+            environment: &Default::default(),
+            without: &[],
+            stdin: false,
+            is_parent: true,
+        };
+        let words = ["sh", "-c", ""].map(OsString::from).to_vec();
+        assert_eq!(decode_command(&encode_command(&spawn)), Some(("/w".into(), words)));
+        assert_eq!(decode_command(b"/w\0sh\0"), None);
         assert_eq!(decode(["full", "allow", "x/y", "--", "/"].map(OsString::from).into_iter()), None);
     }
 }

@@ -10,7 +10,7 @@
 
 use std::{
     ffi::OsString,
-    fs,
+    fs::{self, File},
     io::{self, PipeReader, PipeWriter, Read, Write},
     os::{
         fd::AsFd,
@@ -28,13 +28,13 @@ use nix::{
         signal::{SigSet, Signal, kill},
         wait::{WaitStatus, waitpid},
     },
-    unistd::{Pid, Uid, chdir, getegid, geteuid, setsid},
+    unistd::{Pid, Uid, chdir, dup2_stdin, getegid, geteuid, setsid},
 };
 
 use super::{
     arguments::{self, Order},
     boundary::{Boundary, Level, Network},
-    launcher::{COMPLAINT, FAILED, FOUND_LANDLOCK, FOUND_NONE, PROBE},
+    launcher::{COMPLAINT, FAILED, FOUND_LANDLOCK, FOUND_NONE, PROBE, WAITING},
     mounts, restrict, seccomp, sys,
 };
 
@@ -74,7 +74,7 @@ pub(super) fn probe() -> u8 {
         sockets: Vec::new(),
     };
     let full = Order { boundary: empty(Level::Full), directory: "/".into(), command: Vec::new() };
-    match outside(&full) {
+    match outside(full, None) {
         Ok(ExitCode::SUCCESS) => return 0,
         // The first process has said why.
         Ok(_) => {}
@@ -94,8 +94,9 @@ pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if arguments.next_if(|it| it == PROBE).is_some() {
         return ExitCode::from(probe());
     }
+    let is_waiting = arguments.next_if(|it| it == WAITING).is_some();
     let result = match arguments::decode(arguments) {
-        Some(order) => launch(&order),
+        Some(order) => launch(order, is_waiting),
         None => Err(io::Error::other("it was started by somebody else than windlass")),
     };
     result.unwrap_or_else(|error| fail(&error))
@@ -111,17 +112,41 @@ fn complain(error: &io::Error) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-fn launch(order: &Order) -> io::Result<ExitCode> {
+fn launch(mut order: Order, is_waiting: bool) -> io::Result<ExitCode> {
     sys::close_others_on_exec()?;
     prctl::set_name(c"windlass-box")?;
+    let input = if is_waiting { Some(Input::open()?) } else { None };
     if order.boundary.level == Level::Full {
-        return outside(order);
+        return outside(order, input);
     }
     // The variables of other processes are read with a capability that Landlock knows nothing of.
     sys::keep_capabilities(kept_capabilities())?;
     restrict(&order.boundary)?;
+    if let Some(input) = input {
+        input.read(&mut order)?;
+    }
     chdir(order.directory.as_path())?;
-    Err(command(order).exec())
+    Err(command(&order).exec())
+}
+
+/// The input of a launcher that waits: it tells the command, and is then replaced by the command's own, an empty one.
+struct Input {
+    empty: File,
+}
+
+impl Input {
+    fn open() -> io::Result<Self> {
+        Ok(Self { empty: File::open("/dev/null")? })
+    }
+
+    /// Waits for the command. Fails when the daemon has no use for this launcher.
+    fn read(self, order: &mut Order) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        sys::input()?.read_to_end(&mut bytes)?;
+        let told = arguments::decode_command(&bytes).ok_or(io::ErrorKind::UnexpectedEof)?;
+        (order.directory, order.command) = told;
+        Ok(dup2_stdin(&self.empty)?)
+    }
 }
 
 fn kept_capabilities() -> u64 {
@@ -157,7 +182,7 @@ struct Pipes {
 }
 
 /// Runs the launcher: starts the first process, and ends as the command did.
-fn outside(order: &Order) -> io::Result<ExitCode> {
+fn outside(mut order: Order, mut input: Option<Input>) -> io::Result<ExitCode> {
     // The daemon sends its signals to the command as well; the launcher ends with it, or is killed.
     SigSet::all().thread_block()?;
     let sockets = mounts::bound_sockets();
@@ -171,7 +196,7 @@ fn outside(order: &Order) -> io::Result<ExitCode> {
         flags,
         Box::new(|| {
             // The child takes its copy of the pipes; the launcher's own stays.
-            let result = pipes.take().map(|pipes| inside(order, pipes, &sockets));
+            let result = pipes.take().map(|pipes| inside(&mut order, input.take(), pipes, &sockets));
             match result.unwrap_or_else(|| Err(io::Error::other("it was started twice"))) {
                 Ok(()) => 0,
                 Err(error) => {
@@ -239,31 +264,33 @@ fn map_users(first: Pid) -> io::Result<()> {
 }
 
 /// Runs the first process, which ends with the command.
-fn inside(order: &Order, pipes: Pipes, sockets: &[PathBuf]) -> io::Result<()> {
+fn inside(order: &mut Order, input: Option<Input>, pipes: Pipes, sockets: &[PathBuf]) -> io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The launcher's ends are closed here, or its death would go unseen.
     let Pipes { go: (go, _), status: (_, mut status) } = pipes;
-    let Order { boundary, directory, command: words } = order;
     wait_for_users(go, &status)?;
     setsid()?;
-    mounts::apply(boundary, sockets)?;
-    if boundary.network == Network::Loopback {
+    mounts::apply(&order.boundary, sockets)?;
+    if order.boundary.network == Network::Loopback {
         sys::raise_loopback()?;
     }
-    // By its path, which leads to the new mounts; the old directory is below them.
-    chdir(directory.as_path()).or_else(|_| chdir(Path::new("/")))?;
     sys::keep_capabilities(kept_capabilities())?;
-    restrict(boundary)?;
+    restrict(&order.boundary)?;
+    if let Some(input) = input {
+        input.read(order)?;
+    }
+    // By its path, which leads to the new mounts; the old directory is below them.
+    chdir(order.directory.as_path()).or_else(|_| chdir(Path::new("/")))?;
     // The command inherits what is blocked; the first process of a namespace ignores what it has no handler for.
     SigSet::all().thread_unblock()?;
     let done = |status: &mut PipeWriter, code: i32| status.write_all(&code.to_le_bytes());
-    if words.is_empty() {
+    let Some(program) = order.command.first() else {
         return done(&mut status, 0);
-    }
+    };
     let main = match command(order).spawn() {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
         Err(error) => {
-            let program = words.first().map(|it| it.to_string_lossy()).unwrap_or_default();
+            let program = program.to_string_lossy();
             let text = format!("windlass: {program} could not be started in the sandbox: {error}\n");
             let _ = io::stderr().write_all(text.as_bytes());
             return done(&mut status, i32::from(FAILED) << 8);

@@ -9,6 +9,9 @@ pub const LAUNCHER: &str = "/proc/self/exe";
 /// The launcher's argument that asks for the level alone.
 pub const PROBE: &str = "probe";
 
+/// The launcher's argument that has it wait for the command, behind its boundary.
+pub const WAITING: &str = "wait";
+
 /// Stands before the reason in the complaint of a launcher that ran nothing.
 pub const COMPLAINT: &str = "windlass: the sandbox could not be set up, and the command did not run: ";
 

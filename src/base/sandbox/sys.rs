@@ -5,9 +5,10 @@
 
 use std::{
     ffi::CString,
-    fs, io,
+    fs::{self, File},
+    io,
     os::{
-        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
         unix::ffi::OsStrExt,
     },
     path::Path,
@@ -18,7 +19,7 @@ use nix::{
     libc::{self, c_long, c_uint, c_ulong},
     sched::{self, CloneFlags},
     sys::signal::{SigHandler, Signal, signal},
-    unistd::Pid,
+    unistd::{Pid, dup},
 };
 
 /// As much as the first process of the namespaces needs; only touched pages count.
@@ -89,6 +90,13 @@ pub(super) fn close_others_on_exec() -> io::Result<()> {
     let (first, last): (c_uint, c_uint) = (3, c_uint::MAX);
     // SAFETY: the call takes numbers only; descriptors stay open in this program.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC) }).map(drop)
+}
+
+/// Returns a copy of the descriptor of the input.
+pub(super) fn input() -> io::Result<File> {
+    // SAFETY: every process here has an input; one that was closed makes the call fail, nothing else.
+    let input = unsafe { BorrowedFd::borrow_raw(0) };
+    Ok(File::from(dup(input)?))
 }
 
 /// Gives up all capabilities but those in the set, for this process and for every program it executes.

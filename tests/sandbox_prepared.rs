@@ -1,0 +1,108 @@
+//! The sandbox that is drawn ahead of its command: it holds what one drawn for the command holds, or is not used.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{
+    sandbox::{lacks, level},
+    sandbox_levels::lesser,
+    support::{
+        agent::{Agent, Answer, DEADLINE},
+        process,
+        scratch::Scratch,
+    },
+};
+
+fn workspace_write() -> Value {
+    json!({"mode": "workspace-write"})
+}
+
+/// The launcher that waits for a command.
+async fn waiting(agent: &Agent) -> i32 {
+    let find = async {
+        loop {
+            let pid = agent.pid();
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+            let mut pids = children.split_ascii_whitespace().map(|it| it.parse().unwrap());
+            let is_launcher = |pid: &i32| {
+                let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                String::from_utf8_lossy(&arguments).contains("\0sandbox\0wait\0")
+            };
+            if let Some(pid) = pids.find(is_launcher) {
+                return pid;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, find).await.expect("a launcher waits")
+}
+
+async fn bash(agent: &Agent, session: &str, command: &str) -> String {
+    agent.told(session, "bash", json!({"command": command})).await
+}
+
+#[tokio::test]
+async fn the_second_command_runs_in_what_was_prepared_as_the_first_did() {
+    for is_full in [true, false] {
+        if is_full && lacks("full", "a prepared sandbox") || level() == "none" {
+            continue;
+        }
+        let scratch = Scratch::new();
+        fs::create_dir(scratch.work.join("below")).unwrap();
+        let config = json!({"windlass": {"sandbox": workspace_write()}});
+        let builder = match is_full {
+            true => Agent::builder().scratch(&scratch).config(config),
+            false => lesser(&scratch, 1, workspace_write()),
+        };
+        let agent = builder.env("SEEN", "a variable").start().await;
+        let session = agent.new_session().await;
+        let look = "cat; pwd; echo \"$SEEN\"; exit 3";
+        let first = bash(&agent, &session, look).await;
+        let prepared = waiting(&agent).await;
+        assert_eq!(bash(&agent, &session, look).await, first);
+        assert!(!process::runs(prepared), "it became the command, which has ended");
+        let workdir = json!({"command": "pwd; touch made", "workdir": "below"});
+        let told = agent.told(&session, "bash", workdir).await;
+        assert!(told.contains("/below") && scratch.exists("below/made"), "{told}");
+        let prepared = waiting(&agent).await;
+        agent.finish().await;
+        assert!(!process::runs(prepared), "it ends with the daemon");
+    }
+}
+
+#[tokio::test]
+async fn files_that_decide_are_protected_however_they_changed_since() {
+    if lacks("full", "files that are replaced") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let config = json!({"windlass": {"sandbox": workspace_write()}});
+    let agent = Agent::builder().scratch(&scratch).config(config).answering(Answer::RejectOnce).start().await;
+    let session = agent.new_session().await;
+    bash(&agent, &session, "true").await;
+    for text in ["{}", r#"{"username": "a"}"#, r#"{"username": "b"}"#] {
+        waiting(&agent).await;
+        // As an editor saves: the file is another one afterwards.
+        scratch.write("saved", text);
+        fs::rename(scratch.work.join("saved"), scratch.work.join("opencode.json")).unwrap();
+        let told = bash(&agent, &session, "echo broken > opencode.json").await;
+        assert!(told.contains("Read-only file system"), "{told}");
+        assert_eq!(scratch.read("opencode.json"), text);
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_prepared_sandbox_that_nobody_needs_ends() {
+    if level() == "none" {
+        return;
+    }
+    let config = json!({"windlass": {"sandbox": workspace_write()}});
+    let agent = Agent::builder().config(config).start().await;
+    let session = agent.new_session().await;
+    bash(&agent, &session, "true").await;
+    let prepared = waiting(&agent).await;
+    assert_eq!(process::ended(&[prepared], DEADLINE).await, Vec::<i32>::new());
+    agent.finish().await;
+}
