@@ -602,7 +602,7 @@ impl Engine {
 /// Reason that a session cannot be given a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InUse {
-    /// It is at work on something.
+    /// The session is working.
     Works,
     /// A client has it open.
     Opened,

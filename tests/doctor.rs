@@ -7,6 +7,7 @@ use crate::{
     config_layers::Shell,
     support::{
         scratch::Scratch,
+        terminal::Terminal,
         web::{Page, Web},
     },
 };
@@ -142,4 +143,18 @@ async fn a_provider_is_asked_only_when_it_may_be() {
     assert_eq!(asked(true, 404).await[0].0, "ok");
     assert_eq!(asked(true, 401).await[0].0, "wrong");
     assert_eq!(asked(true, 503).await[0].0, "wrong");
+}
+
+#[tokio::test]
+async fn findings_are_broken_between_words_in_a_terminal() {
+    let machine = Machine::new().await.with("small_model", "nonesuch/x".into());
+    let builder = Terminal::builder(&machine.scratch, &machine.config).size(60, 60);
+    let mut terminal = builder.arguments(&["doctor"]).start();
+    let screen = terminal.ends_with(1).await;
+    let lines = screen.lines();
+    let wrong = lines.iter().position(|line| line.starts_with("  wrong    ")).unwrap();
+    assert!(lines[wrong].trim_end().ends_with("small_model:"), "{screen}");
+    assert!(lines[wrong + 1].starts_with("           nonesuch/x cannot be used"), "{screen}");
+    assert!(lines.iter().any(|line| line.starts_with("           → ")), "{screen}");
+    machine.finish().await;
 }

@@ -53,7 +53,7 @@ pub struct Connection {
     pub last_handler: Option<oneshot::Receiver<()>>,
     /// Handlers beside the connection's task, one after another in the order of their lines.
     handlers: JoinSet<()>,
-    /// Those whose end is not dealt with.
+    /// Number of handlers whose end was not taken yet.
     n_handlers: usize,
     handled: mpsc::UnboundedSender<Handled>,
     is_initialized: bool,

@@ -34,7 +34,7 @@ pub struct Dialog {
     request: QuestionRequest,
     /// All questions stand in one form.
     is_form: bool,
-    /// Of the questions that are done.
+    /// Answers to the questions that are done.
     answers: Vec<Vec<String>>,
     /// Options chosen so far for the current question, by index.
     chosen: Vec<usize>,
@@ -222,10 +222,10 @@ impl Dialog {
         self.chosen.sort_unstable();
         let labels = self.chosen.drain(..).filter_map(|idx| question.options.get(idx));
         self.answers.push(labels.map(|option| option.label.clone()).collect());
-        match self.answers.len() == self.request.questions.len() {
-            true => Progress::Answered(std::mem::take(&mut self.answers)),
-            false => Progress::Continue,
+        if self.answers.len() < self.request.questions.len() {
+            return Progress::Continue;
         }
+        Progress::Answered(std::mem::take(&mut self.answers))
     }
 }
 

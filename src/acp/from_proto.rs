@@ -129,10 +129,7 @@ fn place(uri: &str) -> String {
     };
     let line = url.fragment().and_then(|fragment| fragment.strip_prefix('L')).unwrap_or_default();
     let line: String = line.chars().take_while(char::is_ascii_digit).collect();
-    match line.is_empty() {
-        true => path.display().to_string(),
-        false => format!("{}:{line}", path.display()),
-    }
+    if line.is_empty() { path.display().to_string() } else { format!("{}:{line}", path.display()) }
 }
 
 fn file_name(uri: &str) -> Option<String> {

@@ -207,10 +207,10 @@ impl Drop for Held {
 
 /// Refuses a session after a logout, until the next login.
 fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
-    match connection.engine.is_logged_out() {
-        true => Err(error(code::AUTH_REQUIRED, "You are logged out. Authenticate to use your keys again.")),
-        false => Ok(()),
+    if connection.engine.is_logged_out() {
+        return Err(error(code::AUTH_REQUIRED, "You are logged out. Authenticate to use your keys again."));
     }
+    Ok(())
 }
 
 fn client_session_of(opened: &Opened) -> ClientSession {

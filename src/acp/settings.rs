@@ -109,9 +109,9 @@ fn choose_model(
     let bad = |reason: &str| error(code::INVALID_PARAMS, reason);
     let unnamed = || bad(&format!("unknown model `{model}`; a model is named `provider/model`"));
     let reference = ModelRef::parse(model).ok_or_else(unnamed)?;
-    loaded.checked_model(&reference).map_err(|unusable| match unusable.is_fixed_by_login() {
-        true => error(code::AUTH_REQUIRED, &unusable.to_string()),
-        false => bad(&unusable.to_string()),
+    loaded.checked_model(&reference).map_err(|unusable| {
+        let kind = if unusable.is_fixed_by_login() { code::AUTH_REQUIRED } else { code::INVALID_PARAMS };
+        error(kind, &unusable.to_string())
     })?;
     let shown = commands::update(&loaded, client_session);
     client_session.model = Some(reference.clone());

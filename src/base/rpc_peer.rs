@@ -46,7 +46,7 @@ pub type Outcome = Result<Value, CallError>;
 /// A request or notification of the other side.
 #[derive(Debug)]
 pub enum Incoming {
-    /// To be answered once with [`Peer::answer`].
+    /// A request, which needs one [`Peer::answer`].
     Request {
         id: Value,
         method: String,

@@ -1,16 +1,26 @@
 //! `windlass doctor`: looks at everything that a session needs, and says what to do where something is wrong.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, IsTerminal},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::{editor, output, runtime};
+use super::{
+    editor, output, runtime,
+    view::line::{self, Line},
+};
 use crate::{
     base::text::{visible_line, without_number},
     config::{Environment, paths::Paths, secrets},
     engine::{Engine, Finding, Health, Network},
 };
+
+/// Columns for a text in a terminal that is too narrow.
+const MIN_COLUMNS: usize = 20;
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -48,7 +58,10 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
         };
         findings.extend(of_editors);
         let code = match args.format {
-            Format::Text => output::print_answer(&draw(&findings, is_coloured)),
+            Format::Text => {
+                let columns = if io::stdout().is_terminal() { output::columns() } else { usize::MAX };
+                output::print_answer(&draw(&findings, is_coloured, columns))
+            }
             Format::Json => output::print_answer(&format!("{:#}", json(&findings))),
         };
         let is_wrong = findings.iter().any(|finding| finding.health == Health::Wrong);
@@ -57,7 +70,7 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
 }
 
 /// Returns the findings by topic, each with its remedy below it, and how many are not fine.
-fn draw(findings: &[Finding], is_coloured: bool) -> String {
+fn draw(findings: &[Finding], is_coloured: bool, columns: usize) -> String {
     let mut lines = Vec::new();
     let mut topic = "";
     for finding in findings {
@@ -71,8 +84,9 @@ fn draw(findings: &[Finding], is_coloured: bool) -> String {
             Health::Wrong => "31",
         };
         let word = paint(&format!("{:<7}", finding.health.name()), colour, is_coloured);
-        lines.push(format!("  {word}  {}", shown(&finding.text)));
-        lines.extend(finding.remedy.iter().map(|remedy| format!("           → {}", shown(remedy))));
+        lines.push(format!("  {word}  {}", wrapped(&finding.text, 11, columns)));
+        let remedy = finding.remedy.iter();
+        lines.extend(remedy.map(|remedy| format!("           → {}", wrapped(remedy, 13, columns))));
     }
     lines.push(String::new());
     lines.push(summary(findings));
@@ -92,6 +106,13 @@ fn summary(findings: &[Finding]) -> String {
 
 fn paint(text: &str, colour: &str, is_coloured: bool) -> String {
     if is_coloured { format!("\u{1b}[{colour}m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+/// Breaks a text between words; its later rows begin behind the indentation.
+fn wrapped(text: &str, indent: usize, columns: usize) -> String {
+    let rows = line::wrapped(&shown(text), columns.saturating_sub(indent).max(MIN_COLUMNS));
+    let rows: Vec<String> = rows.iter().map(Line::text).collect();
+    rows.join(&format!("\n{}", " ".repeat(indent)))
 }
 
 fn shown(text: &str) -> String {

@@ -132,7 +132,7 @@ struct Expanded {
     problems: Vec<(usize, String)>,
     notes: Vec<(usize, String)>,
     depth: usize,
-    /// It was not expanded to its end.
+    /// True if the text was too long to be expanded to its end.
     is_too_long: bool,
 }
 

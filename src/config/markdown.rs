@@ -29,7 +29,7 @@ const SUBDIRECTORIES: [&str; 12] = [
     "tool", "tools",
 ];
 
-/// Those of programs for OpenCode's own runtime.
+/// Directories of programs for OpenCode's own runtime.
 const SCRIPTS: [&str; 4] = ["plugin", "plugins", "tool", "tools"];
 
 /// End of the warning about a [`Broken`] file.

@@ -18,7 +18,7 @@ pub enum Unreadable {
     TooLarge,
     #[error("it is not text in UTF-8")]
     NotUtf8 {
-        /// Of the first byte that belongs to no character, 1-based.
+        /// Line of the first byte that belongs to no character, from 1.
         line: usize,
         /// In characters, 1-based.
         column: usize,

@@ -64,7 +64,7 @@ pub enum Tried {
     Accepted,
     /// With the reason.
     Refused(String),
-    /// It could not be asked; with the reason.
+    /// The provider could not be asked, for this reason.
     Unknown(String),
 }
 

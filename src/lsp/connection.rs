@@ -32,7 +32,7 @@ pub fn is_passing(error: &CallError) -> bool {
 /// Progress of a server's work, as the server reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Work {
-    /// It has told what it found in a file, or has come to the end of something it did.
+    /// The server has published diagnostics of a file, or has finished a piece of work.
     pub has_looked: bool,
     /// Tokens of the work that goes on now.
     pub tokens: BTreeSet<String>,

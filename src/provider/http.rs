@@ -94,7 +94,7 @@ pub struct Stream {
     response: Response,
     parser: sse::Parser,
     decoder: Decoder,
-    /// Kept for its capacity.
+    /// Buffer for events, reused for its capacity.
     events: Vec<sse::Event>,
     chunk_timeout: Duration,
     origin: failure::Origin,

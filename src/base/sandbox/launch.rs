@@ -38,7 +38,7 @@ use super::{
     mounts, restrict, seccomp, sys,
 };
 
-/// Kept by root, whose files may be anybody's: to own, write, and run as somebody else. Nothing among them is about
+/// Capabilities that root keeps, to own and write files of all users and to run as one of them. None of them is about
 /// the machine.
 const ROOT_CAPABILITIES: u64 = {
     const CHOWN: u32 = 0;

@@ -15,7 +15,7 @@ use super::boundary::{Boundary, Level};
 /// The newest interface whose rights are asked for; an older kernel gives what it has.
 const NEWEST: ABI = ABI::V9;
 
-/// Not given with a writable directory: devices that root could make there, and sockets of services.
+/// Rights that a writable directory does not give: to make devices, as root could, and to use sockets of services.
 const NEVER: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeBlock | MakeChar | ResolveUnix});
 
 /// Devices that a program may write without having changed anything.

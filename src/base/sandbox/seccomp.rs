@@ -53,8 +53,8 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_clock_settime,
 ];
 
-/// Said not to exist, upon which programs take an older way: what they are asked to do is behind a pointer, which a
-/// filter cannot read.
+/// Calls that seem not to exist, so that programs use older ones: their arguments are behind a pointer, which a filter
+/// cannot read.
 const UNKNOWN: &[libc::c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 

@@ -22,7 +22,7 @@ use nix::{
     unistd::{Pid, dup},
 };
 
-/// As much as the first process of the namespaces needs; only touched pages count.
+/// Stack of the first process of the namespaces; only touched pages count.
 const STACK_BYTES: usize = 1 << 20;
 
 /// Runs `child` in a process of its own, within new namespaces where the flags say so.

@@ -48,9 +48,9 @@ pub enum Key {
 pub enum Edit {
     Left,
     Right,
-    /// To the beginning of the line.
+    /// Moves to the beginning of the line.
     Start,
-    /// To its end.
+    /// Moves to its end.
     End,
     /// Deletes the character under the cursor.
     Delete,

@@ -13,7 +13,7 @@ const MAX_BYTES: u64 = 4 << 20;
 /// Change of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// It says so already.
+    /// The file has the entry already.
     None,
     Made {
         /// Copy of the previous file, if there was one.

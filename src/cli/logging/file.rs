@@ -119,9 +119,11 @@ fn write_all(directory: &Path, receiver: &Receiver<Job>, n_lost: &AtomicU64) {
             has_failed = true;
             // Once: the next lines are tried again, and the work goes on in any case.
             let directory = output.directory.display();
+            let is_full = error.kind() == io::ErrorKind::StorageFull;
+            let remedy = if is_full { "free some space" } else { "make the directory writable" };
             let _ = writeln!(
                 io::stderr(),
-                "warning: the log cannot be written to {directory}: {}; make the directory writable",
+                "warning: the log cannot be written to {directory}: {}; {remedy}",
                 text::without_number(&error.to_string())
             );
         }

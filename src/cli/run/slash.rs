@@ -8,7 +8,7 @@ use crate::{base::text, engine::CommandChoice};
 #[derive(Debug, PartialEq, Eq)]
 pub enum Slash<'a> {
     Known(&'a str),
-    /// It looks like a command, there is none of that name, and no file either.
+    /// A word like a command, without a command or file of that name.
     Unknown(&'a str),
 }
 

@@ -42,11 +42,11 @@ pub fn ended(tool: &ToolPart, draw: &Draw<'_>) -> Vec<Line> {
             Subject::Change | Subject::Patch => {
                 let verb = if look.subject == Subject::Change { look.verb } else { diff::VERB };
                 let changes = diff::changes(metadata);
-                let rows = changes.iter().flat_map(|change| diff::drawn(change, verb, diff::MAX_LINES, draw));
-                match changes.is_empty() {
-                    true => one_line(tool, draw),
-                    false => rows.collect(),
+                if changes.is_empty() {
+                    return one_line(tool, draw);
                 }
+                let rows = changes.iter().flat_map(|change| diff::drawn(change, verb, diff::MAX_LINES, draw));
+                rows.collect()
             }
             _other => one_line(tool, draw),
         },

@@ -34,7 +34,7 @@ pub struct Context {
     approvals: Approvals,
     /// No remembered answer settles it.
     is_opaque: bool,
-    /// It is not about a call: the answer to no other question settles it, and its own settles no other.
+    /// True for a question that is not about a call: no other answer settles it, and its answer settles no other.
     is_apart: bool,
 }
 

@@ -23,7 +23,7 @@ const FRESH: Duration = Duration::from_secs(600);
 pub struct Asked {
     at: Mutex<HashMap<String, Instant>>,
     n_unknown: watch::Sender<usize>,
-    /// Ended with this.
+    /// Requests under way, which end with this value.
     tasks: Mutex<JoinSet<()>>,
 }
 

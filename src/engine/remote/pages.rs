@@ -39,7 +39,7 @@ const MAX_BYTES: usize = 1024 * 1024;
 pub struct Pages {
     reach: Arc<Reach>,
     known: Mutex<HashMap<String, watch::Sender<Page>>>,
-    /// Ended with this.
+    /// Requests under way, which end with this value.
     tasks: Mutex<JoinSet<()>>,
 }
 

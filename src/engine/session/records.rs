@@ -25,7 +25,7 @@ const MAX_TITLE: usize = 200;
 #[derive(Debug, Clone)]
 pub struct Record {
     pub info: Session,
-    /// With what is undone.
+    /// All messages, the undone ones too.
     pub messages: Vec<MessageWithParts>,
     pub todos: Vec<Todo>,
     /// Messages of the session's subagents, and of theirs.

@@ -47,12 +47,12 @@ pub enum OnMissing {
 /// Command call of a prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Invocation {
-    /// Its words are words, whatever they begin with.
+    /// No command, whatever the words begin with.
     #[default]
     None,
-    /// It does when its words begin with `/` and a command's name.
+    /// A command if the words begin with `/` and its name.
     Slash,
-    /// It calls this one, and its words are the arguments.
+    /// This command; the words are its arguments.
     Named(String),
 }
 

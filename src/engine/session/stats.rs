@@ -67,7 +67,7 @@ struct Adding {
     models: HashMap<String, Counts>,
     projects: HashMap<PathBuf, Counts>,
     tools: HashMap<String, Calls>,
-    /// Of each of the user's sessions.
+    /// Tokens of each of the user's sessions.
     tokens: HashMap<SessionId, u64>,
 }
 

@@ -47,7 +47,7 @@ use crate::{
 const SETTLE: Duration = Duration::from_millis(250);
 /// The same where subagents may be among them, which let their own tools settle first.
 const SETTLE_WITH_SUBAGENTS: Duration = Duration::from_millis(600);
-/// As many calls with the same input in a row are asked about before the last one runs.
+/// Number of equal calls in a row, before the last of which the user is asked.
 const DOOM_LOOP: usize = 3;
 /// In the metadata of a call that another made: the id of that one.
 const MADE_BY: &str = "batch";
@@ -132,7 +132,7 @@ fn notify_caller(waiting: &mut Waiting, part: usize, end: Result<(), ToolError>)
     }
 }
 
-/// Those who wait for a call, by its part.
+/// Calls that wait for another one, by its part.
 type Waiting = HashMap<usize, oneshot::Sender<Result<(), ToolError>>>;
 
 /// Data that the calls of one step share.
@@ -333,7 +333,7 @@ fn doom_loop(tool: &str, input: &Value, times: usize) -> Ask {
 /// One call with all it needs, so that it can run beside the others.
 struct Job {
     loaded: Arc<Loaded>,
-    /// Those of the configuration, then the client's.
+    /// Servers of the configuration, then those of the client.
     servers: Vec<mcp::ServersLease>,
     tool: Tool,
     agent: String,

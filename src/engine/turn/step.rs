@@ -157,7 +157,7 @@ pub async fn summarise(
 
 /// Request to the model.
 enum Request<'a> {
-    /// To go on with the conversation.
+    /// The next step of the conversation.
     Step {
         toolbox: &'a Toolbox,
         is_last: bool,

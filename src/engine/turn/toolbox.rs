@@ -53,7 +53,7 @@ pub(crate) enum Route {
         tool: Tool,
         input: Value,
     },
-    /// It is not run; the model reads why.
+    /// The call does not run; the model gets the reason.
     Refused {
         name: String,
         input: Value,

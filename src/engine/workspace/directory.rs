@@ -31,7 +31,7 @@ pub struct Workspace {
     current: Mutex<Current>,
     /// The task that reads the files again when they change, once it was started.
     pub(crate) reloading: Mutex<Option<Reloading>>,
-    /// Not every change is noticed: the system does not let us watch, or there is too much.
+    /// True if changes can be missed: the system does not allow watching, or there is too much to watch.
     pub(crate) polls_each_turn: AtomicBool,
     /// Servers of the configuration.
     mcp: mcp::Servers,

@@ -112,7 +112,7 @@ async fn run(engine: Engine, workspace: Weak<Workspace>, begun: mpsc::UnboundedR
 /// The turns that begin.
 struct Turns {
     begun: mpsc::UnboundedReceiver<Turn>,
-    /// Those that began when something had changed that is not read yet.
+    /// Turns that began after a change that is not read yet.
     waiting: Vec<Turn>,
 }
 

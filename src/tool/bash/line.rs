@@ -71,11 +71,11 @@ pub fn read(text: &str) -> Line {
 
 /// The words of a command that say what it does.
 enum Reach {
-    /// As many as for other commands of its name.
+    /// The words that count for every command of its name.
     Name,
-    /// Up to what it runs.
+    /// The words up to the command that it runs.
     Words(usize),
-    /// All of them: what it runs is somewhere in them.
+    /// All words: the command that it runs is somewhere in them.
     Whole,
 }
 

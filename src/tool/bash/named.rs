@@ -23,7 +23,7 @@ const MAX_ENTRIES: usize = 4096;
 /// The directory that a command runs in and the paths that it names.
 pub struct Named {
     pub targets: Vec<Target>,
-    /// Of other users: not ours, wherever they are.
+    /// Home directories of other users, which are outside wherever they are.
     pub homes: Vec<PathBuf>,
 }
 

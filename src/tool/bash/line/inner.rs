@@ -9,7 +9,7 @@ use super::{
 /// The place where the reading of a wrapper's options goes on.
 enum Next {
     At(usize),
-    /// It runs nothing, or what it runs was read.
+    /// It runs no other command, or one that was read.
     Done,
 }
 

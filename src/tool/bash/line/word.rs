@@ -5,7 +5,7 @@ use std::{iter::Peekable, str::Chars};
 /// A word of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
-    /// As written.
+    /// The word as written.
     pub text: String,
     /// The text that the command gets; none where the shell expands something.
     pub literal: Option<String>,
