@@ -7,6 +7,7 @@
 mod call;
 mod client_session;
 mod commands;
+mod compactions;
 mod connection;
 mod dialog;
 mod dispatch;

@@ -7,7 +7,8 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    time::Duration,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
 };
 
 use tokio::time::timeout;
@@ -31,6 +32,9 @@ const MAX_FILE: u64 = 8 << 20;
 const MAX_FILES: usize = 200_000;
 /// Time limit for the wait until another process has taken its snapshot.
 const LOCK_LIMIT: Duration = Duration::from_secs(30);
+/// A look at the worktree that takes longer may have read contents.
+const SLOW: Duration = Duration::from_millis(300);
+const REFRESH_EVERY: Duration = Duration::from_secs(60);
 
 /// A failure to take or to use a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +64,7 @@ pub struct Snapshots {
     worktree: PathBuf,
     git: Git,
     state: tokio::sync::Mutex<State>,
+    has_failed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -67,6 +72,8 @@ struct State {
     is_prepared: bool,
     /// The newest tree, and the index that it was written from.
     newest: Option<(IndexStamp, String)>,
+    /// The time of the last refresh of the index.
+    refreshed: Option<Instant>,
 }
 
 /// A value that changes whenever a process writes the index.
@@ -82,12 +89,18 @@ impl Snapshots {
             worktree: worktree.to_owned(),
             git,
             state: tokio::sync::Mutex::default(),
+            has_failed: AtomicBool::new(false),
         }
     }
 
     /// Returns the worktree.
     pub fn worktree(&self) -> &Path {
         &self.worktree
+    }
+
+    /// Returns true for the first failure, which is worth a warning.
+    pub fn fails_first(&self) -> bool {
+        !self.has_failed.swap(true, Ordering::Relaxed)
     }
 
     /// Takes a snapshot of all files that git would not ignore, and returns its tree.
@@ -99,7 +112,14 @@ impl Snapshots {
             state.is_prepared = true;
             self.clean().await;
         }
+        let began = Instant::now();
         let changes = listing::unsaved(&self.git).await?;
+        let is_due = state.refreshed.is_none_or(|refreshed| refreshed.elapsed() > REFRESH_EVERY);
+        if is_due && began.elapsed() > SLOW {
+            // Files whose times changed and whose contents did not are read again and again until the index knows.
+            listing::refresh(&self.git).await?;
+            state.refreshed = Some(Instant::now());
+        }
         let stamp = self.index_stamp();
         if changes.is_empty()
             && let (Some(stamp), Some((known, tree))) = (stamp, &state.newest)

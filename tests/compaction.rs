@@ -7,7 +7,7 @@ use crate::{
     support::{
         agent::Agent,
         llm::{Gate, Reply, request::Request},
-        message::text,
+        message::{Turn, tag, text},
         terminal::Terminal,
     },
 };
@@ -82,6 +82,44 @@ async fn a_refused_prompt_is_said_again_behind_a_summary() {
     let told = said(&agent.llm.last_request());
     assert_eq!(told.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["user", "assistant", "user"]);
     assert_eq!(told[0].1, "first");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn clients_that_show_compactions_hear_how_far_one_is() {
+    let agent = Agent::builder().spawn().await;
+    agent.initialize_with(json!({"session": {"compaction": {}}})).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text(&"one ".repeat(100)));
+    agent.prompt(&session, "first").await;
+    let updates = |turn: &Turn| -> Vec<Value> {
+        let of_one = turn
+            .all("compaction_update")
+            .into_iter()
+            .map(|it| json!([it["status"], it["summary"][0]["text"]]));
+        of_one.collect()
+    };
+    for reply in [refusal(), Reply::text(SUMMARY), Reply::text("two")] {
+        agent.llm.reply(reply);
+    }
+    let turn = agent.prompt(&session, "second").await;
+    assert_eq!(updates(&turn), [json!(["in_progress", null]), json!(["completed", SUMMARY])]);
+    let ids: Vec<&Value> = turn.all("compaction_update").iter().map(|it| &it["compactionId"]).collect();
+    assert_eq!(ids[0], ids[1]);
+    for end in ["cancelled", "failed"] {
+        let gate = Gate::new();
+        let reply = if end == "failed" { Reply::status(400) } else { Reply::text("half").and_gate(&gate) };
+        agent.llm.reply(reply);
+        let prompt = agent.send_prompt(&session, "/compact");
+        if end == "cancelled" {
+            gate.reached().await;
+            agent.cancel(&session);
+        }
+        let updates = prompt.updates().await;
+        let statuses: Vec<&Value> =
+            updates.iter().filter(|it| tag(it) == "compaction_update").map(|it| &it["status"]).collect();
+        assert_eq!(statuses, ["in_progress", end]);
+    }
     agent.finish().await;
 }
 

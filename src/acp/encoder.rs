@@ -29,6 +29,7 @@ use windlass_protocol::{
 
 use super::{
     client_session::ClientSession,
+    compactions::Compactions,
     lines, options,
     outbox::{Outgoing, Past},
     permissions::{self, Permissions, Waiting},
@@ -85,6 +86,7 @@ struct Shown {
     texts: HashMap<PartId, Text>,
     /// Progress of each tool call and step of the running turn, as the client was shown it.
     progress: HashMap<PartId, Progress>,
+    compactions: Compactions,
     /// The plan as it was shown last.
     todos: Vec<Todo>,
 }
@@ -197,6 +199,7 @@ impl Encoder {
             summaries: AutoSummaries::default(),
             texts: HashMap::new(),
             progress: HashMap::new(),
+            compactions: Compactions::default(),
             todos: Vec::new(),
         };
         // Reopening a session replays it in full.
@@ -357,6 +360,7 @@ impl Encoder {
             EventPayload::SessionUpdated(info) => self.session_info(id, info, out),
             EventPayload::SessionStatus { status, .. } => self.status(id, status, out),
             EventPayload::SessionIdle { .. } => {
+                self.compaction(id, is_replay, Compactions::abandon, out);
                 if let Some(shown) = self.sessions.get_mut(id) {
                     shown.texts.clear();
                     shown.progress.clear();
@@ -371,8 +375,14 @@ impl Encoder {
                 self.sessions.remove(id);
                 self.outputs.forget(id);
             }
-            EventPayload::MessageUpdated { info, .. } => self.message(id, info),
-            EventPayload::PartUpdated { part, .. } => self.part(id, part, is_replay, out),
+            EventPayload::MessageUpdated { info, .. } => {
+                self.message(id, info);
+                self.compaction(id, is_replay, |compactions| compactions.message(info), out);
+            }
+            EventPayload::PartUpdated { part, .. } => {
+                self.compaction(id, is_replay, |compactions| compactions.part(part), out);
+                self.part(id, part, is_replay, out);
+            }
             EventPayload::PartDelta { message_id, part_id, delta, offset, .. } => {
                 self.delta(id, message_id, part_id, delta, *offset, out);
             }
@@ -399,6 +409,23 @@ impl Encoder {
             | EventPayload::FileEdited { .. }
             | EventPayload::McpToolsChanged { .. }
             | EventPayload::ConfigUpdated { .. } => {}
+        }
+    }
+
+    /// Shows what a live event means for the session's compaction, where the client wants to know.
+    fn compaction(
+        &mut self,
+        id: &SessionId,
+        is_replay: bool,
+        take: impl FnOnce(&mut Compactions) -> Option<SessionUpdate>,
+        out: &mut Sink<'_>,
+    ) {
+        let Some(shown) = self.sessions.get_mut(id) else { return };
+        if self.client.compaction
+            && !is_replay
+            && let Some(update) = take(&mut shown.compactions)
+        {
+            lines::update(id, update, out.lines);
         }
     }
 

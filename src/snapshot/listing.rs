@@ -58,6 +58,15 @@ pub async fn unsaved(git: &Git) -> Result<Vec<PathBuf>, SnapshotError> {
     if paths.len() > MAX_FILES { Err(SnapshotError::TooMany) } else { Ok(paths) }
 }
 
+/// Has the index take over the times of files whose contents are the same.
+pub async fn refresh(git: &Git) -> Result<(), SnapshotError> {
+    match git.run(&["update-index", "-q", "--refresh"]).await {
+        // It ends with 1 where a file has changed.
+        Ok(_) | Err(SnapshotError::Git(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Brings the index in step with the worktree. Large and unreadable files are left out, and those that became so are
 /// taken out.
 pub async fn save(git: &Git, worktree: &Path, paths: Vec<PathBuf>) -> Result<(), SnapshotError> {

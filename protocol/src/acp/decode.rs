@@ -74,6 +74,8 @@ pub struct ClientCapabilities {
     pub legacy_terminal_auth: bool,
     /// `session.notices`.
     pub notices: bool,
+    /// `session.compaction`: the client shows how far a compaction is.
+    pub compaction: bool,
     /// `elicitation.form`: the client shows forms.
     pub forms: bool,
     /// `_meta.terminal_output`: the client shows the output of our commands in terminals of its own (facts: ACP
@@ -129,6 +131,7 @@ pub fn initialize(params: Option<&str>) -> Result<Initialize, InvalidParams> {
             terminal_auth: has(capabilities, &["auth", "terminal"]) || legacy_terminal_auth,
             legacy_terminal_auth,
             notices: has(capabilities, &["session", "notices"]),
+            compaction: has(capabilities, &["session", "compaction"]),
             forms: has(capabilities, &["elicitation", "form"]),
             terminal_output: has(capabilities, &["_meta", "terminal_output"]),
             events,

@@ -107,7 +107,10 @@ impl Before {
         let tree = match taken {
             Ok(tree) => tree,
             Err(error) => {
-                tracing::warn!(session = %cx.session.id, %error, "no snapshot was taken; /undo will not restore the files");
+                if self.snapshots.fails_first() {
+                    tracing::warn!(%error, "no snapshots of the files are taken here; /undo will not restore them");
+                }
+                tracing::debug!(session = %cx.session.id, %error, "no snapshot was taken");
                 return Ok(None);
             }
         };

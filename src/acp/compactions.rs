@@ -1,0 +1,76 @@
+//! Tells clients that show compactions how far one is.
+
+use windlass_protocol::{
+    acp::schema::{CompactionStatus, CompactionUpdate, ContentBlock, SessionUpdate, TextContent},
+    opencode::{
+        id::{MessageId, PartId},
+        message::{Message, MessageError},
+        part::{Part, PartKind},
+    },
+};
+
+/// The compaction of a session that runs now, and the summary as far as it has come.
+#[derive(Debug, Default)]
+pub struct Compactions {
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    /// The message that asks for the compaction; its id is that of the compaction.
+    id: MessageId,
+    /// The answer with the summary.
+    answer: Option<MessageId>,
+    /// The summary's texts, each whole.
+    texts: Vec<(PartId, String)>,
+}
+
+impl Compactions {
+    /// Takes a part; returns an update if a compaction begins with it.
+    pub fn part(&mut self, part: &Part) -> Option<SessionUpdate> {
+        if let PartKind::Compaction { .. } = &part.kind {
+            let id = part.message_id.clone();
+            let update = CompactionUpdate::new(id.shared(), CompactionStatus::InProgress);
+            self.running = Some(Running { id, answer: None, texts: Vec::new() });
+            return Some(SessionUpdate::CompactionUpdate(update));
+        }
+        if let PartKind::Text(text) = &part.kind
+            && let Some(running) = &mut self.running
+            && running.answer.as_ref() == Some(&part.message_id)
+            && !text.text.is_empty()
+        {
+            running.texts.retain(|(id, _)| *id != part.id);
+            running.texts.push((part.id.clone(), text.text.clone()));
+        }
+        None
+    }
+
+    /// Takes a message; returns an update if a compaction ends with it.
+    pub fn message(&mut self, message: &Message) -> Option<SessionUpdate> {
+        let Message::Assistant(answer) = message else { return None };
+        let running = self.running.as_mut().filter(|running| running.id == answer.parent_id)?;
+        running.answer = Some(answer.id.clone());
+        answer.time.completed?;
+        let running = self.running.take()?;
+        let update = |status| CompactionUpdate::new(running.id.shared(), status);
+        let update = match &answer.error {
+            None => {
+                let summary =
+                    running.texts.into_iter().map(|(_, text)| ContentBlock::Text(TextContent::new(text)));
+                update(CompactionStatus::Completed).summary(summary.collect::<Vec<_>>())
+            }
+            Some(MessageError::MessageAbortedError { .. }) => update(CompactionStatus::Cancelled),
+            Some(_) => {
+                update(CompactionStatus::Failed).error("The conversation was not summarised.".to_owned())
+            }
+        };
+        Some(SessionUpdate::CompactionUpdate(update))
+    }
+
+    /// Ends a compaction that the turn's end left without one.
+    pub fn abandon(&mut self) -> Option<SessionUpdate> {
+        let running = self.running.take()?;
+        let update = CompactionUpdate::new(running.id.shared(), CompactionStatus::Cancelled);
+        Some(SessionUpdate::CompactionUpdate(update))
+    }
+}
