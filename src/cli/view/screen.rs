@@ -8,7 +8,7 @@ use std::{
     fs::File,
     io::{self, IsTerminal},
     os::fd::AsFd,
-    sync::{Arc, Condvar, Mutex, MutexGuard},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -276,9 +276,14 @@ impl Shared {
                 inbox.weight = 0;
                 return (inbox.is_closed, inbox.n_suspended > 0);
             }
-            inbox = match self.arrived.wait_timeout(inbox, until - now) {
-                Ok((inbox, _)) => inbox,
-                Err(poisoned) => poisoned.into_inner().0,
+            // Nothing is due as long as somebody else has the terminal.
+            inbox = if is_held {
+                self.arrived.wait(inbox).unwrap_or_else(PoisonError::into_inner)
+            } else {
+                match self.arrived.wait_timeout(inbox, until - now) {
+                    Ok((inbox, _)) => inbox,
+                    Err(poisoned) => poisoned.into_inner().0,
+                }
             };
         }
     }
