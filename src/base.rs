@@ -1,5 +1,6 @@
 //! Small, general pieces that know nothing of sessions.
 
+pub mod blocking;
 pub mod cause;
 pub mod clock;
 pub mod diff;
@@ -18,6 +19,7 @@ pub mod pinned;
 pub mod process;
 pub mod program;
 pub mod queue;
+pub mod reason;
 pub mod rpc_peer;
 pub mod sandbox;
 pub mod sse;

@@ -14,6 +14,7 @@ use windlass_protocol::opencode::{
     settings::Settings,
 };
 
+pub mod cache;
 pub mod check;
 pub mod decode;
 mod environment;

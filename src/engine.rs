@@ -104,8 +104,7 @@ struct EngineState {
     bus: Bus,
     http: http::Client,
     pages: pages::Pages,
-    agent_urls: download::Asked,
-    skill_urls: download::Asked,
+    asked: download::Asked,
     clients: Clients,
     asks: asks::Asks,
     questions: questions::Questions,
@@ -204,8 +203,7 @@ impl Engine {
         let http = http::Client::default();
         Self(Arc::new(EngineState {
             pages: pages::Pages::new(http.clone(), paths.pages()),
-            agent_urls: download::Asked::default(),
-            skill_urls: download::Asked::default(),
+            asked: download::Asked::default(),
             storage: Storage::new(paths.database()),
             environment,
             paths,

@@ -15,7 +15,10 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use crate::{base::lock::lock, config::Config};
+use crate::{
+    base::{blocking::blocking, lock::lock},
+    config::Config,
+};
 
 mod choice;
 mod client;
@@ -155,8 +158,7 @@ impl Servers {
             return Err(AskError::NoServer(hint.to_owned()));
         }
         let (place, path) = (Place::of(config), question.path.to_owned());
-        let choosing = tokio::task::spawn_blocking(move || choice::choose(&place, definitions, &path));
-        let Choice { specs, missing } = choosing.await.unwrap_or_default();
+        let Choice { specs, missing } = blocking(move || choice::choose(&place, definitions, &path)).await;
         if specs.is_empty() {
             return Err(AskError::NoServer(hint(&missing)));
         }

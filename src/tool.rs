@@ -558,13 +558,5 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Returns the fields of an object literal.
-pub(crate) fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(object) => object,
-        _other => Map::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -129,7 +129,7 @@ async fn check_named(engine: &Engine, place: &Place, name: &str) -> Result<(), F
         return Ok(());
     }
     // It may be a skill of a server that was never asked before.
-    engine.skills_settled().await;
+    engine.listed_settled().await;
     let choices = place.workspace.loaded().command_choices();
     if is_known(&choices) {
         return Ok(());

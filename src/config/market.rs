@@ -7,7 +7,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -15,20 +14,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
+    cache::{self, Listing},
     check::name_problem,
     frontmatter,
     layer::{self, Kind, Layer, pointer},
     paths::Paths,
     warning::{Findings, Warning},
 };
-use crate::base::hash::fnv;
 
 /// The key that a whole list is put under, to name places in it.
 const LIST: &str = "list";
 
 /// Agents that one server may list.
 const MAX_AGENTS: usize = 200;
-const MAX_PATH_BYTES: usize = 255;
 
 /// Agents that come with windlass; a server says nothing of these.
 pub const BUILT_IN: [&str; 7] = ["build", "plan", "general", "explore", "title", "summary", "compaction"];
@@ -56,15 +54,6 @@ pub enum Text {
     Here(Map<String, Value>),
     /// In a markdown file, by its path from the list.
     File(String),
-}
-
-/// State of a URL as it was kept.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
-    pub url: String,
-    pub agents: Vec<KeptAgent>,
-    /// Problems of the latest fetch, for the user to see.
-    pub problems: Vec<String>,
 }
 
 /// An agent that was kept.
@@ -146,8 +135,8 @@ fn places_below(list: &Layer, place: &str) -> Places {
     list.places.iter().filter_map(below).collect()
 }
 
-fn read_entry(name: Option<&str>, entry: &Value) -> Result<Listed, String> {
-    let Value::Object(entry) = entry else { return Err("it is not an object".to_owned()) };
+fn read_entry(name: Option<&str>, whole: &Value) -> Result<Listed, String> {
+    let Value::Object(entry) = whole else { return Err("it is not an object".to_owned()) };
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     let name = name.or(text("id")).or(text("name")).ok_or("it has no `name`")?;
     if let Some(problem) = name_problem(name) {
@@ -156,13 +145,10 @@ fn read_entry(name: Option<&str>, entry: &Value) -> Result<Listed, String> {
     if BUILT_IN.contains(&name) {
         return Err(format!("`{name}` is built in, and only your own files change it"));
     }
-    let version = match entry.get("version") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(version)) => Some(version.clone()),
-        Some(version) => Some(version.to_string()),
-    };
     let text = match entry.get("file") {
-        Some(Value::String(file)) if is_below(file) => Text::File(file.clone()),
+        Some(Value::String(file)) if cache::is_below(file) && !file.contains(['%', '?', '#']) => {
+            Text::File(file.clone())
+        }
         Some(file) => return Err(format!("its file {file} is not a path below the list")),
         None => {
             let mut definition = entry.clone();
@@ -179,7 +165,7 @@ fn read_entry(name: Option<&str>, entry: &Value) -> Result<Listed, String> {
             Text::Here(usable(definition))
         }
     };
-    Ok(Listed { name: name.to_owned(), version, text, places: Places::new() })
+    Ok(Listed { name: name.to_owned(), version: cache::version(whole), text, places: Places::new() })
 }
 
 /// Returns the definition in an agent's markdown file, with its places.
@@ -216,37 +202,13 @@ fn usable(mut definition: Map<String, Value>) -> Map<String, Value> {
     definition
 }
 
-/// Returns true if a path stays below where it starts, on every system and in a URL.
-fn is_below(path: &str) -> bool {
-    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
-    let is_bad = |letter: char| letter.is_control() || matches!(letter, '\\' | ':' | '%' | '?' | '#');
-    path.len() <= MAX_PATH_BYTES && path.split('/').all(is_plain) && !path.contains(is_bad)
-}
-
 /// Returns the path under which the agents of a URL are kept.
 pub fn cache_file(paths: &Paths, url: &str) -> PathBuf {
-    paths.market().join(format!("{:016x}.json", fnv(url.as_bytes())))
-}
-
-/// Reads what was kept of a URL; `None` when nothing was. Blocking.
-pub fn kept(paths: &Paths, url: &str) -> Option<Kept> {
-    let text = fs::read(cache_file(paths, url)).ok()?;
-    let kept: Kept = serde_json::from_slice(&text).ok()?;
-    // Two URLs may share a file.
-    Some(kept).filter(|kept| kept.url == url)
-}
-
-/// Keeps what a URL has. Blocking.
-pub fn keep(paths: &Paths, kept: &Kept) -> io::Result<()> {
-    let file = cache_file(paths, &kept.url);
-    fs::create_dir_all(file.parent().unwrap_or(Path::new("/")))?;
-    let draft = file.with_extension(format!("{}.new", std::process::id()));
-    fs::write(&draft, serde_json::to_vec(kept)?)?;
-    fs::rename(&draft, &file)
+    paths.market().join(cache::name(url)).with_extension("json")
 }
 
 /// Returns the agents that were kept, each as a source of its own.
-pub fn layers(kept: Kept, directory: &Path) -> Vec<Layer> {
+pub fn layers(kept: Listing<KeptAgent>, directory: &Path) -> Vec<Layer> {
     let layer = |agent: KeptAgent| {
         let source = match &agent.file {
             Some(file) => format!("{}, {file}", kept.url),
@@ -261,7 +223,7 @@ pub fn layers(kept: Kept, directory: &Path) -> Vec<Layer> {
     // The file is ours, and yet one that anything may have changed.
     let is_ours =
         |agent: &KeptAgent| name_problem(&agent.name).is_none() && !BUILT_IN.contains(&agent.name.as_str());
-    kept.agents.into_iter().filter(is_ours).map(layer).collect()
+    kept.entries.into_iter().filter(is_ours).map(layer).collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Config, Environment, Findings, Warning,
+    Config, Environment, Findings, Warning, cache,
     check::check,
     layer::{self, Kind, Layer},
     markdown::{self, Broken},
@@ -171,7 +171,7 @@ impl Reader<'_> {
     fn remote(&mut self, entry: &remote::Entry) {
         let file = remote::cache_file(self.paths, &entry.url);
         self.sources.watched.insert(file.clone());
-        match remote::cached(&file, &entry.url) {
+        match cache::read::<remote::Document>(&file, &entry.url) {
             Ok(Some(document)) => {
                 for (source, part) in document.configs() {
                     let Sources { environment, findings, .. } = &mut self.sources;
@@ -181,7 +181,7 @@ impl Reader<'_> {
                 }
             }
             Ok(None) => {}
-            Err(message) => self.warn(&file.display().to_string(), message),
+            Err(error) => self.warn(&file.display().to_string(), error.to_string()),
         }
     }
 
@@ -322,8 +322,10 @@ impl Reader<'_> {
     fn market(&mut self) {
         let mut found = Vec::new();
         for (url, place, _) in market_entries(&self.sources.layers, "urls") {
-            self.sources.watched.insert(market::cache_file(self.paths, &url));
-            let Some(kept) = market::kept(self.paths, &url) else { continue };
+            let file = market::cache_file(self.paths, &url);
+            let kept = cache::read_or_log::<cache::Listing<market::KeptAgent>>(&file, &url);
+            self.sources.watched.insert(file);
+            let Some(kept) = kept else { continue };
             for problem in &kept.problems {
                 let message = format!("{}{url}: {problem}", place.message);
                 self.sources.findings.warnings.push(Warning { message, ..place.clone() });

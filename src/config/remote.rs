@@ -1,11 +1,9 @@
 //! An organisation's configuration that `auth.json` names: whose it is, and what was kept of the last fetch.
 
 use std::{
-    fs, io,
-    io::Write,
+    io,
     net::IpAddr,
     ops::Range,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -14,8 +12,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use windlass_protocol::opencode::config::AuthEntry;
 
-use super::{environment::Environment, jsonc, layer::Part, paths::Paths, text_file};
-use crate::base::hash::fnv;
+use super::{
+    cache::{self, Cached},
+    environment::Environment,
+    jsonc,
+    layer::Part,
+    paths::Paths,
+    text_file,
+};
 
 /// A `wellknown` entry of `auth.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +40,12 @@ pub struct Document {
     pub text: String,
     /// The second answer, when the first one's `remote_config` names one, and its address.
     pub remote: Option<(String, String)>,
+}
+
+impl Cached for Document {
+    fn url(&self) -> &str {
+        &self.url
+    }
 }
 
 impl Document {
@@ -205,36 +215,15 @@ pub fn cache_file(paths: &Paths, url: &str) -> PathBuf {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     let name: String = url.chars().map(plain).take(80).collect();
     // Two addresses may look alike without their punctuation.
-    let hash = fnv(url.as_bytes());
-    paths.data.join("cache/remote-config").join(format!("{name}-{hash:016x}.json"))
-}
-
-/// Reads what was kept for the address; none when nothing was.
-pub fn cached(file: &Path, url: &str) -> Result<Option<Document>, String> {
-    let text = match text_file::read(file) {
-        Ok(text) => text,
-        Err(err) if err.is_missing() => return Ok(None),
-        Err(err) => return Err(format!("cannot be read: {err}; it is fetched again")),
-    };
-    match serde_json::from_str::<Document>(&text) {
-        Ok(document) if document.url == url => Ok(Some(document)),
-        Ok(_) => Ok(None),
-        Err(_) => Err("is damaged; it is fetched again".to_owned()),
-    }
+    paths.data.join("cache/remote-config").join(format!("{name}-{}.json", cache::name(url)))
 }
 
 /// Keeps a document; false when the same was kept already.
 pub fn keep(file: &Path, document: &Document) -> io::Result<bool> {
-    if cached(file, &document.url).ok().flatten().as_ref() == Some(document) {
+    if matches!(cache::read::<Document>(file, &document.url), Ok(Some(kept)) if kept == *document) {
         return Ok(false);
     }
-    let directory = file.parent().unwrap_or(Path::new("/"));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let draft = file.with_extension(format!("json.{}", std::process::id()));
-    let mut output =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    output.write_all(&serde_json::to_vec(document)?)?;
-    fs::rename(&draft, file)?;
+    cache::write(file, document)?;
     Ok(true)
 }
 

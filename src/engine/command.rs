@@ -12,7 +12,7 @@ use windlass_protocol::opencode::{
 };
 
 use crate::{
-    base::{ids, mime},
+    base::{blocking::blocking, ids, mime},
     config::{model::parse_model, policy::Policy},
     engine::{
         EngineError, EngineErrorKind,
@@ -310,7 +310,7 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], policy: &P
     });
     let names: Vec<_> = names.collect();
     let (roots, policy) = (Roots::new(config), policy.clone());
-    let found = tokio::task::spawn_blocking(move || {
+    blocking(move || {
         let files = names.into_iter().filter_map(|(name, paths)| {
             let (path, metadata) =
                 paths.into_iter().find_map(|path| Some((path.clone(), path.metadata().ok()?)))?;
@@ -331,8 +331,8 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], policy: &P
             }))
         });
         files.collect::<Vec<_>>()
-    });
-    found.await.unwrap_or_default()
+    })
+    .await
 }
 
 /// Returns the subagents that the template itself names by `@name`.

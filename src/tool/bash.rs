@@ -257,9 +257,7 @@ pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Nee
     if !outside.is_empty() {
         let directories: Vec<String> = outside.iter().map(|it| display(it)).collect();
         let patterns: Vec<String> = outside.iter().map(|it| display(&it.join("*"))).collect();
-        let mut metadata = described(config, command, workdir);
-        metadata.insert("directories".to_owned(), directories.into());
-        metadata.insert("patterns".to_owned(), patterns.clone().into());
+        let metadata = described(config, command, workdir, Some((&directories, &patterns)));
         let always = path::offered(&patterns);
         let ask = Ask { permission: "external_directory".to_owned(), always, patterns, metadata };
         asks.push((ask, false));
@@ -273,7 +271,7 @@ pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Nee
         patterns.push(command.to_owned());
         always.push(command.to_owned());
     }
-    let metadata = described(config, command, workdir);
+    let metadata = described(config, command, workdir, None);
     let ask = Ask { permission: "bash".to_owned(), patterns, always, metadata };
     asks.push((ask, !line.is_plain));
     Ok(Needs { asks, targets })

@@ -3,9 +3,10 @@
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::tool_metadata::{Batched, BatchedCall, encode};
 
-use super::{NestedCall, ToolCx, ToolError, ToolOutput, arguments::arguments, object, row::Offer};
+use super::{NestedCall, ToolCx, ToolError, ToolOutput, arguments::arguments, row::Offer};
 
 /// Maximum number of calls of one batch that run.
 const MAX_CALLS: usize = 10;
@@ -58,16 +59,19 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     let n_successful = results.iter().filter(|result| result.is_ok()).count();
     let n_failed = n_calls - n_successful;
-    let details = tools.iter().zip(&results);
-    let details: Vec<Value> =
-        details.map(|(tool, result)| json!({ "tool": tool, "success": result.is_ok() })).collect();
+    let calls = tools.iter().zip(&results);
+    let details = calls.map(|(tool, result)| BatchedCall { tool, success: result.is_ok() }).collect();
     Ok(ToolOutput {
         title: format!("Batch execution ({n_successful}/{n_calls} successful)"),
         output: output(n_calls, n_successful),
-        metadata: object(json!({
-            "totalCalls": n_calls, "successful": n_successful, "failed": n_failed,
-            "tools": tools, "details": details, "truncated": false,
-        })),
+        metadata: encode(&Batched {
+            total_calls: n_calls,
+            successful: n_successful,
+            failed: n_failed,
+            tools: &tools,
+            details,
+            truncated: false,
+        }),
         attachments: Vec::new(),
     })
 }

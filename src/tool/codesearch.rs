@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::tool_metadata::{CodeSearch, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::{arguments, invalid},
-    object,
     row::Offer,
     web::{self, Request, Service},
 };
@@ -42,19 +42,19 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             &format!("tokensNum is {n_tokens}, it must be from 1000 to 50000"),
         ));
     }
-    let arguments = json!({ "query": args.query, "tokensNum": n_tokens });
+    let search = encode(&CodeSearch { query: &args.query, tokens_num: n_tokens });
     cx.host
         .ask(Ask {
             permission: "codesearch".to_owned(),
             patterns: vec![args.query.clone()],
             always: vec!["*".to_owned()],
-            metadata: object(arguments.clone()),
+            metadata: search.clone(),
         })
         .await?;
     let request = Request {
         service: Service::Exa,
         tool: "get_code_context_exa",
-        arguments,
+        arguments: Value::Object(search),
         timeout: TIMEOUT,
         what: "Code search",
     };

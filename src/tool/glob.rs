@@ -11,13 +11,16 @@ use std::{
 use ignore::overrides::Override;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
-use windlass_protocol::opencode::tool_metadata::Counts;
+use serde_json::Value;
+use windlass_protocol::opencode::{
+    tool_metadata::Counts,
+    tool_metadata::{AskedPattern, encode},
+};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    blocking, object,
+    blocking,
     path::{self, Target, one_line},
     truncate,
     walk::{self, Included, StopOnDrop, Unread, Walk},
@@ -45,16 +48,16 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let (base, pattern) = split_absolute(&args);
     let target = path::resolve(cx, base.unwrap_or(".")).await?;
     path::ask_outside(cx, &target).await?;
-    let mut metadata = json!({ "pattern": args.pattern });
-    if let Some(path) = &args.path {
-        metadata["path"] = Value::String(path.clone());
-    }
     cx.host
         .ask(Ask {
             permission: "glob".to_owned(),
             patterns: vec![args.pattern.clone()],
             always: vec!["*".to_owned()],
-            metadata: object(metadata),
+            metadata: encode(&AskedPattern {
+                pattern: &args.pattern,
+                path: args.path.as_deref(),
+                include: None,
+            }),
         })
         .await?;
     path::unmoved(cx, &target).await?;

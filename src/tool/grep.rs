@@ -17,14 +17,14 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, sinks::Lossy};
 use ignore::overrides::Override;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use windlass_protocol::opencode::permission::{Action, Rule};
-use windlass_protocol::opencode::tool_metadata::{Counts, encode};
+use windlass_protocol::opencode::tool_metadata::{AskedPattern, Counts, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    blocking, object,
+    blocking,
     path::{self, Roots, Secrets, Target, display, one_line},
     walk::{self, Included, StopOnDrop, Unread, Walk},
 };
@@ -60,18 +60,16 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let path = args.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
     let target = path::resolve(cx, path).await?;
     path::ask_outside(cx, &target).await?;
-    let mut metadata = json!({ "pattern": args.pattern });
-    for (name, value) in [("path", &args.path), ("include", &args.include)] {
-        if let Some(value) = value {
-            metadata[name] = Value::String(value.clone());
-        }
-    }
     cx.host
         .ask(Ask {
             permission: "grep".to_owned(),
             patterns: vec![args.pattern.clone()],
             always: vec!["*".to_owned()],
-            metadata: object(metadata),
+            metadata: encode(&AskedPattern {
+                pattern: &args.pattern,
+                path: args.path.as_deref(),
+                include: args.include.as_deref(),
+            }),
         })
         .await?;
     path::unmoved(cx, &target).await?;

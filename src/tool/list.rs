@@ -9,13 +9,16 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
-use windlass_protocol::opencode::tool_metadata::Counts;
+use serde_json::Value;
+use windlass_protocol::opencode::{
+    tool_metadata::Counts,
+    tool_metadata::{AskedList, encode},
+};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    blocking, object,
+    blocking,
     path::{self, Target, display, one_line},
     truncate,
     walk::{self, Included, StopOnDrop, Unread, Walk},
@@ -60,7 +63,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             permission: "list".to_owned(),
             patterns: target.patterns.clone(),
             always: vec!["*".to_owned()],
-            metadata: object(json!({ "path": display(&target.path) })),
+            metadata: encode(&AskedList { path: &display(&target.path) }),
         })
         .await?;
     path::unmoved(cx, &target).await?;

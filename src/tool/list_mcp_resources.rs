@@ -4,9 +4,12 @@ use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_protocol::opencode::permission::Action;
+use windlass_protocol::opencode::{
+    permission::Action,
+    tool_metadata::{AskedResources, Resources, encode},
+};
 
-use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, mcp, object};
+use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, mcp};
 use crate::{
     mcp::ResourceList,
     permission::{self, Ask},
@@ -39,7 +42,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value, list: ResourceList) -> Re
         return Err(ToolError::Model("no connected MCP server offers resources".to_owned()));
     }
     let patterns: Vec<String> = servers.iter().map(|server| mcp::pattern(server, "*")).collect();
-    let metadata = server.as_ref().map(|server| object(json!({ "server": server }))).unwrap_or_default();
+    let metadata = encode(&AskedResources { server: server.as_deref() });
     let always = mcp::remembered(&patterns);
     cx.host.ask(Ask { permission: "read".to_owned(), always, patterns, metadata }).await?;
 
@@ -71,8 +74,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value, list: ResourceList) -> Re
             errors.iter().map(|it| format!("{what} of {}: {}", text(it, "server"), text(it, "error")));
         return Err(ToolError::Model(format!("Cannot list {}", messages.collect::<Vec<_>>().join("; "))));
     }
-    let mut metadata = object(json!({ "count": found.len(), "servers": servers }));
-    metadata.extend(server.iter().map(|server| ("server".to_owned(), server.as_str().into())));
+    let metadata = encode(&Resources { count: found.len(), servers: &servers, server: server.as_deref() });
     let mut output = json!({ key: found });
     if !errors.is_empty() {
         output["errors"] = errors.into();

@@ -8,14 +8,17 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
-use windlass_protocol::opencode::permission::{Action, Rule};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::{
+    permission::{Action, Rule},
+    tool_metadata::{AskedLsp, AskedPath, LspResults, encode},
+};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    blocking, object,
-    path::{self, Roots, display},
+    blocking,
+    path::{self, Roots, Target, display},
     row::Offer,
     walk,
 };
@@ -58,30 +61,15 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let target = path::resolve(cx, &file_path).await?;
     path::ask_outside(cx, &target).await?;
     let (name, shown) = (operation.name(), display(&target.path));
-    let (metadata, title) = match operation {
-        Operation::WorkspaceSymbol => {
-            (json!({ "operation": name, "query": query, "filePath": shown }), name.to_owned())
-        }
-        Operation::DocumentSymbol => {
-            (json!({ "operation": name, "filePath": shown }), format!("{name} {}", target.relative))
-        }
-        Operation::GoToDefinition
-        | Operation::FindReferences
-        | Operation::Hover
-        | Operation::GoToImplementation
-        | Operation::PrepareCallHierarchy
-        | Operation::IncomingCalls
-        | Operation::OutgoingCalls => (
-            json!({ "operation": name, "filePath": shown, "line": line, "character": character }),
-            format!("{name} {}:{line}:{character}", target.relative),
-        ),
-    };
+    let resolved = target.resolved();
+    let resolved = resolved.as_deref();
+    let place = (line.get(), character.get());
+    let (metadata, title) = describe(operation, &target, query.as_deref(), place);
     let any = || vec!["*".to_owned()];
-    let metadata = target.described(object(metadata));
     cx.host.ask(Ask { permission: "lsp".to_owned(), patterns: any(), always: any(), metadata }).await?;
     // The server reads the file and its declarations become visible, so the call needs permission to read the
     // file.
-    let metadata = target.described(object(json!({ "filepath": shown })));
+    let metadata = encode(&AskedPath { filepath: &shown, parent_dir: None, resolved });
     let patterns = target.patterns.clone();
     cx.host.ask(Ask { permission: "read".to_owned(), patterns, always: any(), metadata }).await?;
     path::unmoved(cx, &target).await?;
@@ -148,7 +136,44 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         n_bytes <= MAX_METADATA
     };
     let results: Vec<Value> = results.into_iter().take_while(fits).collect();
-    Ok(ToolOutput { title, output, metadata: object(json!({ "result": results })), attachments: Vec::new() })
+    Ok(ToolOutput {
+        title,
+        output,
+        metadata: encode(&LspResults { result: &results }),
+        attachments: Vec::new(),
+    })
+}
+
+/// Returns the metadata of the question about an operation, and the title of its call.
+fn describe(
+    operation: Operation,
+    target: &Target,
+    query: Option<&str>,
+    (line, character): (u64, u64),
+) -> (Map<String, Value>, String) {
+    let name = operation.name();
+    let (query, position, title) = match operation {
+        Operation::WorkspaceSymbol => (Some(query), None, name.to_owned()),
+        Operation::DocumentSymbol => (None, None, format!("{name} {}", target.relative)),
+        Operation::GoToDefinition
+        | Operation::FindReferences
+        | Operation::Hover
+        | Operation::GoToImplementation
+        | Operation::PrepareCallHierarchy
+        | Operation::IncomingCalls
+        | Operation::OutgoingCalls => {
+            (None, Some((line, character)), format!("{name} {}:{line}:{character}", target.relative))
+        }
+    };
+    let metadata = encode(&AskedLsp {
+        operation: name,
+        query,
+        file_path: &display(&target.path),
+        line: position.map(|(line, _)| line),
+        character: position.map(|(_, character)| character),
+        resolved: target.resolved().as_deref(),
+    });
+    (metadata, title)
 }
 
 /// Decides which results may be shown: those in files that `read` would show without asking.

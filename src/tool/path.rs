@@ -6,9 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::tool_metadata::{AskedPath, encode};
 
-use super::{ToolCx, ToolError, blocking, object};
+use super::{ToolCx, ToolError, blocking};
 use crate::{
     base::path::{absolute, real},
     config::Config,
@@ -101,16 +102,18 @@ pub(crate) async fn ask_outside(cx: &ToolCx<'_>, target: &Target) -> Result<(), 
     // The link's own name may be harmless; its target counts.
     let parent = target.directory();
     let pattern = display(&parent.join("*"));
-    let mut metadata = json!({ "filepath": display(&target.path), "parentDir": display(&parent) });
-    if target.real != target.path {
-        metadata["resolved"] = display(&target.real).into();
-    }
+    let resolved = (target.real != target.path).then(|| display(&target.real));
+    let metadata = encode(&AskedPath {
+        filepath: &display(&target.path),
+        parent_dir: Some(&display(&parent)),
+        resolved: resolved.as_deref(),
+    });
     cx.host
         .ask(Ask {
             permission: "external_directory".to_owned(),
             always: offered(std::slice::from_ref(&pattern)),
             patterns: vec![pattern],
-            metadata: object(metadata),
+            metadata,
         })
         .await
 }

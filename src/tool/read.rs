@@ -11,17 +11,17 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     part::FilePart,
     permission::{Action, Rule},
-    tool_metadata::{self, Display, DisplayKind, encode},
+    tool_metadata::{self, AskedPath, Display, DisplayKind, encode},
 };
 
 use super::{
     FileStamp, ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    blocking, object,
+    blocking,
     path::{self, Roots, Target, display, one_line},
     walk::StopOnDrop,
 };
@@ -69,7 +69,11 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             permission: "read".to_owned(),
             patterns: target.patterns.clone(),
             always: vec!["*".to_owned()],
-            metadata: target.described(object(json!({ "filepath": path::display(&target.path) }))),
+            metadata: encode(&AskedPath {
+                filepath: &path::display(&target.path),
+                parent_dir: None,
+                resolved: target.resolved().as_deref(),
+            }),
         })
         .await?;
     path::unmoved(cx, &target).await?;

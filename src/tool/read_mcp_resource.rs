@@ -3,12 +3,13 @@
 use reqwest::Url;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
+use windlass_protocol::opencode::tool_metadata::{Resource, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    mcp, object, path,
+    mcp, path,
     webfetch::{self, address},
 };
 use crate::{mcp::CallError, permission::Ask};
@@ -28,12 +29,12 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         return Err(ToolError::Model("uri is required".to_owned()));
     }
     mcp::offering(cx.servers, &server)?;
-    let mut metadata = object(json!({ "server": server, "uri": uri }));
+    let asked = Resource { server: &server, uri: &uri, contents: None, attachments: None };
     let ask = Ask {
         permission: "read".to_owned(),
         patterns: patterns(&server, &uri),
         always: mcp::remembered(&[mcp::pattern(&server, "*")]),
-        metadata: metadata.clone(),
+        metadata: encode(&asked),
     };
     cx.host.ask(ask).await?;
 
@@ -50,8 +51,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         }
         error => error,
     })?;
-    metadata.insert("contents".to_owned(), content.n_items.into());
-    metadata.insert("attachments".to_owned(), content.attachments.len().into());
+    let (contents, attachments) = (Some(content.n_items), Some(content.attachments.len()));
+    let metadata = encode(&Resource { contents, attachments, ..asked });
     let output = match content.n_items {
         0 => format!("The MCP resource {uri} of {server} is empty."),
         _ => content.text,

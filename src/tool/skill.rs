@@ -2,9 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::tool_metadata::{LoadedSkill, encode};
 
-use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, blocking, object, path::display};
+use super::{ToolCx, ToolError, ToolOutput, arguments::arguments, blocking, path::display};
 use crate::{library::skills, permission::Ask};
 
 /// The skill to load.
@@ -36,9 +37,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let content = blocking(move || loading.load().map_err(ToolError::Model)).await?;
     let mut output =
         format!("<skill_content name=\"{}\">\n# Skill: {}\n\n{}\n", skill.name, skill.name, content.body);
-    let mut metadata = object(json!({ "name": skill.name }));
-    if let Some(directory) = skill.directory() {
-        let directory = display(directory);
+    let directory = skill.directory().map(display);
+    if let Some(directory) = &directory {
         output.push_str(&format!(
             "\nBase directory for this skill: {directory}\nRelative paths in this skill start from it. The files \
              listed here may not be all of them.\n\n<skill_files>\n"
@@ -47,13 +47,12 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             output.push_str(&format!("<file>{}</file>\n", display(file)));
         }
         output.push_str("</skill_files>\n");
-        metadata.insert("dir".to_owned(), Value::String(directory));
     }
     output.push_str("</skill_content>");
     Ok(ToolOutput {
         title: format!("Loaded skill: {}", skill.name),
         output,
-        metadata,
+        metadata: encode(&LoadedSkill { name: &skill.name, dir: directory.as_deref() }),
         attachments: Vec::new(),
     })
 }

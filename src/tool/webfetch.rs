@@ -13,13 +13,16 @@ use reqwest::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use windlass_protocol::opencode::permission::{Action, Rule};
+use serde_json::Value;
+use windlass_protocol::opencode::{
+    permission::{Action, Rule},
+    tool_metadata::{self, AskedPage, encode},
+};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::{arguments, invalid},
-    blocking, object,
+    blocking,
 };
 use crate::{config::policy::Policy, permission::Ask, provider::http};
 
@@ -184,11 +187,10 @@ async fn ask(
     patterns: Vec<String>,
     url: &Url,
 ) -> Result<(), ToolError> {
-    let mut metadata = object(json!({ "url": written, "format": args.format, "timeout": args.timeout }));
-    metadata.retain(|_, value| !value.is_null());
-    if url.as_str().trim_end_matches('/') != written.trim_end_matches('/') {
-        metadata.insert("requested".to_owned(), url.as_str().into());
-    }
+    let requested = url.as_str();
+    let is_other = requested.trim_end_matches('/') != written.trim_end_matches('/');
+    let requested = is_other.then_some(requested);
+    let metadata = encode(&AskedPage { url: written, format: args.format, timeout: args.timeout, requested });
     cx.host
         .ask(Ask { permission: "webfetch".to_owned(), patterns, always: vec!["*".to_owned()], metadata })
         .await
@@ -277,10 +279,8 @@ async fn output(
         page::read(&body, &content_type, format).map_err(|why| failed(format!("Cannot show {name}: {why}.")))
     })
     .await?;
-    let mut metadata = Map::new();
-    if url.as_str().trim_end_matches('/') != args.url.trim_end_matches('/') {
-        metadata.insert("url".to_owned(), url.as_str().into());
-    }
+    let is_other = url.as_str().trim_end_matches('/') != args.url.trim_end_matches('/');
+    let metadata = encode(&tool_metadata::Page { url: is_other.then_some(url.as_str()) });
     let (output, attachments) = match page {
         Page::Text(text) => (text, Vec::new()),
         Page::Media { kind, file } => (format!("{kind} fetched successfully"), vec![file]),

@@ -5,11 +5,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use windlass_protocol::opencode::tool_metadata::{Search, Searched, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    object,
     row::Offer,
     web::{self, Request, Service},
 };
@@ -61,26 +61,25 @@ pub(super) fn is_offered(offer: &Offer<'_>) -> bool {
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let args: Args = arguments("websearch", input)?;
     let service = Service::of_session(cx.config, cx.session_id.as_str());
-    let mut search = object(json!({
-        "query": args.query,
-        "type": args.kind,
-        "numResults": args.num_results.filter(|n_results| *n_results > 0).unwrap_or(DEFAULT_RESULTS),
-        "livecrawl": args.livecrawl,
-        "contextMaxCharacters": args.context_max_characters,
-    }));
-    search.retain(|_, value| !value.is_null());
-    let mut metadata = search.clone();
-    metadata.insert("provider".to_owned(), service.id().into());
+    let search = Search {
+        query: &args.query,
+        kind: args.kind,
+        num_results: args.num_results.filter(|n_results| *n_results > 0).unwrap_or(DEFAULT_RESULTS),
+        livecrawl: args.livecrawl,
+        context_max_characters: args.context_max_characters,
+        provider: None,
+    };
+    let sent = Value::Object(encode(&search));
     cx.host
         .ask(Ask {
             permission: "websearch".to_owned(),
             patterns: vec![args.query.clone()],
             always: vec!["*".to_owned()],
-            metadata,
+            metadata: encode(&Search { provider: Some(service.id()), ..search }),
         })
         .await?;
     let (tool, arguments) = match service {
-        Service::Exa => ("web_search_exa", Value::Object(search)),
+        Service::Exa => ("web_search_exa", sent),
         Service::Parallel => {
             let search = json!({
                 "objective": args.query,
@@ -94,7 +93,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(ToolOutput {
         title: format!("Web search: {}", args.query),
         output: found.unwrap_or_else(|| NOTHING.to_owned()),
-        metadata: object(json!({ "provider": service.id() })),
+        metadata: encode(&Searched { provider: service.id() }),
         attachments: Vec::new(),
     })
 }

@@ -313,6 +313,189 @@ pub struct Counts {
     pub truncated: Option<bool>,
 }
 
+/// The result of `batch`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Batched<'a> {
+    pub total_calls: usize,
+    pub successful: usize,
+    pub failed: usize,
+    pub tools: &'a [String],
+    pub details: Vec<BatchedCall<'a>>,
+    pub truncated: bool,
+}
+
+/// A call of a batch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BatchedCall<'a> {
+    pub tool: &'a str,
+    pub success: bool,
+}
+
+/// A skill that was loaded.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LoadedSkill<'a> {
+    pub name: &'a str,
+    /// The directory with its files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<&'a str>,
+}
+
+/// A search of the web, as it is asked about and sent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Search<'a, K, L> {
+    pub query: &'a str,
+    #[serde(rename = "type")]
+    pub kind: K,
+    pub num_results: u32,
+    pub livecrawl: L,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_max_characters: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<&'a str>,
+}
+
+/// The result of a search of the web.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Searched<'a> {
+    pub provider: &'a str,
+}
+
+/// A search for code, as it is asked about and sent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CodeSearch<'a> {
+    pub query: &'a str,
+    pub tokens_num: u32,
+}
+
+/// A question about a page.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskedPage<'a, F> {
+    pub url: &'a str,
+    pub format: F,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<f64>,
+    /// The URL that is requested, if it is not written the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested: Option<&'a str>,
+}
+
+/// A page that was fetched.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Page<'a> {
+    /// The URL that redirects led to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<&'a str>,
+}
+
+/// A question to a language server.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AskedLsp<'a> {
+    pub operation: &'a str,
+    /// Null for a search of symbols without a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<Option<&'a str>>,
+    pub file_path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub character: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<&'a str>,
+}
+
+/// The answers of language servers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LspResults<'a> {
+    pub result: &'a [Value],
+}
+
+/// A question about reading a file, or about a path outside the project.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskedPath<'a> {
+    pub filepath: &'a str,
+    #[serde(rename = "parentDir", skip_serializing_if = "Option::is_none")]
+    pub parent_dir: Option<&'a str>,
+    /// The path, or the names, that links lead to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<&'a str>,
+}
+
+/// A question about the entries of a directory.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskedList<'a> {
+    pub path: &'a str,
+}
+
+/// A question about a search for names or in files.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskedPattern<'a> {
+    pub pattern: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include: Option<&'a str>,
+}
+
+/// A question about a shell line.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskedCommand<'a> {
+    pub command: &'a str,
+    /// Where it runs, if that is elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<&'a str>,
+    /// The directories outside the project that it names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directories: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patterns: Option<&'a [String]>,
+}
+
+/// A question about the lists of MCP servers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskedResources<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<&'a str>,
+}
+
+/// The lists of MCP servers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Resources<'a> {
+    pub count: usize,
+    pub servers: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<&'a str>,
+}
+
+/// A resource of an MCP server, as it is asked about and read.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Resource<'a> {
+    pub server: &'a str,
+    pub uri: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contents: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attachments: Option<usize>,
+}
+
+/// A question about a call that repeats others.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskedRepeat<'a> {
+    pub tool: &'a str,
+    pub input: &'a Value,
+    pub times: usize,
+}
+
+/// A question about a changed configuration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskedConfig<'a> {
+    pub changes: &'a str,
+    pub prompt: &'a str,
+}
+
 /// Tells null from nothing.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<&'de str>>, D::Error> {
     Option::deserialize(deserializer).map(Some)

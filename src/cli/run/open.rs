@@ -35,7 +35,7 @@ impl Place {
         if let Some(agent) = &args.agent {
             if workspace.loaded().agent(agent).is_none() {
                 // It may be one of a server that was never asked before.
-                engine.agents_settled().await;
+                engine.listed_settled().await;
             }
             check_agent(&workspace.loaded(), agent)?;
         }
@@ -127,7 +127,7 @@ impl Place {
             }
         };
         self.workspace.mcp().settled(MCP_LIMIT).await;
-        engine.skills_settled().await;
+        engine.listed_settled().await;
         engine.watch(&self.workspace);
         Ok(opened)
     }

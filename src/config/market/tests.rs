@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Kept, KeptAgent, Listed, Text, layers, read_file, read_index};
+use super::{KeptAgent, Listed, Text, layers, read_file, read_index};
+use crate::config::cache::Listing;
 
 fn listed(index: &Value) -> (Vec<(String, Value)>, Vec<String>) {
     let (agents, problems) = read_index(index.to_string().as_bytes()).unwrap();
@@ -87,7 +88,7 @@ fn what_a_server_says_stands_where_its_list_has_it() {
         places: agents[0].places.clone(),
     };
     let url = "https://agents.example/m".to_owned();
-    let layer = layers(Kept { url, agents: vec![kept], problems: Vec::new() }, Path::new("/")).remove(0);
+    let layer = layers(Listing { url, entries: vec![kept], problems: Vec::new() }, Path::new("/")).remove(0);
     let positions = [&["agent", "a"][..], &["agent", "a", "prompt"], &["agent", "a", "permission", "edit"]]
         .map(|path| layer.position(path));
     assert_eq!(positions, [Some((2, 2)), Some((3, 3)), Some((4, 35))]);

@@ -107,15 +107,17 @@ fn what_is_kept_belongs_to_its_address() {
     let paths = Paths { data: temporary.path().to_owned(), ..Paths::new(&environment(&[])) };
     let url = "https://corp.example/a";
     let file = cache_file(&paths, url);
+    let cached = |file, url| cache::read::<Document>(file, url).unwrap();
     assert_ne!(file, cache_file(&paths, "https://corp.example-a"));
-    assert_eq!(cached(&file, url), Ok(None));
+    assert_eq!(cached(&file, url), None);
     let text = r#"{"config": {"a": 1}}"#.to_owned();
     let document = Document { url: url.to_owned(), text, remote: None };
     assert!(keep(&file, &document).unwrap());
     assert!(!keep(&file, &document).unwrap());
-    assert_eq!(cached(&file, url), Ok(Some(document.clone())));
-    assert_eq!(cached(&file, "https://other.example"), Ok(None));
+    assert_eq!(cached(&file, url), Some(document.clone()));
+    assert_eq!(cached(&file, "https://other.example"), None);
     fs::write(&file, "{").unwrap();
-    assert_eq!(cached(&file, url), Err("is damaged; it is fetched again".to_owned()));
+    let damaged = cache::read::<Document>(&file, url).unwrap_err();
+    assert_eq!(damaged.to_string(), "is damaged; it is fetched again");
     assert!(keep(&file, &document).unwrap());
 }

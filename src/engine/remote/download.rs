@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     sync::Mutex,
     time::{Duration, Instant},
 };
@@ -9,7 +10,10 @@ use std::{
 use reqwest::{Url, header::LOCATION};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
-use crate::{base::lock::lock, provider::http};
+use crate::{
+    base::{blocking::blocking, lock::lock, reason::Reason},
+    provider::http,
+};
 
 const MAX_REDIRECTS: usize = 5;
 /// Time limit for a file, and for the first answer where nothing is stored yet.
@@ -70,75 +74,70 @@ impl Drop for First {
     }
 }
 
+/// Says that nothing came within a time limit.
+pub fn late(limit: Duration) -> Reason {
+    format!("there was no answer within {} s", limit.as_secs())
+}
+
+/// Says that a copy was not written.
+pub fn not_kept(error: io::Error) -> Reason {
+    format!("it cannot be kept ({error})")
+}
+
+pub fn parsed(url: &str) -> Result<Url, Reason> {
+    Url::parse(url).map_err(|error| format!("it is not a URL ({error})"))
+}
+
 /// Returns the URL of a path below another URL.
-pub fn below(base: &Url, path: &[&str]) -> Result<Url, String> {
+pub fn below(base: &Url, path: &[&str]) -> Result<Url, Reason> {
     let mut url = base.clone();
-    url.path_segments_mut()
-        .map_err(|()| "it is not a URL with a path".to_owned())?
-        .pop_if_empty()
-        .extend(path);
+    url.path_segments_mut().map_err(|()| "it is not a URL with a path")?.pop_if_empty().extend(path);
     Ok(url)
 }
 
 /// Awaits a fetch for at most [`LIMIT`].
-pub async fn limited<T>(fetching: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    timeout(LIMIT, fetching)
-        .await
-        .unwrap_or_else(|_| Err(format!("there was no answer within {} s", LIMIT.as_secs())))
+pub async fn limited<T>(fetching: impl Future<Output = Result<T, Reason>>) -> Result<T, Reason> {
+    timeout(LIMIT, fetching).await.unwrap_or_else(|_| Err(late(LIMIT)))
 }
 
-/// Returns the bytes behind a URL; else why there are none.
-pub async fn get(client: &http::Client, url: Url, max_bytes: usize) -> Result<Vec<u8>, String> {
+/// Returns the bytes behind a URL.
+pub async fn get(client: &http::Client, url: Url, max_bytes: usize) -> Result<Vec<u8>, Reason> {
     fetch(client, url, None, max_bytes, ANSWER_LIMIT).await
 }
 
-/// Like [`get`], for requests in the background: a slow server may take its time to answer.
-pub async fn get_slow(
-    client: &http::Client,
-    url: Url,
-    max_bytes: usize,
-    answer_limit: Duration,
-) -> Result<Vec<u8>, String> {
-    fetch(client, url, None, max_bytes, answer_limit).await
+pub fn utf8(bytes: Vec<u8>) -> Result<String, Reason> {
+    String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())
 }
 
-/// Like [`get`], with headers. Redirects are not followed, as the headers may hold a key.
-pub async fn get_with(
-    client: &http::Client,
-    url: Url,
-    headers: &[(String, String)],
-    max_bytes: usize,
-) -> Result<Vec<u8>, String> {
-    fetch(client, url, Some(headers), max_bytes, ANSWER_LIMIT).await
-}
-
-async fn fetch(
+/// Returns the bytes behind a URL. With headers, which may hold a key, redirects are not followed.
+pub async fn fetch(
     client: &http::Client,
     url: Url,
     headers: Option<&[(String, String)]>,
     max_bytes: usize,
     answer_limit: Duration,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, Reason> {
     // Reads the system's certificates when it is the first.
     let client = client.clone();
-    let client = tokio::task::spawn_blocking(move || client.reqwest()).await;
-    let client = client.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    let client = blocking(move || client.reqwest()).await;
+    let client = client.map_err(|error| error.to_string())?;
     let mut url = checked(url)?;
     for _ in 0..=MAX_REDIRECTS {
         let mut request = client.get(url.clone());
         for (name, value) in headers.into_iter().flatten() {
             request = request.header(name, value);
         }
-        let silent = |_| format!("{} does not answer within {} s", host(&url), answer_limit.as_secs());
-        let sent = timeout(answer_limit, request.send()).await.map_err(silent)?;
-        let mut response = sent.map_err(http::causes)?;
+        let host = url.host_str().unwrap_or("the server");
+        let silent = |_| format!("{host} does not answer within {} s", answer_limit.as_secs());
+        let mut response =
+            timeout(answer_limit, request.send()).await.map_err(silent)?.map_err(http::causes)?;
         let status = response.status();
         if status.is_redirection()
             && headers.is_none()
             && let Some(target) = response.headers().get(LOCATION).and_then(|it| it.to_str().ok())
         {
-            let next = url.join(target).map_err(|error| format!("it redirects to no URL ({error})"))?;
-            let next = checked(next)?;
+            let next =
+                checked(url.join(target).map_err(|error| format!("it redirects to no URL ({error})"))?)?;
             if url.scheme() == "https" && next.scheme() == "http" {
                 return Err("it redirects from https to http".to_owned());
             }
@@ -160,11 +159,7 @@ async fn fetch(
     Err(format!("it redirects more than {MAX_REDIRECTS} times"))
 }
 
-fn host(url: &Url) -> &str {
-    url.host_str().unwrap_or("the server")
-}
-
-fn checked(url: Url) -> Result<Url, String> {
+fn checked(url: Url) -> Result<Url, Reason> {
     match url.scheme() {
         "http" | "https" => Ok(url),
         other => Err(format!("only http and https are fetched, not {other}")),

@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::remote_config;
+use super::{agent_urls::Agents, remote_config, skill_urls::Skills};
 use crate::{
-    base::lock::lock,
-    config::remote,
+    base::{blocking::blocking, lock::lock},
+    config::{Config, remote},
     engine::{Engine, Loaded, Workspace},
     library,
 };
@@ -27,8 +27,8 @@ impl Engine {
     /// Does the same without organisations, which `auth.json` names.
     pub(crate) fn refresh_named(&self, loaded: &Loaded) {
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
-        self.refresh_agents(loaded);
-        self.refresh_skills(loaded);
+        self.refresh_listed::<Agents>(loaded);
+        self.refresh_listed::<Skills>(loaded);
     }
 
     /// Has organisations' configurations fetched in the background when they are no longer fresh, and what they
@@ -49,9 +49,7 @@ impl Engine {
     pub(crate) fn fetch_and_read_again(&self, only_new: bool) {
         let engine = self.clone();
         tokio::spawn(async move {
-            let (environment, paths) = (engine.0.environment.clone(), engine.0.paths.clone());
-            let entries = tokio::task::spawn_blocking(move || remote::entries(&environment, &paths)).await;
-            let entries = entries.unwrap_or_default();
+            let entries = engine.organisations().await;
             let is_known = {
                 let mut organisations = lock(&engine.0.organisations);
                 let before = std::mem::replace(&mut *organisations, entries);
@@ -60,12 +58,7 @@ impl Engine {
             if only_new && is_known || !engine.fetch_remote_config().await {
                 return;
             }
-            let workspaces: Vec<Arc<Workspace>> = lock(&engine.0.workspaces).values().cloned().collect();
-            for workspace in workspaces {
-                if let Err(error) = engine.read_again(&workspace).await {
-                    tracing::warn!("{} was not read again: {error}", workspace.directory().display());
-                }
-            }
+            engine.read_workspaces_again(|_| true).await;
             tracing::info!("an organisation's configuration changed and was read again");
         });
     }
@@ -79,15 +72,26 @@ impl Engine {
         }
     }
 
-    /// Fetches what organisations serve; whether it is something else than what was kept.
-    async fn fetch_remote_config(&self) -> bool {
-        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
-        let entries = tokio::task::spawn_blocking(move || remote::entries(&environment, &paths)).await;
-        match entries.unwrap_or_default() {
-            entries if entries.is_empty() => false,
-            entries => {
-                remote_config::refresh(&self.0.http, &self.0.environment, &self.0.paths, entries).await
+    /// Reads the workspaces again whose configuration is concerned.
+    pub(crate) async fn read_workspaces_again(&self, is_concerned: impl Fn(&Config) -> bool) {
+        let workspaces: Vec<Arc<Workspace>> = lock(&self.0.workspaces).values().cloned().collect();
+        for workspace in workspaces.into_iter().filter(|it| is_concerned(&it.loaded().config)) {
+            if let Err(error) = self.read_again(&workspace).await {
+                tracing::warn!("{} was not read again: {error}", workspace.directory().display());
             }
         }
+    }
+
+    /// Fetches the configurations of organisations. Returns true if one is not what was kept of it.
+    async fn fetch_remote_config(&self) -> bool {
+        let entries = self.organisations().await;
+        !entries.is_empty()
+            && remote_config::refresh(&self.0.http, &self.0.environment, &self.0.paths, entries).await
+    }
+
+    /// Returns the organisations that the credentials name.
+    async fn organisations(&self) -> Vec<remote::Entry> {
+        let (environment, paths) = (self.0.environment.clone(), self.0.paths.clone());
+        blocking(move || remote::entries(&environment, &paths)).await
     }
 }

@@ -9,16 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::Url;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinSet,
 };
 
-use super::download;
+use super::download::{self, late, not_kept};
 use crate::{
-    base::{hash::fnv, lock::lock},
+    base::{blocking::blocking, lock::lock, reason::Reason},
+    config::cache::{self, Cached},
     library,
     provider::http,
 };
@@ -60,6 +60,19 @@ struct Page {
     /// Time at which the last fetch began.
     began: Option<Instant>,
     is_fetching: bool,
+}
+
+/// The newest text of a page, for the next process.
+#[derive(Serialize, Deserialize)]
+struct KeptPage {
+    url: String,
+    text: String,
+}
+
+impl Cached for KeptPage {
+    fn url(&self) -> &str {
+        &self.url
+    }
 }
 
 impl Page {
@@ -128,10 +141,6 @@ impl Pages {
     }
 }
 
-fn late(limit: Duration) -> String {
-    format!("there was no answer within {} s", limit.as_secs())
-}
-
 impl Reach {
     /// Shows what an earlier process kept, then what the network says.
     async fn refresh(&self, url: &str, page: &watch::Sender<Page>) {
@@ -170,9 +179,9 @@ impl Reach {
         });
     }
 
-    async fn fetch(&self, url: &str) -> Result<String, String> {
-        let url = Url::parse(url).map_err(|error| format!("it is not a URL ({error})"))?;
-        let bytes = download::get_slow(&self.client, url, MAX_BYTES, FETCH_LIMIT).await?;
+    async fn fetch(&self, url: &str) -> Result<String, Reason> {
+        let url = download::parsed(url)?;
+        let bytes = download::fetch(&self.client, url, None, MAX_BYTES, FETCH_LIMIT).await?;
         if bytes.contains(&0) {
             return Err("it is not a text".to_owned());
         }
@@ -180,27 +189,21 @@ impl Reach {
     }
 
     fn file(&self, url: &str) -> PathBuf {
-        self.directory.join(format!("{:016x}.json", fnv(url.as_bytes())))
+        self.directory.join(cache::name(url)).with_extension("json")
     }
 
     async fn kept(&self, url: &str) -> Option<String> {
-        let bytes = tokio::fs::read(self.file(url)).await.ok()?;
-        let kept: Value = serde_json::from_slice(&bytes).ok()?;
-        // Two URLs may share a file.
-        let is_this = kept.get("url").and_then(Value::as_str) == Some(url);
-        kept.get("text").and_then(Value::as_str).filter(|_| is_this).map(str::to_owned)
+        let (file, url) = (self.file(url), url.to_owned());
+        let kept = blocking(move || cache::read_or_log::<KeptPage>(&file, &url)).await;
+        kept.map(|page| page.text)
     }
 
     async fn keep(&self, url: &str, text: &str) {
         let file = self.file(url);
-        let temporary = file.with_extension(format!("{}.new", std::process::id()));
-        let written = async {
-            tokio::fs::create_dir_all(&self.directory).await?;
-            tokio::fs::write(&temporary, json!({ "url": url, "text": text }).to_string()).await?;
-            tokio::fs::rename(&temporary, &file).await
-        };
-        if let Err(error) = written.await {
-            tracing::warn!("{} was not written: {error}", file.display());
+        let page = KeptPage { url: url.to_owned(), text: text.to_owned() };
+        let written = blocking(move || cache::write(&file, &page)).await;
+        if let Err(error) = written.map_err(not_kept) {
+            tracing::warn!("{url}: {error}");
         }
     }
 }

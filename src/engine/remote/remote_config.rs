@@ -1,12 +1,12 @@
 //! Fetches organisations' configurations in the background and says whether what was kept of them changed.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
-use reqwest::Url;
 use tokio::time::timeout;
 
-use super::download;
+use super::download::{self, ANSWER_LIMIT, late, not_kept};
 use crate::{
+    base::{blocking::blocking, reason::Reason},
     config::{
         Environment,
         paths::Paths,
@@ -33,57 +33,51 @@ pub async fn refresh(
     for entry in &entries {
         environment.variables.insert(entry.variable.clone(), entry.token.clone());
     }
-    let fetches = entries.iter().map(|entry| one(client, &environment, paths, entry));
+    let fetches = entries.iter().map(|entry| refresh_one(client, &environment, paths, entry));
     futures_util::future::join_all(fetches).await.contains(&true)
 }
 
-async fn one(client: &http::Client, environment: &Environment, paths: &Paths, entry: &Entry) -> bool {
-    let fetched = match timeout(TIMEOUT, fetch(client, environment, &entry.url)).await {
-        Ok(fetched) => fetched,
-        Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
+async fn refresh_one(client: &http::Client, environment: &Environment, paths: &Paths, entry: &Entry) -> bool {
+    let fetched = timeout(TIMEOUT, fetch(client, environment, &entry.url)).await;
+    let kept = match fetched.unwrap_or_else(|_| Err(late(TIMEOUT))) {
+        Ok(document) => {
+            let file = remote::cache_file(paths, &entry.url);
+            blocking(move || remote::keep(&file, &document)).await.map_err(not_kept)
+        }
+        Err(error) => Err(error),
     };
-    let file = remote::cache_file(paths, &entry.url);
-    let kept = match fetched {
-        Ok(document) => keep(&file, document).await,
-        Err(reason) => Err(reason),
-    };
-    kept.unwrap_or_else(|reason| {
+    kept.unwrap_or_else(|error| {
         tracing::warn!(
-            "the configuration of {} was not fetched: {reason}; what was kept of it is used",
+            "the configuration of {} was not fetched: {error}; what was kept of it is used",
             entry.url
         );
         false
     })
 }
 
-async fn keep(file: &Path, document: Document) -> Result<bool, String> {
-    let path = file.to_owned();
-    let kept = tokio::task::spawn_blocking(move || remote::keep(&path, &document)).await;
-    let kept = kept.map_err(|error| error.to_string())?;
-    kept.map_err(|error| format!("{} cannot be written: {error}", file.display()))
-}
-
-async fn fetch(client: &http::Client, environment: &Environment, url: &str) -> Result<Document, String> {
+async fn fetch(client: &http::Client, environment: &Environment, url: &str) -> Result<Document, Reason> {
+    let unusable = |address: &str, reason: String| format!("{address} {reason}");
     let address = remote::well_known(url);
     let text = get(client, &address, &[]).await?;
-    let request = remote::first_answer(&text, environment).map_err(|reason| format!("{address} {reason}"))?;
+    let request = remote::first_answer(&text, environment).map_err(|reason| unusable(&address, reason))?;
     let remote = match request {
         None => None,
         Some(request) => {
             let text = get(client, &request.url, &request.headers).await?;
-            remote::second_answer(&text).map_err(|reason| format!("{} {reason}", request.url))?;
+            remote::second_answer(&text).map_err(|reason| unusable(&request.url, reason))?;
             Some((request.url, text))
         }
     };
     Ok(Document { url: url.to_owned(), text, remote })
 }
 
-async fn get(client: &http::Client, url: &str, headers: &[(String, String)]) -> Result<String, String> {
-    if !remote::is_trusted(url) {
-        return Err(format!("{url} is neither https nor this machine"));
-    }
-    let address = Url::parse(url).map_err(|error| format!("{url}: it is not a URL ({error})"))?;
-    let bytes = download::get_with(client, address, headers, MAX_BYTES).await;
-    let bytes = bytes.map_err(|reason| format!("{url}: {reason}"))?;
-    String::from_utf8(bytes).map_err(|_| format!("{url} is not text in UTF-8"))
+async fn get(client: &http::Client, url: &str, headers: &[(String, String)]) -> Result<String, Reason> {
+    let fetched = async {
+        if !remote::is_trusted(url) {
+            return Err("it is neither https nor this machine".to_owned());
+        }
+        let url = download::parsed(url)?;
+        download::utf8(download::fetch(client, url, Some(headers), MAX_BYTES, ANSWER_LIMIT).await?)
+    };
+    fetched.await.map_err(|error| format!("{url}: {error}"))
 }

@@ -19,6 +19,7 @@ use windlass_protocol::opencode::{
 
 use super::loaded_instructions::LoadedInstructions;
 use crate::{
+    base::blocking::blocking,
     config::{Warning, policy::Policy, rules::rule},
     engine::session::{
         context::{SessionCx, TurnCx},
@@ -141,7 +142,7 @@ async fn note_document(known_files: &KnownFiles, path: PathBuf, text: &str) {
         let content = fs::read(&real).ok()?;
         (content == text.as_bytes()).then(|| (real, FileStamp::of(&metadata).with_content(&content)))
     };
-    if let Ok(Some((real, stamp))) = tokio::task::spawn_blocking(compare).await {
+    if let Some((real, stamp)) = blocking(compare).await {
         known_files.insert(&real, stamp);
     }
 }

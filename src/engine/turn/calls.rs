@@ -17,7 +17,7 @@ use windlass_protocol::opencode::{
     part::{
         Attachment, FileTag, MAX_LIVE_CHARS, PRINTED, Part, PartKind, PartTime, ToolPart, ToolState, ToolTime,
     },
-    tool_metadata,
+    tool_metadata::{self, AskedRepeat, encode},
 };
 
 use super::{
@@ -322,10 +322,7 @@ fn n_same(state: &SessionState, part: usize) -> usize {
 }
 
 fn doom_loop(tool: &str, input: &Value, times: usize) -> Ask {
-    let mut metadata = Map::new();
-    metadata.insert("tool".to_owned(), tool.into());
-    metadata.insert("input".to_owned(), input.clone());
-    metadata.insert("times".to_owned(), times.into());
+    let metadata = encode(&AskedRepeat { tool, input, times });
     let patterns = vec![tool.to_owned()];
     Ask { permission: "doom_loop".to_owned(), always: patterns.clone(), patterns, metadata }
 }

@@ -23,6 +23,7 @@ use crate::{
         EngineError, EngineErrorKind,
         command::{self, Invoked, Started, builtin},
         compaction::{overflow::Room, prune},
+        remote::skill_urls::Skills,
         session::{
             context::{SessionCx, TurnCx},
             inbox::Inbox,
@@ -136,7 +137,7 @@ async fn run_prompt(
     }
     session.engine.refresh_remote_config();
     let loaded = session.workspace.loaded();
-    session.engine.refresh_skills(&loaded);
+    session.engine.refresh_listed::<Skills>(&loaded);
     if input.on_missing == OnMissing::Fallback {
         input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
     }

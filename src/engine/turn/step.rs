@@ -310,7 +310,8 @@ fn cut_off(cx: &TurnCx<'_>, state: &mut SessionState, answer: &mut Answer, journ
     answer.calls.clear();
     answer.finish = Some(Finish::Length);
     state.close_parts(journal);
-    let limit = if limit.is_multiple_of(MIB) { format!("{} MiB", limit / MIB) } else { format!("{limit} bytes") };
+    let limit =
+        if limit.is_multiple_of(MIB) { format!("{} MiB", limit / MIB) } else { format!("{limit} bytes") };
     let text = format!(
         "The answer was cut off: it is larger than {limit} (`windlass.max_answer_bytes`). The model will not see it \
          again; ask for less at a time."

@@ -2,9 +2,12 @@
 
 use std::{sync::Arc, time::Instant};
 
-use serde_json::{Map, Value};
 use tokio_util::task::AbortOnDropHandle;
-use windlass_protocol::opencode::{event::EventPayload, id::SessionId};
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    id::SessionId,
+    tool_metadata::{AskedConfig, encode},
+};
 
 use super::{
     directory::Reading,
@@ -76,12 +79,7 @@ impl Engine {
 
 /// Asks until an answer comes or no session is left.
 async fn ask(engine: Engine, workspace: Arc<Workspace>, id: Instant, mut session: SessionId, lines: String) {
-    let metadata: Map<String, Value> = [
-        ("changes".to_owned(), "apply the changed configuration".into()),
-        ("prompt".to_owned(), lines.into()),
-    ]
-    .into_iter()
-    .collect();
+    let metadata = encode(&AskedConfig { changes: "apply the changed configuration", prompt: &lines });
     loop {
         match engine.asks().confirm(&session, PERMISSION, metadata.clone()).await {
             Confirmation::Yes => {

@@ -7,7 +7,7 @@ use std::{
 
 use super::directory::{Moment, Reading};
 use crate::{
-    base::{lock::lock, memory, watch::Survey},
+    base::{blocking::blocking, lock::lock, memory, watch::Survey},
     engine::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace},
     library::{self, Instructions},
 };
@@ -78,10 +78,7 @@ impl Engine {
         let workspace = lock(&self.0.workspaces).get(directory)?.clone();
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let paths = self.0.paths.clone();
-        let checked = tokio::task::spawn_blocking(move || {
-            workspace.is_current(&paths, use_stored_keys).then_some(workspace)
-        });
-        checked.await.ok()?
+        blocking(move || workspace.is_current(&paths, use_stored_keys).then_some(workspace)).await
     }
 
     /// Returns the instructions of a directory, its files read now and its pages fetched before where that is
@@ -89,14 +86,12 @@ impl Engine {
     pub(crate) async fn read_instructions(&self, loaded: &Arc<Loaded>) -> Instructions {
         let pages = self.0.pages.get(&library::instruction_urls(&loaded.config)).await;
         let loaded = loaded.clone();
-        let read = tokio::task::spawn_blocking(move || library::instructions(&loaded.config, &pages));
-        read.await.unwrap_or_default()
+        blocking(move || library::instructions(&loaded.config, &pages)).await
     }
 
     /// Returns a directory's instruction files; pages are not asked for.
     pub(crate) async fn read_instruction_files(&self, loaded: &Arc<Loaded>) -> Instructions {
         let loaded = loaded.clone();
-        let read = tokio::task::spawn_blocking(move || library::instruction_files(&loaded.config));
-        read.await.unwrap_or_default()
+        blocking(move || library::instruction_files(&loaded.config)).await
     }
 }

@@ -14,12 +14,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{FILE, is_valid};
-use crate::{base::hash::fnv, config::paths::Paths};
+use crate::config::{
+    cache::{self, Listing},
+    paths::Paths,
+};
 
 /// Skills that one server may list, and files that a skill may have.
 const MAX_SKILLS: usize = 200;
 const MAX_FILES: usize = 100;
-const MAX_PATH_BYTES: usize = 255;
 
 /// A skill as a server lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,15 +30,6 @@ pub struct Listed {
     /// Paths below the skill's directory, `SKILL.md` among them.
     pub files: Vec<String>,
     pub version: Option<String>,
-}
-
-/// The kept copy of a URL's skills.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
-    pub url: String,
-    pub skills: Vec<KeptSkill>,
-    /// Problems of the last fetch, for the user to see.
-    pub problems: Vec<String>,
 }
 
 /// A skill of which a copy is kept.
@@ -49,26 +42,19 @@ pub struct KeptSkill {
 
 /// Returns the directory for the skills of a URL.
 pub fn directory(paths: &Paths, url: &str) -> PathBuf {
-    paths.skills().join(format!("{:016x}", fnv(url.as_bytes())))
+    paths.skills().join(cache::name(url))
 }
 
-/// Returns the kept copy of a URL; `None` if there is none. Blocking.
-pub fn kept(paths: &Paths, url: &str) -> Option<Kept> {
-    let text = fs::read(directory(paths, url).join("index.json")).ok()?;
-    let kept: Kept = serde_json::from_slice(&text).ok()?;
-    // Two URLs may share a directory.
-    Some(kept).filter(|kept| kept.url == url)
+/// Returns the file of the kept list of a URL.
+pub fn list_file(paths: &Paths, url: &str) -> PathBuf {
+    directory(paths, url).join("index.json")
 }
 
-/// Makes `kept` the current copy, and removes the versions that are neither in it nor in `before`. Blocking.
-pub fn keep(paths: &Paths, kept: &Kept, before: &[KeptSkill]) -> io::Result<()> {
+/// Removes the versions that are neither in the kept list nor in `before`. Blocking.
+pub fn prune(paths: &Paths, kept: &Listing<KeptSkill>, before: &[KeptSkill]) -> io::Result<()> {
     let directory = directory(paths, &kept.url);
-    fs::create_dir_all(&directory)?;
-    let temporary = directory.join(format!("index.{}.new", std::process::id()));
-    fs::write(&temporary, serde_json::to_vec(kept)?)?;
-    fs::rename(&temporary, directory.join("index.json"))?;
     // A turn that began earlier may still read the previous versions.
-    let in_use = kept.skills.iter().chain(before);
+    let in_use = kept.entries.iter().chain(before);
     let in_use: HashSet<PathBuf> = in_use.map(|skill| place(&directory, skill)).collect();
     for skill in fs::read_dir(&directory)?.flatten() {
         let Ok(versions) = fs::read_dir(skill.path()) else { continue };
@@ -88,11 +74,12 @@ pub fn place(directory: &Path, skill: &KeptSkill) -> PathBuf {
 
 /// Returns the kept `SKILL.md` files of a URL, and the problems of its last fetch. Blocking.
 pub(super) fn locations(paths: &Paths, url: &str) -> (Vec<PathBuf>, Vec<String>) {
-    let Some(kept) = kept(paths, url) else { return (Vec::new(), Vec::new()) };
+    let kept = cache::read_or_log::<Listing<KeptSkill>>(&list_file(paths, url), url);
+    let Some(kept) = kept else { return (Vec::new(), Vec::new()) };
     let directory = directory(paths, url);
     // We wrote the index, but any program may have changed the file since.
     let is_ours = |skill: &&KeptSkill| is_valid(&skill.name) && is_valid(&skill.version);
-    let skills = kept.skills.iter().filter(is_ours);
+    let skills = kept.entries.iter().filter(is_ours);
     (skills.map(|skill| place(&directory, skill).join(FILE)).collect(), kept.problems)
 }
 
@@ -134,7 +121,7 @@ fn read_entry(entry: &Value) -> Result<Listed, String> {
     }
     let mut paths: Vec<String> = Vec::new();
     for file in files {
-        let path = file.as_str().filter(|path| is_below(path));
+        let path = file.as_str().filter(|path| cache::is_below(path));
         let path =
             path.ok_or_else(|| format!("its file {file} is not a path below the skill's directory"))?;
         if paths.iter().all(|known| known != path) {
@@ -144,19 +131,7 @@ fn read_entry(entry: &Value) -> Result<Listed, String> {
     if paths.iter().all(|path| path != FILE) {
         return Err(format!("it lists no {FILE}"));
     }
-    let version = match entry.get("version") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(version)) => Some(version.clone()),
-        Some(version) => Some(version.to_string()),
-    };
-    Ok(Listed { name: name.to_owned(), files: paths, version })
-}
-
-/// Returns true if a path stays below the directory it is joined to, on every system.
-fn is_below(path: &str) -> bool {
-    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
-    let is_bad = |it: char| it.is_control() || matches!(it, '\\' | ':');
-    path.len() <= MAX_PATH_BYTES && path.split('/').all(is_plain) && !path.contains(is_bad)
+    Ok(Listed { name: name.to_owned(), files: paths, version: cache::version(entry) })
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::tool_metadata::{AskedCommand, encode};
 
 use crate::{
     config::Config,
-    tool::{ToolOutput, object, path::display},
+    tool::{ToolOutput, path::display},
 };
 
 /// A command line that may run.
@@ -23,10 +24,15 @@ pub struct Ended {
 }
 
 /// Describes a call for the user: the command, and where it runs when that is elsewhere.
-pub fn described(config: &Config, command: &str, workdir: &Path) -> Map<String, Value> {
-    let mut metadata = object(json!({ "command": command }));
-    if workdir != config.directory {
-        metadata.insert("workdir".to_owned(), display(workdir).into());
-    }
-    metadata
+///
+/// `outside` are the directories outside the project that it names, and their patterns.
+pub fn described(
+    config: &Config,
+    command: &str,
+    workdir: &Path,
+    outside: Option<(&[String], &[String])>,
+) -> Map<String, Value> {
+    let workdir = (workdir != config.directory).then(|| display(workdir));
+    let (directories, patterns) = outside.unzip();
+    encode(&AskedCommand { command, workdir: workdir.as_deref(), directories, patterns })
 }

@@ -62,7 +62,7 @@ pub(super) async fn around(
             permission: LEAVE_SANDBOX.to_owned(),
             patterns: vec![line.command.clone()],
             always: Vec::new(),
-            metadata: described(cx.config, &line.command, &line.workdir),
+            metadata: described(cx.config, &line.command, &line.workdir, None),
         },
         |(ask, _)| Ask { permission: LEAVE_SANDBOX.to_owned(), ..ask.clone() },
     );

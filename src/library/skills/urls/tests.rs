@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kept, KeptSkill, Listed, directory, keep, kept, locations, place, read_index};
+use super::{KeptSkill, Listed, Listing, cache, directory, list_file, locations, place, prune, read_index};
 use crate::config::{Environment, paths::Paths};
 
 fn read(index: serde_json::Value) -> (Vec<Listed>, Vec<String>) {
@@ -89,9 +89,10 @@ fn only_the_previous_version_is_kept_for_turns_that_read_it() {
     for held in ["1", "2", "3"] {
         let skill = version(held);
         std::fs::create_dir_all(place(&directory(&paths, url), &skill)).unwrap();
-        let now = Kept { url: url.to_owned(), skills: vec![skill.clone()], problems: Vec::new() };
-        keep(&paths, &now, &before).unwrap();
-        assert_eq!(kept(&paths, url), Some(now));
+        let now = Listing { url: url.to_owned(), entries: vec![skill.clone()], problems: Vec::new() };
+        cache::write(&list_file(&paths, url), &now).unwrap();
+        prune(&paths, &now, &before).unwrap();
+        assert_eq!(cache::read(&list_file(&paths, url), url).unwrap(), Some(now));
         before = vec![skill];
     }
     let is_there = |held: &str| place(&directory(&paths, url), &version(held)).exists();
@@ -105,7 +106,9 @@ fn an_index_on_disk_that_names_other_places_is_not_followed() {
     let paths = paths(&scratch);
     let skill = |name: &str, version: &str| KeptSkill { name: name.to_owned(), version: version.to_owned() };
     let skills = vec![skill("..", "1"), skill("a", ".."), skill("a/b", "1")];
-    keep(&paths, &Kept { url: "u".to_owned(), skills, problems: vec!["p".to_owned()] }, &[]).unwrap();
+    let listing = Listing { url: "u".to_owned(), entries: skills, problems: vec!["p".to_owned()] };
+    cache::write(&list_file(&paths, "u"), &listing).unwrap();
     assert_eq!(locations(&paths, "u"), (Vec::new(), vec!["p".to_owned()]));
-    assert_eq!(kept(&paths, "other"), None);
+    let other = cache::read::<Listing<KeptSkill>>(&list_file(&paths, "u"), "other");
+    assert_eq!(other.unwrap(), None);
 }
