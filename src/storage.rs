@@ -31,7 +31,7 @@ mod open;
 mod worker;
 
 pub use appends::Append;
-use appends::Slot;
+use appends::{Slot, Taken};
 use worker::Worker;
 
 /// The project id of a repository until git has reported it.
@@ -172,28 +172,41 @@ impl Storage {
         {
             return Ok(());
         }
-        let parts = writes.iter().filter_map(|write| match write {
-            Write::Part(part) => Some(part.id.clone()),
-            _other => None,
-        });
-        let parts: Vec<PartId> = parts.collect();
+        let slot = self.slot.get().and_then(Option::as_ref);
+        let parts = |is_whole: bool| {
+            let ids = writes.iter().filter_map(move |write| match write {
+                Write::Part(part) if is_whole => Some(part.id.clone()),
+                Write::Append(append) => Some(append.part_id.clone()),
+                _other => None,
+            });
+            ids.collect::<Vec<PartId>>()
+        };
+        // Text comes behind the text that the slot holds of its part.
+        let before = slot.map(|slot| slot.of_parts(&parts(false))).unwrap_or_default();
+        let stored = slot.map(|_| parts(true)).unwrap_or_default();
         self.writer
-            .write(move |connection| writes.iter().try_for_each(|write| apply(connection, write)))
+            .write(move |connection| {
+                appends::move_all(connection, before)?;
+                writes.iter().try_for_each(|write| apply(connection, write))
+            })
             .await?;
-        if let Some(Some(slot)) = self.slot.get() {
-            slot.finish(&parts);
+        if let Some(slot) = slot {
+            slot.finish(&stored);
         }
         Ok(())
     }
 
     /// Appends text without a transaction. Returns false if it has to be appended in one.
     async fn append(&self, appends: &[&Append]) -> Result<bool, StorageError> {
-        let take = || self.writer.write(|connection| Ok(Slot::take(connection)));
+        let take = async || {
+            let taken = self.writer.write(|connection| Ok(Taken::new(connection))).await?;
+            Ok::<_, StorageError>(taken.and_then(Taken::begin))
+        };
         let Some(slot) = self.slot.get_or_try_init(take).await? else { return Ok(false) };
         if slot.add(appends) {
             return Ok(true);
         }
-        // What a transaction appends comes behind what the slot holds.
+        // A transaction appends behind the text that the slot holds.
         if let Some(appends) = slot.begin_move() {
             let moved = self.writer.write(move |connection| appends::move_all(connection, appends)).await;
             slot.end_move(moved.is_ok());
@@ -503,6 +516,9 @@ fn decode_session(row: &Row<'_>) -> Result<Session, StorageError> {
 }
 
 fn messages(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWithParts>, StorageError> {
+    let appends = appends::of_session(connection, id);
+    // All rows as they are at one moment.
+    let connection = &connection.unchecked_transaction()?;
     let mut messages: Vec<MessageWithParts> = Vec::new();
     let mut statement =
         connection.prepare_cached("SELECT data FROM message WHERE session_id = ?1 ORDER BY id")?;
@@ -522,7 +538,7 @@ fn messages(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWithPa
             messages[index].parts.push(part);
         }
     }
-    append_unfinished_text(connection, id, &mut messages)?;
+    append_unfinished_text(connection, id, &appends, &mut messages)?;
     Ok(messages)
 }
 
@@ -530,6 +546,7 @@ fn messages(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWithPa
 fn append_unfinished_text(
     connection: &Connection,
     id: &SessionId,
+    appends: &[Append],
     messages: &mut [MessageWithParts],
 ) -> Result<(), StorageError> {
     let parts = messages.iter_mut().flat_map(|message| message.parts.iter_mut());
@@ -543,9 +560,9 @@ fn append_unfinished_text(
             appends::append(part, &text);
         }
     }
-    for append in appends::of_session(connection, id) {
+    for append in appends {
         if let Some(part) = parts.get_mut(&append.part_id) {
-            appends::extend(part, &append);
+            appends::extend(part, append);
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The sandbox that is drawn ahead of its command: it holds what one drawn for the command holds, or is not used.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ async fn waiting(agent: &Agent) -> i32 {
             if let Some(pid) = pids.find(is_launcher) {
                 return pid;
             }
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(DEADLINE, find).await.expect("a launcher waits")
@@ -51,9 +51,10 @@ async fn the_second_command_runs_in_what_was_prepared_as_the_first_did() {
         let scratch = Scratch::new();
         fs::create_dir(scratch.work.join("below")).unwrap();
         let config = json!({"windlass": {"sandbox": workspace_write()}});
-        let builder = match is_full {
-            true => Agent::builder().scratch(&scratch).config(config),
-            false => lesser(&scratch, 1, workspace_write()),
+        let builder = if is_full {
+            Agent::builder().scratch(&scratch).config(config)
+        } else {
+            lesser(&scratch, 1, workspace_write())
         };
         let agent = builder.env("SEEN", "a variable").start().await;
         let session = agent.new_session().await;
@@ -83,9 +84,13 @@ async fn files_that_decide_are_protected_however_they_changed_since() {
     bash(&agent, &session, "true").await;
     for text in ["{}", r#"{"username": "a"}"#, r#"{"username": "b"}"#] {
         waiting(&agent).await;
-        // As an editor saves: the file is another one afterwards.
-        scratch.write("saved", text);
-        fs::rename(scratch.work.join("saved"), scratch.work.join("opencode.json")).unwrap();
+        // As editors save, and as git does: the file is another one afterwards, with the same number if it was free.
+        for name in ["saved", "saved again"] {
+            scratch.write(name, text);
+            fs::rename(scratch.work.join(name), scratch.work.join("opencode.json")).unwrap();
+        }
+        fs::remove_file(scratch.work.join("opencode.json")).unwrap();
+        scratch.write("opencode.json", text);
         let told = bash(&agent, &session, "echo broken > opencode.json").await;
         assert!(told.contains("Read-only file system"), "{told}");
         assert_eq!(scratch.read("opencode.json"), text);

@@ -31,9 +31,9 @@ pub use probe::{Found, begin, level, open};
 
 /// Starts a command within a boundary, as [`process::spawn`] does without one.
 pub fn spawn(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {
-    // What a process namespace holds ends with its launcher, and that with us.
+    // The processes of a namespace end with its launcher, and the launcher ends with us.
     let spawn = &Spawn { is_parent: spawn.is_parent && boundary.level != Level::Full, ..*spawn };
-    // Those that are talked to are servers, of which the next one may never come.
+    // A child with an input is a server; another one may never be started.
     if let Some(child) = (!spawn.stdin).then(|| prepared::start(spawn, boundary)).flatten() {
         return Ok(child);
     }
@@ -41,13 +41,7 @@ pub fn spawn(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {
     args.extend(arguments::encode(boundary, spawn.directory));
     args.push(spawn.program.to_owned());
     args.extend(spawn.args.iter().cloned());
-    process::spawn(&Spawn {
-        program: LAUNCHER.as_ref(),
-        args: &args,
-        // The processes of a namespace end with its launcher, and the launcher ends with us.
-        is_parent: spawn.is_parent && boundary.level != Level::Full,
-        ..*spawn
-    })
+    process::spawn(&Spawn { program: LAUNCHER.as_ref(), args: &args, ..*spawn })
 }
 
 /// Runs the launcher when the arguments ask for it: `program sandbox …`.

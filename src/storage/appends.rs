@@ -2,12 +2,12 @@
 //! transaction in another thread.
 //!
 //! Each process that writes the store locks a slot, a small file beside the database. A record says where in its part
-//! the text begins, so that one which the part has already is passed over. Whoever reads a history adds the records of
-//! all slots; whoever takes a slot first moves the records of processes that have ended into the database.
+//! the text begins, so that one which the part has already is passed over. A reader of a history adds the records of all
+//! slots; a process that takes a slot first moves the records of processes that have ended into the database.
 
 use std::{
     collections::HashMap,
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Read, Seek},
     os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -31,7 +31,7 @@ const CAPACITY: usize = 256 * 1024;
 const MAX_SLOTS: usize = 64;
 /// Bytes before a record: its length and its checksum.
 const HEADER: usize = 8;
-/// Stands where the next record would: no record has this length.
+/// The length of the record behind the last one; no real record has it.
 const END: [u8; 4] = [0; 4];
 
 /// Text that was appended to a part.
@@ -50,43 +50,65 @@ pub struct Slot(Mutex<State>);
 struct State {
     file: File,
     n_bytes: usize,
-    /// What was appended to each part since its row was written, or since the last move.
+    /// The text appended to each part since its row was written, or since the last move.
     open: HashMap<PartId, Append>,
     /// Set while the records are on their way into the database.
     is_moving: bool,
 }
 
-impl Slot {
+/// A slot that is locked, and those of ended processes, whose records are about to be in the database.
+pub struct Taken {
+    own: File,
+    ended: Vec<File>,
+}
+
+impl Taken {
     /// Takes a free slot, and moves the records of processes that have ended into the database. Returns none if no slot
     /// can be had.
-    pub fn take(connection: &Connection) -> Option<Self> {
+    ///
+    /// The records stay in their files as well: [`Taken::begin`] removes them once the transaction is committed.
+    pub fn new(connection: &Connection) -> Option<Self> {
         let directory = directory(connection)?;
-        let taken = DirBuilder::new().recursive(true).mode(0o700).create(&directory).and_then(|()| {
-            let mut taken = None;
+        let locked = DirBuilder::new().recursive(true).mode(0o700).create(&directory).and_then(|()| {
+            let mut locked = Vec::new();
             for index in 0..MAX_SLOTS {
                 let path = directory.join(index.to_string());
-                if taken.is_some() && !path.exists() {
+                if !locked.is_empty() && !path.exists() {
                     break;
                 }
                 let file = open(&path)?;
-                if file.try_lock().is_err() {
-                    continue;
+                match file.try_lock() {
+                    Ok(()) => {}
+                    Err(TryLockError::WouldBlock) => continue,
+                    Err(TryLockError::Error(error)) => return Err(error),
                 }
+                fill(&file)?;
                 move_all(connection, records(&file)?).map_err(io::Error::other)?;
-                file.write_all_at(&END, 0)?;
-                if taken.is_none() {
-                    taken = Some(file);
-                }
+                locked.push(file);
             }
-            Ok(taken)
+            Ok(locked)
         });
-        let file = taken.unwrap_or_else(|error| {
+        let mut locked = locked.unwrap_or_else(|error| {
             tracing::warn!(%error, "text is appended in transactions, which costs more");
-            None
+            Vec::new()
         });
-        Some(Self(Mutex::new(State { file: file?, n_bytes: 0, open: HashMap::new(), is_moving: false })))
+        let ended = locked.split_off(1.min(locked.len()));
+        Some(Self { own: locked.pop()?, ended })
     }
 
+    /// Empties the files, and returns the slot; none if its file cannot be written.
+    pub fn begin(self) -> Option<Slot> {
+        let Self { own: file, ended } = self;
+        for file in ended {
+            // Records that stay are passed over by readers: their parts hold them already.
+            let _ = file.write_all_at(&END, 0);
+        }
+        file.write_all_at(&END, 0).ok()?;
+        Some(Slot(Mutex::new(State { file, n_bytes: 0, open: HashMap::new(), is_moving: false })))
+    }
+}
+
+impl Slot {
     /// Appends the records with one system call. Returns false if there is no room: they have to be moved first.
     pub fn add(&self, appends: &[&Append]) -> bool {
         let mut state = lock(&self.0);
@@ -109,7 +131,13 @@ impl Slot {
         true
     }
 
-    /// Forgets what was appended to parts whose rows hold it now.
+    /// Returns the text that the slot holds of these parts.
+    pub fn of_parts(&self, parts: &[PartId]) -> Vec<Append> {
+        let state = lock(&self.0);
+        parts.iter().filter_map(|part| state.open.get(part).cloned()).collect()
+    }
+
+    /// Forgets the text of parts that the database holds now.
     pub fn finish(&self, parts: &[PartId]) {
         let mut state = lock(&self.0);
         for part in parts {
@@ -156,14 +184,13 @@ fn directory(connection: &Connection) -> Option<PathBuf> {
     Some(Path::new(path).with_extension("db-appends"))
 }
 
-/// Opens a slot, with all its blocks: later writes change no metadata and find room.
 fn open(path: &Path) -> io::Result<File> {
-    let file =
-        OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)?;
-    if file.metadata()?.len() < CAPACITY as u64 {
-        file.write_all_at(&vec![0; CAPACITY], 0)?;
-    }
-    Ok(file)
+    OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)
+}
+
+/// Gives a slot all its blocks: later writes change no metadata and find room.
+fn fill(file: &File) -> io::Result<()> {
+    if file.metadata()?.len() < CAPACITY as u64 { file.write_all_at(&vec![0; CAPACITY], 0) } else { Ok(()) }
 }
 
 fn encode(record: &Append, bytes: &mut Vec<u8>) -> Result<(), serde_json::Error> {
@@ -206,7 +233,9 @@ fn decode(bytes: &[u8]) -> Option<(Append, &[u8])> {
     Some((serde_json::from_slice(payload).ok().filter(|_| is_whole)?, rest))
 }
 
-/// Reads what all processes have appended to the parts of a session.
+/// Reads the text that all processes have appended to the parts of a session.
+///
+/// To be read before the database: a record that is moved in between is then seen twice and passed over.
 pub fn of_session(connection: &Connection, id: &SessionId) -> Vec<Append> {
     let slots = directory(connection).and_then(|directory| fs::read_dir(directory).ok());
     let files = slots.into_iter().flatten().flatten().filter_map(|slot| File::open(slot.path()).ok());

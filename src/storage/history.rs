@@ -8,7 +8,7 @@ use windlass_protocol::opencode::{
     session::{Session, Todo},
 };
 
-use super::{Storage, StorageError, append_unfinished_text, session, todos};
+use super::{Storage, StorageError, append_unfinished_text, appends, session, todos};
 
 /// Bytes of stored messages and parts that make a page whole before it has as many messages as it may.
 const PAGE_BYTES: usize = 1024 * 1024;
@@ -96,6 +96,8 @@ fn page(
     range: &Range,
     limit: usize,
 ) -> Result<Vec<MessageWithParts>, StorageError> {
+    let appends = appends::of_session(connection, id);
+    let connection = &connection.unchecked_transaction()?;
     let mut statement = connection.prepare_cached(
         "SELECT data FROM message WHERE session_id = ?1 AND id > ?2 AND (?3 IS NULL OR id <= ?3) \
          ORDER BY id LIMIT ?4",
@@ -112,7 +114,7 @@ fn page(
         n_bytes += data.len();
         messages.push(whole(connection, data, &mut n_bytes)?);
     }
-    append_unfinished_text(connection, id, &mut messages)?;
+    append_unfinished_text(connection, id, &appends, &mut messages)?;
     Ok(messages)
 }
 
@@ -144,6 +146,8 @@ fn last_prompt(connection: &Connection, id: &SessionId) -> Result<Option<UserMes
 }
 
 fn unfinished(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWithParts>, StorageError> {
+    let appends = appends::of_session(connection, id);
+    let connection = &connection.unchecked_transaction()?;
     let mut statement = connection.prepare_cached(
         "SELECT data FROM message WHERE session_id = ?1 AND json_extract(data, '$.role') = 'assistant' \
          AND json_extract(data, '$.time.completed') IS NULL ORDER BY id",
@@ -154,6 +158,6 @@ fn unfinished(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWith
         let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
         messages.push(whole(connection, data, &mut n_bytes)?);
     }
-    append_unfinished_text(connection, id, &mut messages)?;
+    append_unfinished_text(connection, id, &appends, &mut messages)?;
     Ok(messages)
 }

@@ -1,8 +1,7 @@
-//! A launcher that has drawn its boundary ahead of time and waits for a command: what drawing costs has been paid while
-//! the command before it ran.
+//! A launcher that draws its boundary ahead of time, while another command runs, and waits for the next one.
 //!
 //! There is one at most. It serves only a command with the same boundary and variables, and only while everything that
-//! the boundary names is the same file as when it was drawn; one that nobody needs ends after a few seconds.
+//! the boundary names is the same file as when it was drawn. An unused one ends after a few seconds.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +11,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Mutex,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use super::{
@@ -25,8 +24,11 @@ use crate::base::{
     process::{self, Child, Spawn},
 };
 
-/// How long a launcher waits for a command.
+/// The time that a launcher waits for a command.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes of a command that every empty pipe has room for.
+const MAX_ORDER: usize = 4096;
 
 static PREPARED: Mutex<Option<Prepared>> = Mutex::new(None);
 
@@ -35,7 +37,7 @@ struct Prepared {
     key: Key,
 }
 
-/// What a command must have in common with the launcher.
+/// The properties that a command must have in common with the launcher.
 #[derive(PartialEq, Eq)]
 struct Key {
     boundary: Boundary,
@@ -44,15 +46,18 @@ struct Key {
     is_parent: bool,
     files: Vec<Option<Identity>>,
     /// The Unix sockets that were bound; the full level closes them one by one.
-    sockets: Vec<PathBuf>,
+    sockets: Vec<(PathBuf, Option<Identity>)>,
 }
 
 /// A file as a boundary holds it, and the entries of a directory.
 #[derive(PartialEq, Eq)]
 struct Identity {
     device: u64,
+    /// Given to another file as soon as this one is gone.
     inode: u64,
-    /// Of directories whose entries are given to the command one by one.
+    /// None where the file system does not tell.
+    created: Option<SystemTime>,
+    /// Of files, and of directories whose entries are given to the command one by one.
     changed: Option<(i64, i64)>,
 }
 
@@ -70,15 +75,26 @@ impl Key {
             without: spawn.without.to_vec(),
             is_parent: spawn.is_parent,
             files: files.chain(above).collect(),
-            sockets: if level.is_full() { bound_sockets() } else { Vec::new() },
+            sockets: if level.is_full() { bound_sockets() } else { Vec::new() }
+                .into_iter()
+                .map(|path| {
+                    let identity = Identity::of(&path, false);
+                    (path, identity)
+                })
+                .collect(),
         }
     }
 }
 
 impl Identity {
     fn of(path: &Path, is_listed: bool) -> Option<Self> {
-        let changed = |it: &Metadata| is_listed.then(|| (it.mtime(), it.mtime_nsec()));
-        let of = |it: Metadata| Self { device: it.dev(), inode: it.ino(), changed: changed(&it) };
+        let has_changed = |it: &Metadata| is_listed || !it.is_dir();
+        let of = |it: Metadata| Self {
+            device: it.dev(),
+            inode: it.ino(),
+            created: it.created().ok(),
+            changed: has_changed(&it).then(|| (it.ctime(), it.ctime_nsec())),
+        };
         fs::symlink_metadata(path).map(of).ok()
     }
 }
@@ -120,10 +136,13 @@ fn wait(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {
 impl Prepared {
     fn start(mut self, spawn: &Spawn<'_>) -> io::Result<Child> {
         let order = arguments::encode_command(spawn);
+        if order.len() > MAX_ORDER {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let stdin = self.launcher.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        // A pipe that has no room for all of it fails here, and the launcher ends.
+        // An empty pipe has room for all of it.
         let mut stdin = fs::File::from(stdin.into_owned_fd()?);
-        let n_written = stdin.write(&order)?;
-        if n_written == order.len() { Ok(self.launcher) } else { Err(io::ErrorKind::WriteZero.into()) }
+        stdin.write_all(&order)?;
+        Ok(self.launcher)
     }
 }

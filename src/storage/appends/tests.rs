@@ -136,3 +136,17 @@ async fn text_is_appended_in_transactions_where_no_slot_can_be_had() {
     storage.apply(vec![append(&part, 1, "b")]).await.expect("stored");
     assert_eq!(read(&other(directory.path()), &part).await, "ab");
 }
+
+#[tokio::test]
+async fn text_beside_other_changes_comes_behind_the_text_before() {
+    let (directory, storage, part) = growing().await;
+    storage.apply(vec![append(&part, 0, "one ")]).await.expect("stored");
+    let beside = text_behind(&part);
+    storage.apply(vec![append(&part, 4, "two "), Write::Part(beside)]).await.expect("stored");
+    storage.apply(vec![append(&part, 8, "three")]).await.expect("stored");
+    assert_eq!(read(&storage, &part).await, "one two three");
+    drop(storage);
+    let storage = other(directory.path());
+    storage.apply(vec![append(&part, 13, "!")]).await.expect("stored");
+    assert_eq!(read(&storage, &part).await, "one two three!");
+}
