@@ -43,7 +43,9 @@ const VARIABLES: [&str; 12] = [
 ];
 
 /// Settings that hold over the user's: contents stay as they are, and nothing of the repository is run.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 12] = [
+    // Copies live for days; calls wait for them.
+    "core.looseCompression=1",
     "core.autocrlf=false",
     "core.safecrlf=false",
     "core.fsmonitor=false",

@@ -18,7 +18,7 @@ pub struct Change {
     /// The path below the worktree.
     pub path: PathBuf,
     pub status: FileStatus,
-    /// The number of added lines; 0 for a binary file.
+    /// The number of added lines; 0 for a binary file, and without patches.
     pub additions: u64,
     /// The number of removed lines.
     pub deletions: u64,
@@ -111,7 +111,10 @@ pub async fn changes(
     with_patches: bool,
 ) -> Result<Vec<Change>, SnapshotError> {
     let diff = ["diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv"];
-    let args: Vec<&str> = diff.iter().copied().chain(["-z", "--raw", "--numstat", before, after]).collect();
+    // Lines are counted by comparing contents.
+    let counted = with_patches.then_some("--numstat");
+    let args = diff.iter().copied().chain(["-z", "--raw"]).chain(counted).chain([before, after]);
+    let args: Vec<&str> = args.collect();
     let printed = git.run(&args).await?;
     let mut changes = parse(&printed);
     if with_patches && !changes.is_empty() {

@@ -53,7 +53,7 @@ pub fn snapshots(engine: &Engine, loaded: &Loaded) -> Result<Arc<Snapshots>, Off
     Ok(engine.snapshots(&loaded.config.worktree))
 }
 
-/// The snapshot before a step's calls, which is taken while the model answers.
+/// The snapshot before a step's calls, which is taken while the model still answers.
 pub struct Before {
     snapshots: Arc<Snapshots>,
     tree: Tree,
@@ -136,13 +136,24 @@ pub async fn run_calls(
 ) -> Result<CallsEnd, EngineError> {
     let after = match before {
         Some(before) => before.finish(cx, state, &calls).await?,
-        None => None,
+        None => {
+            // The user may change files until the next call.
+            state.newest_tree = None;
+            None
+        }
     };
     let end = calls::run(cx, state, toolbox, calls).await?;
     if let Some(after) = after {
         after.take(cx, state).await?;
     }
     Ok(end)
+}
+
+/// Begins the snapshot before a step's calls as soon as one may change files; an answer without such a call costs nothing.
+pub fn begin_before(cx: &TurnCx<'_>, state: &mut SessionState, calls: &[Call], before: &mut Option<Before>) {
+    if before.is_none() && calls.iter().any(may_change) {
+        *before = Before::begin(cx, state);
+    }
 }
 
 /// Returns true for a call that may change files. Tools from elsewhere may do anything.

@@ -14,7 +14,7 @@ use windlass_protocol::opencode::{
 use super::{
     answer::Answer,
     calls::CallsEnd,
-    file_snapshots::{Before, run_calls},
+    file_snapshots::{Before, begin_before, run_calls},
     prompt,
     toolbox::Toolbox,
 };
@@ -85,9 +85,9 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Re
 async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
     let toolbox = Toolbox::new(cx, state);
     begin(cx, state, None).await?;
-    let before = Before::begin(cx, state);
     let request = Request::Step { toolbox: &toolbox, is_last };
-    let answer = match receive(cx, state, &request).await? {
+    let mut before = None;
+    let answer = match receive(cx, state, &request, &mut before).await? {
         Received::Whole(answer) => answer,
         Received::Interrupted => {
             interrupt(cx, state).await?;
@@ -106,6 +106,7 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
         None if answer.calls.is_empty() => Finish::Stop,
         None => Finish::ToolCalls,
     };
+    begin_before(cx, state, &answer.calls, &mut before);
     let calls_end = run_calls(cx, state, &toolbox, answer.calls, before).await?;
     if calls_end == CallsEnd::Interrupted {
         interrupt(cx, state).await?;
@@ -127,7 +128,7 @@ pub async fn summarise(
     prompt: &Prompt<'_>,
 ) -> Result<StopReason, EngineError> {
     begin(cx, state, Some(true)).await?;
-    match receive(cx, state, &Request::Given(prompt)).await? {
+    match receive(cx, state, &Request::Given(prompt), &mut None).await? {
         Received::Whole(answer) => {
             // It was given no tools; what it calls all the same is not run.
             let mut journal = Journal::default();
@@ -220,11 +221,12 @@ async fn receive(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
     request: &Request<'_>,
+    before: &mut Option<Before>,
 ) -> Result<Received, EngineError> {
     let mut attempt = 0;
     loop {
         let mut answer = Answer::new(cx.loaded.config.max_answer_bytes);
-        match attempt_once(cx, state, request, &mut answer).await? {
+        match attempt_once(cx, state, request, &mut answer, before).await? {
             Ok(Some(())) => return Ok(Received::Whole(answer)),
             Ok(None) => return Ok(Received::Interrupted),
             Err(error) => {
@@ -250,6 +252,7 @@ async fn attempt_once(
     state: &mut SessionState,
     request: &Request<'_>,
     answer: &mut Answer,
+    before: &mut Option<Before>,
 ) -> Result<Result<Option<()>, ProviderError>, EngineError> {
     let opened = {
         let assembled;
@@ -290,6 +293,7 @@ async fn attempt_once(
             return Ok(Ok(Some(())));
         }
         commit(cx, &mut journal).await?;
+        begin_before(cx, state, &answer.calls, before);
         match next {
             Ok(true) => {}
             Ok(false) => return Ok(Ok(Some(()))),
