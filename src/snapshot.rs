@@ -11,13 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::base::{hash, ids};
 
 mod cleaning;
 mod git;
 mod listing;
+mod locking;
 mod restoring;
 
 use self::git::Git;
@@ -30,17 +31,18 @@ pub use self::{
 const MAX_FILE: u64 = 8 << 20;
 /// New or changed files of one snapshot; a directory with more is no project.
 const MAX_FILES: usize = 200_000;
-/// Time limit for the wait until another process has taken its snapshot.
-const LOCK_LIMIT: Duration = Duration::from_secs(30);
 /// A look at the worktree that takes longer may have read contents.
 const SLOW: Duration = Duration::from_millis(300);
 const REFRESH_EVERY: Duration = Duration::from_secs(60);
+const CLEAN_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// A failure to take or to use a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     #[error("git failed: {0}")]
     Git(String),
+    #[error("git takes too long")]
+    Slow,
     #[error("the directory of snapshots cannot be used: {0}")]
     Io(String),
     #[error("another windlass is taking a snapshot of this worktree for too long")]
@@ -67,6 +69,9 @@ pub struct Snapshots {
     has_failed: AtomicBool,
 }
 
+/// A snapshot that is being taken; dropping it ends that.
+pub type ComingTree = AbortOnDropHandle<Result<String, SnapshotError>>;
+
 #[derive(Default)]
 struct State {
     is_prepared: bool,
@@ -74,6 +79,8 @@ struct State {
     newest: Option<(IndexStamp, String)>,
     /// The time of the last refresh of the index.
     refreshed: Option<Instant>,
+    /// The time at which old snapshots were last removed.
+    cleaned: Option<Instant>,
 }
 
 /// A value that changes whenever a process writes the index.
@@ -106,11 +113,15 @@ impl Snapshots {
     /// Takes a snapshot of all files that git would not ignore, and returns its tree.
     pub async fn track(&self) -> Result<String, SnapshotError> {
         let mut state = self.state.lock().await;
-        let _lock = self.lock().await?;
-        if !state.is_prepared {
+        let _lock = locking::lock(self.git.directory()).await?;
+        // After a month without a snapshot, another process may have removed the directory.
+        if !state.is_prepared || !self.git.is_prepared() {
             self.prepare().await?;
             state.is_prepared = true;
+        }
+        if state.cleaned.is_none_or(|cleaned| cleaned.elapsed() > CLEAN_EVERY) {
             self.clean().await;
+            state.cleaned = Some(Instant::now());
         }
         let began = Instant::now();
         let changes = listing::unsaved(&self.git).await?;
@@ -128,11 +139,33 @@ impl Snapshots {
             self.freshen(tree);
             return Ok(tree.clone());
         }
-        listing::save(&self.git, &self.worktree, changes).await?;
-        let tree = self.git.line(&["write-tree"]).await?;
+        let tree = match self.write(changes).await {
+            Err(SnapshotError::Git(error)) => {
+                tracing::info!(error, "the index of the snapshots is made anew");
+                self.rewrite().await?
+            }
+            written => written?,
+        };
         self.freshen(&tree);
         state.newest = self.index_stamp().map(|stamp| (stamp, tree.clone()));
         Ok(tree)
+    }
+
+    /// Saves changed files and writes the tree of all.
+    async fn write(&self, changes: Vec<PathBuf>) -> Result<String, SnapshotError> {
+        listing::save(&self.git, &self.worktree, changes).await?;
+        self.git.line(&["write-tree"]).await
+    }
+
+    /// Writes the tree from the worktree alone: contents that the index took from the user's repository may have left
+    /// it, and that may have been made anew.
+    async fn rewrite(&self) -> Result<String, SnapshotError> {
+        match fs::remove_file(self.git.directory().join("index")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        self.prepare().await?;
+        self.write(listing::unsaved(&self.git).await?).await
     }
 
     /// Returns the files that differ between two trees, with their diffs where `with_patches` is set.
@@ -156,29 +189,8 @@ impl Snapshots {
         now: &str,
     ) -> Result<Restored, SnapshotError> {
         let _state = self.state.lock().await;
-        let _lock = self.lock().await?;
+        let _lock = locking::lock(self.git.directory()).await?;
         restoring::restore(&self.git, &self.worktree, targets, now).await
-    }
-
-    /// Waits until no other process works with these snapshots. The lock is released when the file is closed, also
-    /// by a sudden death; a lock of git's that is still there then is a dead process's.
-    async fn lock(&self) -> Result<fs::File, SnapshotError> {
-        let directory = self.git.directory().to_owned();
-        let locked = tokio::task::spawn_blocking(move || -> io::Result<fs::File> {
-            git::make_private(&directory)?;
-            let path = directory.join("windlass.lock");
-            let file = fs::OpenOptions::new().create(true).append(true).open(path)?;
-            file.lock()?;
-            file.set_modified(std::time::SystemTime::now())?;
-            match fs::remove_file(directory.join("index.lock")) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(file),
-            }
-        });
-        match timeout(LOCK_LIMIT, locked).await {
-            Ok(locked) => Ok(locked.map_err(io::Error::other)??),
-            Err(_) => Err(SnapshotError::Busy),
-        }
     }
 
     async fn prepare(&self) -> Result<(), SnapshotError> {
@@ -194,7 +206,7 @@ impl Snapshots {
             tracing::warn!(%error, "old snapshots were not removed");
         }
         let (root, own) = (self.root.clone(), self.git.directory().to_owned());
-        // Nobody waits for it.
+        // Large directories take long, and this snapshot does not depend on them.
         tokio::task::spawn_blocking(move || cleaning::remove_unused(&root, &own));
     }
 

@@ -54,7 +54,8 @@ async fn files_follow_undo_and_redo_whatever_changed_them() {
     assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\n");
     assert_eq!(agent.scratch.read("README.md"), "# Scratch\n");
     assert!(agent.scratch.exists("new/run.sh"));
-    own(&agent, &session, "/undo").await;
+    let undone = own(&agent, &session, "/undo").await;
+    assert!(!undone.contains("not restored"), "{undone}");
     assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
     assert!(!agent.scratch.exists("new"));
     assert_eq!(git_state(&agent), before);
@@ -169,5 +170,24 @@ async fn where_there_are_no_snapshots_undo_says_why() {
     run(&agent, &session, "change", "echo more >> a.txt").await;
     let undone = own(&agent, &session, "/undo").await;
     assert!(undone.contains("Files are not restored: snapshots need a git repository."), "{undone}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn files_without_a_snapshot_are_named() {
+    let agent = Agent::start_with(json!({"windlass": {"file_time": false}})).await;
+    let session = agent.new_session().await;
+    agent.scratch.write(".gitignore", "private.txt\n");
+    let write = json!({"filePath": agent.scratch.path("private.txt"), "content": "new\n"});
+    agent.llm.reply(Reply::call("call_1", "write", write));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "write").await;
+    let undone = own(&agent, &session, "/undo").await;
+    let named = format!(
+        "These files are not restored, because no snapshot shows their changes:\n- `{}`",
+        agent.scratch.path("private.txt")
+    );
+    assert!(undone.ends_with(&named), "{undone}");
+    assert_eq!(own(&agent, &session, "/redo").await, "Put back: \"write\" with its answers.");
     agent.finish().await;
 }

@@ -1,4 +1,4 @@
-//! Keeps the snapshots small: by age, by size, and without those of worktrees that nobody works in.
+//! Removes snapshots that are old, that take too much room, or whose worktrees are no longer used.
 
 use std::{
     fs,
@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{SnapshotError, git::Git};
+use super::{SnapshotError, git::Git, locking, temporary};
 
 /// Days for which a snapshot can be restored.
 pub const KEPT_DAYS: u64 = 7;
@@ -48,16 +48,25 @@ async fn size(git: &Git) -> Result<u64, SnapshotError> {
     Ok(count("size") + count("size-pack") + count("size-garbage"))
 }
 
-/// Removes the snapshots of worktrees that nobody has worked in for long.
+/// Removes the snapshots of worktrees in which none was taken for long.
 pub fn remove_unused(root: &Path, own: &Path) {
-    let old = Duration::from_secs(UNUSED_DAYS * 24 * 60 * 60);
     let Ok(entries) = fs::read_dir(root) else { return };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let used = fs::metadata(path.join("windlass.lock")).and_then(|lock| lock.modified());
-        let is_old = used.is_ok_and(|used| SystemTime::now().duration_since(used).is_ok_and(|age| age > old));
-        if is_old && path != own {
-            let _ = fs::remove_dir_all(path);
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path == own || !is_unused(&path) {
+            continue;
+        }
+        let Ok(Some(_lock)) = locking::try_lock(&path) else { continue };
+        // Another process may have taken a snapshot before the lock was there. A process that waits for the lock
+        // finds the directory gone at once, and makes a new one.
+        let removed = root.join(temporary());
+        if is_unused(&path) && fs::rename(&path, &removed).is_ok() {
+            let _ = fs::remove_dir_all(removed);
         }
     }
+}
+
+fn is_unused(directory: &Path) -> bool {
+    let limit = Duration::from_secs(UNUSED_DAYS * 24 * 60 * 60);
+    let age = locking::used(directory).ok().and_then(|used| SystemTime::now().duration_since(used).ok());
+    age.is_some_and(|age| age > limit)
 }

@@ -111,6 +111,11 @@ impl Git {
         &self.directory
     }
 
+    /// Returns true if the repository is there.
+    pub fn is_prepared(&self) -> bool {
+        self.directory.join("HEAD").exists()
+    }
+
     /// Makes the repository, or brings it in step with the user's.
     pub fn prepare(&self, users: &Users, root: &Path, worktree: &Path) -> io::Result<()> {
         for name in ["objects/info", "objects/pack", "refs/heads", "info"] {
@@ -146,6 +151,18 @@ impl Git {
     /// Runs a command and returns what it prints.
     pub async fn run(&self, args: &[&str]) -> Result<Vec<u8>, SnapshotError> {
         self.with_input(args, &[]).await
+    }
+
+    /// Returns the reason for which a command on trees failed: one of them may have been removed.
+    pub async fn reason(&self, error: SnapshotError, trees: &[&str]) -> SnapshotError {
+        if matches!(error, SnapshotError::Git(_)) {
+            for tree in trees {
+                if let Err(SnapshotError::Git(_)) = self.run(&["cat-file", "-e", tree]).await {
+                    return SnapshotError::Gone;
+                }
+            }
+        }
+        error
     }
 
     /// Like [`Git::run`], for a command that prints one line.
@@ -244,22 +261,13 @@ async fn run(
     };
     let status = match timeout(LIMIT, whole).await {
         Ok(status) => status.map_err(failed)?,
-        Err(_) => return Err(SnapshotError::Git("it took too long".to_owned())),
+        Err(_) => return Err(SnapshotError::Slow),
     };
     let is_cut = printed.len() as u64 == max_output;
     if !status.success() && !is_cut {
         let said = String::from_utf8_lossy(&said);
         let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it gives no reason");
-        return Err(
-            if ["bad object", "not a tree object", "Not a valid object", "not a valid object"]
-                .iter()
-                .any(|it| line.contains(it))
-            {
-                SnapshotError::Gone
-            } else {
-                SnapshotError::Git(line.trim().to_owned())
-            },
-        );
+        return Err(SnapshotError::Git(line.trim().to_owned()));
     }
     Ok(printed)
 }

@@ -115,7 +115,10 @@ pub async fn changes(
     let counted = with_patches.then_some("--numstat");
     let args = diff.iter().copied().chain(["-z", "--raw"]).chain(counted).chain([before, after]);
     let args: Vec<&str> = args.collect();
-    let printed = git.run(&args).await?;
+    let printed = match git.run(&args).await {
+        Ok(printed) => printed,
+        Err(error) => return Err(git.reason(error, &[before, after]).await),
+    };
     let mut changes = parse(&printed);
     if with_patches && !changes.is_empty() {
         let args = diff.iter().copied().chain(["-p", "--no-color", before, after]).map(Into::into);

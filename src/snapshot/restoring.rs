@@ -143,20 +143,24 @@ async fn entries(git: &Git, tree: &str, paths: &[&Path]) -> Result<HashMap<PathB
     let wanted: BTreeSet<&Path> = paths.iter().copied().collect();
     let mut found = HashMap::new();
     for paths in paths.chunks(PATHS_AT_ONCE) {
-        let printed = git.on_paths(&["ls-tree", "-r", "-l", "-z", "--full-tree", tree, "--"], paths).await?;
+        let printed = git.on_paths(&["ls-tree", "-r", "-l", "-z", "--full-tree", tree, "--"], paths).await;
+        let printed = match printed {
+            Ok(printed) => printed,
+            Err(error) => return Err(git.reason(error, &[tree]).await),
+        };
         for record in split(&printed) {
             let Some((path, entry)) = entry(record) else { continue };
             // A path that is a directory in this tree brings all of its files.
             if wanted.contains(path) {
-                found.insert(path.to_owned(), entry);
+                found.insert(path.to_owned(), entry?);
             }
         }
     }
     Ok(found)
 }
 
-/// Reads `<mode> blob <object> <size>\t<path>`.
-fn entry(record: &[u8]) -> Option<(&Path, Entry)> {
+/// Reads `<mode> blob <object> <size>\t<path>`; the size of a content that is gone is no number.
+fn entry(record: &[u8]) -> Option<(&Path, Result<Entry, SnapshotError>)> {
     let at = record.iter().position(|byte| *byte == b'\t')?;
     let mut words = std::str::from_utf8(&record[..at]).ok()?.split_whitespace();
     let kind = match words.next()? {
@@ -166,8 +170,9 @@ fn entry(record: &[u8]) -> Option<(&Path, Entry)> {
         _ => return None,
     };
     let object = words.nth(1)?.to_owned();
-    let n_bytes = words.next()?.parse().ok()?;
-    Some((Path::new(OsStr::from_bytes(&record[at + 1..])), Entry { kind, object, n_bytes }))
+    let n_bytes = words.next()?.parse();
+    let entry = n_bytes.map(|n_bytes| Entry { kind, object, n_bytes }).map_err(|_| SnapshotError::Gone);
+    Some((Path::new(OsStr::from_bytes(&record[at + 1..])), entry))
 }
 
 /// Returns the contents of files in their order; with `is_check`, only makes sure that all are there.
@@ -249,7 +254,7 @@ fn write(root: &Path, path: &Path, entry: &Entry, content: &[u8], is_held: bool)
     written.map(|()| true)
 }
 
-/// Makes a file or link; a file that is replaced keeps who may read and write it.
+/// Makes a file or link; a file that is replaced keeps the permissions to read and write it.
 fn make(path: &Path, entry: &Entry, content: &[u8], replaced: Option<fs::Metadata>) -> io::Result<()> {
     if entry.kind == Kind::Link {
         return symlink(OsStr::from_bytes(content), path);
@@ -260,7 +265,7 @@ fn make(path: &Path, entry: &Entry, content: &[u8], replaced: Option<fs::Metadat
     file.write_all(content)?;
     if let Some(replaced) = replaced {
         let kept = replaced.permissions().mode() & NO_EXEC;
-        // Who may read a program may run it.
+        // A program may be run by all who may read it.
         let mode = if is_program { kept | (kept & 0o444) >> 2 } else { kept };
         file.set_permissions(fs::Permissions::from_mode(mode))?;
     }

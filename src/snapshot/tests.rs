@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{FileStatus, MAX_FILE, Restored, SnapshotError, Snapshots, cleaning};
+use super::{FileStatus, MAX_FILE, Restored, SnapshotError, Snapshots, cleaning, locking};
 use crate::base::process::{self, Spawn};
 
 struct Scene {
@@ -329,6 +329,54 @@ async fn old_snapshots_go_and_the_newest_stays() {
     scene.write("a.txt", b"newer");
     let newer = scene.track().await;
     assert_eq!(scene.snapshots.changes(&new, &newer, false).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_repository_that_is_made_anew_has_snapshots_again() {
+    let scene = Scene::new().await;
+    scene.track().await;
+    fs::remove_dir_all(scene.path(".git")).unwrap();
+    scene.git(&["init", "-q", "-b", "main"]).await;
+    scene.write("b.txt", b"new");
+    let first = scene.track().await;
+    scene.write("a.txt", b"changed");
+    let second = scene.track().await;
+    scene.restore(&first, &second).await;
+    assert_eq!(fs::read(scene.path("a.txt")).unwrap(), b"one\r\ntwo\n");
+}
+
+#[tokio::test]
+async fn a_file_whose_content_is_gone_stays_as_it_is() {
+    let scene = Scene::new().await;
+    // The tree is only ours, and the content of `a.txt` only the user's.
+    scene.write("b.txt", b"old");
+    let old = scene.track().await;
+    scene.write("a.txt", b"changed");
+    fs::remove_dir_all(scene.path(".git")).unwrap();
+    scene.git(&["init", "-q", "-b", "main"]).await;
+    scene.write("b.txt", b"new");
+    let now = scene.track().await;
+    let target = [(PathBuf::from("a.txt"), old)].into();
+    assert_eq!(scene.snapshots.restore(target, &now).await, Err(SnapshotError::Gone));
+    assert_eq!(fs::read(scene.path("a.txt")).unwrap(), b"changed");
+}
+
+#[tokio::test]
+async fn unused_snapshots_are_removed_unless_locked_and_their_process_makes_new_ones() {
+    let scene = Scene::new().await;
+    let first = scene.track().await;
+    let directory = scene.snapshots.git.directory().to_owned();
+    let root = directory.parent().unwrap();
+    let own = root.join("own");
+    let lock = locking::try_lock(&directory).unwrap().unwrap();
+    assert!(locking::try_lock(&directory).unwrap().is_none());
+    lock.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    cleaning::remove_unused(root, &own);
+    assert!(directory.exists());
+    drop(lock);
+    cleaning::remove_unused(root, &own);
+    assert_eq!(fs::read_dir(root).unwrap().count(), 0);
+    assert_eq!(scene.track().await, first);
 }
 
 #[tokio::test]

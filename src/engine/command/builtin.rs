@@ -15,7 +15,7 @@ use crate::{
             file_undo::{self, FilesEnd},
             fork,
             request::{StopReason, TurnOutcome},
-            revert,
+            revert::{self, Changed},
             state::{Journal, SessionState, text_part},
         },
         turn::{file_snapshots::Off, local_reply::reply_locally},
@@ -84,7 +84,7 @@ async fn undo(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<String, Engin
         "Undone: \"{}\" and what followed. The model no longer sees it; your editor may still show it until the \
          session is loaded again. `/redo` puts it back, the next prompt removes it for good.{}",
         changed.prompt,
-        files(cx, &end, &changed.files)
+        files(cx, &end, &changed)
     ))
 }
 
@@ -99,30 +99,38 @@ async fn redo(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<String, Engin
     };
     let files = match end {
         // Where files are not restored, they still are as they were.
-        FilesEnd::Off(_) => String::new(),
-        end => files(cx, &end, &changed.files),
+        FilesEnd::Off(_) | FilesEnd::Unchanged => String::new(),
+        end => files(cx, &end, &Changed { unsaved: Vec::new(), ..changed.clone() }),
     };
     Ok(format!("Put back: \"{}\" with its answers.{left}{files}", changed.prompt))
 }
 
-/// Returns the sentences about the files of an undo or redo; `changed` are those that the tools say they changed.
-fn files(cx: &TurnCx<'_>, end: &FilesEnd, changed: &[String]) -> String {
+/// Returns the sentences about the files of an undo or redo.
+fn files(cx: &TurnCx<'_>, end: &FilesEnd, changed: &Changed) -> String {
     let worktree = &cx.loaded.config.worktree;
     let list = |paths: &[PathBuf]| {
         let lines = paths.iter().map(|path| format!("- `{}`", worktree.join(path).display()));
         lines.collect::<Vec<_>>().join("\n")
     };
+    let named = |files: &[String]| list(&files.iter().map(PathBuf::from).collect::<Vec<_>>());
     let reason = match end {
-        FilesEnd::Unchanged => return String::new(),
-        FilesEnd::Restored(Restored { changed, skipped }) => {
+        FilesEnd::Unchanged | FilesEnd::Restored(_) => {
             let mut text = String::new();
-            if !changed.is_empty() {
-                text.push_str(&format!("\n\nRestored files:\n{}", list(changed)));
+            if let FilesEnd::Restored(Restored { changed, skipped }) = end {
+                if !changed.is_empty() {
+                    text.push_str(&format!("\n\nRestored files:\n{}", list(changed)));
+                }
+                if !skipped.is_empty() {
+                    text.push_str(&format!(
+                        "\n\nThese files stay as they are, because no snapshot holds their present content:\n{}",
+                        list(skipped)
+                    ));
+                }
             }
-            if !skipped.is_empty() {
+            if !changed.unsaved.is_empty() {
                 text.push_str(&format!(
-                    "\n\nThese files stay as they are, because no snapshot holds their present content:\n{}",
-                    list(skipped)
+                    "\n\nThese files are not restored, because no snapshot shows their changes:\n{}",
+                    named(&changed.unsaved)
                 ));
             }
             return text;
@@ -130,14 +138,14 @@ fn files(cx: &TurnCx<'_>, end: &FilesEnd, changed: &[String]) -> String {
         FilesEnd::Off(Off::NoRepository) => "snapshots need a git repository".to_owned(),
         FilesEnd::Off(Off::Setting) => "`snapshot` is false in the configuration".to_owned(),
         FilesEnd::Failed(error) => error.to_string(),
+        FilesEnd::Cancelled => "the command was cancelled".to_owned(),
     };
-    if changed.is_empty() {
+    if changed.files.is_empty() {
         return format!("\n\nFiles are not restored: {reason}. Whatever commands changed stays changed.");
     }
-    let changed: Vec<PathBuf> = changed.iter().map(PathBuf::from).collect();
     format!(
         "\n\nFiles are not restored: {reason}. These were changed and stay so, like whatever commands changed:\n{}",
-        list(&changed)
+        named(&changed.files)
     )
 }
 

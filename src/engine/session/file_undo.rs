@@ -17,7 +17,7 @@ use super::{
 use crate::{
     engine::{
         EngineError,
-        turn::file_snapshots::{self, Off},
+        turn::file_snapshots::{self, CANCELLED_LIMIT, Off, unless_cancelled},
     },
     snapshot::{Restored, SnapshotError, Target},
 };
@@ -25,13 +25,14 @@ use crate::{
 /// The end of an undo or redo of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FilesEnd {
-    /// No undone prompt changed files.
+    /// No snapshot shows a change by an undone prompt.
     Unchanged,
     /// Paths are below the worktree.
     Restored(Restored),
     /// No snapshots are taken here.
     Off(Off),
     Failed(SnapshotError),
+    Cancelled,
 }
 
 /// Brings the files in step with the conversation after an undo or redo; `before` is what was undone until now.
@@ -40,6 +41,9 @@ pub async fn follow(
     state: &mut SessionState,
     before: Option<Revert>,
 ) -> Result<FilesEnd, EngineError> {
+    let saved = before.as_ref().and_then(|revert| revert.snapshot.clone());
+    // A later redo needs it, however this ends.
+    keep(state, saved.clone());
     let snapshots = match file_snapshots::snapshots(&cx.session.engine, &cx.loaded) {
         Ok(snapshots) => snapshots,
         Err(off) => return Ok(FilesEnd::Off(off)),
@@ -49,14 +53,13 @@ pub async fn follow(
     let Some(from) = from else { return Ok(FilesEnd::Unchanged) };
     let worktree = snapshots.worktree().to_owned();
     let patches = patches(&state.history, &from, &worktree);
-    let saved = before.and_then(|revert| revert.snapshot);
     if patches.is_empty() {
-        keep(state, saved);
         return Ok(FilesEnd::Unchanged);
     }
-    let now = match snapshots.track().await {
-        Ok(now) => now,
-        Err(error) => return Ok(FilesEnd::Failed(error)),
+    let now = match unless_cancelled(&cx.cancel, CANCELLED_LIMIT, snapshots.track()).await {
+        Some(Ok(now)) => now,
+        Some(Err(error)) => return Ok(FilesEnd::Failed(error)),
+        None => return Ok(FilesEnd::Cancelled),
     };
     let saved = saved.unwrap_or_else(|| now.clone());
     keep(state, Some(saved.clone()));
@@ -69,8 +72,10 @@ pub async fn follow(
         Err(error) => return Ok(FilesEnd::Failed(error)),
     };
     let undone = state.history.iter().filter(|it| after.as_ref().is_some_and(|from| it.info.id() >= from));
-    // For those who watch; the oldest snapshot may be too old to be there.
-    let diff = file_snapshots::diff(&snapshots, undone).await.unwrap_or_default();
+    // For clients that show it; the oldest snapshot may be too old to be there.
+    let diff = file_snapshots::diff(&snapshots, undone);
+    let diff = unless_cancelled(&cx.cancel, CANCELLED_LIMIT, diff).await;
+    let diff = diff.and_then(Result::ok).unwrap_or_default();
     journal.event(EventPayload::SessionDiff { session_id: state.info.id.clone(), diff });
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     Ok(FilesEnd::Restored(restored))

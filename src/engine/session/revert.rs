@@ -23,6 +23,8 @@ pub struct Changed {
     pub prompt: String,
     /// Files that its answers changed.
     pub files: Vec<String>,
+    /// Those of them that no snapshot shows as changed.
+    pub unsaved: Vec<String>,
     /// Prompts that are still taken out.
     pub n_undone: usize,
 }
@@ -148,10 +150,16 @@ fn changed(state: &SessionState, from: &MessageId, to: Option<&MessageId>) -> Ch
     let mut files: Vec<String> = messages.iter().flat_map(|it| &it.parts).flat_map(changed_files).collect();
     files.sort();
     files.dedup();
+    let patches = messages.iter().flat_map(|it| &it.parts).filter_map(|part| match &part.kind {
+        PartKind::Patch { files, .. } => Some(files),
+        _other => None,
+    });
+    let saved: HashSet<&String> = patches.flatten().collect();
+    let unsaved = files.iter().filter(|file| !saved.contains(file)).cloned().collect();
     let undone = state.info.revert.as_ref().map(|revert| &revert.message_id);
     let n_undone =
         state.history.iter().filter(|it| is_prompt(it) && undone.is_some_and(|from| it.info.id() >= from));
-    Changed { prompt: text::head(line, 200).to_owned(), files, n_undone: n_undone.count() }
+    Changed { prompt: text::head(line, 200).to_owned(), files, unsaved, n_undone: n_undone.count() }
 }
 
 /// Returns the files that a finished call says it changed.

@@ -19,6 +19,7 @@ use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
     engine::{EngineError, turn::encoded_history::EncodedHistoryCache},
+    snapshot::ComingTree,
     storage::{Append, KnownFile, Storage, StoredSession, Write},
     tool::{AgentSwitch, FileStamp},
 };
@@ -39,6 +40,8 @@ pub struct SessionState {
     pub switch: Option<AgentSwitch>,
     /// The newest snapshot of the files, while a turn runs and nothing but the model's answer came since.
     pub newest_tree: Option<String>,
+    /// A snapshot that no call waits for and that goes on, so that the next one is quick.
+    pub late_tree: Option<ComingTree>,
     /// Tokens that subagents and automatic summaries used since the turn last looked.
     pub used_below: Tokens,
     /// For the running turn's next steps.
@@ -242,6 +245,7 @@ impl SessionState {
             known_files: KnownFiles::default(),
             switch: None,
             newest_tree: None,
+            late_tree: None,
             used_below: Tokens::default(),
             encoded: EncodedHistoryCache::default(),
         }

@@ -1,8 +1,9 @@
 //! Takes snapshots of the files around the tool calls of a step, and stores which files the calls changed.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{future::Future, path::Path, pin::pin, sync::Arc, time::Duration};
 
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::time::timeout;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_protocol::opencode::{
     event::{EventPayload, FileDiff},
     message::{Message, MessageWithParts},
@@ -25,15 +26,17 @@ use crate::{
         },
         workspace::loaded::Loaded,
     },
-    snapshot::{Change, SnapshotError, Snapshots},
+    snapshot::{Change, ComingTree, SnapshotError, Snapshots},
     tool,
 };
 
 /// Time for which tool calls wait for the snapshot before them; then they run without one. The snapshot is taken to
-/// its end all the same, so that the next one is quick.
+/// its end all the same, unless the turn is cancelled, so that the next one is quick.
 const BEFORE_LIMIT: Duration = Duration::from_secs(15);
-/// Time for the snapshot behind the calls of a turn that was cancelled, which has to answer.
-const CANCELLED_LIMIT: Duration = Duration::from_millis(250);
+/// Time for a snapshot once the turn is cancelled, which has to answer within a second.
+pub const CANCELLED_LIMIT: Duration = Duration::from_millis(250);
+/// The same for the diff of the whole session, which is the last to come.
+const CANCELLED_DIFF_LIMIT: Duration = Duration::from_millis(50);
 
 /// The reason that there are no snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +64,7 @@ pub struct Before {
 
 enum Tree {
     Taken(String),
-    Coming(JoinHandle<Result<String, SnapshotError>>),
+    Coming(ComingTree),
 }
 
 impl Before {
@@ -72,7 +75,7 @@ impl Before {
             Some(tree) => Tree::Taken(tree),
             None => {
                 let snapshots = snapshots.clone();
-                Tree::Coming(tokio::spawn(async move { snapshots.track().await }))
+                Tree::Coming(AbortOnDropHandle::new(tokio::spawn(async move { snapshots.track().await })))
             }
         };
         Some(Self { snapshots, tree })
@@ -90,17 +93,20 @@ impl Before {
         }
         let taken = match self.tree {
             Tree::Taken(tree) => Ok(tree),
-            Tree::Coming(coming) => {
+            Tree::Coming(mut coming) => {
                 let taken = tokio::select! {
                     biased;
                     () = cx.cancel.cancelled() => return Ok(None),
-                    taken = timeout(BEFORE_LIMIT, coming) => taken,
+                    taken = timeout(BEFORE_LIMIT, &mut coming) => taken,
                 };
                 match taken {
                     Ok(Ok(taken)) => taken,
                     // It panicked.
                     Ok(Err(_)) => return Ok(None),
-                    Err(_) => Err(SnapshotError::Git("the first snapshot takes long".to_owned())),
+                    Err(_) => {
+                        leave(state, coming);
+                        Err(SnapshotError::Slow)
+                    }
                 }
             }
         };
@@ -123,6 +129,13 @@ impl Before {
         }
         journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
         Ok(Some(After { snapshots: self.snapshots, before: tree }))
+    }
+}
+
+/// Lets a snapshot go on that no call waits for, so that the next one is quick; one of a session is enough.
+fn leave(state: &mut SessionState, coming: ComingTree) {
+    if state.late_tree.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
+        state.late_tree = Some(coming);
     }
 }
 
@@ -180,14 +193,13 @@ impl After {
             let changes = self.snapshots.changes(&self.before, &tree, false).await?;
             Ok::<_, SnapshotError>((tree, changes))
         };
-        let tracked = if cx.cancel.is_cancelled() {
-            timeout(CANCELLED_LIMIT, tracked).await.unwrap_or(Err(SnapshotError::Busy))
-        } else {
-            tracked.await
-        };
-        let (tree, changes) = match tracked {
-            Ok(tracked) => tracked,
-            Err(error) => {
+        let (tree, changes) = match unless_cancelled(&cx.cancel, CANCELLED_LIMIT, tracked).await {
+            Some(Ok(tracked)) => tracked,
+            None => {
+                tracing::warn!(session = %cx.session.id, "a turn was cancelled before its snapshot was taken");
+                return Ok(());
+            }
+            Some(Err(error)) => {
                 tracing::warn!(session = %cx.session.id, %error, "the files that a step changed are not known");
                 return Ok(());
             }
@@ -204,9 +216,31 @@ impl After {
     }
 }
 
+/// Does work until the turn is cancelled, and then for `limit` more; `None` if it is not done by then.
+pub async fn unless_cancelled<T>(
+    cancel: &CancellationToken,
+    limit: Duration,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let mut work = pin!(work);
+    tokio::select! {
+        biased;
+        done = &mut work => return Some(done),
+        () = cancel.cancelled() => {}
+    }
+    timeout(limit, work).await.ok()
+}
+
 /// Stores and shows the size of the session's changes, if its newest turn changed any file.
-pub async fn report(cx: &SessionCx, state: &mut SessionState) -> Result<(), EngineError> {
+pub async fn report(
+    cx: &SessionCx,
+    state: &mut SessionState,
+    cancel: &CancellationToken,
+) -> Result<(), EngineError> {
     state.newest_tree = None;
+    if cancel.is_cancelled() {
+        state.late_tree = None;
+    }
     let answers = state.history.iter().rev().take_while(|it| matches!(it.info, Message::Assistant(_)));
     let has_changed =
         answers.flat_map(|it| &it.parts).any(|part| matches!(part.kind, PartKind::Patch { .. }));
@@ -214,8 +248,9 @@ pub async fn report(cx: &SessionCx, state: &mut SessionState) -> Result<(), Engi
         return Ok(());
     }
     let Ok(snapshots) = snapshots(&cx.engine, &cx.workspace.loaded()) else { return Ok(()) };
+    let diff = diff(&snapshots, state.history.iter());
     // The oldest snapshot may be too old to be there.
-    let Ok(diff) = diff(&snapshots, state.history.iter()).await else { return Ok(()) };
+    let Some(Ok(diff)) = unless_cancelled(cancel, CANCELLED_DIFF_LIMIT, diff).await else { return Ok(()) };
     state.info.summary = Some(SessionSummary {
         additions: diff.iter().map(|file| file.additions).sum(),
         deletions: diff.iter().map(|file| file.deletions).sum(),

@@ -81,7 +81,7 @@ pub async fn run_turn(
     {
         result = Err(error);
     }
-    if let Err(error) = file_snapshots::report(cx, state).await {
+    if let Err(error) = file_snapshots::report(cx, state, &cancel).await {
         result = Err(error);
     }
     state.encoded = EncodedHistoryCache::default();
