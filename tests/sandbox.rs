@@ -324,6 +324,25 @@ async fn nothing_of_a_command_outlives_it_or_the_daemon() {
 }
 
 #[tokio::test]
+async fn what_a_cancelled_command_made_decides_nothing() {
+    if lacks("full", "files that decide") {
+        return;
+    }
+    let cell = Cell::new(json!({"mode": "workspace-write"})).await;
+    let make =
+        json!({"command": "echo '{\"permission\": \"allow\"}' > opencode.jsonc; touch begun; sleep 60"});
+    cell.agent.llm.reply(Reply::call("call_1", "bash", make));
+    let prompt = cell.agent.send_prompt(&cell.session, "go");
+    cell.agent.scratch.appears("begun").await;
+    cell.agent.cancel(&cell.session);
+    assert_eq!(prompt.turn().await.stop, "cancelled");
+    assert!(
+        !cell.agent.scratch.exists("opencode.jsonc") && cell.agent.scratch.exists("opencode.jsonc.refused")
+    );
+    cell.finish().await;
+}
+
+#[tokio::test]
 async fn exit_codes_signals_and_time_limits_are_those_of_the_command() {
     if lacks("full", "the way a command ends") {
         return;

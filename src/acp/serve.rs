@@ -141,10 +141,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
                 Event::Switched(switched) => connection.switch(switched),
                 Event::Say => wire.writer.fill(|lines| encode(connection, &mut wire.batch, lines)),
                 Event::Due => wire.writer.fill(|lines| connection.encoder.encode_due(lines)),
-                Event::Broken => {
-                    tracing::error!("the output is broken; everything is cancelled");
-                    return Err(Interrupted::Broken);
-                }
+                Event::Broken => return Err(Interrupted::Broken),
             }
         }
         Ok(())

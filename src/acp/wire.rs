@@ -34,7 +34,7 @@ pub enum Event<T> {
     Say,
     /// Output that was held back to spare the client is due, and the writer is idle.
     Due,
-    /// The output is broken.
+    /// The output is broken, or nothing more is to be said.
     Broken,
 }
 
@@ -97,7 +97,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
             tokio::select! {
                 biased;
                 written = self.writer.write(), if !is_idle => {
-                    if written.is_err() {
+                    if let Err(error) = written {
+                        tracing::error!(%error, "the output is broken; everything is cancelled");
                         return Event::Broken;
                     }
                 }

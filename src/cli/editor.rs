@@ -74,6 +74,12 @@ pub fn run(environment: &Environment, args: &EditorArgs) -> ExitCode {
 
 /// Puts an editor's entry into its file.
 fn write(editor: Editor, path: &Path, program: &str) -> Result<Change, String> {
+    if editor == Editor::Neovim && !path.exists() && path.with_file_name("init.vim").exists() {
+        return Err(
+            "Neovim takes no init.lua beside init.vim; put the entry into a Lua file that init.vim loads"
+                .to_owned(),
+        );
+    }
     file::change(path, |text| match editor.keys() {
         Some(keys) => merge::json(text, &keys, program),
         None => merge::block(text, editor.comment(), &editor.entry(program), editor.plugin()),

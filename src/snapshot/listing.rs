@@ -68,7 +68,7 @@ pub async fn refresh(git: &Git) -> Result<(), SnapshotError> {
 }
 
 /// Brings the index in step with the worktree. Large and unreadable files are left out, and those that became so are
-/// taken out.
+/// taken out, as are the files of a directory that became a link.
 pub async fn save(git: &Git, worktree: &Path, paths: Vec<PathBuf>) -> Result<(), SnapshotError> {
     if paths.is_empty() {
         return Ok(());
@@ -78,7 +78,9 @@ pub async fn save(git: &Git, worktree: &Path, paths: Vec<PathBuf>) -> Result<(),
         let mut saved = Vec::new();
         let mut left_out = Vec::new();
         for path in paths {
-            let kind = if is_savable(&worktree.join(&path)) { &mut saved } else { &mut left_out };
+            let is_behind_link = path.ancestors().skip(1).any(|above| worktree.join(above).is_symlink());
+            let is_saved = !is_behind_link && is_savable(&worktree.join(&path));
+            let kind = if is_saved { &mut saved } else { &mut left_out };
             kind.extend_from_slice(path.as_os_str().as_bytes());
             kind.push(0);
         }

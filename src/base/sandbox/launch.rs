@@ -269,6 +269,8 @@ fn inside(order: &mut Order, input: Option<Input>, pipes: Pipes, sockets: &[Path
     // The launcher's ends are closed here, or its death would go unseen.
     let Pipes { go: (go, _), status: (_, mut status) } = pipes;
     wait_for_users(go, &status)?;
+    // Its pipes and variables are none of the command's business.
+    prctl::set_dumpable(false)?;
     setsid()?;
     mounts::apply(&order.boundary, sockets)?;
     if order.boundary.network == Network::Loopback {

@@ -170,6 +170,13 @@ pub fn block(text: &str, comment: &str, entry: &str, once: Option<&str>) -> Resu
                     line + 1
                 ));
             }
+            let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with(comment);
+            if text.lines().rfind(is_code).is_some_and(|line| line.trim_start().starts_with("return")) {
+                return Err(
+                    "it ends with `return`, and nothing may stand behind that; put the entry before it"
+                        .to_owned(),
+                );
+            }
             let gap = if text.is_empty() {
                 ""
             } else if text.ends_with('\n') {

@@ -100,6 +100,7 @@ fn a_block_is_put_at_the_end_and_then_replaced_in_its_place() {
     let twice = merge::block(&more, "--", "entry 2", None).unwrap();
     assert_eq!(twice, more.replace("entry 1", "entry 2"));
     assert_eq!(merge::block("", ";;", "e", None).unwrap(), ";; >>> windlass\ne\n;; <<< windlass\n");
+    assert!(merge::block("local M = {}\nreturn M\n", "--", "e", None).unwrap_err().contains("return"));
     let cut = merge::block("-- >>> windlass\n", "--", "e", None).unwrap_err();
     assert_eq!(cut, "of the lines `-- >>> windlass` and `-- <<< windlass` one is missing");
     let set_up = merge::block(

@@ -3,6 +3,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use windlass_protocol::opencode::{permission::Action, settings::SandboxMode};
@@ -39,6 +40,8 @@ pub(crate) struct Sandbox {
     pub without: Vec<String>,
     /// The question whether it may run outside.
     leave: Option<Ask>,
+    /// Set once a command was started, which may have made files that decide.
+    has_run: AtomicBool,
 }
 
 /// Draws the sandbox of a command; none when it runs outside by setting or because the user has allowed that.
@@ -87,11 +90,23 @@ pub(super) async fn around(
         Ok((drawn, secret_variables(&config, &asked.environment)))
     })
     .await?;
-    Ok(Some(Sandbox { wanted, drawn, without, leave: Some(leave) }))
+    Ok(Some(Sandbox { wanted, drawn, without, leave: Some(leave), has_run: AtomicBool::new(false) }))
+}
+
+/// A command that was cancelled leaves files that decide as well.
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if self.has_run.load(Ordering::Relaxed) {
+            for moved in move_aside(&self.drawn.absent) {
+                tracing::warn!("a cancelled command made a file that decides, which was moved: {moved}");
+            }
+        }
+    }
 }
 
 impl Sandbox {
     pub(super) fn spawn(&self, command: &Spawn<'_>) -> io::Result<Child> {
+        self.has_run.store(true, Ordering::Relaxed);
         spawn(command, &self.drawn.boundary)
     }
 
