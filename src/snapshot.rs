@@ -28,7 +28,7 @@ pub use self::{
 };
 
 /// Files that are larger are left out.
-const MAX_FILE: u64 = 8 << 20;
+const MAX_FILE: u64 = 2 << 20;
 /// New or changed files of one snapshot; a directory with more is no project.
 const MAX_FILES: usize = 200_000;
 /// A look at the worktree that takes longer may have read contents.

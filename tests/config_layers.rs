@@ -177,7 +177,7 @@ async fn an_organisation_that_cannot_be_believed_is_told_and_left_out() {
     let agent =
         Agent::builder().env("OPENCODE_AUTH_CONTENT", &credentials(&web)).spawn().await.initialized().await;
     agent.new_session().await;
-    agent.wait_stderr("http://config.example/ is neither https nor this machine").await;
+    agent.wait_stderr("http://config.example/: it is neither https nor this machine").await;
     agent.finish().await;
 }
 
