@@ -60,6 +60,18 @@ async fn an_entry_is_merged_and_the_doctor_finds_it() {
 }
 
 #[tokio::test]
+async fn neovims_other_file_is_not_shadowed() {
+    let scratch = Scratch::new();
+    let shell = Shell::new(&scratch);
+    let directory = scratch.home.join(".config/nvim");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("init.vim"), "set number\n").unwrap();
+    let (_, errors, code) = shell.run(&["editor", "neovim", "--write"]).await;
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("init.vim") && !directory.join("init.lua").exists(), "{errors}");
+}
+
+#[tokio::test]
 async fn another_file_may_be_named_and_nonsense_is_refused() {
     let scratch = Scratch::new();
     let shell = Shell::new(&scratch);

@@ -214,6 +214,25 @@ async fn a_signal_ends_an_agent_whose_provider_hangs() {
     agent.finish().await;
 }
 
+#[test]
+fn a_pipeline_that_ends_says_nothing_but_its_answers() {
+    let scratch = Scratch::new();
+    let request = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#;
+    std::fs::write(scratch.root().join("requests"), format!("{request}\n")).unwrap();
+    let output = Command::new(binary())
+        .arg("acp")
+        .current_dir(&scratch.work)
+        .env_clear()
+        .env("HOME", &scratch.home)
+        .stdin(std::fs::File::open(scratch.root().join("requests")).unwrap())
+        .stdout(std::fs::File::create(scratch.root().join("answers")).unwrap())
+        .output()
+        .unwrap();
+    let answers = std::fs::read_to_string(scratch.root().join("answers")).unwrap();
+    assert!(output.status.success() && answers.lines().count() == 1, "{output:?} {answers}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
 #[tokio::test]
 async fn a_signal_ends_an_agent_whose_client_does_not_read() {
     let mut agent = Agent::start().await;

@@ -348,9 +348,13 @@ async fn exit_codes_signals_and_time_limits_are_those_of_the_command() {
         return;
     }
     let cell = Cell::new(json!({"mode": "workspace-write"})).await;
-    for (command, key, expected) in
-        [("exit 7", "exit", json!(7)), ("kill -9 $$", "signal", json!("SIGKILL")), ("true", "exit", json!(0))]
-    {
+    for (command, key, expected) in [
+        ("exit 7", "exit", json!(7)),
+        ("kill -9 $$", "signal", json!("SIGKILL")),
+        ("true", "exit", json!(0)),
+        // The pipes by which the first process tells the status.
+        ("for n in 3 4 5 6 7 8 9; do echo no > /proc/1/fd/$n; done 2>/dev/null; exit 5", "exit", json!(5)),
+    ] {
         let (turn, _) = cell.agent.run("bash", json!({"command": command})).await;
         assert_eq!(turn.tool("call_1")["rawOutput"]["metadata"][key], expected, "{command}");
     }

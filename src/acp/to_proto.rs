@@ -85,22 +85,14 @@ pub fn label(text: &str) -> String {
 
 /// Returns the title of a call from its input: the exact command, path, pattern or URL.
 fn title(tool: &str, input: &Value) -> Option<String> {
-    let key = match engine::tool_look(tool).subject {
-        Subject::Command => "command",
-        Subject::File | Subject::Change => "filePath",
-        Subject::Pattern => "pattern",
-        Subject::Directory => "path",
-        Subject::Url => "url",
-        Subject::Resource => "uri",
-        Subject::Task => "description",
-        Subject::Text(key) => key,
-        Subject::Patch => return patched_files(input),
-        Subject::Questions => return first_question(input),
-        Subject::Calls => return batched_tools(input),
-        Subject::Code => return lsp_question(input),
-        Subject::Todos | Subject::Title | Subject::Arguments => return None,
-    };
-    input.get(key).and_then(Value::as_str).map(str::to_owned)
+    let subject = engine::tool_look(tool).subject;
+    match subject {
+        Subject::Patch => patched_files(input),
+        Subject::Questions => first_question(input),
+        Subject::Calls => batched_tools(input),
+        Subject::Code => lsp_question(input),
+        _one_field => input.get(subject.field()?).and_then(Value::as_str).map(str::to_owned),
+    }
 }
 
 /// Summarises the changes of a patch, as soon as its files are known.

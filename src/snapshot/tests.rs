@@ -239,6 +239,21 @@ async fn ignored_and_large_files_are_left_out_and_never_overwritten() {
 }
 
 #[tokio::test]
+async fn a_directory_that_became_a_link_comes_back() {
+    let scene = Scene::new().await;
+    scene.write("dir/file", b"inside");
+    scene.write("other/file", b"untouched");
+    let first = scene.track().await;
+    fs::remove_dir_all(scene.path("dir")).unwrap();
+    std::os::unix::fs::symlink("other", scene.path("dir")).unwrap();
+    let second = scene.track().await;
+    scene.restore(&first, &second).await;
+    assert!(!scene.path("dir").is_symlink());
+    assert_eq!(fs::read(scene.path("dir/file")).unwrap(), b"inside");
+    assert_eq!(fs::read(scene.path("other/file")).unwrap(), b"untouched");
+}
+
+#[tokio::test]
 async fn nothing_is_written_through_a_link_out_of_the_worktree() {
     let scene = Scene::new().await;
     scene.write("dir/file", b"inside");

@@ -123,30 +123,14 @@ impl<'a> Call<'a> {
 fn title(part: &ToolPart, directory: &str) -> String {
     let input = part.state.input();
     let subject = tool::look(&part.tool).subject;
-    let key = match subject {
-        Subject::Command => "command",
-        Subject::File | Subject::Change => "filePath",
-        Subject::Pattern => "pattern",
-        Subject::Directory => "path",
-        Subject::Url => "url",
-        Subject::Resource => "uri",
-        Subject::Task => "description",
-        Subject::Text(key) => key,
-        Subject::Patch
-        | Subject::Code
-        | Subject::Todos
-        | Subject::Questions
-        | Subject::Calls
-        | Subject::Title
-        | Subject::Arguments => "",
-    };
     let own = match &part.state {
         ToolState::Completed { title, .. } => title.as_str(),
         ToolState::Running { title, .. } => title.as_deref().unwrap_or_default(),
         ToolState::Pending { .. } | ToolState::Error { .. } => "",
     };
     let asked = input.get("questions").and_then(|it| it.get(0)?.get("question")?.as_str());
-    let given = input.get(key).and_then(Value::as_str).or(asked).unwrap_or_default();
+    let named = subject.field().and_then(|field| input.get(field)?.as_str());
+    let given = named.or(asked).unwrap_or_default();
     // A command is shown as it was run; a path is shorter in the tool's own title.
     let is_as_given = matches!(subject, Subject::Command | Subject::Questions) && !given.is_empty();
     let title = if own.is_empty() || is_as_given { given } else { own };

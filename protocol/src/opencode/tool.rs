@@ -66,3 +66,26 @@ pub enum Subject {
     /// All arguments, as nothing is known about them.
     Arguments,
 }
+
+impl Subject {
+    /// Returns the field of the input that names the subject alone, as text; none where it has another form.
+    pub fn field(self) -> Option<&'static str> {
+        match self {
+            Self::Command => Some("command"),
+            Self::File | Self::Change => Some("filePath"),
+            Self::Pattern => Some("pattern"),
+            Self::Directory => Some("path"),
+            Self::Url => Some("url"),
+            Self::Resource => Some("uri"),
+            Self::Task => Some("description"),
+            Self::Text(field) => Some(field),
+            Self::Patch
+            | Self::Code
+            | Self::Todos
+            | Self::Questions
+            | Self::Calls
+            | Self::Title
+            | Self::Arguments => None,
+        }
+    }
+}

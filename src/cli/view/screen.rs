@@ -265,31 +265,47 @@ impl Shared {
     fn wait(&self, orders: &mut VecDeque<Order>, drawn: Instant, due: Instant) -> (bool, bool) {
         let mut inbox = self.lock();
         loop {
-            let now = Instant::now();
-            let is_pressing = inbox.is_closed
-                || inbox.orders.iter().any(|order| matches!(order, Order::Settle(_) | Order::Begin(_)));
-            // The caller that suspended the screen has the terminal until it is resumed.
-            let is_held = inbox.n_suspended > 0 && !is_pressing;
-            let until = if inbox.orders.is_empty() || is_held { due } else { drawn + FRAME };
-            if is_pressing || now >= until && !is_held {
-                orders.append(&mut inbox.orders);
-                inbox.weight = 0;
-                return (inbox.is_closed, inbox.n_suspended > 0);
-            }
-            // Nothing is due as long as somebody else has the terminal.
-            inbox = if is_held {
-                self.arrived.wait(inbox).unwrap_or_else(PoisonError::into_inner)
-            } else {
-                match self.arrived.wait_timeout(inbox, until - now) {
+            inbox = match inbox.pause(Instant::now(), drawn, due) {
+                Pause::None => {
+                    orders.append(&mut inbox.orders);
+                    inbox.weight = 0;
+                    return (inbox.is_closed, inbox.n_suspended > 0);
+                }
+                Pause::For(time) => match self.arrived.wait_timeout(inbox, time) {
                     Ok((inbox, _)) => inbox,
                     Err(poisoned) => poisoned.into_inner().0,
-                }
+                },
+                Pause::UntilOrdered => self.arrived.wait(inbox).unwrap_or_else(PoisonError::into_inner),
             };
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {
         lock(&self.inbox)
+    }
+}
+
+/// The time for which the thread has nothing to do.
+#[derive(Debug, PartialEq, Eq)]
+enum Pause {
+    None,
+    For(Duration),
+    /// The terminal belongs to the caller that suspended the screen.
+    UntilOrdered,
+}
+
+impl Inbox {
+    /// Returns the pause after the picture of `drawn`, when the next one is `due` without any order.
+    fn pause(&self, now: Instant, drawn: Instant, due: Instant) -> Pause {
+        let is_pressing = |order: &Order| matches!(order, Order::Settle(_) | Order::Begin(_));
+        if self.is_closed || self.orders.iter().any(is_pressing) {
+            return Pause::None;
+        }
+        if self.n_suspended > 0 {
+            return Pause::UntilOrdered;
+        }
+        let until = if self.orders.is_empty() { due } else { drawn + FRAME };
+        if now >= until { Pause::None } else { Pause::For(until - now) }
     }
 }
 
@@ -325,4 +341,25 @@ fn weight(payload: &EventPayload) -> usize {
         _ => 0,
     };
     EVENT_SIZE + text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suspended_screen_sleeps_whatever_arrives() {
+        let now = Instant::now();
+        let (drawn, due) = (now - FRAME * 2, now + REST);
+        let mut inbox = Inbox::default();
+        assert_eq!(inbox.pause(now, drawn, due), Pause::For(REST));
+        inbox.orders.push_back(Order::Notice("a title came late".to_owned()));
+        assert_eq!(inbox.pause(now, drawn, due), Pause::None);
+        assert_eq!(inbox.pause(now, now, due), Pause::For(FRAME));
+        inbox.n_suspended = 1;
+        assert_eq!(inbox.pause(now, drawn, due), Pause::UntilOrdered);
+        assert_eq!(inbox.pause(now, drawn, drawn), Pause::UntilOrdered);
+        inbox.is_closed = true;
+        assert_eq!(inbox.pause(now, drawn, due), Pause::None);
+    }
 }

@@ -162,8 +162,8 @@ impl Asks {
 
     /// Answers a pending request. False when there is none with this id (any more), or when its turn was cancelled.
     ///
-    /// What the answer settles besides is settled first: a front end shows the next question when the answered one is
-    /// gone, and must not show one that nobody has to answer.
+    /// Other requests that the answer settles are settled first: a front end shows the next question when the answered one
+    /// is gone, and must not show one that needs no answer.
     pub fn reply(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) -> bool {
         let Some(pending) = self.0.take_answered(id) else { return false };
         let is_apart = pending.context.is_apart;
