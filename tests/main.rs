@@ -28,6 +28,7 @@ mod config_check;
 mod config_examples;
 mod config_guard;
 mod config_layers;
+mod crash;
 mod demo;
 mod disks;
 mod doctor;

@@ -6,6 +6,7 @@ pub mod http;
 pub mod llm;
 pub mod message;
 pub mod process;
+pub mod random;
 pub mod schema;
 pub mod scratch;
 pub mod stopwatch;

@@ -301,7 +301,7 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
                 .status(ToolCallStatus::Failed)
                 .title(label(&title(&part.tool, input).unwrap_or_else(|| part.tool.clone())))
                 .raw_input(input.clone())
-                .content(vec![text_content(error)])
+                .content(vec![text_content(&shown_error(error, metadata.as_ref()))])
                 .raw_output(raw)
         }
     };
@@ -310,6 +310,17 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
 
 fn text_content(text: &str) -> ToolCallContent {
     ContentBlock::Text(TextContent::new(text)).into()
+}
+
+/// Returns a call's error, behind the output that an interrupted call has shown before.
+fn shown_error<'a>(error: &'a str, metadata: Option<&Map<String, Value>>) -> Cow<'a, str> {
+    let interrupted = metadata.filter(|it| it.get("interrupted") == Some(&Value::Bool(true)));
+    let output = interrupted.and_then(|it| it.get("output")).and_then(Value::as_str).unwrap_or_default();
+    if output.is_empty() {
+        Cow::Borrowed(error)
+    } else {
+        Cow::Owned(format!("{}\n\n{error}", output.trim_end()))
+    }
 }
 
 /// Returns the bare text of a file that was read, else the output as the model sees it, and how a command failed.

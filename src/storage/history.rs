@@ -21,7 +21,8 @@ pub struct Outline {
     pub newest: Option<MessageId>,
     /// The newest message of the user.
     pub last_prompt: Option<UserMessage>,
-    /// Answers that were not finished, because their daemon was killed or because they are being made.
+    /// Answers that were not finished, because their daemon was killed or because they are being made: its own, and
+    /// those of its subagents.
     pub unfinished: Vec<MessageWithParts>,
     /// The sessions of its subagents, and of theirs.
     pub children: Vec<SessionId>,
@@ -46,13 +47,21 @@ impl Storage {
                     .prepare_cached("SELECT id FROM message WHERE session_id = ?1 ORDER BY id DESC LIMIT 1")?
                     .query_row([id.as_str()], |row| row.get(0))
                     .optional()?;
+                let children = descendants(connection, &id)?;
+                let mut unfinished = unfinished_of(connection, &id)?;
+                // A subagent works only while the session that started it answers.
+                if !unfinished.is_empty() {
+                    for child in &children {
+                        unfinished.extend(unfinished_of(connection, child)?);
+                    }
+                }
                 Ok(Some(Outline {
                     info,
                     todos: todos(connection, &id)?,
                     newest: newest.map(MessageId::from_trusted),
                     last_prompt: last_prompt(connection, &id)?,
-                    unfinished: unfinished(connection, &id)?,
-                    children: descendants(connection, &id)?,
+                    unfinished,
+                    children,
                 }))
             })
             .await
@@ -145,7 +154,7 @@ fn last_prompt(connection: &Connection, id: &SessionId) -> Result<Option<UserMes
     })
 }
 
-fn unfinished(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWithParts>, StorageError> {
+fn unfinished_of(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWithParts>, StorageError> {
     let appends = appends::of_session(connection, id);
     let connection = &connection.unchecked_transaction()?;
     let mut statement = connection.prepare_cached(

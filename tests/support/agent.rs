@@ -350,6 +350,21 @@ impl Agent {
         assert!(left.is_empty(), "processes outlive the agent: {}", process::describe(&left));
     }
 
+    /// Waits until everything that an ended agent has written is read.
+    pub async fn output_read(&mut self) {
+        timeout(DEADLINE, &mut self.reader).await.expect("stdout stays open after the exit").unwrap();
+    }
+
+    /// Drops an agent that was killed; fails on everything that it did wrong before.
+    pub async fn forget(mut self) {
+        let mut state = self.shared.state.lock().unwrap();
+        state.failures.retain(|failure| !failure.starts_with(NOT_JSON));
+        let failures = std::mem::take(&mut state.failures);
+        drop(state);
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+        self.is_finished = true;
+    }
+
     /// Like `finish`, while another agent lives on the same scratch machine.
     pub async fn finish_beside(mut self, other: &Agent) {
         self.end().await;

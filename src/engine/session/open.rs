@@ -94,6 +94,7 @@ impl Engine {
         let mut outline = outline.ok_or_else(|| EngineError::session_not_found(id))?;
         let workspace = workspace.await?;
         if !is_running {
+            outline.unfinished.retain(|message| !self.is_working(message.info.session_id()));
             let mut journal = Journal::default();
             state::repair(&mut outline.unfinished, &mut journal);
             let moved = workspace.directory().display().to_string();
@@ -183,6 +184,11 @@ impl Engine {
             children.insert(id, history);
         }
         Ok(())
+    }
+
+    /// Returns true if a session of this process has a turn that runs or waits.
+    fn is_working(&self, id: &SessionId) -> bool {
+        lock(&self.0.sessions).get(id).is_some_and(|open| !open.tickets.is_empty())
     }
 
     /// Ends the task of a session that has nothing to do, so that it can be opened afresh. False when it works.

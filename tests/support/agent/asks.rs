@@ -74,6 +74,13 @@ impl Agent {
         self.shared.send(&permission_reply(ask, Answer::Cancelled));
     }
 
+    /// Waits until the agent has made that many requests; they stay unread.
+    pub async fn has_asked(&self, n_asks: usize) {
+        self.shared
+            .wait(self.deadline, "requests of the agent", |state| (state.asks.len() >= n_asks).then_some(()))
+            .await;
+    }
+
     /// Returns the number of permission requests.
     pub fn n_asked(&self) -> usize {
         self.shared.state.lock().unwrap().asks.len()

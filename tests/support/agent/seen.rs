@@ -58,6 +58,29 @@ impl Agent {
             .await;
     }
 
+    /// Returns the number of lines that the agent has written.
+    pub fn n_read(&self) -> usize {
+        self.shared.state.lock().unwrap().lines.iter().filter(|line| line.from_agent).count()
+    }
+
+    /// Waits until the agent has written that many lines.
+    pub async fn has_read(&self, n_lines: usize) {
+        self.shared
+            .wait(self.deadline, &format!("{n_lines} lines"), |state| {
+                (state.lines.iter().filter(|line| line.from_agent).count() >= n_lines).then_some(())
+            })
+            .await;
+    }
+
+    /// Waits until the agent has sent an update of a session for which `is_wanted` is true, and skips none.
+    pub async fn has_update(&self, session: &str, what: &str, is_wanted: impl Fn(&Value) -> bool) {
+        self.shared
+            .wait(self.deadline, what, |state| {
+                updates(&state.lines, session).iter().any(&is_wanted).then_some(())
+            })
+            .await;
+    }
+
     /// Waits until stderr contains `wanted`.
     pub async fn wait_stderr(&self, wanted: &str) {
         self.shared
