@@ -64,7 +64,9 @@ pub use session::{
     auto_summaries::AutoSummaries,
     open::{Cursor, HistoryPage, Opened, task_session},
     records::{Found, FoundLine, Record, SearchQuery},
-    request::{Invocation, OnMissing, PromptInput, PromptPart, StopReason, TurnEnd, TurnOutcome},
+    request::{
+        Invocation, OnMissing, PromptInput, PromptPart, RevertTo, Reverted, StopReason, TurnEnd, TurnOutcome,
+    },
     stats::{Counts, Scope, Stats},
 };
 pub use turn::attach::check_readable;

@@ -84,6 +84,7 @@ pub enum Write {
     Message(Message),
     /// Removes a message and its parts.
     RemoveMessage(MessageId),
+    RemovePart(PartId),
     /// Inserts or replaces a part's row, including the text that was appended to it before.
     Part(Part),
     /// Appends text to a text or reasoning part or to the output of a running command, without rewriting the row.
@@ -434,6 +435,9 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
         }
         Write::RemoveMessage(id) => {
             connection.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([id.as_str()])?;
+        }
+        Write::RemovePart(id) => {
+            connection.prepare_cached("DELETE FROM part WHERE id = ?1")?.execute([id.as_str()])?;
         }
         Write::Part(part) => {
             connection

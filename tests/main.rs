@@ -64,6 +64,7 @@ mod reload;
 mod reload_files;
 mod remembered;
 mod retry;
+mod revert;
 mod run_options;
 mod rust_sdk;
 mod sandbox;

@@ -25,7 +25,10 @@ async fn the_daemon_answers_its_own_commands_and_tells_no_model() {
     let agent = saying("x").config(json!({"agent": {"build": {"steps": "many"}}})).start().await;
     let session = agent.new_session().await;
     let help = own(&agent, &session, "/help").await;
-    assert!(help.contains("`/go` (configured) Goes") && help.contains("`/undo`"), "{help}");
+    assert!(
+        help.contains("`/go` (configured) Goes") && help.contains("`/undo number or message id`"),
+        "{help}"
+    );
     let status = own(&agent, &session, "/status").await;
     for wanted in [session.as_str(), "mock/mock", "Agent: build", "Cost: $0.0000", "agent.build.steps"] {
         assert!(status.contains(wanted), "{wanted} is missing in {status}");

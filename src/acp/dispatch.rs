@@ -54,6 +54,7 @@ const METHODS: &[(&str, Handler)] = &[
     ("session/new",                session::new),
     ("session/load",               session::load),
     ("session/resume",             session::resume),
+    ("session/fork",               session::fork),
     ("session/list",               session::list),
     ("session/close",              session::close),
     ("session/delete",             session::delete),

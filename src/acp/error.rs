@@ -30,9 +30,10 @@ pub fn no_session(id: &str) -> ErrorObjectOwned {
 pub fn engine_error(failure: &EngineError) -> ErrorObjectOwned {
     match &failure.kind {
         EngineErrorKind::SessionNotFound(id) => no_session(id.as_str()),
-        EngineErrorKind::SessionExists | EngineErrorKind::InvalidInput => {
-            error(code::INVALID_PARAMS, &failure.message)
-        }
+        EngineErrorKind::SessionExists
+        | EngineErrorKind::SessionBusy
+        | EngineErrorKind::MessageNotFound
+        | EngineErrorKind::InvalidInput => error(code::INVALID_PARAMS, &failure.message),
         EngineErrorKind::AuthRequired => error(code::AUTH_REQUIRED, &failure.message),
         EngineErrorKind::ModelUnusable
         | EngineErrorKind::ContextOverflow

@@ -10,7 +10,8 @@ use windlass_protocol::{
             AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
             AuthenticateResponse, Implementation, InitializeResponse, LogoutCapabilities, LogoutResponse,
             McpCapabilities, PromptCapabilities, SessionCapabilities, SessionCloseCapabilities,
-            SessionDeleteCapabilities, SessionListCapabilities, SessionResumeCapabilities,
+            SessionDeleteCapabilities, SessionForkCapabilities, SessionListCapabilities,
+            SessionResumeCapabilities,
         },
         version::ProtocolVersion,
     },
@@ -58,8 +59,15 @@ fn capabilities(found: &Found) -> AgentCapabilities {
         .list(SessionListCapabilities::new())
         .delete(SessionDeleteCapabilities::new())
         .resume(SessionResumeCapabilities::new())
-        .close(SessionCloseCapabilities::new());
-    let extensions = [ext::EVENTS, ext::SESSION_ID, ext::PERMISSION_REPLY_META, ext::QUESTION_REPLY_META];
+        .close(SessionCloseCapabilities::new())
+        .fork(SessionForkCapabilities::new());
+    let extensions = [
+        ext::EVENTS,
+        ext::SESSION_ID,
+        ext::FORK_MESSAGE,
+        ext::PERMISSION_REPLY_META,
+        ext::QUESTION_REPLY_META,
+    ];
     let mut extensions: Map<String, Value> =
         extensions.into_iter().map(|name| (name.to_owned(), json!(true))).collect();
     let sandbox = ext::Sandbox { level: found.level.name(), reason: found.reason.as_deref() };

@@ -1,4 +1,4 @@
-//! The session methods: new, load, resume, list, close, delete.
+//! The session methods: new, load, resume, fork, list, close, delete.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,11 +9,15 @@ use windlass_protocol::{
     acp::{
         decode::{self, McpServer, OpenSession},
         schema::{
-            CloseSessionResponse, DeleteSessionResponse, ListSessionsResponse, LoadSessionResponse,
-            NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse, SessionUpdate,
+            CloseSessionResponse, DeleteSessionResponse, ForkSessionResponse, ListSessionsResponse,
+            LoadSessionResponse, NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse,
+            SessionUpdate,
         },
     },
-    opencode::{id::SessionId, message::ModelRef},
+    opencode::{
+        id::{MessageId, SessionId},
+        message::ModelRef,
+    },
     rpc::code,
 };
 
@@ -140,6 +144,44 @@ pub fn resume(
                 .config_options(options::config_options(&loaded, &client_session));
             responder.succeed(&response);
             attach(connection, id, client_session, opened.info.title, opened.info.cost, &skipped);
+        }) as Reply)
+    })
+}
+
+pub fn fork(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
+    let request = decode::existing_session(params).map_err(|reason| invalid_params(&reason))?;
+    require_login(connection)?;
+    let text = request.session_id.as_deref().unwrap_or_default();
+    let source = session_id(text)?;
+    let before = match decode::fork_message(params).map_err(|reason| invalid_params(&reason))? {
+        Some(text) => {
+            Some(MessageId::parse(&text).map_err(|reason| error(code::INVALID_PARAMS, &reason.to_string()))?)
+        }
+        None => None,
+    };
+    let (engine, lease) = (connection.engine.clone(), connection.lease.clone());
+    call.spawn(connection, request.session_id.clone(), async move {
+        let OpenSession { cwd, mcp_servers, skipped, .. } = request;
+        let opened = async {
+            let workspace = engine.workspace(&PathBuf::from(cwd)).await?;
+            let forked = engine.fork_session(&workspace, &source, before.as_ref()).await?;
+            engine.open_session_in(workspace, &forked.id, client_servers(mcp_servers)).await
+        };
+        let opened = opened.await.map_err(|failure| engine_error(&failure))?;
+        lease.hold(&opened.info.id);
+        Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
+            let client_session = client_session_of(&opened);
+            let loaded = client_session.shown.clone();
+            let response = ForkSessionResponse::new(opened.info.id.shared())
+                .modes(options::modes(&loaded, &client_session))
+                .config_options(options::config_options(&loaded, &client_session));
+            responder.succeed(&response);
+            let Opened { info, .. } = opened;
+            attach(connection, info.id, client_session, info.title, 0.0, &skipped);
         }) as Reply)
     })
 }

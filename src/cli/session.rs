@@ -1,4 +1,4 @@
-//! `windlass session`: lists, shows, searches, exports, renames and deletes stored sessions.
+//! `windlass session`: lists, shows, searches, exports, renames, takes back, copies and deletes stored sessions.
 
 use std::{
     io::IsTerminal,
@@ -19,6 +19,8 @@ use crate::{
 };
 
 mod export;
+mod fork;
+mod revert;
 mod search;
 mod show;
 
@@ -61,6 +63,15 @@ enum SessionCommand {
         #[arg(required = true)]
         title: Vec<String>,
     },
+    /// Take the last prompt back, or everything from a message on, with the files that it changed.
+    Revert(revert::RevertArgs),
+    /// Put back what was taken back and no prompt has removed yet.
+    Unrevert {
+        /// Session id, or its beginning or end.
+        id: String,
+    },
+    /// Copy a session, or its beginning, into a new one.
+    Fork(fork::ForkArgs),
     /// Delete a session and its messages.
     Delete {
         /// Session id.
@@ -86,6 +97,9 @@ pub fn run(environment: Environment, args: SessionArgs) -> ExitCode {
             SessionCommand::Export(args) => export::run(&engine, args).await,
             SessionCommand::Search(args) => search::run(&engine, args, &look).await,
             SessionCommand::Rename { id, title } => rename(&engine, &id, &title.join(" ")).await,
+            SessionCommand::Revert(args) => revert::revert(&engine, args).await,
+            SessionCommand::Unrevert { id } => revert::unrevert(&engine, &id).await,
+            SessionCommand::Fork(args) => fork::run(&engine, args).await,
             SessionCommand::Delete { id } => delete(&engine, &id).await,
         };
         ended.unwrap_or_else(|reason| output::fail(&reason))
@@ -137,7 +151,11 @@ fn hint(error: &EngineError) -> String {
         EngineErrorKind::InvalidInput | EngineErrorKind::SessionNotFound(_) => {
             format!("{error}. `windlass session list --all` shows what there is.")
         }
+        EngineErrorKind::MessageNotFound => {
+            format!("{error}. `windlass session export ID --format json` shows the ids.")
+        }
         EngineErrorKind::SessionExists
+        | EngineErrorKind::SessionBusy
         | EngineErrorKind::AuthRequired
         | EngineErrorKind::ModelUnusable
         | EngineErrorKind::ContextOverflow

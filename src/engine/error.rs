@@ -19,6 +19,10 @@ pub enum EngineErrorKind {
     SessionNotFound(SessionId),
     /// The chosen session id is taken.
     SessionExists,
+    /// The session is at work, and this has to wait until it is idle.
+    SessionBusy,
+    /// The session has no such message or part.
+    MessageNotFound,
     /// A parameter names something that does not exist.
     InvalidInput,
     /// The provider wants other credentials, or there are none.

@@ -11,12 +11,12 @@ use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::event::EventKind;
 
 use crate::{
-    base::lock::lock,
+    base::{ids, lock::lock},
     bus::Filter,
     config::{Environment, Hook, paths::Paths},
     engine::{
-        Engine, EngineError, EngineErrorKind, NewSession, Pages, PromptInput, PromptPart, StopReason,
-        TurnOutcome, workspace::directory::Reloading,
+        Engine, EngineError, EngineErrorKind, NewSession, Pages, PromptInput, PromptPart, RevertTo,
+        StopReason, TurnOutcome, workspace::directory::Reloading,
     },
     provider::demo,
 };
@@ -170,5 +170,31 @@ async fn a_turn_has_an_organisation_asked_that_was_not_asked_for_long() {
     ask(&engine, &opened.info.id, "hello").await.expect("answered");
     told.next_batch(&mut events).await;
     assert!(is_denied());
+    engine.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_at_work_is_not_taken_back() {
+    let (home, engine) = engine();
+    let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
+    let id = engine.create_session(new).await.expect("made").info.id;
+    let asked = ask(&engine, &id, "hello");
+    let reverted = async {
+        // The prompt is handed over first.
+        tokio::task::yield_now().await;
+        engine.revert_session(&id, RevertTo::Prompts(1)).await
+    };
+    let (outcome, reverted) = tokio::join!(asked, reverted);
+    outcome.expect("answered");
+    assert_eq!(reverted.expect_err("it works").kind, EngineErrorKind::SessionBusy);
+    let reverted = engine.revert_session(&id, RevertTo::Prompts(1)).await.expect("idle");
+    assert_eq!(reverted.prompt.as_deref(), Some("hello"));
+    let record = engine.record(&id).await.expect("stored").without_undone();
+    assert!(record.messages.is_empty() && record.info.revert.is_some());
+    let unknown = RevertTo::Message { message_id: ids::message(), part_id: None };
+    let unknown = engine.revert_session(&id, unknown).await.expect_err("unknown");
+    assert_eq!(unknown.kind, EngineErrorKind::MessageNotFound);
+    let other = engine.revert_session(&ids::session(), RevertTo::Nothing).await.expect_err("not open");
+    assert!(matches!(other.kind, EngineErrorKind::SessionNotFound(_)));
     engine.finish().await;
 }

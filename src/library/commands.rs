@@ -70,6 +70,8 @@ impl Command {
         match &self.body {
             Body::Template(text) => template::hint(text),
             Body::Compact => Some("what the summary must not lose".to_owned()),
+            Body::Builtin(BuiltinCommand::Undo) => Some("number or message id".to_owned()),
+            Body::Builtin(BuiltinCommand::Fork) => Some("message id".to_owned()),
             Body::Skill(_) | Body::Builtin(_) => None,
         }
     }

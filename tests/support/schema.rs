@@ -46,6 +46,7 @@ pub fn check_result(method: &str, result: &Value) -> Result<(), String> {
         "session/new" => check::<acp::NewSessionResponse>(method, &result),
         "session/load" => check::<acp::LoadSessionResponse>(method, &result),
         "session/resume" => check::<acp::ResumeSessionResponse>(method, &result),
+        "session/fork" => check::<acp::ForkSessionResponse>(method, &result),
         "session/list" => check::<acp::ListSessionsResponse>(method, &result),
         "session/close" => check::<acp::CloseSessionResponse>(method, &result),
         "session/delete" => check::<acp::DeleteSessionResponse>(method, &result),

@@ -169,11 +169,20 @@ pub fn new_session(params: Option<&str>) -> Result<OpenSession, InvalidParams> {
     open_session(&params, session_id)
 }
 
-/// Decodes `session/load` or `session/resume`.
+/// Decodes `session/load`, `session/resume` or `session/fork`.
 pub fn existing_session(params: Option<&str>) -> Result<OpenSession, InvalidParams> {
     let params = object(params)?;
     let session_id = text(&params, "sessionId")?;
     open_session(&params, Some(session_id))
+}
+
+/// Decodes the message before which `session/fork` is to end, an extension of ours.
+pub fn fork_message(params: Option<&str>) -> Result<Option<String>, InvalidParams> {
+    match object(params)?.get("_meta").and_then(|it| it.get(ext::FORK_MESSAGE)) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(id)) => Ok(Some(id.clone())),
+        Some(_) => Err(invalid(format!("`_meta[\"{}\"]` must be a string", ext::FORK_MESSAGE))),
+    }
 }
 
 fn open_session(

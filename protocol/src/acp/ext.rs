@@ -12,6 +12,8 @@ use crate::opencode::{
 pub const EVENTS: &str = "windlass/events";
 /// `session/new` `_meta`: the session id that the client wants. Advertised in the agent's `_meta`.
 pub const SESSION_ID: &str = "windlass/sessionId";
+/// `session/fork` `_meta`: the message before which the copy ends. Advertised in the agent's `_meta`.
+pub const FORK_MESSAGE: &str = "windlass/forkMessage";
 /// Advertised in the agent's `_meta`: [`PERMISSION_REPLY`] is understood.
 pub const PERMISSION_REPLY_META: &str = "windlass/permissionReply";
 /// Advertised in the agent's `_meta`: [`QUESTION_REPLY`] and [`QUESTION_REJECT`] are understood.

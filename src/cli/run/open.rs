@@ -112,7 +112,7 @@ impl Place {
             Some(session) => {
                 let mut id = session.id.clone();
                 if args.is_forked {
-                    id = engine.fork_session(&self.workspace, &id).await?.id;
+                    id = engine.fork_session(&self.workspace, &id, None).await?.id;
                 }
                 engine.open_session_in(self.workspace.clone(), &id, Vec::new()).await?
             }

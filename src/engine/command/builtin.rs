@@ -1,29 +1,26 @@
 //! Commands that the daemon answers by itself: shown as an answer, kept for later loads, and never sent to a
 //! model.
 
-use std::path::PathBuf;
-
-use windlass_protocol::opencode::{message::Message, permission::Rule};
+use windlass_protocol::opencode::{id::MessageId, message::Message, permission::Rule};
 
 use super::Invoked;
 use crate::{
     config::policy::Origin,
     engine::{
-        EngineError,
+        EngineError, EngineErrorKind,
         session::{
             context::TurnCx,
             file_undo::{self, FilesEnd},
             fork,
-            request::{StopReason, TurnOutcome},
+            request::{RevertTo, StopReason, TurnOutcome},
             revert::{self, Changed},
             state::{Journal, SessionState, text_part},
         },
-        turn::{file_snapshots::Off, local_reply::reply_locally},
+        turn::local_reply::reply_locally,
     },
     library::commands::{BuiltinCommand, Source},
     mcp::{Servers, Status},
     provider::unusable::Unusable,
-    snapshot::Restored,
 };
 
 /// Carries a command out that needs no model.
@@ -36,17 +33,9 @@ pub async fn run(
 ) -> Result<TurnOutcome, EngineError> {
     let text = match own {
         BuiltinCommand::Help => help(cx),
-        BuiltinCommand::Undo => undo(cx, state).await?,
+        BuiltinCommand::Undo => undo(cx, state, &called.arguments).await?,
         BuiltinCommand::Redo => redo(cx, state).await?,
-        BuiltinCommand::Fork => {
-            let forked =
-                fork::fork(&cx.session.engine, &state.info, &cx.parent_limits, &state.history).await?;
-            format!(
-                "The conversation so far is copied into the session `{}` ({}). Open it with your editor's list of \
-                 sessions (`session/load`), or continue with `windlass run --session {}`. This session stays as it is.",
-                forked.id, forked.title, forked.id
-            )
-        }
+        BuiltinCommand::Fork => fork(cx, state, &called.arguments).await?,
         BuiltinCommand::Status => status(cx, state, unusable),
         BuiltinCommand::Models => models(cx, unusable),
         BuiltinCommand::Permissions => permissions(cx, state).await,
@@ -76,22 +65,69 @@ fn help(cx: &TurnCx<'_>) -> String {
     text
 }
 
-async fn undo(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<String, EngineError> {
+async fn undo(cx: &TurnCx<'_>, state: &mut SessionState, arguments: &str) -> Result<String, EngineError> {
+    let Some(to) = undo_point(arguments) else {
+        return Ok(format!(
+            "`{arguments}` is neither a number of prompts nor the id of a message, so nothing is undone."
+        ));
+    };
     let before = state.info.revert.clone();
-    let Some(changed) = revert::undo(state) else { return Ok("There is nothing to undo.".to_owned()) };
-    let end = file_undo::follow(cx, state, before).await?;
+    let changed = match revert::change(state, &to) {
+        Ok(Some(changed)) => changed,
+        Ok(None) => return Ok("There is nothing to undo.".to_owned()),
+        Err(error) => return Ok(format!("Nothing is undone: {error}.")),
+    };
+    let end = file_undo::follow(cx.session, &cx.loaded, &cx.cancel, state, before).await?;
     Ok(format!(
         "Undone: \"{}\" and what followed. The model no longer sees it; your editor may still show it until the \
          session is loaded again. `/redo` puts it back, the next prompt removes it for good.{}",
         changed.prompt,
-        files(cx, &end, &changed)
+        file_undo::sentences(&cx.loaded.config.worktree, &end, &changed)
     ))
+}
+
+async fn fork(cx: &TurnCx<'_>, state: &SessionState, arguments: &str) -> Result<String, EngineError> {
+    let before = match arguments.trim() {
+        "" => None,
+        words => match MessageId::parse(words) {
+            Ok(id) => Some(id),
+            Err(_) => return Ok(format!("`{words}` is no id of a message, so nothing is copied.")),
+        },
+    };
+    let (info, history) = (&state.info, &state.history);
+    let forked = fork::fork(&cx.session.engine, info, &cx.parent_limits, history, before.as_ref()).await;
+    let forked = match forked {
+        Ok(forked) => forked,
+        Err(error) if error.kind == EngineErrorKind::MessageNotFound => {
+            return Ok(format!("Nothing is copied: {error}."));
+        }
+        Err(error) => return Err(error),
+    };
+    let copied =
+        if before.is_some() { "The conversation before that message" } else { "The conversation so far" };
+    Ok(format!(
+        "{copied} is copied into the session `{}` ({}). Open it with your editor's list of sessions \
+         (`session/load`), or continue with `windlass run --session {}`. This session stays as it is.",
+        forked.id, forked.title, forked.id
+    ))
+}
+
+/// Reads the words behind `/undo`: none, a number of prompts, or the id of a message.
+fn undo_point(arguments: &str) -> Option<RevertTo> {
+    match arguments.trim() {
+        "" => Some(RevertTo::Prompts(1)),
+        words if words.starts_with("msg_") => {
+            let message_id = MessageId::parse(words).ok()?;
+            Some(RevertTo::Message { message_id, part_id: None })
+        }
+        words => words.parse().ok().filter(|n_prompts| *n_prompts > 0).map(RevertTo::Prompts),
+    }
 }
 
 async fn redo(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<String, EngineError> {
     let before = state.info.revert.clone();
     let Some(changed) = revert::redo(state) else { return Ok("There is nothing to redo.".to_owned()) };
-    let end = file_undo::follow(cx, state, before).await?;
+    let end = file_undo::follow(cx.session, &cx.loaded, &cx.cancel, state, before).await?;
     let left = match changed.n_undone {
         0 => String::new(),
         1 => " One more prompt is undone.".to_owned(),
@@ -100,53 +136,12 @@ async fn redo(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<String, Engin
     let files = match end {
         // Where files are not restored, they still are as they were.
         FilesEnd::Off(_) | FilesEnd::Unchanged => String::new(),
-        end => files(cx, &end, &Changed { unsaved: Vec::new(), ..changed.clone() }),
+        end => {
+            let changed = Changed { unsaved: Vec::new(), ..changed.clone() };
+            file_undo::sentences(&cx.loaded.config.worktree, &end, &changed)
+        }
     };
     Ok(format!("Put back: \"{}\" with its answers.{left}{files}", changed.prompt))
-}
-
-/// Returns the sentences about the files of an undo or redo.
-fn files(cx: &TurnCx<'_>, end: &FilesEnd, changed: &Changed) -> String {
-    let worktree = &cx.loaded.config.worktree;
-    let list = |paths: &[PathBuf]| {
-        let lines = paths.iter().map(|path| format!("- `{}`", worktree.join(path).display()));
-        lines.collect::<Vec<_>>().join("\n")
-    };
-    let named = |files: &[String]| list(&files.iter().map(PathBuf::from).collect::<Vec<_>>());
-    let reason = match end {
-        FilesEnd::Unchanged | FilesEnd::Restored(_) => {
-            let mut text = String::new();
-            if let FilesEnd::Restored(Restored { changed, skipped }) = end {
-                if !changed.is_empty() {
-                    text.push_str(&format!("\n\nRestored files:\n{}", list(changed)));
-                }
-                if !skipped.is_empty() {
-                    text.push_str(&format!(
-                        "\n\nThese files stay as they are, because no snapshot holds their present content:\n{}",
-                        list(skipped)
-                    ));
-                }
-            }
-            if !changed.unsaved.is_empty() {
-                text.push_str(&format!(
-                    "\n\nThese files are not restored, because no snapshot shows their changes:\n{}",
-                    named(&changed.unsaved)
-                ));
-            }
-            return text;
-        }
-        FilesEnd::Off(Off::NoRepository) => "snapshots need a git repository".to_owned(),
-        FilesEnd::Off(Off::Setting) => "`snapshot` is false in the configuration".to_owned(),
-        FilesEnd::Failed(error) => error.to_string(),
-        FilesEnd::Cancelled => "the command was cancelled".to_owned(),
-    };
-    if changed.files.is_empty() {
-        return format!("\n\nFiles are not restored: {reason}. Whatever commands changed stays changed.");
-    }
-    format!(
-        "\n\nFiles are not restored: {reason}. These were changed and stay so, like whatever commands changed:\n{}",
-        named(&changed.files)
-    )
 }
 
 fn status(cx: &TurnCx<'_>, state: &SessionState, unusable: Option<&Unusable>) -> String {

@@ -5,22 +5,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
-    event::EventPayload, id::MessageId, message::MessageWithParts, part::PartKind, session::Revert,
+    event::EventPayload, id::SessionId, message::MessageWithParts, part::PartKind, session::Revert,
 };
 
 use super::{
-    context::TurnCx,
-    revert,
+    context::SessionCx,
+    request::{Command, RevertTo, Reverted},
+    revert::{self, Changed, Place},
     state::{Journal, SessionState},
 };
 use crate::{
+    base::lock::lock,
     engine::{
-        EngineError,
+        Engine, EngineError, EngineErrorKind,
         turn::file_snapshots::{self, CANCELLED_LIMIT, Off, unless_cancelled},
+        workspace::loaded::Loaded,
     },
-    snapshot::{Restored, SnapshotError, Target},
+    snapshot::{Restored, SnapshotError, Snapshots, Target},
 };
+
+/// Bytes of the diff that is kept with a session; it goes out with every change of the session.
+const MAX_DIFF: usize = 64 << 10;
 
 /// The end of an undo or redo of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,28 +43,85 @@ pub enum FilesEnd {
     Cancelled,
 }
 
-/// Brings the files in step with the conversation after an undo or redo; `before` is what was undone until now.
+impl Engine {
+    /// Changes which part of an open, idle session's conversation is undone, and brings its files in step. The next
+    /// prompt makes it final.
+    pub async fn revert_session(&self, id: &SessionId, to: RevertTo) -> Result<Reverted, EngineError> {
+        let ended = {
+            let mut sessions = lock(&self.0.sessions);
+            let open = sessions.get_mut(id).ok_or_else(|| EngineError::session_not_found(id))?;
+            let busy = || {
+                let message = format!("the session {id} is working; wait for its turn to end, or cancel it");
+                EngineError::new(EngineErrorKind::SessionBusy, message)
+            };
+            if !open.tickets.is_empty() {
+                return Err(busy());
+            }
+            let (done, ended) = oneshot::channel();
+            self.inbox(id, open).try_send(Command::Revert { to, done }).map_err(|_| busy())?;
+            ended
+        };
+        let lost = || EngineError::new(EngineErrorKind::Internal, "the session ended before its undo");
+        ended.await.unwrap_or_else(|_| Err(lost()))
+    }
+}
+
+/// Carries an undo out between two turns.
+pub async fn carry_out(
+    cx: &SessionCx,
+    state: &mut SessionState,
+    to: &RevertTo,
+) -> Result<Reverted, EngineError> {
+    cx.engine.sync_config(&cx.workspace).await;
+    let loaded = cx.workspace.loaded();
+    let before = state.info.revert.clone();
+    let Some(changed) = revert::change(state, to)? else {
+        return Ok(Reverted { info: state.info.clone(), prompt: None, files: String::new() });
+    };
+    let end = follow(cx, &loaded, &CancellationToken::new(), state, before).await?;
+    let files = sentences(&loaded.config.worktree, &end, &changed);
+    Ok(Reverted { info: state.info.clone(), prompt: Some(changed.prompt), files })
+}
+
+/// Brings the files in step with the conversation after an undo or redo, and stores both; `before` is what was undone
+/// until now.
 pub async fn follow(
-    cx: &TurnCx<'_>,
+    cx: &SessionCx,
+    loaded: &Loaded,
+    cancel: &CancellationToken,
+    state: &mut SessionState,
+    before: Option<Revert>,
+) -> Result<FilesEnd, EngineError> {
+    // A later redo needs it, however this ends.
+    keep(state, before.as_ref().and_then(|revert| revert.snapshot.clone()));
+    let end = restore(cx, loaded, cancel, state, before).await?;
+    let mut journal = Journal::default();
+    state.touch();
+    journal.session(&state.info);
+    journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
+    Ok(end)
+}
+
+async fn restore(
+    cx: &SessionCx,
+    loaded: &Loaded,
+    cancel: &CancellationToken,
     state: &mut SessionState,
     before: Option<Revert>,
 ) -> Result<FilesEnd, EngineError> {
     let saved = before.as_ref().and_then(|revert| revert.snapshot.clone());
-    // A later redo needs it, however this ends.
-    keep(state, saved.clone());
-    let snapshots = match file_snapshots::snapshots(&cx.session.engine, &cx.loaded) {
+    let snapshots = match file_snapshots::snapshots(&cx.engine, loaded) {
         Ok(snapshots) => snapshots,
         Err(off) => return Ok(FilesEnd::Off(off)),
     };
-    let after = state.info.revert.as_ref().map(|revert| revert.message_id.clone());
-    let from = before.iter().map(|revert| &revert.message_id).chain(&after).min().cloned();
-    let Some(from) = from else { return Ok(FilesEnd::Unchanged) };
-    let worktree = snapshots.worktree().to_owned();
-    let patches = patches(&state.history, &from, &worktree);
+    let place = |revert: &Revert| revert::place(revert, &state.history);
+    let (before, after) = (before.as_ref().map(place), state.info.revert.as_ref().map(place));
+    let Some(from) = before.iter().chain(&after).min() else { return Ok(FilesEnd::Unchanged) };
+    let patches = patches(&state.history, from, snapshots.worktree());
     if patches.is_empty() {
         return Ok(FilesEnd::Unchanged);
     }
-    let now = match unless_cancelled(&cx.cancel, CANCELLED_LIMIT, snapshots.track()).await {
+    let now = match unless_cancelled(cancel, CANCELLED_LIMIT, snapshots.track()).await {
         Some(Ok(now)) => now,
         Some(Err(error)) => return Ok(FilesEnd::Failed(error)),
         None => return Ok(FilesEnd::Cancelled),
@@ -66,19 +131,33 @@ pub async fn follow(
     let mut journal = Journal::default();
     journal.session(&state.info);
     // Redo has to find it, whatever happens to the process now.
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
     let restored = match snapshots.restore(targets(patches, after.as_ref(), &saved), &now).await {
         Ok(restored) => restored,
         Err(error) => return Ok(FilesEnd::Failed(error)),
     };
-    let undone = state.history.iter().filter(|it| after.as_ref().is_some_and(|from| it.info.id() >= from));
-    // For clients that show it; the oldest snapshot may be too old to be there.
-    let diff = file_snapshots::diff(&snapshots, undone);
-    let diff = unless_cancelled(&cx.cancel, CANCELLED_LIMIT, diff).await;
-    let diff = diff.and_then(Result::ok).unwrap_or_default();
+    let undone = state.history.iter().filter(|it| after.as_ref().is_some_and(|from| *it.info.id() >= from.0));
+    // For clients that show them; the oldest snapshot may be too old to be there.
+    let diffs = async {
+        let of_undone = file_snapshots::diff(&snapshots, undone).await.unwrap_or_default();
+        let of_files = if after.is_some() { diff_since(&snapshots, &saved).await } else { None };
+        (of_undone, of_files)
+    };
+    let (diff, text) = unless_cancelled(cancel, CANCELLED_LIMIT, diffs).await.unwrap_or_default();
+    if let Some(revert) = &mut state.info.revert {
+        revert.diff = text;
+    }
     journal.event(EventPayload::SessionDiff { session_id: state.info.id.clone(), diff });
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
     Ok(FilesEnd::Restored(restored))
+}
+
+/// Returns how the files differ from a tree; `None` where that is nothing, or too much.
+async fn diff_since(snapshots: &Snapshots, tree: &str) -> Option<String> {
+    let now = snapshots.track().await.ok()?;
+    let changes = snapshots.changes(tree, &now, true).await.ok()?;
+    let diff: String = changes.into_iter().map(|change| change.patch).collect();
+    (1..=MAX_DIFF).contains(&diff.len()).then_some(diff)
 }
 
 /// Keeps the tree that a redo of everything brings back.
@@ -90,22 +169,27 @@ fn keep(state: &mut SessionState, saved: Option<String>) {
 
 /// A file that a step changed, and the tree before that step.
 struct Patched {
-    message: MessageId,
+    place: Place,
     path: PathBuf,
     tree: String,
 }
 
-/// Returns the files that steps from a message on changed, the oldest step first.
-fn patches(history: &[MessageWithParts], from: &MessageId, worktree: &Path) -> Vec<Patched> {
+/// Returns the files that steps from a place on changed, the oldest step first.
+fn patches(history: &[MessageWithParts], from: &Place, worktree: &Path) -> Vec<Patched> {
     let mut patches = Vec::new();
-    for message in history.iter().filter(|it| it.info.id() >= from && !revert::is_local_only(it, history)) {
-        for part in &message.parts {
+    for message in history.iter().filter(|it| *it.info.id() >= from.0 && !revert::is_local_only(it, history))
+    {
+        for (part_idx, part) in message.parts.iter().enumerate() {
             let PartKind::Patch { hash, files } = &part.kind else { continue };
+            let place = (message.info.id().clone(), part_idx);
+            if place < *from {
+                continue;
+            }
             for file in files {
                 // The worktree may be another one than when the session began.
                 let Ok(path) = Path::new(file).strip_prefix(worktree) else { continue };
-                let (message, path) = (message.info.id().clone(), path.to_owned());
-                patches.push(Patched { message, path, tree: hash.clone() });
+                let (place, path) = (place.clone(), path.to_owned());
+                patches.push(Patched { place, path, tree: hash.clone() });
             }
         }
     }
@@ -114,14 +198,57 @@ fn patches(history: &[MessageWithParts], from: &MessageId, worktree: &Path) -> V
 
 /// Returns the tree from which each file is taken: of files whose changes are undone from `from` on, the tree before
 /// the first of these changes; of the others `saved`.
-fn targets(patches: Vec<Patched>, from: Option<&MessageId>, saved: &str) -> BTreeMap<PathBuf, Target> {
+fn targets(patches: Vec<Patched>, from: Option<&Place>, saved: &str) -> BTreeMap<PathBuf, Target> {
     let mut targets: BTreeMap<PathBuf, (bool, Target)> = BTreeMap::new();
-    for Patched { message, path, tree } in patches {
-        let is_undone = from.is_some_and(|from| message >= *from);
+    for Patched { place, path, tree } in patches {
+        let is_undone = from.is_some_and(|from| place >= *from);
         let target = targets.entry(path).or_insert_with(|| (false, saved.to_owned()));
         if is_undone && !target.0 {
             *target = (true, tree);
         }
     }
     targets.into_iter().map(|(path, (_, tree))| (path, tree)).collect()
+}
+
+/// Returns the sentences about the files of an undo or redo.
+pub fn sentences(worktree: &Path, end: &FilesEnd, changed: &Changed) -> String {
+    let list = |paths: &[PathBuf]| {
+        let lines = paths.iter().map(|path| format!("- `{}`", worktree.join(path).display()));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let named = |files: &[String]| list(&files.iter().map(PathBuf::from).collect::<Vec<_>>());
+    let reason = match end {
+        FilesEnd::Unchanged | FilesEnd::Restored(_) => {
+            let mut text = String::new();
+            if let FilesEnd::Restored(Restored { changed, skipped }) = end {
+                if !changed.is_empty() {
+                    text.push_str(&format!("\n\nRestored files:\n{}", list(changed)));
+                }
+                if !skipped.is_empty() {
+                    text.push_str(&format!(
+                        "\n\nThese files stay as they are, because no snapshot holds their present content:\n{}",
+                        list(skipped)
+                    ));
+                }
+            }
+            if !changed.unsaved.is_empty() {
+                text.push_str(&format!(
+                    "\n\nThese files are not restored, because no snapshot shows their changes:\n{}",
+                    named(&changed.unsaved)
+                ));
+            }
+            return text;
+        }
+        FilesEnd::Off(Off::NoRepository) => "snapshots need a git repository".to_owned(),
+        FilesEnd::Off(Off::Setting) => "`snapshot` is false in the configuration".to_owned(),
+        FilesEnd::Failed(error) => error.to_string(),
+        FilesEnd::Cancelled => "the command was cancelled".to_owned(),
+    };
+    if changed.files.is_empty() {
+        return format!("\n\nFiles are not restored: {reason}. Whatever commands changed stays changed.");
+    }
+    format!(
+        "\n\nFiles are not restored: {reason}. These were changed and stay so, like whatever commands changed:\n{}",
+        named(&changed.files)
+    )
 }

@@ -7,7 +7,8 @@ use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     message::{Message, MessageWithParts, Tokens},
     part::{Attachment, Part, PartKind, ToolState},
-    session::{Session, SessionTime},
+    session::{Session, SessionTime, Todo},
+    tool_metadata::{Todos, decode},
 };
 
 use super::{
@@ -25,25 +26,35 @@ use crate::{
 };
 
 impl Engine {
-    /// Copies a stored session, which stays as it is.
-    pub async fn fork_session(&self, workspace: &Workspace, id: &SessionId) -> Result<Session, EngineError> {
+    /// Copies a stored session, up to the message `before` if there is one; the session stays as it is.
+    pub async fn fork_session(
+        &self,
+        workspace: &Workspace,
+        id: &SessionId,
+        before: Option<&MessageId>,
+    ) -> Result<Session, EngineError> {
         let stored = self.storage().load(id.clone()).await?;
         let stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         // A call that a sudden death left open is settled in the copy; the session itself may be at work elsewhere.
         let (state, _) = SessionState::from_stored(stored);
         let parent_limits = parent_limits::stored(self, &workspace.loaded(), &state.info).await?;
-        fork(self, &state.info, &parent_limits, &state.history).await
+        fork(self, &state.info, &parent_limits, &state.history, before).await
     }
 }
 
-/// Makes a session that begins with everything said so far; what is undone stays behind, and so do the session's own
-/// rules, its list and its costs. What is above the session limits the copy too: as it is now, for ever.
+/// Makes a session that begins with everything said so far, or said before a message; what is undone stays behind, and
+/// so do the session's own rules and its costs. What is above the session limits the copy too: as it is now, for ever.
 pub async fn fork(
     engine: &Engine,
     info: &Session,
     parent_limits: &ParentLimits,
     history: &[MessageWithParts],
+    before: Option<&MessageId>,
 ) -> Result<Session, EngineError> {
+    if let Some(before) = before.filter(|id| history.iter().all(|message| message.info.id() != *id)) {
+        let message = format!("the session has no message {before}");
+        return Err(EngineError::new(EngineErrorKind::MessageNotFound, message));
+    }
     let now = clock::now_ms();
     let forked = Session {
         id: ids::session(),
@@ -62,13 +73,16 @@ pub async fn fork(
         time: SessionTime { created: now, updated: now, compacting: None, archived: None },
         ..info.clone()
     };
-    let messages = revert::without_undone(info, history.to_vec());
-    let undone = info
-        .revert
-        .as_ref()
-        .and_then(|it| history.iter().find(|message| *message.info.id() == it.message_id));
-    let before = undone.map_or(i64::MAX, |message| revert::created(&message.info));
+    let mut messages = revert::without_undone(info, history.to_vec());
+    messages.retain(|message| before.is_none_or(|before| message.info.id() < before));
+    let undone = info.revert.as_ref().map(|revert| &revert.message_id);
+    let left_behind = history.iter().filter(|message| [before, undone].contains(&Some(message.info.id())));
+    let before = left_behind.map(|message| revert::created(&message.info)).min().unwrap_or(i64::MAX);
+    let todos = todos(&messages);
     let mut writes = copies(&forked, messages);
+    if !todos.is_empty() {
+        writes.push(Write::Todos { session_id: forked.id.clone(), todos });
+    }
     writes.push(Write::CopyKnownFiles { from: info.id.clone(), to: forked.id.clone(), before });
     if !engine.storage().create_session(forked.clone()).await? {
         return Err(EngineError::new(EngineErrorKind::Internal, "the new session's id is taken; try again"));
@@ -87,6 +101,19 @@ fn title(title: &str) -> String {
         Some((base, n_fork)) => format!("{base} (fork #{})", n_fork.saturating_add(1)),
         None => format!("{title} (fork #1)"),
     }
+}
+
+/// Returns the list of tasks as the messages left it.
+fn todos(messages: &[MessageWithParts]) -> Vec<Todo> {
+    let mut parts = messages.iter().rev().flat_map(|message| message.parts.iter().rev());
+    let last = parts.find_map(|part| match &part.kind {
+        PartKind::Tool(tool) if tool.tool == "todowrite" => match &tool.state {
+            ToolState::Completed { metadata, .. } => decode::<Todos<'_>>(metadata),
+            ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Error { .. } => None,
+        },
+        _other => None,
+    });
+    last.map(|list| list.todos.into_owned()).unwrap_or_default()
 }
 
 /// Returns the messages under ids of the new session's own, in the same order.

@@ -17,8 +17,8 @@ pub const MAX_QUEUED: usize = 256;
 /// See the module's comment.
 pub struct Inbox {
     receiver: mpsc::Receiver<Command>,
-    /// Prompts that were met while only settings were wanted.
-    waiting: VecDeque<(u64, PromptInput)>,
+    /// Prompts, and other commands between two turns, that were met while only settings were wanted.
+    waiting: VecDeque<Command>,
 }
 
 impl Inbox {
@@ -29,7 +29,7 @@ impl Inbox {
     /// Returns the next command; `None` when no more can come.
     pub async fn next(&mut self) -> Option<Command> {
         match self.waiting.pop_front() {
-            Some((ticket, input)) => Some(Command::Prompt { ticket, input }),
+            Some(command) => Some(command),
             None => self.receiver.recv().await,
         }
     }
@@ -47,12 +47,13 @@ impl Inbox {
             match command {
                 Command::Prompt { ticket, mut input } => {
                     input.agent = switched_to.map(str::to_owned).or(input.agent);
-                    self.waiting.push_back((ticket, input));
+                    self.waiting.push_back(Command::Prompt { ticket, input });
                 }
+                revert @ Command::Revert { .. } => self.waiting.push_back(revert),
                 Command::Select { agent, model } => {
                     switched_to = switched_to.filter(|_| agent.is_none());
                     // The user has changed their mind about what is still to come as well.
-                    for (_, input) in &mut self.waiting {
+                    for input in self.waiting_inputs() {
                         input.agent = agent.clone().or(input.agent.take());
                         input.model = model.clone().or(input.model.take());
                     }
@@ -65,9 +66,16 @@ impl Inbox {
 
     /// Lets this agent answer the prompts that wait.
     pub fn follow(&mut self, agent: &str) {
-        for (_, input) in &mut self.waiting {
+        for input in self.waiting_inputs() {
             input.agent = Some(agent.to_owned());
         }
+    }
+
+    fn waiting_inputs(&mut self) -> impl Iterator<Item = &mut PromptInput> {
+        self.waiting.iter_mut().filter_map(|command| match command {
+            Command::Prompt { input, .. } => Some(input),
+            Command::Select { .. } | Command::Title(_) | Command::Revert { .. } => None,
+        })
     }
 
     /// Returns true if a prompt was met that has not begun.

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
-    id::MessageId,
+    id::{MessageId, PartId},
     message::{ModelRef, Tokens},
     part::FilePart,
+    session::Session,
 };
 
 use crate::engine::EngineError;
@@ -18,6 +20,29 @@ pub enum Command {
     Select { agent: Option<String>, model: Option<ModelRef> },
     /// A title was made for the conversation.
     Title(String),
+    /// A change of what is undone.
+    Revert { to: RevertTo, done: oneshot::Sender<Result<Reverted, EngineError>> },
+}
+
+/// The wanted beginning of what is undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RevertTo {
+    /// So many prompts more than now.
+    Prompts(usize),
+    /// A message, or a part of it. An answer without a part means the prompt that it answers.
+    Message { message_id: MessageId, part_id: Option<PartId> },
+    /// Nothing is to be undone any more.
+    Nothing,
+}
+
+/// A session whose undo has changed.
+#[derive(Debug, Clone)]
+pub struct Reverted {
+    pub info: Session,
+    /// First line of the prompt that was taken out or put back; `None` where nothing changed.
+    pub prompt: Option<String>,
+    /// Sentences about the files, in Markdown; empty where there is nothing to say.
+    pub files: String,
 }
 
 /// A user's prompt.

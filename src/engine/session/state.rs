@@ -185,6 +185,15 @@ impl Journal {
         });
     }
 
+    pub fn remove_part(&mut self, part: &Part) {
+        self.writes.push(Write::RemovePart(part.id.clone()));
+        self.events.push(EventPayload::PartRemoved {
+            session_id: part.session_id.clone(),
+            message_id: part.message_id.clone(),
+            part_id: part.id.clone(),
+        });
+    }
+
     /// Shows something that is not stored.
     pub fn event(&mut self, event: EventPayload) {
         self.events.push(event);

@@ -7,6 +7,7 @@ use windlass_protocol::opencode::session::SessionStatus;
 
 use super::{
     context::SessionCx,
+    file_undo,
     inbox::{self, Inbox},
     request::Command,
     state::SessionState,
@@ -78,6 +79,18 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
             }
             Some(Command::Select { agent, model }) => inbox::select(&cx, &mut state, agent, model).await,
             Some(Command::Title(text)) => inbox::retitle(&cx, &mut state, text).await,
+            Some(Command::Revert { to, done }) => {
+                let reverted = file_undo::carry_out(&cx, &mut state, &to).await;
+                let is_store = matches!(&reverted, Err(error) if error.kind == EngineErrorKind::Store);
+                // The one who asked may have gone.
+                let _ = done.send(reverted);
+                if is_store {
+                    match load(&cx).await {
+                        Ok(stored) => state = stored,
+                        Err(error) => return fail(&cx, error),
+                    }
+                }
+            }
         }
     }
     if cx.engine.is_finishing()

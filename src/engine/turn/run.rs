@@ -382,7 +382,7 @@ fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
                 Ok(()) => None,
                 Err(mpsc::error::SendError(command)) => match command {
                     Command::Title(text) => Some(text),
-                    Command::Prompt { .. } | Command::Select { .. } => None,
+                    Command::Prompt { .. } | Command::Select { .. } | Command::Revert { .. } => None,
                 },
             },
             None => Some(text),

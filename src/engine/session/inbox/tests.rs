@@ -61,7 +61,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
         };
         assert!(sender.try_send(command).is_ok(), "there is room");
     }
-    let waiting = inbox.waiting.iter().map(|(_, input)| input.agent.clone().unwrap_or_default()).collect();
+    let waiting = inbox.waiting_inputs().map(|input| input.agent.clone().unwrap_or_default()).collect();
     drop(cx);
     engine.finish().await;
     (waiting, state.info.agent)
