@@ -20,8 +20,9 @@ mod git;
 mod listing;
 mod locking;
 mod restoring;
+mod unchanged;
 
-use self::git::Git;
+use self::{git::Git, unchanged::Look};
 pub use self::{
     listing::{Change, FileStatus},
     restoring::{Restored, Target},
@@ -34,6 +35,8 @@ const MAX_FILES: usize = 200_000;
 /// A look at the worktree that takes longer may have read contents.
 const SLOW: Duration = Duration::from_millis(300);
 const REFRESH_EVERY: Duration = Duration::from_secs(60);
+/// Time until directories are looked at again that could not be remembered.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const CLEAN_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// A failure to take or to use a snapshot.
@@ -75,12 +78,23 @@ pub type ComingTree = AbortOnDropHandle<Result<String, SnapshotError>>;
 #[derive(Default)]
 struct State {
     is_prepared: bool,
-    /// The newest tree, and the index that it was written from.
-    newest: Option<(IndexStamp, String)>,
+    newest: Option<Newest>,
+    /// The time before which another look at the directories is not worth its cost.
+    next_look: Option<Instant>,
     /// The time of the last refresh of the index.
     refreshed: Option<Instant>,
     /// The time at which old snapshots were last removed.
     cleaned: Option<Instant>,
+}
+
+/// The newest tree, and the index that it was written from.
+struct Newest {
+    index: IndexStamp,
+    tree: String,
+    /// Git found nothing to save since.
+    is_confirmed: bool,
+    /// The directories as they were before git found that.
+    look: Option<Look>,
 }
 
 /// A value that changes whenever a process writes the index.
@@ -123,6 +137,12 @@ impl Snapshots {
             self.clean().await;
             state.cleaned = Some(Instant::now());
         }
+        if let Some(tree) = self.unchanged(&mut state).await {
+            self.freshen(&tree);
+            return Ok(tree);
+        }
+        // A change between this look and git's shows in one of them.
+        let look = self.look(&state).await;
         let began = Instant::now();
         let changes = listing::unsaved(&self.git).await?;
         let is_due = state.refreshed.is_none_or(|refreshed| refreshed.elapsed() > REFRESH_EVERY);
@@ -132,12 +152,18 @@ impl Snapshots {
             state.refreshed = Some(Instant::now());
         }
         let stamp = self.index_stamp();
+        let State { newest, next_look, .. } = &mut *state;
         if changes.is_empty()
-            && let (Some(stamp), Some((known, tree))) = (stamp, &state.newest)
-            && stamp == *known
+            && let (Some(stamp), Some(newest)) = (stamp, newest)
+            && stamp == newest.index
         {
-            self.freshen(tree);
-            return Ok(tree.clone());
+            if newest.is_confirmed && look.is_none() {
+                *next_look = Some(Instant::now() + LOOK_AGAIN);
+            }
+            newest.is_confirmed = true;
+            newest.look = look;
+            self.freshen(&newest.tree);
+            return Ok(newest.tree.clone());
         }
         let tree = match self.write(changes).await {
             Err(SnapshotError::Git(error)) => {
@@ -147,8 +173,42 @@ impl Snapshots {
             written => written?,
         };
         self.freshen(&tree);
-        state.newest = self.index_stamp().map(|stamp| (stamp, tree.clone()));
+        state.newest = self.index_stamp().map(|index| Newest {
+            index,
+            tree: tree.clone(),
+            is_confirmed: false,
+            look: None,
+        });
         Ok(tree)
+    }
+
+    /// Returns the newest tree if nothing has changed since, as far as that is known without git.
+    async fn unchanged(&self, state: &mut State) -> Option<String> {
+        let newest = state.newest.as_mut()?;
+        let look = newest.look.take()?;
+        if self.index_stamp() != Some(newest.index) {
+            return None;
+        }
+        newest.look = self.confirm(look, &newest.tree).await;
+        newest.look.as_ref().map(|_| newest.tree.clone())
+    }
+
+    /// Looks at the directories, if nothing changed lately.
+    async fn look(&self, state: &State) -> Option<Look> {
+        let newest = state.newest.as_ref().filter(|newest| newest.is_confirmed)?;
+        if state.next_look.is_some_and(|time| Instant::now() < time) {
+            return None;
+        }
+        let look = Look::take(&self.git, &self.worktree).await.ok()??;
+        self.confirm(look, &newest.tree).await
+    }
+
+    /// Returns the look if it still holds.
+    async fn confirm(&self, look: Look, tree: &str) -> Option<Look> {
+        let (index, worktree) = (self.git.directory().join("index"), self.worktree.clone());
+        let hash_size = tree.len() / 2;
+        let confirm = move || look.holds(&index, &worktree, hash_size).then_some(look);
+        tokio::task::spawn_blocking(confirm).await.ok()?
     }
 
     /// Saves changed files and writes the tree of all.

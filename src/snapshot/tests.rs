@@ -14,14 +14,14 @@ use std::{
 use super::{FileStatus, MAX_FILE, Restored, SnapshotError, Snapshots, cleaning, locking};
 use crate::base::process::{self, Spawn};
 
-struct Scene {
+pub(super) struct Scene {
     directory: tempfile::TempDir,
-    snapshots: Snapshots,
+    pub(super) snapshots: Snapshots,
 }
 
 impl Scene {
     /// Makes a repository with one commit.
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let scene = Self::without_commits().await;
         scene.write("a.txt", b"one\r\ntwo\n");
         scene.git(&["add", "."]).await;
@@ -39,20 +39,20 @@ impl Scene {
         scene
     }
 
-    fn work(&self) -> PathBuf {
+    pub(super) fn work(&self) -> PathBuf {
         self.directory.path().join("work")
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.work().join(name)
     }
 
-    fn write(&self, name: &str, content: &[u8]) {
+    pub(super) fn write(&self, name: &str, content: &[u8]) {
         fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
         fs::write(self.path(name), content).unwrap();
     }
 
-    fn mode(&self, name: &str, mode: u32) {
+    pub(super) fn mode(&self, name: &str, mode: u32) {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
     }
 
@@ -60,7 +60,7 @@ impl Scene {
         git(&self.work(), args).await
     }
 
-    async fn track(&self) -> String {
+    pub(super) async fn track(&self) -> String {
         self.snapshots.track().await.unwrap()
     }
 
