@@ -100,8 +100,10 @@ pub struct Config {
     pub max_answer_bytes: usize,
     /// The other keys, each of one feature.
     pub settings: Settings,
-    /// The merged JSON, without `agent` and `command` where [`load`] made it.
-    pub raw: Map<String, Value>,
+    /// Names that lose their order, or their place in the files, in the other fields.
+    pub written: WrittenNames,
+    /// The merged JSON, without `agent` and `command` where [`layers::load`] made it.
+    raw: Map<String, Value>,
     /// Problems in the files, for the user to see.
     pub warnings: Vec<Warning>,
     /// Remarks for `windlass config check` on values that take effect but could be written better.
@@ -144,6 +146,16 @@ pub struct Instruction {
     pub base: PathBuf,
 }
 
+/// Names of entries, in the order of the files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WrittenNames {
+    pub providers: Vec<String>,
+    /// Names below the general `permission`.
+    pub permissions: Vec<String>,
+    /// Names below the deprecated general `tools`.
+    pub tools: Vec<String>,
+}
+
 /// `tool_output`: what a tool may hand to the model before the rest goes to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolOutputLimits {
@@ -158,6 +170,11 @@ impl Default for ToolOutputLimits {
 }
 
 impl Config {
+    /// Returns the merged JSON for people to look at; nothing decides by it.
+    pub fn merged_json(&self) -> &Map<String, Value> {
+        &self.raw
+    }
+
     /// Returns the directory that `OPENCODE_CONFIG_DIR` names, from the session's directory.
     pub fn named_directory(&self) -> Option<PathBuf> {
         self.environment.get("OPENCODE_CONFIG_DIR").map(|named| self.directory.join(named))

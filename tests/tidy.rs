@@ -488,3 +488,16 @@ fn the_documents_name_every_key_and_every_variable() {
     problems.dedup();
     report(problems);
 }
+
+/// The merged JSON of a configuration is for people; whatever acts reads a typed field.
+#[test]
+fn only_the_command_that_shows_it_reads_the_configuration_as_json() {
+    let mut problems = Vec::new();
+    for (path, text) in files("src", "rs") {
+        let shows = ["src/config.rs", "src/cli/config.rs"].iter().any(|file| path.ends_with(file));
+        if !shows && code(&text).contains("merged_json(") {
+            problems.push(format!("{}: reads the merged JSON of a configuration", path.display()));
+        }
+    }
+    report(problems);
+}

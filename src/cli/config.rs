@@ -85,8 +85,8 @@ fn show(report: Report, with_sources: bool, show_secrets: bool) -> ExitCode {
     let Report { config, leaves, .. } = report;
     let code = match (with_sources, show_secrets) {
         (true, show_secrets) => output::print_answer(sources::render(&leaves, !show_secrets).trim_end()),
-        (false, true) => output::print_answer(&json(config.raw)),
-        (false, false) => output::print_answer(&json(secrets::masked(&config.raw))),
+        (false, true) => output::print_answer(&json(config.merged_json())),
+        (false, false) => output::print_answer(&json(&secrets::masked(config.merged_json()))),
     };
     if n_warnings > 0 {
         output::note(&format!("{} `windlass config check` says what.", count(n_warnings)));
@@ -94,8 +94,8 @@ fn show(report: Report, with_sources: bool, show_secrets: bool) -> ExitCode {
     code
 }
 
-fn json(config: Map<String, Value>) -> String {
-    visible_json(&format!("{:#}", Value::Object(config)))
+fn json(config: &Map<String, Value>) -> String {
+    visible_json(&format!("{:#}", json!(config)))
 }
 
 fn check(report: &Report, format: Format, is_coloured: bool) -> ExitCode {

@@ -16,7 +16,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    ADMINISTRATOR, Config, Hook, Instruction, Managed, RULE_KEYS, ToolOutputLimits, Warning,
+    ADMINISTRATOR, Config, Hook, Instruction, Managed, RULE_KEYS, ToolOutputLimits, Warning, WrittenNames,
     check::check,
     known_keys::AGENT_KEYS,
     layer::{Kind, Layer},
@@ -72,6 +72,10 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     let model = |key: &str| string(key).and_then(|text| parse_model(&text));
     let strings = |key: &str| decode_key::<Vec<String>>(&raw, key);
     let settings = settings(&raw);
+    let names = |key: &str| {
+        let entries = raw.get(key).and_then(Value::as_object).into_iter().flatten();
+        entries.map(|(name, _)| name.clone()).collect()
+    };
     let default_limits = ToolOutputLimits::default();
     let mut config = Config {
         paths: place.paths.clone(),
@@ -104,6 +108,11 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         file_time: settings.windlass.file_time.unwrap_or(true),
         max_answer_bytes: settings.windlass.max_answer_bytes.map_or(MAX_ANSWER_BYTES, |limit| limit as usize),
         settings,
+        written: WrittenNames {
+            providers: names("provider"),
+            permissions: names("permission"),
+            tools: names("tools"),
+        },
         raw,
         warnings: findings.warnings,
         notes: findings.notes,

@@ -8,12 +8,12 @@ use tokio::{
     sync::oneshot,
 };
 use tokio_util::task::AbortOnDropHandle;
-use windlass_protocol::opencode::event::EventKind;
+use windlass_protocol::opencode::{event::EventKind, permission::Action, settings::Share};
 
 use crate::{
     base::{ids, lock::lock},
     bus::Filter,
-    config::{Environment, Hook, paths::Paths},
+    config::{Environment, Hook, paths::Paths, rules::rule},
     engine::{
         Engine, EngineError, EngineErrorKind, NewSession, Pages, PromptInput, PromptPart, RevertTo,
         StopReason, TurnOutcome, workspace::directory::Reloading,
@@ -60,7 +60,7 @@ async fn what_hooks_change_holds_and_is_named_as_theirs() {
     // Later changes go through the hooks too.
     std::fs::write(home.path().join("opencode.json"), r#"{"share": "disabled"}"#).expect("written");
     let again = engine.read_files(home.path()).await.expect("read");
-    assert_eq!(again.config.raw["share"], "auto");
+    assert_eq!(again.config.settings.share, Some(Share::Auto));
     engine.finish().await;
 }
 
@@ -159,8 +159,8 @@ async fn a_turn_has_an_organisation_asked_that_was_not_asked_for_long() {
     let opened = engine.create_session(new).await.expect("made");
     told.next_batch(&mut events).await;
     let is_denied = || {
-        let raw = &opened.workspace.loaded().config.raw;
-        raw.get("permission").and_then(|it| it.get("bash")).is_some_and(|it| it == "deny")
+        let permission = &opened.workspace.loaded().config.permission;
+        permission.contains(&rule("bash", "*", Action::Deny))
     };
 
     *lock(&text) = config("deny");

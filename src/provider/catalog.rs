@@ -163,8 +163,7 @@ impl Catalog {
 /// A model of the configuration without limits has limits of 0, which means unknown.
 pub fn resolve(config: &Config, credentials: &Credentials) -> (Catalog, Vec<Warning>) {
     let mut warnings = Vec::new();
-    let written = config.raw.get("provider").and_then(Value::as_object);
-    let mut ids: Vec<&str> = written.into_iter().flatten().map(|(id, _)| id.as_str()).collect();
+    let mut ids: Vec<&str> = config.written.providers.iter().map(String::as_str).collect();
     for id in config.providers.keys().map(String::as_str).chain(ROWS.iter().map(|row| row.id)) {
         if !ids.contains(&id) {
             ids.push(id);

@@ -31,8 +31,7 @@ pub struct Item {
 }
 
 pub(super) fn is_offered(offer: &Offer<'_>) -> bool {
-    let experimental = offer.config.raw.get("experimental");
-    experimental.and_then(|it| it.get("batch_tool")) == Some(&true.into())
+    offer.config.settings.experimental.batch_tool == Some(true)
 }
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     base::{ids, path::absolute},
-    config::{Config, Environment, ToolOutputLimits, Warning, paths::Paths, policy::Policy, rules::rule},
+    config::{Config, Environment, Warning, fixture, paths::Paths, policy::Policy, rules::rule},
     library::skills::Skill,
     lsp::Servers,
     mcp::ServersLease,
@@ -188,44 +188,17 @@ impl Project {
         let root = temporary.path().canonicalize().expect("exists");
         fs::create_dir(root.join("project")).expect("created");
         let variables = BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]);
-        let config = Config {
-            environment: Environment { variables, home: root.join("home") },
-            paths: Paths {
-                data: root.join("data"),
-                opencode_config: root.join("opencode-config"),
-                opencode_data: root.join("opencode-data"),
-                managed: Vec::new(),
-            },
-            directory: root.join("project"),
-            worktree: root.join("project"),
-            model: None,
-            small_model: None,
-            unread_models: Default::default(),
-            default_agent: None,
-            permission: Vec::new(),
-            managed: Default::default(),
-            agents: BTreeMap::new(),
-            fetched_rules: BTreeMap::new(),
-            commands: BTreeMap::new(),
-            skills: Default::default(),
-            directories: Vec::new(),
-            watched: Default::default(),
-            protected: Default::default(),
-            kept: Default::default(),
-            providers: BTreeMap::new(),
-            disabled_providers: Vec::new(),
-            enabled_providers: None,
-            mcp: BTreeMap::new(),
-            instructions: Vec::new(),
-            shell: None,
-            tool_output: ToolOutputLimits::default(),
-            file_time: false,
-            max_answer_bytes: usize::MAX,
-            settings: Default::default(),
-            raw: Map::new(),
-            warnings: Vec::new(),
-            notes: Vec::new(),
+        let environment = Environment { variables, home: root.join("home") };
+        let paths = Paths {
+            data: root.join("data"),
+            opencode_config: root.join("opencode-config"),
+            opencode_data: root.join("opencode-data"),
+            managed: Vec::new(),
         };
+        let mut config = fixture::load(&environment, &paths, &root.join("project"));
+        config.worktree = root.join("project");
+        config.protected = Default::default();
+        config.file_time = false;
         let host = FakeHost {
             answer: Box::new(|_| Ok(())),
             asks: Mutex::default(),

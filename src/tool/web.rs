@@ -78,14 +78,15 @@ impl Service {
     /// Returns the URL, and true if the user's key may be sent there: a project's configuration can name any
     /// address.
     fn url(self, config: &Config) -> (String, bool) {
-        let (variable, key, default) = match self {
-            Self::Exa => ("WINDLASS_EXA_URL", "exa_url", "https://mcp.exa.ai/mcp"),
-            Self::Parallel => ("WINDLASS_PARALLEL_URL", "parallel_url", "https://search.parallel.ai/mcp"),
+        let own = &config.settings.windlass;
+        let (variable, configured, default) = match self {
+            Self::Exa => ("WINDLASS_EXA_URL", &own.exa_url, "https://mcp.exa.ai/mcp"),
+            Self::Parallel => ("WINDLASS_PARALLEL_URL", &own.parallel_url, "https://search.parallel.ai/mcp"),
         };
-        let configured = config.raw.get("windlass").and_then(|own| own.get(key)).and_then(Value::as_str);
+        let configured = configured.as_ref().filter(|url| !url.is_empty());
         match (config.environment.get(variable), configured) {
             (Some(url), _) => (url.to_owned(), true),
-            (None, Some(url)) => (url.to_owned(), false),
+            (None, Some(url)) => (url.clone(), false),
             (None, None) => (default.to_owned(), true),
         }
     }

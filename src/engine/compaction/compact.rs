@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::MessageId,
@@ -12,7 +11,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     summary::{compaction, is_summary, is_usable_summary, text_of, visible},
-    window::{self, Window},
+    window::Window,
 };
 use crate::{
     base::text,
@@ -134,12 +133,12 @@ pub struct Settings {
 impl Settings {
     pub fn new(cx: &TurnCx<'_>, author: &Author) -> Self {
         let config = &cx.loaded.config;
-        let number = |key: &str| window::setting(config, key).and_then(Value::as_u64);
+        let configured = &config.settings.compaction;
         let usable = Window::of(&cx.model, config).map_or(0, |window| window.usable);
         let max_text = Window::of(&author.model, config).map(|window| window.usable * MAX_TEXT / 100);
         Self {
-            n_turns: number("tail_turns").map_or(TAIL_TURNS, |n| usize::try_from(n).unwrap_or(usize::MAX)),
-            n_tokens: number("preserve_recent_tokens").unwrap_or((usable / 4).clamp(MIN_TAIL, MAX_TAIL)),
+            n_turns: configured.tail_turns.map_or(TAIL_TURNS, |n| n as usize),
+            n_tokens: configured.preserve_recent_tokens.unwrap_or((usable / 4).clamp(MIN_TAIL, MAX_TAIL)),
             max_text,
             keeps_newest: false,
         }

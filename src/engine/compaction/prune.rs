@@ -5,7 +5,7 @@ use windlass_protocol::opencode::{
     part::{Part, PartKind, ToolState},
 };
 
-use super::{compact::estimate, summary::is_summary, window};
+use super::{compact::estimate, summary::is_summary};
 use crate::{
     base::clock,
     engine::{
@@ -31,7 +31,7 @@ const MIN_SAVED: u64 = 20_000;
 /// Clears old outputs after a turn. They stay in the store; the model reads a placeholder.
 pub async fn run(cx: &SessionCx, state: &mut SessionState) -> Result<(), EngineError> {
     let loaded = cx.workspace.loaded();
-    if window::setting(&loaded.config, "prune").and_then(|it| it.as_bool()) != Some(true) {
+    if loaded.config.settings.compaction.prune != Some(true) {
         return Ok(());
     }
     let mut journal = Journal::default();

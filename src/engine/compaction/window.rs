@@ -1,7 +1,5 @@
 //! The part of a model's context that a conversation may fill, from the model's limits and the configuration. Pure.
 
-use serde_json::Value;
-
 use crate::{config::Config, engine::turn::prompt, provider::Model};
 
 /// Tokens that stay free where the limit of the input is known, unless `compaction.reserved` says otherwise.
@@ -26,7 +24,7 @@ impl Window {
         };
         let (whole, kept_free) = match model.limit.input {
             Some(input) => {
-                let reserved = setting(config, "reserved").and_then(Value::as_u64);
+                let reserved = config.settings.compaction.reserved;
                 (input, reserved.unwrap_or(output.min(RESERVED)))
             }
             None => (model.limit.context, output),
@@ -36,12 +34,7 @@ impl Window {
     }
 }
 
-/// Returns a value of `compaction` in the configuration.
-pub fn setting<'a>(config: &'a Config, key: &str) -> Option<&'a Value> {
-    config.raw.get("compaction")?.get(key)
-}
-
 /// Returns true unless `compaction.auto` is false.
 pub fn is_automatic(config: &Config) -> bool {
-    setting(config, "auto").and_then(Value::as_bool) != Some(false)
+    config.settings.compaction.auto != Some(false)
 }

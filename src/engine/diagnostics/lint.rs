@@ -109,16 +109,13 @@ pub(crate) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
             format!("has no `{key}`, and windlass knows no server of this name, so it is never started");
         at(format!("lsp.{server}"), message)
     }));
-    let general = config.raw.get("permission").map(|rules| ("permission".to_owned(), rules));
-    let own = config
-        .agents
-        .iter()
-        .filter_map(|(name, agent)| Some((format!("agent.{name}.permission"), agent.permission.as_ref()?)));
-    for (place, rules) in general.into_iter().chain(own) {
-        let names = rules.as_object().into_iter().flat_map(|rules| rules.keys());
-        warnings
-            .extend(names.filter_map(|name| Some(at(format!("{place}.{name}"), misnamed(name, config)?))));
-    }
+    let general = config.written.permissions.iter().map(|name| (format!("permission.{name}"), name));
+    let own = config.agents.iter().flat_map(|(agent, it)| {
+        let rules = it.permission.as_ref().and_then(Value::as_object).into_iter().flatten();
+        rules.map(move |(name, _)| (format!("agent.{agent}.permission.{name}"), name))
+    });
+    let named = general.chain(own);
+    warnings.extend(named.filter_map(|(place, name)| Some(at(place, misnamed(name, config)?))));
     warnings
 }
 
@@ -157,8 +154,7 @@ fn misnamed(name: &str, config: &Config) -> Option<String> {
 
 /// Returns the names in the deprecated `tools`, the general one's and those of agents, each with its place.
 fn switches(config: &Config) -> impl Iterator<Item = (String, &str)> {
-    let general = config.raw.get("tools").and_then(Value::as_object).into_iter().flatten();
-    let general = general.map(|(name, _)| (format!("tools.{name}"), name.as_str()));
+    let general = config.written.tools.iter().map(|name| (format!("tools.{name}"), name.as_str()));
     let own = config.agents.iter().flat_map(|(agent, it)| {
         let switches = it.tools.iter().flat_map(|switches| &switches.0);
         switches.map(move |(name, _)| (format!("agent.{agent}.tools.{name}"), name.as_str()))

@@ -103,8 +103,7 @@ pub async fn run(
         }
     }
     if !cx.cancel.is_cancelled() {
-        let experimental = cx.loaded.config.raw.get("experimental");
-        let goes_on = experimental.and_then(|it| it.get("continue_loop_on_deny")) == Some(&Value::Bool(true));
+        let goes_on = cx.loaded.config.settings.experimental.continue_loop_on_deny == Some(true);
         return Ok(if is_rejected && !goes_on { CallsEnd::Rejected } else { CallsEnd::Ran });
     }
     let limit = if state.info.parent_id.is_some() { SETTLE } else { SETTLE_WITH_SUBAGENTS };

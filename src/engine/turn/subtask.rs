@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Depth to which subagents may start subagents, unless `subagent_depth` says otherwise.
-const DEFAULT_DEPTH: u64 = 1;
+const DEFAULT_DEPTH: u32 = 1;
 
 /// The session that gives the task.
 pub struct Parent {
@@ -182,8 +182,7 @@ fn answer(
 
 /// Counts how many sessions stand above the new one.
 async fn check_depth(parent: &Parent) -> Result<(), ToolError> {
-    let limit =
-        parent.loaded.config.raw.get("subagent_depth").and_then(Value::as_u64).unwrap_or(DEFAULT_DEPTH);
+    let limit = parent.loaded.config.settings.subagent_depth.unwrap_or(DEFAULT_DEPTH);
     let mut depth = 1;
     let mut above = parent.info.parent_id.clone();
     while let Some(id) = above {
@@ -288,9 +287,8 @@ pub fn inherited(parent: &Policy, agent: &Agent, config: &Config) -> Vec<Rule> {
             rules.push(deny(name));
         }
     }
-    let primary = config.raw.get("experimental").and_then(|it| it.get("primary_tools"));
-    let primary = primary.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    rules.extend(primary.map(|tool| deny(permission_name(tool))));
+    let primary = &config.settings.experimental.primary_tools;
+    rules.extend(primary.iter().map(|tool| deny(permission_name(tool))));
     rules
 }
 

@@ -55,10 +55,9 @@ fn a_session_keeps_its_service() {
 
 #[test]
 fn a_key_goes_only_where_the_user_sent_it() {
-    let own = serde_json::json!({ "exa_url": "http://project.example" });
     let mut project = project(&[]);
     assert_eq!(Service::Exa.url(&project.config), ("https://mcp.exa.ai/mcp".to_owned(), true));
-    project.config.raw.insert("windlass".to_owned(), own);
+    project.config.settings.windlass.exa_url = Some("http://project.example".to_owned());
     assert_eq!(Service::Exa.url(&project.config), ("http://project.example".to_owned(), false));
     assert_eq!(Service::Parallel.url(&project.config), ("https://search.parallel.ai/mcp".to_owned(), true));
     let variables = &mut project.config.environment.variables;
