@@ -13,8 +13,10 @@ pub mod auth;
 pub mod catalog;
 pub mod cost;
 pub mod demo;
+pub mod google;
 pub mod http;
 pub mod openai_chat;
+pub mod openai_responses;
 pub mod retry;
 pub mod unusable;
 
@@ -22,7 +24,9 @@ pub mod unusable;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     OpenAiChat,
+    OpenAiResponses,
     Anthropic,
+    Google,
     /// The built-in demo: no network, no key.
     Demo,
 }
@@ -41,6 +45,9 @@ pub struct Model {
     /// The base URL without a trailing slash; the wire appends its path.
     pub base_url: String,
     pub api_key: Option<Secret>,
+    pub auth: Auth,
+    /// Peculiarities of the provider.
+    pub quirks: Quirks,
     /// Extra request headers.
     pub headers: Vec<(String, String)>,
     pub limit: ModelLimit,
@@ -49,6 +56,9 @@ pub struct Model {
     pub takes_pdf: bool,
     pub takes_tools: bool,
     pub takes_temperature: bool,
+    /// True for a model that thinks before it answers.
+    pub reasons: bool,
+    pub sampling: Sampling,
     /// Extra fields of the request body.
     pub options: Map<String, Value>,
     /// Named sets of extra fields, applied over the model's and the agent's options.
@@ -67,10 +77,101 @@ impl Model {
         self.wire == Wire::Demo
     }
 
+    /// Returns true if the provider has a peculiarity.
+    pub fn has(&self, quirk: Quirk) -> bool {
+        self.quirks.has(quirk)
+    }
+
     /// Returns the reference to the model.
     pub fn reference(&self) -> ModelRef {
         ModelRef { provider_id: self.provider_id.clone(), model_id: self.id.clone(), variant: None }
     }
+}
+
+/// The way in which a request carries its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auth {
+    /// `authorization: Bearer <key>`.
+    Bearer,
+    /// The key alone in a header of this name.
+    Header(&'static str),
+    /// `<name>: Bearer <key>`.
+    BearerIn(&'static str),
+}
+
+/// A peculiarity of a provider (facts: provider requests §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quirk {
+    /// Refuses `stream_options`.
+    NoStreamOptions,
+    /// Reports token counts only if `usage` asks for them.
+    AsksForUsage,
+    /// Names the output limit `max_completion_tokens`.
+    MaxCompletionTokens,
+    /// Takes no output limit.
+    NoOutputLimit,
+    /// Routes by `prompt_cache_key`.
+    CacheKey,
+    /// Takes no `prompt_cache_key`, on the wire where it is the rule.
+    NoCacheKey,
+    /// Takes `cache_control` on messages in the chat form.
+    CacheControl,
+    /// Wants its thoughts back under `reasoning`.
+    ReasoningField,
+    /// Wants its thoughts back under `reasoning` and `reasoning_details`.
+    ReasoningDetails,
+    /// Wants `reasoning_content` on every answer, even if it is empty.
+    EmptyReasoning,
+    /// Takes no thoughts back.
+    NoReasoning,
+    /// Takes the effort as `reasoning: {effort}`.
+    ReasoningObject,
+    /// Wants the tool's name on its result.
+    NamedResults,
+    /// Takes call ids of nine letters and digits only, images as plain URLs, and no user message behind a result.
+    Mistral,
+    /// Calls the author of instructions `system` for reasoning models too.
+    SystemRole,
+    /// Takes no summary of thoughts.
+    NoSummary,
+    /// Takes the system prompt as `instructions`.
+    Instructions,
+    /// Serves Claude under Vertex's address, with the version in the body.
+    Vertex,
+}
+
+/// A set of peculiarities.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quirks(u32);
+
+impl Quirks {
+    pub const fn of(quirks: &[Quirk]) -> Quirks {
+        let mut bits = 0;
+        let mut at = 0;
+        // Iterators are not constant.
+        while at < quirks.len() {
+            bits |= 1 << quirks[at] as u32;
+            at += 1;
+        }
+        Quirks(bits)
+    }
+
+    pub fn has(self, quirk: Quirk) -> bool {
+        self.0 & (1 << quirk as u32) != 0
+    }
+
+    /// Returns the members of either set.
+    pub fn and(self, others: Quirks) -> Quirks {
+        Quirks(self.0 | others.0)
+    }
+}
+
+/// Sampling settings that a model's maker recommends, for agents that set none.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Sampling {
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    pub top_k: Option<u64>,
 }
 
 /// A key that is hidden in logs.
@@ -109,6 +210,7 @@ pub struct Prompt<'a> {
     pub tools: Vec<ToolSpec<'a>>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
+    pub top_k: Option<u64>,
     pub max_output_tokens: Option<u64>,
     /// Fields of the agent's `options`, added to the body over the model's own.
     pub options: Map<String, Value>,
@@ -171,6 +273,8 @@ pub enum AssistantContent<'a> {
         call_id: &'a str,
         name: &'a str,
         input: &'a Value,
+        /// Like that of a thought.
+        signature: Option<&'a str>,
     },
 }
 
@@ -210,8 +314,8 @@ pub enum Delta {
         block: u32,
         text: String,
     },
-    /// A signature that is needed to send the thought back.
-    ReasoningSignature {
+    /// A signature that is needed to send the thought or call back.
+    Signature {
         block: u32,
         signature: String,
     },
@@ -336,7 +440,7 @@ pub async fn stream(
     prompt: &Prompt<'_>,
 ) -> Result<Stream, ProviderError> {
     match model.wire {
-        Wire::OpenAiChat | Wire::Anthropic => {
+        Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Google => {
             Ok(Stream::Http(Box::new(http::stream(client, model, prompt).await?)))
         }
         Wire::Demo => Ok(Stream::Demo(demo::stream(prompt))),
@@ -353,7 +457,9 @@ pub fn encoded(
 ) -> Option<Vec<Encoded>> {
     match model.wire {
         Wire::OpenAiChat => Some(openai_chat::encoded(model, options, messages)),
+        Wire::OpenAiResponses => Some(openai_responses::encoded(model, messages)),
         Wire::Anthropic => Some(anthropic::encoded(model, messages)),
+        Wire::Google => Some(google::encoded(model, messages)),
         Wire::Demo => None,
     }
 }

@@ -57,6 +57,7 @@ mod plan;
 mod process;
 mod prompt;
 mod protected_paths;
+mod providers;
 mod questions;
 mod readme;
 mod reaper;

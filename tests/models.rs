@@ -94,7 +94,7 @@ fn cases() -> Vec<Case> {
         case(
             "the first provider's package is not known",
             no_model(json!({"mock": null, "bare": {"npm": "@else/sdk", "models": {"m": {}}}})),
-            "the npm package @else/sdk of `provider.bare` is not supported; set `options.baseURL`",
+            "the npm package @else/sdk of `provider.bare` is not known; set `windlass.wire.bare`",
         ),
         Case {
             is_mended_by_login: true,

@@ -29,7 +29,7 @@ async fn a_rate_limit_is_waited_out_as_long_as_it_says() {
 
 #[tokio::test]
 async fn overload_and_server_errors_are_tried_again() {
-    for wire in [Wire::OpenAi, Wire::Anthropic] {
+    for wire in [Wire::OpenAi, Wire::Responses, Wire::Anthropic, Wire::Google] {
         let agent = Agent::builder().wire(wire).start().await;
         let session = agent.new_session().await;
         agent.llm.reply(soon(529));

@@ -16,7 +16,7 @@ async fn change(agent: &Agent, file: &str, name: &str, arguments: Value) -> (Tur
 
 #[tokio::test]
 async fn read_shows_numbered_lines_to_the_model_and_plain_text_to_the_user() {
-    for wire in [Wire::OpenAi, Wire::Anthropic] {
+    for wire in [Wire::OpenAi, Wire::Responses, Wire::Anthropic, Wire::Google] {
         let agent = Agent::builder().wire(wire).start().await;
         let path = agent.scratch.path("a.txt");
         let (turn, told) = agent.run("read", json!({"filePath": path})).await;

@@ -18,21 +18,15 @@ use crate::base::sse;
 #[cfg(test)]
 mod tests;
 
-const VERSION: &str = "2023-06-01";
+/// The version of the wire, which every request names.
+pub(super) const VERSION: &str = "2023-06-01";
 
 /// The prefix of a signature that is really the data of a thought the provider keeps secret.
 const REDACTED: &str = "redacted:";
 
 /// Returns the URL for requests.
 pub fn url(model: &Model) -> String {
-    format!("{}/messages", model.base_url.trim_end_matches('/'))
-}
-
-/// Returns the headers of this wire only.
-pub fn headers(model: &Model) -> Vec<(&'static str, String)> {
-    let mut res = vec![("anthropic-version", VERSION.to_owned())];
-    res.extend(model.api_key.iter().map(|key| ("x-api-key", key.0.trim().to_owned())));
-    res
+    body::join(&model.base_url, "/messages")
 }
 
 /// Encodes the request's JSON.
@@ -314,7 +308,7 @@ fn assistant_blocks<'a>(contents: &'a [AssistantContent<'_>]) -> Vec<Block<'a>> 
                 });
             }
             // Calls must be the last blocks of a message.
-            AssistantContent::ToolCall { call_id, name, input } => calls.push(
+            AssistantContent::ToolCall { call_id, name, input, signature: _ } => calls.push(
                 BlockContent::ToolUse { id: call_id_of(call_id), name, input: body::input_object(input) }
                     .into(),
             ),
@@ -477,15 +471,12 @@ impl Decoder {
             "thinking" => {
                 deltas.push(Delta::ReasoningStart { block });
                 push_some(deltas, content.thinking, |text| Delta::Reasoning { block, text });
-                push_some(deltas, content.signature, |signature| Delta::ReasoningSignature {
-                    block,
-                    signature,
-                });
+                push_some(deltas, content.signature, |signature| Delta::Signature { block, signature });
             }
             "redacted_thinking" => {
                 deltas.push(Delta::ReasoningStart { block });
                 let signature = format!("{REDACTED}{}", content.data.unwrap_or_default());
-                deltas.push(Delta::ReasoningSignature { block, signature });
+                deltas.push(Delta::Signature { block, signature });
             }
             "tool_use" => {
                 let call_id =
@@ -508,7 +499,7 @@ impl Decoder {
             "text_delta" => push_some(deltas, delta.text, |text| Delta::Text { block, text }),
             "thinking_delta" => push_some(deltas, delta.thinking, |text| Delta::Reasoning { block, text }),
             "signature_delta" => {
-                push_some(deltas, delta.signature, |signature| Delta::ReasoningSignature { block, signature })
+                push_some(deltas, delta.signature, |signature| Delta::Signature { block, signature })
             }
             "input_json_delta" => {
                 if delta.partial_json.as_ref().is_some_and(|json| !json.is_empty()) {

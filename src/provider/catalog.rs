@@ -1,6 +1,7 @@
 //! The usable models: built-in rows and configuration, filtered to providers with a key (facts: OpenCode §7.2).
 
 pub mod keys;
+mod packages;
 mod rows;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -13,7 +14,7 @@ use windlass_protocol::opencode::{
 
 use self::rows::{ROWS, Row};
 use super::{
-    Model, Secret, Timeouts, Wire,
+    Auth, Model, Quirks, Sampling, Secret, Timeouts, Wire,
     auth::Credentials,
     demo,
     unusable::{Lack, Reason},
@@ -24,7 +25,6 @@ use crate::{
 };
 
 const OPENAI_URL: &str = "https://api.openai.com/v1";
-const ANTHROPIC_URL: &str = "https://api.anthropic.com/v1";
 
 /// The usable models, and the reasons that others are unusable.
 #[derive(Debug, Clone, PartialEq)]
@@ -280,7 +280,16 @@ fn provider(
     let base = Base {
         id,
         name: provider_config.name.clone().unwrap_or_else(|| row.map_or(id, |row| row.name).to_owned()),
-        npm: provider_config.npm.as_deref().or(row.map(|row| row.npm)).unwrap_or("@ai-sdk/openai-compatible"),
+        npm: match config.settings.windlass.wire.get(id) {
+            Some(wire) => packages::of_wire(*wire),
+            // Servers that are put into OpenAI's place speak chat completions.
+            None if own_server.is_some() && provider_config.npm.is_none() => "@ai-sdk/openai-compatible",
+            None => provider_config
+                .npm
+                .as_deref()
+                .or(row.map(|row| row.npm))
+                .unwrap_or("@ai-sdk/openai-compatible"),
+        },
         configured_url: options.base_url.as_ref().map(fill).filter(|url| !url.is_empty()),
         provider_url: provider_config.api.as_ref().map(fill).or(own_server.map(str::to_owned)),
         api_key: api_key(id, provider_config, row, environment, credentials),
@@ -315,7 +324,7 @@ fn provider(
             Err(reason) => {
                 let message = match &reason {
                     Lack::Package(package) => {
-                        format!("npm package {package} is not supported; set options.baseURL")
+                        format!("npm package {package} is not known; name its protocol under `windlass.wire`")
                     }
                     _ => "has no address: set options.baseURL".to_owned(),
                 };
@@ -386,15 +395,8 @@ fn model(base: &Base<'_>, model_id: &str, config: &ModelConfig) -> Result<Model,
     let own = config.provider.clone().unwrap_or_default();
     let npm = own.npm.as_deref().unwrap_or(base.npm);
     let url = base.configured_url.clone().or(own.api).or(base.provider_url.clone());
-    let (wire, vendor_url) = match npm {
-        "@ai-sdk/anthropic" => (Wire::Anthropic, Some(ANTHROPIC_URL)),
-        "@ai-sdk/openai" => (Wire::OpenAiChat, Some(OPENAI_URL)),
-        "@ai-sdk/openai-compatible" => (Wire::OpenAiChat, None),
-        // Most other providers speak OpenAI's protocol at their own address.
-        _ if url.is_some() => (Wire::OpenAiChat, None),
-        other => return Err(Lack::Package(other.to_owned())),
-    };
-    let url = url.or(vendor_url.map(str::to_owned)).ok_or(Lack::Address)?;
+    let package = packages::find(npm).ok_or_else(|| Lack::Package(npm.to_owned()))?;
+    let url = url.or(package.url.map(str::to_owned)).ok_or(Lack::Address)?;
     let takes = |kind: &str| {
         config.modalities.as_ref().map(|modalities| modalities.input.iter().any(|input| input == kind))
     };
@@ -404,9 +406,11 @@ fn model(base: &Base<'_>, model_id: &str, config: &ModelConfig) -> Result<Model,
         id: model_id.to_owned(),
         api_id: config.id.clone().unwrap_or_else(|| model_id.to_owned()),
         name: config.name.clone().unwrap_or_else(|| model_id.to_owned()),
-        wire,
+        wire: package.wire,
         base_url: trim(&url).to_owned(),
         api_key: base.api_key.clone(),
+        auth: package.auth,
+        quirks: package.quirks,
         headers: overlay_headers(&base.headers, &config.headers),
         limit: config.limit.unwrap_or_default(),
         cost: config.cost.clone().unwrap_or_default(),
@@ -414,6 +418,8 @@ fn model(base: &Base<'_>, model_id: &str, config: &ModelConfig) -> Result<Model,
         takes_pdf: takes("pdf").unwrap_or(false),
         takes_tools: config.tool_call.unwrap_or(true),
         takes_temperature: config.temperature.unwrap_or(false),
+        reasons: config.reasoning.unwrap_or(false),
+        sampling: Sampling::default(),
         options: config.options.clone(),
         variants: variants(&config.variants),
         timeouts: base.timeouts,
@@ -550,6 +556,8 @@ fn demo() -> Model {
         wire: Wire::Demo,
         base_url: String::new(),
         api_key: None,
+        auth: Auth::Bearer,
+        quirks: Quirks::default(),
         headers: Vec::new(),
         limit: ModelLimit { context: 200_000, input: None, output: 32_000 },
         cost: ModelCost::default(),
@@ -557,6 +565,8 @@ fn demo() -> Model {
         takes_pdf: false,
         takes_tools: true,
         takes_temperature: false,
+        reasons: false,
+        sampling: Sampling::default(),
         options: Map::new(),
         variants: Vec::new(),
         timeouts: Timeouts::DEFAULT,

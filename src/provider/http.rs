@@ -15,7 +15,9 @@ use reqwest::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{Delta, Model, Prompt, ProviderError, Wire, anthropic, openai_chat};
+use super::{
+    Auth, Delta, Model, Prompt, ProviderError, Wire, anthropic, google, openai_chat, openai_responses,
+};
 use crate::{
     base::{cause, clock, figures, log, sse},
     config::secrets,
@@ -104,7 +106,9 @@ pub struct Stream {
 
 enum Decoder {
     OpenAiChat(openai_chat::Decoder),
+    OpenAiResponses(openai_responses::Decoder),
     Anthropic(anthropic::Decoder),
+    Google(google::Decoder),
 }
 
 /// A log record that is written when the request ends; a request that is dropped earlier counts as cancelled.
@@ -165,19 +169,25 @@ async fn open(
     prompt: &Prompt<'_>,
 ) -> Result<(Response, Decoder, failure::Origin), ProviderError> {
     let origin = failure::Origin::of(model);
-    let (url, headers, body, decoder) = match model.wire {
+    let (url, body, decoder) = match model.wire {
         Wire::OpenAiChat => (
             openai_chat::url(model),
-            openai_chat::headers(model),
             openai_chat::encode(model, prompt),
             Decoder::OpenAiChat(openai_chat::Decoder::default()),
         ),
+        Wire::OpenAiResponses => (
+            openai_responses::url(model),
+            openai_responses::encode(model, prompt),
+            Decoder::OpenAiResponses(openai_responses::Decoder::default()),
+        ),
         Wire::Anthropic => (
             anthropic::url(model),
-            anthropic::headers(model),
             anthropic::encode(model, prompt),
             Decoder::Anthropic(anthropic::Decoder::default()),
         ),
+        Wire::Google => {
+            (google::url(model), google::encode(model, prompt), Decoder::Google(google::Decoder::default()))
+        }
         Wire::Demo => {
             return Err(origin.named(ProviderError::Api {
                 message: "the demo model has no network address".to_owned(),
@@ -186,7 +196,7 @@ async fn open(
             }));
         }
     };
-    let headers = request_headers(model, headers).map_err(|error| origin.named(error))?;
+    let headers = request_headers(model).map_err(|error| origin.named(error))?;
     let mut request = client.reqwest()?.post(url).headers(headers).body(body);
     if let Some(total) = model.timeouts.total {
         request = request.timeout(total);
@@ -220,14 +230,9 @@ async fn open(
 /// Requests a provider's list of models, which costs nothing; returns the status of the answer.
 pub async fn probe(client: &Client, model: &Model, limit: Duration) -> Result<u16, ProviderError> {
     let origin = failure::Origin::of(model);
-    let headers = match model.wire {
-        Wire::OpenAiChat => openai_chat::headers(model),
-        Wire::Anthropic => anthropic::headers(model),
-        Wire::Demo => Vec::new(),
-    };
-    let mut headers = request_headers(model, headers).map_err(|error| origin.named(error))?;
+    let mut headers = request_headers(model).map_err(|error| origin.named(error))?;
     headers.insert(reqwest::header::ACCEPT, HeaderValue::from_static("application/json"));
-    let url = format!("{}/models", model.base_url.trim_end_matches('/'));
+    let url = body::join(&model.base_url, "/models");
     let answer = client.reqwest()?.get(url).headers(headers).timeout(limit).send().await;
     match answer {
         Ok(response) => Ok(response.status().as_u16()),
@@ -236,16 +241,23 @@ pub async fn probe(client: &Client, model: &Model, limit: Duration) -> Result<u1
 }
 
 /// Merges the headers; the user's own replace ours.
-fn request_headers(
-    model: &Model,
-    wire_headers: Vec<(&'static str, String)>,
-) -> Result<HeaderMap, ProviderError> {
+fn request_headers(model: &Model) -> Result<HeaderMap, ProviderError> {
     let mut res = HeaderMap::new();
     res.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     res.insert(reqwest::header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let wire_headers = wire_headers.iter().map(|(name, value)| (*name, value));
+    if model.wire == Wire::Anthropic {
+        res.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
+    }
+    // Local servers work without a key.
+    let key = model.api_key.as_ref().map(|key| key.0.trim()).filter(|key| !key.is_empty());
+    let key_header = key.map(|key| match model.auth {
+        Auth::Bearer => ("authorization", format!("Bearer {key}")),
+        Auth::Header(name) => (name, key.to_owned()),
+        Auth::BearerIn(name) => (name, format!("Bearer {key}")),
+    });
+    let key_header = key_header.iter().map(|(name, value)| (*name, value));
     let own_headers = model.headers.iter().map(|(name, value)| (name.as_str(), value));
-    for (name, value) in wire_headers.chain(own_headers) {
+    for (name, value) in key_header.chain(own_headers) {
         let parsed = (HeaderName::try_from(name), HeaderValue::try_from(value.as_str()));
         let (Ok(name), Ok(mut value)) = parsed else {
             return Err(ProviderError::Auth {
@@ -383,21 +395,27 @@ impl Decoder {
     fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
         match self {
             Decoder::OpenAiChat(decoder) => decoder.push(event, deltas),
+            Decoder::OpenAiResponses(decoder) => decoder.push(event, deltas),
             Decoder::Anthropic(decoder) => decoder.push(event, deltas),
+            Decoder::Google(decoder) => decoder.push(event, deltas),
         }
     }
 
     fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
         match self {
             Decoder::OpenAiChat(decoder) => decoder.finish(deltas),
+            Decoder::OpenAiResponses(decoder) => decoder.finish(deltas),
             Decoder::Anthropic(decoder) => decoder.finish(deltas),
+            Decoder::Google(decoder) => decoder.finish(deltas),
         }
     }
 
     fn is_done(&self) -> bool {
         match self {
             Decoder::OpenAiChat(decoder) => decoder.is_done(),
+            Decoder::OpenAiResponses(decoder) => decoder.is_done(),
             Decoder::Anthropic(decoder) => decoder.is_done(),
+            Decoder::Google(decoder) => decoder.is_done(),
         }
     }
 }

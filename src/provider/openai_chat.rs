@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    AssistantContent, Delta, Encoded, Finish, Media, Model, Prompt, PromptMessage, ProviderError, ToolResult,
-    Usage, UserContent,
+    AssistantContent, Delta, Encoded, Finish, Media, Model, Prompt, PromptMessage, ProviderError, Quirk,
+    ToolResult, Usage, UserContent,
     http::{
         body::{self, Accepted, Fields},
         failure,
@@ -20,13 +20,7 @@ mod tests;
 
 /// Returns the URL for requests.
 pub fn url(model: &Model) -> String {
-    format!("{}/chat/completions", model.base_url.trim_end_matches('/'))
-}
-
-/// Returns the headers of this wire only. Local servers work without a key.
-pub fn headers(model: &Model) -> Vec<(&'static str, String)> {
-    let key = model.api_key.as_ref().map(|key| key.0.trim()).filter(|key| !key.is_empty());
-    key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
+    body::join(&model.base_url, "/chat/completions")
 }
 
 /// Encodes the request's JSON.
@@ -86,10 +80,17 @@ pub fn encoded(model: &Model, options: &Map<String, Value>, messages: &[PromptMe
     pieces.iter().filter_map(encode).collect()
 }
 
-/// Returns the name of the field in which the model wants its thoughts back, if any.
+/// Returns the name of the field in which the model gets its thoughts back; `None` if it gets none.
 fn reasoning_field<'a>(model: &'a Model, options: &'a Map<String, Value>) -> Option<&'a str> {
-    let (_, value) = body::options(model, options).find(|(key, _)| *key == "interleaved")?;
-    value.as_str().or_else(|| value.get("field")?.as_str())
+    let named = body::options(model, options).find(|(key, _)| *key == "interleaved");
+    let named = named.and_then(|(_, value)| value.as_str().or_else(|| value.get("field")?.as_str()));
+    if model.has(Quirk::NoReasoning) {
+        None
+    } else if model.has(Quirk::ReasoningField) || model.has(Quirk::ReasoningDetails) {
+        Some("reasoning")
+    } else {
+        named.or(Some("reasoning_content"))
+    }
 }
 
 /// Translates the JavaScript SDK's names, which OpenCode's users write into `options`.
@@ -263,16 +264,15 @@ fn content(parts: Vec<Part<'_>>) -> Content<'_> {
 
 fn media_part<'a>(model: &Model, media: &'a Media<'a>) -> Part<'a> {
     match body::accept(model, media) {
-        Accepted::Image(media) => Part::ImageUrl { image_url: ImageUrl { url: data_url(media) } },
+        Accepted::Image(media) => Part::ImageUrl { image_url: ImageUrl { url: body::data_url(media) } },
         Accepted::Pdf(media) => Part::File {
-            file: File { filename: media.filename.unwrap_or("document.pdf"), file_data: data_url(media) },
+            file: File {
+                filename: media.filename.unwrap_or("document.pdf"),
+                file_data: body::data_url(media),
+            },
         },
         Accepted::Note(note) => Part::Text { text: Cow::Owned(note) },
     }
-}
-
-fn data_url(media: &Media<'_>) -> String {
-    format!("data:{};base64,{}", media.mime, media.base64)
 }
 
 fn assistant<'a>(
@@ -287,7 +287,7 @@ fn assistant<'a>(
             AssistantContent::Text(text) if text.is_empty() => {}
             AssistantContent::Text(text) => texts.push(&**text),
             AssistantContent::Reasoning { text, signature: _ } => thoughts.push(&**text),
-            AssistantContent::ToolCall { call_id, name, input } => tool_calls.push(ToolCall {
+            AssistantContent::ToolCall { call_id, name, input, signature: _ } => tool_calls.push(ToolCall {
                 id: call_id,
                 kind: "function",
                 function: FunctionCall { name, arguments: body::input_object(input).to_string() },
@@ -462,7 +462,7 @@ impl Decoder {
     }
 
     fn delta(&mut self, delta: ChoiceDelta, deltas: &mut Vec<Delta>) {
-        let reasoning = match (text_of(delta.reasoning_content), text_of(delta.reasoning)) {
+        let reasoning = match (body::text_of(delta.reasoning_content), body::text_of(delta.reasoning)) {
             // Servers that know both names send the same under both.
             (reasoning, _) if !reasoning.is_empty() => reasoning,
             (_, reasoning) => reasoning,
@@ -473,20 +473,21 @@ impl Decoder {
             Value::Array(parts) => {
                 for mut part in parts {
                     let thoughts = match part.get_mut("thinking").map(Value::take) {
-                        Some(Value::Array(thoughts)) => {
-                            thoughts.into_iter().map(|mut thought| text_of(thought["text"].take())).collect()
-                        }
-                        Some(thought) => text_of(thought),
+                        Some(Value::Array(thoughts)) => thoughts
+                            .into_iter()
+                            .map(|mut thought| body::text_of(thought["text"].take()))
+                            .collect(),
+                        Some(thought) => body::text_of(thought),
                         None => String::new(),
                     };
                     self.reasoning(thoughts, deltas);
                     let text = part.get_mut("text").map(Value::take).unwrap_or_default();
-                    self.text(text_of(text), deltas);
+                    self.text(body::text_of(text), deltas);
                 }
             }
-            content => self.text(text_of(content), deltas),
+            content => self.text(body::text_of(content), deltas),
         }
-        self.text(text_of(delta.refusal), deltas);
+        self.text(body::text_of(delta.refusal), deltas);
         for call in delta.tool_calls.unwrap_or_default() {
             self.call(call, deltas);
         }
@@ -661,12 +662,5 @@ impl Decoder {
         };
         deltas.push(Delta::Finish(finish));
         self.done = true;
-    }
-}
-
-fn text_of(value: Value) -> String {
-    match value {
-        Value::String(text) => text,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => String::new(),
     }
 }

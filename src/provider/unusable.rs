@@ -150,8 +150,8 @@ impl fmt::Display for Reason {
                 }
                 Lack::Package(package) => write!(
                     f,
-                    "the npm package {package} of `provider.{provider}` is not supported; set `options.baseURL` to \
-                     have it asked for chat completions"
+                    "the npm package {package} of `provider.{provider}` is not known; set `windlass.wire.{provider}` \
+                     to the protocol that it speaks: \"chat\", \"responses\", \"anthropic\" or \"google\""
                 ),
                 Lack::Models => {
                     write!(f, "`provider.{provider}` has no models; list them under `models` there")

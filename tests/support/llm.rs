@@ -1,9 +1,11 @@
-//! A scripted model on loopback: speaks OpenAI chat completions and Anthropic messages, one reply per request.
+//! A scripted model on loopback: speaks OpenAI chat completions and responses, Anthropic
+//! messages and Gemini, one reply per request.
 //!
 //! Tests order events with [`Gate`]s: the server stops at a gate until the test opens it, and tells the test
 //! that it got there or that the client hung up meanwhile. A request without tools and without earlier answers
 //! is a title request; it is answered with a title and kept apart.
 
+mod dialects;
 mod encoder;
 pub mod request;
 mod server;
@@ -29,7 +31,25 @@ use super::http;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     OpenAi,
+    Responses,
     Anthropic,
+    Google,
+}
+
+impl Wire {
+    /// Returns the protocol of a request by its path.
+    fn of(path: &str) -> Self {
+        let path = path.split('?').next().unwrap_or_default();
+        if path.ends_with("/messages") {
+            Wire::Anthropic
+        } else if path.ends_with("/responses") {
+            Wire::Responses
+        } else if path.ends_with(":streamGenerateContent") {
+            Wire::Google
+        } else {
+            Wire::OpenAi
+        }
+    }
 }
 
 /// Makes the arguments of a `task` call.
@@ -41,7 +61,9 @@ pub fn task(prompt: &str, agent: &str) -> Value {
 pub fn provider_config(llm: &Llm, wire: Wire) -> Value {
     let npm = match wire {
         Wire::OpenAi => "@ai-sdk/openai-compatible",
+        Wire::Responses => "@ai-sdk/openai",
         Wire::Anthropic => "@ai-sdk/anthropic",
+        Wire::Google => "@ai-sdk/google",
     };
     json!({
         "model": "mock/mock",
@@ -386,7 +408,7 @@ impl Llm {
         let mut buffer = Vec::new();
         while let Some(asked) = http::read(&mut stream, &mut buffer).await? {
             let request = Request::new(asked);
-            let wire = if request.path.ends_with("/messages") { Wire::Anthropic } else { Wire::OpenAi };
+            let wire = Wire::of(&request.path);
             let reply = self.take(request);
             if !server::answer(&mut stream, wire, reply).await? {
                 return Ok(());

@@ -256,6 +256,23 @@ pub struct WindlassSettings {
     pub parallel_url: Option<String>,
     /// The sandbox of the commands that agents run.
     pub sandbox: SandboxSettings,
+    /// The protocols of providers, by their ids, that their npm packages do not tell.
+    pub wire: BTreeMap<String, WireName>,
+}
+
+/// An entry of `windlass.wire`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum WireName {
+    /// OpenAI's chat completions.
+    Chat,
+    /// OpenAI's responses.
+    Responses,
+    /// Anthropic's messages.
+    Anthropic,
+    /// Google's Gemini API.
+    Google,
 }
 
 /// `windlass.sandbox`.

@@ -45,7 +45,9 @@ impl Request {
         let agent = cx.loaded.agent("title");
         let model = match cx.model.wire {
             Wire::Demo => Ok(cx.model.clone()),
-            Wire::OpenAiChat | Wire::Anthropic => cx.loaded.small_model(&cx.model),
+            Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Google => {
+                cx.loaded.small_model(&cx.model)
+            }
         };
         if let Err(unusable) = &model {
             cx.session.note(Some(format!("The title is the first line of the prompt. {unusable}")));

@@ -76,7 +76,7 @@ impl Answer {
                     }
                     self.append(block, text, state, journal);
                 }
-                Delta::ReasoningSignature { block, signature } => self.sign(block, signature, state),
+                Delta::Signature { block, signature } => self.sign(block, signature, state),
                 Delta::ToolCallStart { block, call_id, name } => {
                     self.start_call(block, call_id, name, state, journal);
                 }
@@ -148,8 +148,13 @@ impl Answer {
             return;
         }
         let Some(part) = self.open.get(&block).and_then(|index| state.part_mut(*index)) else { return };
-        if let PartKind::Reasoning(reasoning) = &mut part.kind {
-            let metadata = reasoning.metadata.get_or_insert_default();
+        let metadata = match &mut part.kind {
+            PartKind::Reasoning(reasoning) => Some(&mut reasoning.metadata),
+            PartKind::Tool(tool) => Some(&mut tool.metadata),
+            _other => None,
+        };
+        if let Some(metadata) = metadata {
+            let metadata = metadata.get_or_insert_default();
             let old = metadata.get("signature").and_then(Value::as_str).unwrap_or_default();
             let signature = format!("{old}{signature}");
             metadata.insert("signature".to_owned(), Value::String(signature));

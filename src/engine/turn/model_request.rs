@@ -40,6 +40,7 @@ pub fn request<'a>(model: &Model, draft: Draft<'a>) -> Prompt<'a> {
         tools,
         temperature,
         top_p,
+        top_k: model.sampling.top_k,
         max_output_tokens,
         options,
         cache_key,
@@ -56,7 +57,8 @@ fn chat_params(model: &Model, wanted: Params) -> Params {
     let max_output =
         |wanted: u64| if model.limit.output == 0 { wanted } else { wanted.min(model.limit.output) };
     Params {
-        temperature: wanted.temperature.filter(|_| model.takes_temperature),
+        temperature: wanted.temperature.or(model.sampling.temperature).filter(|_| model.takes_temperature),
+        top_p: wanted.top_p.or(model.sampling.top_p),
         max_output_tokens: wanted.max_output_tokens.map(max_output),
         ..wanted
     }

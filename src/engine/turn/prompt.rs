@@ -325,6 +325,7 @@ fn push_answer<'a>(
                     call_id: &tool.call_id,
                     name: &tool.tool,
                     input: tool.state.input(),
+                    signature: signature(tool.metadata.as_ref()).filter(|_| is_same_model),
                 });
                 results.push(tool_result(tool));
             }
@@ -350,14 +351,17 @@ fn push_answer<'a>(
 
 /// Returns a thought as it goes back: signed to the model that had it, as plain text to any other.
 fn thought(reasoning: &ReasoningPart, is_same_model: bool) -> Option<AssistantContent<'_>> {
-    let metadata = reasoning.metadata.as_ref();
-    let signature = metadata.and_then(|it| it.get("signature")).and_then(Value::as_str);
+    let signature = signature(reasoning.metadata.as_ref());
     match (is_same_model, reasoning.text.is_empty()) {
         (true, true) if signature.is_none() => None,
         (true, _) => Some(AssistantContent::Reasoning { text: Cow::Borrowed(&reasoning.text), signature }),
         (false, true) => None,
         (false, false) => Some(AssistantContent::Text(Cow::Borrowed(&reasoning.text))),
     }
+}
+
+fn signature(metadata: Option<&Map<String, Value>>) -> Option<&str> {
+    metadata?.get("signature")?.as_str()
 }
 
 fn tool_result(tool: &ToolPart) -> ToolResult<'_> {

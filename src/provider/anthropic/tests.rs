@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::{encode, headers, url};
+use super::{encode, url};
 use crate::provider::{
     AssistantContent, Delta, Finish, Media, Prompt, PromptMessage, ProviderError, ToolResult, ToolSpec,
     Usage, UserContent, Wire,
@@ -64,10 +64,10 @@ fn thoughts_and_text() {
         usage(30, 1),
         Delta::ReasoningStart { block: 0 },
         Delta::Reasoning { block: 0, text: "The user greets; answer briefly.".to_owned() },
-        Delta::ReasoningSignature { block: 0, signature: "EqQBCgIYAhIM1gbc==".to_owned() },
+        Delta::Signature { block: 0, signature: "EqQBCgIYAhIM1gbc==".to_owned() },
         Delta::BlockEnd { block: 0 },
         Delta::ReasoningStart { block: 1 },
-        Delta::ReasoningSignature { block: 1, signature: "redacted:EmwKAhgBEgy3va3p==".to_owned() },
+        Delta::Signature { block: 1, signature: "redacted:EmwKAhgBEgy3va3p==".to_owned() },
         Delta::BlockEnd { block: 1 },
     ];
     expected.extend(text(2, "Ahoy!"));
@@ -91,9 +91,19 @@ fn two_parallel_tool_calls() {
         messages: vec![
             PromptMessage::User(vec![UserContent::Text("See this".into()), UserContent::Media(pdf)]),
             PromptMessage::Assistant(vec![
-                AssistantContent::ToolCall { call_id: "call.1|fc", name: "read", input: &input },
+                AssistantContent::ToolCall {
+                    call_id: "call.1|fc",
+                    name: "read",
+                    input: &input,
+                    signature: None,
+                },
                 AssistantContent::Text("Looking.".into()),
-                AssistantContent::ToolCall { call_id: "call_2", name: "read", input: &Value::Null },
+                AssistantContent::ToolCall {
+                    call_id: "call_2",
+                    name: "read",
+                    input: &Value::Null,
+                    signature: None,
+                },
             ]),
             PromptMessage::ToolResults(vec![
                 ToolResult {
@@ -151,13 +161,9 @@ fn an_error_in_the_stream() {
 }
 
 #[test]
-fn the_address_and_the_key() {
+fn the_address() {
     let model = model(Wire::Anthropic);
     assert_eq!(url(&model), "https://api.acme.example/v1/messages");
-    assert_eq!(
-        headers(&model),
-        [("anthropic-version", "2023-06-01".to_owned()), ("x-api-key", "key-123".to_owned())]
-    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
 use super::{Catalog, resolve};
 use crate::{
     config::{Config, Environment, fixture::load, paths::Paths},
-    provider::{Model, Secret, Timeouts, Wire, auth::Credentials},
+    provider::{Auth, Model, Quirks, Sampling, Secret, Timeouts, Wire, auth::Credentials},
 };
 
 fn config(text: &Value, variables: &[(&str, &str)]) -> Config {
@@ -109,7 +109,10 @@ fn a_server_of_ones_own_needs_an_address_and_models() {
     check(json!({"provider": {"p": {"options": {"baseURL": url}, "models": {"m": {}}}}}), &[], &["p/m"], &[]);
     check(json!({"provider": {"p": {"api": url, "models": {"m": {}}}}}), &[], &["p/m"], &[]);
     check(
-        json!({"provider": {"p": {"npm": "@else/sdk", "api": url, "models": {"m": {}}}}}),
+        json!({
+            "provider": {"p": {"npm": "@else/sdk", "api": url, "models": {"m": {}}}},
+            "windlass": {"wire": {"p": "responses"}},
+        }),
         &[],
         &["p/m"],
         &[],
@@ -118,7 +121,7 @@ fn a_server_of_ones_own_needs_an_address_and_models() {
         json!({"provider": {"p": {"npm": "@else/sdk", "models": {"m": {}, "n": {}}}}}),
         &[],
         &[],
-        &["provider.p: npm package @else/sdk is not supported; set options.baseURL"],
+        &["provider.p: npm package @else/sdk is not known; name its protocol under `windlass.wire`"],
     );
     check(
         json!({"provider": {"p": {"models": {"m": {}, "n": {}}}}}),
@@ -169,6 +172,8 @@ fn a_model_takes_everything_from_its_configuration() {
         wire: Wire::Anthropic,
         base_url: "http://h/v1".to_owned(),
         api_key: Some(Secret("secret".to_owned())),
+        auth: Auth::Header("x-api-key"),
+        quirks: Quirks::default(),
         headers: vec![("A".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())],
         limit: serde_json::from_value(json!({"context": 1000, "output": 10})).unwrap(),
         cost: serde_json::from_value(json!({"input": 1.5, "output": 2.0})).unwrap(),
@@ -176,6 +181,8 @@ fn a_model_takes_everything_from_its_configuration() {
         takes_pdf: true,
         takes_tools: false,
         takes_temperature: true,
+        reasons: false,
+        sampling: Sampling::default(),
         options: json!({"effort": "low"}).as_object().unwrap().clone(),
         variants: Vec::new(),
         timeouts: Timeouts { headers: 2 * second, chunk: 3 * second, total: Some(second) },
@@ -238,8 +245,8 @@ fn the_best_is_that_of_the_first_provider_that_is_meant() {
     );
     assert_eq!(
         best(json!({"provider": {"local": {"npm": "@else/sdk", "models": {"a": {}}}}}), &key),
-        "the npm package @else/sdk of `provider.local` is not supported; set `options.baseURL` to have it asked for \
-         chat completions"
+        "the npm package @else/sdk of `provider.local` is not known; set `windlass.wire.local` to the protocol that it \
+         speaks: \"chat\", \"responses\", \"anthropic\" or \"google\""
     );
     assert_eq!(
         best(json!({"provider": {"local": {"api": "http://h"}}}), &key),

@@ -37,7 +37,7 @@ fn answer(prompt: &Prompt<'_>) -> Answer {
             Delta::TextStart { .. }
             | Delta::ReasoningStart { .. }
             | Delta::Reasoning { .. }
-            | Delta::ReasoningSignature { .. }
+            | Delta::Signature { .. }
             | Delta::BlockEnd { .. }
             | Delta::Usage(_) => {}
         }

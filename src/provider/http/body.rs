@@ -101,6 +101,28 @@ pub(in crate::provider) fn accept<'a>(model: &Model, media: &'a Media<'a>) -> Ac
     }
 }
 
+/// Appends a path to a base URL, in front of the query that either may have.
+pub(in crate::provider) fn join(base_url: &str, path: &str) -> String {
+    let (base, query) =
+        base_url.split_once('?').map_or((base_url, None), |(base, query)| (base, Some(query)));
+    let separator = if path.contains('?') { '&' } else { '?' };
+    let query = query.map(|query| format!("{separator}{query}")).unwrap_or_default();
+    format!("{}{path}{query}", base.trim_end_matches('/'))
+}
+
+/// Returns a medium as a `data:` URL.
+pub(in crate::provider) fn data_url(media: &Media<'_>) -> String {
+    format!("data:{};base64,{}", media.mime, media.base64)
+}
+
+/// Returns a JSON string's text, or nothing for another value.
+pub(in crate::provider) fn text_of(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => String::new(),
+    }
+}
+
 /// Returns the output limit to request: the prompt's, else at most 32 000 (facts: OpenCode §6.3), and never
 /// more than the model's.
 pub(in crate::provider) fn cap_output(model: &Model, wanted: Option<u64>) -> u64 {

@@ -9,8 +9,9 @@ use windlass_protocol::opencode::config::{ModelCost, ModelLimit};
 
 use super::{
     super::{
-        AssistantContent, Delta, Media, Model, Prompt, PromptMessage, ProviderError, Secret, Timeouts,
-        ToolResult, UserContent, Wire, anthropic, encoded, openai_chat,
+        AssistantContent, Auth, Delta, Media, Model, Prompt, PromptMessage, ProviderError, Quirks, Sampling,
+        Secret, Timeouts, ToolResult, UserContent, Wire, anthropic, encoded, google, openai_chat,
+        openai_responses,
     },
     Decoder,
 };
@@ -27,6 +28,8 @@ pub(in crate::provider) fn model(wire: Wire) -> Model {
         wire,
         base_url: "https://api.acme.example/v1".to_owned(),
         api_key: Some(Secret("key-123".to_owned())),
+        auth: Auth::Bearer,
+        quirks: Quirks::default(),
         headers: Vec::new(),
         limit: ModelLimit { context: 200_000, input: None, output: 64_000 },
         cost: ModelCost::default(),
@@ -34,9 +37,32 @@ pub(in crate::provider) fn model(wire: Wire) -> Model {
         takes_pdf: true,
         takes_tools: true,
         takes_temperature: true,
+        reasons: true,
+        sampling: Sampling::default(),
         options: Map::new(),
         variants: Vec::new(),
         timeouts: Timeouts { headers: Duration::from_secs(10), chunk: Duration::from_secs(10), total: None },
+    }
+}
+
+/// Returns the folder of a wire's fixtures.
+fn folder(wire: Wire) -> &'static str {
+    match wire {
+        Wire::OpenAiChat => "openai_chat",
+        Wire::OpenAiResponses => "openai_responses",
+        Wire::Anthropic => "anthropic",
+        Wire::Google => "google",
+        Wire::Demo => panic!("the demo model has no wire"),
+    }
+}
+
+pub(in crate::provider) fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
+    match model.wire {
+        Wire::OpenAiChat => openai_chat::encode(model, prompt),
+        Wire::OpenAiResponses => openai_responses::encode(model, prompt),
+        Wire::Anthropic => anthropic::encode(model, prompt),
+        Wire::Google => google::encode(model, prompt),
+        Wire::Demo => panic!("the demo model has no wire"),
     }
 }
 
@@ -50,11 +76,7 @@ pub(in crate::provider) fn check(
     expected: &[Delta],
     end: Result<(), ProviderError>,
 ) {
-    let (wire, body) = match model.wire {
-        Wire::OpenAiChat => ("openai_chat", openai_chat::encode(model, prompt)),
-        Wire::Anthropic => ("anthropic", anthropic::encode(model, prompt)),
-        Wire::Demo => panic!("the demo model has no wire"),
-    };
+    let (wire, body) = (folder(model.wire), encode(model, prompt));
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/providers").join(wire).join(case);
     let body: Value = serde_json::from_slice(&body).unwrap();
     let body = format!("{body:#}\n");
@@ -77,7 +99,12 @@ pub(in crate::provider) fn check(
 #[track_caller]
 pub(in crate::provider) fn check_encoded(model: &Model) {
     let input = json!({"filePath": "a \"b\"\n", "n": [1, null]});
-    let call = |call_id: &'static str, input| AssistantContent::ToolCall { call_id, name: "read", input };
+    let call = |call_id: &'static str, input| AssistantContent::ToolCall {
+        call_id,
+        name: "read",
+        input,
+        signature: None,
+    };
     let result = |call_id: &'static str, output: &'static str, media| ToolResult {
         call_id,
         name: "read",
@@ -100,17 +127,12 @@ pub(in crate::provider) fn check_encoded(model: &Model) {
         PromptMessage::Assistant(vec![call("c4", &input)]),
         PromptMessage::ToolResults(vec![result("c4", "z", Vec::new())]),
     ];
-    let encode = |messages: Vec<PromptMessage<'_>>| {
+    let body = |messages: Vec<PromptMessage<'_>>| {
         let prompt = Prompt { messages, ..Prompt::default() };
-        let bytes = match model.wire {
-            Wire::OpenAiChat => openai_chat::encode(model, &prompt),
-            Wire::Anthropic => anthropic::encode(model, &prompt),
-            Wire::Demo => panic!("the demo model has no wire"),
-        };
-        String::from_utf8(bytes).unwrap()
+        String::from_utf8(encode(model, &prompt)).unwrap()
     };
-    let plain = encode(messages.to_vec());
-    assert!(plain.contains("Two files.") && plain.contains("c4"), "{plain}");
+    let plain = body(messages.to_vec());
+    assert!(plain.contains("Two files.") && plain.contains("\"z\""), "{plain}");
     let rounds = [1..3, 3..5];
     for n_left in 0..rounds.len() {
         let rounds = &rounds[n_left..];
@@ -121,7 +143,7 @@ pub(in crate::provider) fn check_encoded(model: &Model) {
         for (round, pieces) in rounds.iter().zip(&encoded).rev() {
             mixed.splice(round.clone(), [PromptMessage::Encoded(pieces)]);
         }
-        assert_eq!(encode(mixed), plain, "{rounds:?}");
+        assert_eq!(body(mixed), plain, "{rounds:?}");
     }
 }
 
@@ -129,7 +151,9 @@ pub(in crate::provider) fn check_encoded(model: &Model) {
 pub(in crate::provider) fn decode(wire: Wire, pieces: &[&[u8]]) -> (Vec<Delta>, Result<(), ProviderError>) {
     let mut decoder = match wire {
         Wire::OpenAiChat => Decoder::OpenAiChat(openai_chat::Decoder::default()),
+        Wire::OpenAiResponses => Decoder::OpenAiResponses(openai_responses::Decoder::default()),
         Wire::Anthropic => Decoder::Anthropic(anthropic::Decoder::default()),
+        Wire::Google => Decoder::Google(google::Decoder::default()),
         Wire::Demo => panic!("the demo model has no wire"),
     };
     let mut parser = sse::Parser::default();

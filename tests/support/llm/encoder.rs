@@ -24,7 +24,7 @@ impl Encoder {
     }
 
     fn event(&mut self, event: Value) {
-        if self.wire == Wire::Anthropic {
+        if matches!(self.wire, Wire::Anthropic | Wire::Responses) {
             self.out.push_str(&format!("event: {}\n", event["type"].as_str().unwrap()));
         }
         self.out.push_str(&format!("data: {event}\n\n"));
@@ -40,6 +40,8 @@ impl Encoder {
     pub fn begin(&mut self) {
         match self.wire {
             Wire::OpenAi => self.chat(json!({"role": "assistant", "content": ""}), Value::Null),
+            Wire::Responses => self.event(json!({"type": "response.created", "response": {"id": "resp_1"}})),
+            Wire::Google => {}
             Wire::Anthropic => {
                 let usage = json!({"input_tokens": self.tokens.0, "output_tokens": 1});
                 self.event(json!({"type": "message_start", "message": {
@@ -48,6 +50,31 @@ impl Encoder {
                 }}));
             }
         }
+    }
+
+    fn gemini(&mut self, part: Value) {
+        self.event(json!({"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]}));
+    }
+
+    fn open_item(&mut self, kind: &'static str, item: Value) {
+        if self.block == Some(kind) {
+            return;
+        }
+        self.close_item();
+        self.block = Some(kind);
+        self.event(
+            json!({"type": "response.output_item.added", "output_index": self.n_blocks, "item": item}),
+        );
+    }
+
+    fn close_item(&mut self) {
+        let Some(kind) = self.block.take() else { return };
+        let mut item = json!({"type": kind});
+        if kind == "reasoning" {
+            item["encrypted_content"] = json!("c2ln");
+        }
+        self.event(json!({"type": "response.output_item.done", "output_index": self.n_blocks, "item": item}));
+        self.n_blocks += 1;
     }
 
     fn open_block(&mut self, kind: &'static str, start: Value) {
@@ -75,6 +102,14 @@ impl Encoder {
     pub fn text(&mut self, text: &str) {
         match self.wire {
             Wire::OpenAi => self.chat(json!({"content": text}), Value::Null),
+            Wire::Responses => {
+                self.open_item("message", json!({"type": "message", "role": "assistant", "content": []}));
+                let index = self.n_blocks;
+                self.event(
+                    json!({"type": "response.output_text.delta", "output_index": index, "delta": text}),
+                );
+            }
+            Wire::Google => self.gemini(json!({"text": text})),
             Wire::Anthropic => {
                 self.open_block("text", json!({"type": "text", "text": ""}));
                 self.block_delta(json!({"type": "text_delta", "text": text}));
@@ -85,6 +120,14 @@ impl Encoder {
     pub fn reasoning(&mut self, text: &str) {
         match self.wire {
             Wire::OpenAi => self.chat(json!({"reasoning_content": text}), Value::Null),
+            Wire::Responses => {
+                self.open_item("reasoning", json!({"type": "reasoning", "summary": []}));
+                let index = self.n_blocks;
+                self.event(json!({
+                    "type": "response.reasoning_summary_text.delta", "output_index": index, "delta": text,
+                }));
+            }
+            Wire::Google => self.gemini(json!({"text": text, "thought": true})),
             Wire::Anthropic => {
                 self.open_block("thinking", json!({"type": "thinking", "thinking": "", "signature": ""}));
                 self.block_delta(json!({"type": "thinking_delta", "thinking": text}));
@@ -114,6 +157,25 @@ impl Encoder {
                     self.chat(json!({"tool_calls": [call]}), Value::Null);
                 }
             }
+            Wire::Responses => {
+                self.close_item();
+                let item = json!({"type": "function_call", "call_id": id, "name": name, "arguments": ""});
+                self.open_item("function_call", item);
+                for piece in pieces {
+                    self.event(json!({
+                        "type": "response.function_call_arguments.delta", "output_index": self.n_blocks,
+                        "delta": piece,
+                    }));
+                }
+                self.close_item();
+            }
+            Wire::Google => {
+                let args: Value =
+                    serde_json::from_str(arguments).expect("Gemini sends arguments as an object");
+                self.gemini(
+                    json!({"functionCall": {"name": name, "args": args}, "thoughtSignature": "c2ln"}),
+                );
+            }
             Wire::Anthropic => {
                 self.open_block("tool_use", json!({"type": "tool_use", "id": id, "name": name, "input": {}}));
                 for piece in pieces {
@@ -140,6 +202,33 @@ impl Encoder {
                     "choices": [], "usage": usage,
                 }));
                 self.out.push_str("data: [DONE]\n\n");
+            }
+            Wire::Responses => {
+                self.close_item();
+                let usage = json!({"input_tokens": input, "output_tokens": output});
+                let mut response = json!({"id": "resp_1", "usage": usage});
+                let reason = match finish {
+                    Finish::Stop | Finish::Calls => None,
+                    Finish::Length => Some("max_output_tokens"),
+                    Finish::Filter => Some("content_filter"),
+                };
+                if let Some(reason) = reason {
+                    response["incomplete_details"] = json!({"reason": reason});
+                }
+                let kind = if reason.is_some() { "response.incomplete" } else { "response.completed" };
+                self.event(json!({"type": kind, "response": response}));
+            }
+            Wire::Google => {
+                let reason = match finish {
+                    Finish::Stop | Finish::Calls => "STOP",
+                    Finish::Length => "MAX_TOKENS",
+                    Finish::Filter => "SAFETY",
+                };
+                let usage = json!({"promptTokenCount": input, "candidatesTokenCount": output});
+                self.event(json!({
+                    "candidates": [{"content": {"role": "model", "parts": []}, "finishReason": reason}],
+                    "usageMetadata": usage,
+                }));
             }
             Wire::Anthropic => {
                 self.close_block();

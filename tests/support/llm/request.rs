@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::dialects;
 use crate::support::http::Asked;
 
 /// A request as it arrived.
@@ -13,11 +14,14 @@ pub struct Request {
     /// The headers, with names in lower case.
     pub headers: HashMap<String, String>,
     pub body: Value,
+    /// The conversation in the form of chat completions or of Anthropic's messages.
+    messages: Vec<Value>,
 }
 
 impl Request {
     pub(super) fn new(asked: Asked) -> Self {
-        Self { path: asked.path().to_owned(), headers: asked.headers, body: asked.body }
+        let messages = dialects::messages(&asked.body);
+        Self { path: asked.path().to_owned(), headers: asked.headers, body: asked.body, messages }
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -29,20 +33,22 @@ impl Request {
         let name = |tool: &Value| {
             tool["function"]["name"].as_str().or(tool["name"].as_str()).unwrap_or_default().to_owned()
         };
-        self.body["tools"].as_array().map(|tools| tools.iter().map(name).collect()).unwrap_or_default()
+        dialects::tools(&self.body).iter().map(name).collect()
     }
 
     /// Returns the whole text of the system prompt.
     pub fn system(&self) -> String {
         let mut system = texts(&self.body["system"]);
-        for message in self.messages().iter().filter(|message| message["role"] == "system") {
+        system.push_str(&texts(&self.body["systemInstruction"]["parts"]));
+        let is_system = |message: &&Value| message["role"] == "system" || message["role"] == "developer";
+        for message in self.messages().iter().filter(is_system) {
             system.push_str(&texts(&message["content"]));
         }
         system
     }
 
     pub fn messages(&self) -> Vec<Value> {
-        self.body["messages"].as_array().cloned().unwrap_or_default()
+        self.messages.clone()
     }
 
     /// Returns the result of a tool call that the model was told, by call id.

@@ -121,7 +121,7 @@ fn thought(block: u32, text: &str) -> Delta {
 }
 
 fn signature(block: u32, signature: &str) -> Delta {
-    Delta::ReasoningSignature { block, signature: signature.to_owned() }
+    Delta::Signature { block, signature: signature.to_owned() }
 }
 
 fn call(block: u32, call_id: &str, name: &str) -> Delta {

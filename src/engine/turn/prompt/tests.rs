@@ -14,8 +14,8 @@ use crate::{
     engine::{session::state::SessionState, workspace::loaded::Loaded},
     library::{self, Agent, BUILD_REMINDER, InstructionBlock, PLAN_FILE_REMINDER, PLAN_REMINDER},
     provider::{
-        self, AssistantContent, Encoded, Media, Model, PromptMessage, Timeouts, ToolResult, ToolSpec,
-        UserContent, Wire, auth::Credentials, catalog,
+        self, AssistantContent, Auth, Encoded, Media, Model, PromptMessage, Quirks, Sampling, Timeouts,
+        ToolResult, ToolSpec, UserContent, Wire, auth::Credentials, catalog,
     },
 };
 
@@ -104,6 +104,8 @@ fn model() -> Model {
         wire: Wire::Demo,
         base_url: String::new(),
         api_key: None,
+        auth: Auth::Bearer,
+        quirks: Quirks::default(),
         headers: Vec::new(),
         limit: ModelLimit::default(),
         cost: Default::default(),
@@ -111,6 +113,8 @@ fn model() -> Model {
         takes_pdf: true,
         takes_tools: true,
         takes_temperature: true,
+        reasons: false,
+        sampling: Sampling::default(),
         options: Map::new(),
         variants: Vec::new(),
         timeouts: Timeouts::DEFAULT,
@@ -237,6 +241,7 @@ fn check_tool(state: Value, expected: &str, is_error: bool) {
             call_id: "c",
             name: "read",
             input: &input,
+            signature: None,
         }]),
         PromptMessage::ToolResults(vec![ToolResult {
             call_id: "c",
@@ -316,7 +321,7 @@ fn an_answer_keeps_its_order_and_its_results_follow_it() {
          "tokens": {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}},
     ]);
     let input = json!({});
-    let call = |call_id| AssistantContent::ToolCall { call_id, name: "read", input: &input };
+    let call = |call_id| AssistantContent::ToolCall { call_id, name: "read", input: &input, signature: None };
     let result = |call_id: &'static str| ToolResult {
         call_id,
         name: "read",

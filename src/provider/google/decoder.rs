@@ -1,0 +1,209 @@
+//! Reads the chunks of an answer on the Gemini wire.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    base::sse,
+    provider::{
+        Delta, Finish, ProviderError, Usage,
+        http::{body, failure},
+    },
+};
+
+/// A decoder of the chunks of one answer.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    n_blocks: u32,
+    /// The text or thought being received.
+    open: Option<Open>,
+    n_calls: u32,
+    finish: Option<Finish>,
+    usage: Usage,
+    done: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Open {
+    block: u32,
+    is_thought: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Chunk {
+    #[serde(default)]
+    candidates: Option<Vec<Candidate>>,
+    #[serde(default)]
+    usage_metadata: Value,
+    #[serde(default)]
+    prompt_feedback: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate {
+    #[serde(default)]
+    content: Option<Content>,
+    #[serde(default)]
+    finish_reason: Option<String>,
+    #[serde(default)]
+    finish_message: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    #[serde(default)]
+    parts: Option<Vec<Part>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Part {
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    thought: bool,
+    #[serde(default)]
+    thought_signature: Option<String>,
+    #[serde(default)]
+    function_call: Option<Call>,
+}
+
+#[derive(Deserialize)]
+struct Call {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    args: Value,
+}
+
+impl Decoder {
+    /// Appends the deltas of `event` to `deltas`.
+    pub fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+        let data = event.data.trim();
+        if self.done || data.is_empty() || data == "[DONE]" {
+            return Ok(());
+        }
+        let chunk: Value = body::parse(data)?;
+        let holds_error = failure::holds_error(&chunk) || chunk.get(0).is_some_and(failure::holds_error);
+        if holds_error {
+            return Err(failure::from_event(&chunk));
+        }
+        let chunk: Chunk = body::parse(data)?;
+        self.count(&chunk.usage_metadata, deltas);
+        if chunk.prompt_feedback.get("blockReason").is_some_and(|reason| !reason.is_null()) {
+            self.finish = Some(Finish::ContentFilter);
+        }
+        // We request only one answer.
+        let Some(candidate) = chunk.candidates.unwrap_or_default().into_iter().next() else { return Ok(()) };
+        for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
+            self.part(part, deltas);
+        }
+        if let Some(reason) = candidate.finish_reason.filter(|reason| !reason.is_empty()) {
+            self.finish = Some(match reason.as_str() {
+                "STOP" => Finish::Stop,
+                "MAX_TOKENS" => Finish::Length,
+                "SAFETY" | "IMAGE_SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST"
+                | "PROHIBITED_CONTENT" | "SPII" => Finish::ContentFilter,
+                // The model's own slip, of which nothing was passed on.
+                "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" if self.n_calls == 0 => {
+                    let message = candidate.finish_message.filter(|message| !message.is_empty());
+                    let message =
+                        message.unwrap_or_else(|| "the model made a malformed tool call".to_owned());
+                    return Err(ProviderError::Overloaded { message, status: None, after: None });
+                }
+                _ => Finish::Unknown,
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns true after the last event; nothing but the end of the connection marks it.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Completes the answer at the end of the connection; returns an error if the answer is incomplete.
+    pub fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+        if self.done {
+            return Ok(());
+        }
+        let Some(finish) = self.finish else { return Err(body::cut_off()) };
+        self.end_block(deltas);
+        let is_call = self.n_calls > 0 && matches!(finish, Finish::Stop | Finish::Unknown);
+        deltas.push(Delta::Finish(if is_call { Finish::ToolCalls } else { finish }));
+        self.done = true;
+        Ok(())
+    }
+
+    fn part(&mut self, part: Part, deltas: &mut Vec<Delta>) {
+        let signature = part.thought_signature.filter(|signature| !signature.is_empty());
+        if let Some(call) = part.function_call {
+            self.end_block(deltas);
+            let block = self.next_block();
+            self.n_calls += 1;
+            deltas.push(Delta::ToolCallStart {
+                block,
+                call_id: format!("call_{}", self.n_calls),
+                name: call.name,
+            });
+            deltas.push(Delta::ToolCallInput { block, json: body::input_object(&call.args).to_string() });
+            deltas.extend(signature.map(|signature| Delta::Signature { block, signature }));
+            deltas.push(Delta::BlockEnd { block });
+            return;
+        }
+        let Some(text) = part.text.filter(|text| !text.is_empty()) else { return };
+        let is_thought = part.thought;
+        let block = match self.open {
+            Some(open) if open.is_thought == is_thought => open.block,
+            Some(_) | None => {
+                self.end_block(deltas);
+                let block = self.next_block();
+                self.open = Some(Open { block, is_thought });
+                deltas.push(if is_thought {
+                    Delta::ReasoningStart { block }
+                } else {
+                    Delta::TextStart { block }
+                });
+                block
+            }
+        };
+        if is_thought {
+            deltas.push(Delta::Reasoning { block, text });
+            deltas.extend(signature.map(|signature| Delta::Signature { block, signature }));
+        } else {
+            deltas.push(Delta::Text { block, text });
+        }
+    }
+
+    fn next_block(&mut self) -> u32 {
+        self.n_blocks += 1;
+        self.n_blocks - 1
+    }
+
+    fn end_block(&mut self, deltas: &mut Vec<Delta>) {
+        if let Some(Open { block, .. }) = self.open.take() {
+            deltas.push(Delta::BlockEnd { block });
+        }
+    }
+
+    fn count(&mut self, usage: &Value, deltas: &mut Vec<Delta>) {
+        if !usage.is_object() {
+            return;
+        }
+        let cache_read = body::count(usage, "/cachedContentTokenCount");
+        let prompt = body::count(usage, "/promptTokenCount") + body::count(usage, "/toolUsePromptTokenCount");
+        let usage = Usage {
+            input: prompt.saturating_sub(cache_read),
+            output: body::count(usage, "/candidatesTokenCount"),
+            reasoning: body::count(usage, "/thoughtsTokenCount"),
+            cache_read,
+            cache_write: 0,
+        };
+        if usage != self.usage {
+            self.usage = usage;
+            deltas.push(Delta::Usage(usage));
+        }
+    }
+}

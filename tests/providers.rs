@@ -1,0 +1,59 @@
+//! Providers over loopback: each wire with a loop of tools, and what a provider is sent.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    agent::Agent,
+    llm::{Reply, Wire},
+};
+
+const WIRES: [Wire; 4] = [Wire::OpenAi, Wire::Responses, Wire::Anthropic, Wire::Google];
+
+#[tokio::test]
+async fn every_wire_carries_thoughts_and_parallel_calls_through_two_steps() {
+    for wire in WIRES {
+        let agent = Agent::builder().wire(wire).start().await;
+        let session = agent.new_session().await;
+        let read =
+            |offset: u32| json!({"filePath": agent.scratch.path("a.txt"), "offset": offset, "limit": 1});
+        let calls = Reply::reasoning("Both lines at once.").and_text("Reading.");
+        agent.llm.reply(calls.and_call("call_1", "read", read(1)).and_call("call_2", "read", read(2)));
+        agent.llm.reply(Reply::text("Read."));
+        let turn = agent.prompt(&session, "read it").await;
+        assert_eq!(turn.text(), "Reading.Read.", "{wire:?}");
+        let second = agent.llm.last_request();
+        assert!(second.tool_result("call_1").contains("1: one"), "{wire:?}");
+        assert!(second.tool_result("call_2").contains("2: two"), "{wire:?}");
+        let body = second.body.to_string();
+        let sent_back = match wire {
+            Wire::OpenAi => json!("Both lines at once."),
+            // The signatures of the scripted model.
+            Wire::Responses | Wire::Anthropic | Wire::Google => json!("c2ln"),
+        };
+        assert!(body.contains(&sent_back.to_string()), "{wire:?}: {body}");
+        assert!(second.system().contains("Today's date"), "{wire:?}");
+
+        // Another prompt repeats what was said before without a change.
+        agent.llm.reply(Reply::text("Again."));
+        agent.prompt(&session, "again").await;
+        let conversation = |request: &crate::support::llm::request::Request| -> Vec<Value> {
+            let key = match wire {
+                Wire::OpenAi | Wire::Anthropic => "messages",
+                Wire::Responses => "input",
+                Wire::Google => "contents",
+            };
+            request.body[key].as_array().unwrap().clone()
+        };
+        let (before, after) = (conversation(&second), conversation(&agent.llm.last_request()));
+        let unmarked = |mut message: Value| {
+            for block in message["content"].as_array_mut().into_iter().flatten() {
+                block.as_object_mut().unwrap().remove("cache_control");
+            }
+            message
+        };
+        for (at, (old, new)) in before.into_iter().zip(after).enumerate() {
+            assert_eq!(unmarked(new), unmarked(old), "{wire:?} {at}");
+        }
+        agent.finish().await;
+    }
+}
