@@ -69,7 +69,7 @@ pub use session::{
     },
     stats::{Counts, Scope, Stats},
 };
-pub use turn::attach::check_readable;
+pub use turn::{attach::check_readable, structured::check_format};
 pub use workspace::{
     config_change::PERMISSION as CONFIG_PERMISSION,
     directory::Workspace,
@@ -91,6 +91,8 @@ use session::{
 
 /// Time limit for turns to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
+/// Time for which a session without work keeps its history in memory.
+const SESSION_IDLE: Duration = Duration::from_secs(120);
 /// Interval of looking for old tool outputs.
 const CLEAN_EVERY_MS: i64 = 60 * 60 * 1000;
 
@@ -114,6 +116,8 @@ struct EngineState {
     /// By worktree.
     snapshots: Mutex<HashMap<PathBuf, Arc<Snapshots>>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
+    /// Time for which a session without work keeps its task.
+    session_idle: Duration,
     next_ticket: AtomicU64,
     /// Every session's task, whether its session is still open or not.
     tasks: TaskTracker,
@@ -218,6 +222,7 @@ impl Engine {
             workspaces: Mutex::default(),
             snapshots: Mutex::default(),
             sessions: Mutex::default(),
+            session_idle: SESSION_IDLE,
             next_ticket: AtomicU64::new(1),
             tasks: TaskTracker::new(),
             finishing: Mutex::default(),
@@ -485,7 +490,8 @@ impl Engine {
                     warning_log: open.warning_log.clone().unwrap_or_else(|| WarningLog::new(id.clone())),
                     own_inbox: inbox.downgrade(),
                 };
-                let join = self.0.tasks.spawn(session::task::run(cx, Inbox::new(receiver)));
+                let join =
+                    self.0.tasks.spawn(session::task::run(cx, Inbox::new(receiver), self.0.session_idle));
                 open.task = Some(Task { inbox: inbox.clone(), chosen, join });
                 inbox
             }

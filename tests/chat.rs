@@ -356,3 +356,52 @@ fn is_wrapped(screen: &Screen, typed: &str) -> bool {
     let text: String = screen.rows.iter().flatten().map(|cell| cell.text.as_str()).collect();
     text.trim_end().ends_with(typed)
 }
+
+#[tokio::test]
+async fn a_line_behind_an_exclamation_mark_is_a_command_that_the_model_sees_later() {
+    // The user's rules are for the model; what the user types is asked for by the user.
+    let machine = Machine::new().await.with("permission", json!({"bash": {"*": "allow", "echo *": "deny"}}));
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    terminal.types("!echo from the $((40 + 2)) && touch made.txt\r");
+    terminal.shows_text("from the 42").await;
+    prompt(&terminal).await;
+    assert!(machine.scratch.exists("made.txt") && machine.llm.requests().is_empty());
+    machine.llm.reply(Reply::text("I saw it."));
+    terminal.types("what did it say\r");
+    terminal.shows_text("I saw it.").await;
+    prompt(&terminal).await;
+    let asked = machine.llm.last_request();
+    let messages = asked.messages();
+    let said = asked.body["messages"].to_string();
+    assert!(said.contains("The following tool was executed by the user"), "{said}");
+    assert!(said.contains("from the 42") && !said.contains("!echo"), "{said}");
+    assert_eq!(messages.iter().filter(|it| it["role"] == "tool").count(), 1, "{said}");
+    assert_eq!(machine.llm.title_requests().len(), 1, "the first prompt gets the session its title");
+    terminal.types("/undo 2\r");
+    terminal.shows_text("Undone: \"!echo from the").await;
+    prompt(&terminal).await;
+    assert!(!machine.scratch.exists("made.txt"));
+    terminal.types(" !echo words\r");
+    machine.llm.reply(Reply::text("Only words."));
+    terminal.shows_text("Only words.").await;
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_is_typed_is_ended_by_an_interrupt() {
+    let machine = Machine::new().await;
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    terminal.types("!echo begun; sleep 600\r");
+    terminal.shows_text("begun").await;
+    terminal.types("\x03");
+    terminal.shows_text("Cancelled.").await;
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}

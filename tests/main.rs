@@ -78,6 +78,7 @@ mod skill_urls;
 mod skills;
 mod state;
 mod store;
+mod structured;
 mod subagents;
 mod terminal;
 mod tidy;

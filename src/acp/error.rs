@@ -36,6 +36,7 @@ pub fn engine_error(failure: &EngineError) -> ErrorObjectOwned {
         | EngineErrorKind::InvalidInput => error(code::INVALID_PARAMS, &failure.message),
         EngineErrorKind::AuthRequired => error(code::AUTH_REQUIRED, &failure.message),
         EngineErrorKind::ModelUnusable
+        | EngineErrorKind::StructuredOutput { .. }
         | EngineErrorKind::ContextOverflow
         | EngineErrorKind::Provider
         | EngineErrorKind::Store

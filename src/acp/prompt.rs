@@ -40,7 +40,7 @@ pub fn prompt(
     }
     let says_something = |part: &PromptPart| match part {
         PromptPart::Text { text, .. } | PromptPart::Document { text, .. } => !text.trim().is_empty(),
-        PromptPart::File(_) | PromptPart::Agent { .. } => true,
+        PromptPart::File(_) | PromptPart::Agent { .. } | PromptPart::Subtask { .. } => true,
     };
     let wants_notices = connection.wants_notices();
     let (agent, model, warnings) = {
@@ -68,7 +68,14 @@ pub fn prompt(
     }
     // The configuration may be another one until the turn begins.
     let on_missing = OnMissing::Fallback;
-    let input = PromptInput { parts, agent, model, on_missing, invocation: Invocation::Slash };
+    let input = PromptInput {
+        parts,
+        agent,
+        model,
+        on_missing,
+        invocation: Invocation::Slash,
+        ..PromptInput::default()
+    };
     let responder = call.take_responder()?;
     let rpc_id = responder.id().clone();
     let on_end: TurnEnd = Box::new(move |outcome| match outcome {

@@ -134,6 +134,8 @@ enum Line<'a> {
     Leave,
     Own(&'a str, &'a str),
     Unknown(&'a str),
+    /// A command for the shell.
+    Shell(&'a str),
     Prompt,
 }
 
@@ -261,6 +263,18 @@ impl Chat {
                     let way_out = "Put a space before it to send it as text.";
                     self.shown.print_wrapped(&format!("{unknown}{end} {way_out}")).await?;
                 }
+                Line::Shell(command) => {
+                    let part =
+                        PromptPart::Text { text: command.to_owned(), is_synthetic: false, is_ignored: false };
+                    let invocation = Invocation::Shell;
+                    let input = PromptInput {
+                        parts: vec![part],
+                        model: self.model.clone(),
+                        invocation,
+                        ..PromptInput::default()
+                    };
+                    self.say(input, interrupts).await?;
+                }
                 Line::Prompt => {
                     let parts = self.parts(&line);
                     let parts = match parts {
@@ -270,19 +284,24 @@ impl Chat {
                             continue;
                         }
                     };
-                    self.is_begun = true;
                     let input = PromptInput {
                         parts,
                         model: self.model.clone(),
                         invocation: Invocation::Slash,
                         ..PromptInput::default()
                     };
-                    interrupts.forget();
-                    self.shown.turn(&self.id, input, interrupts).await?;
-                    self.shown.rest().await?;
+                    self.say(input, interrupts).await?;
                 }
             }
         }
+    }
+
+    /// Has a prompt answered, or a command run.
+    async fn say(&mut self, input: PromptInput, interrupts: &mut Interrupts) -> Result<(), Failure> {
+        self.is_begun = true;
+        interrupts.forget();
+        self.shown.turn(&self.id, input, interrupts).await?;
+        Ok(self.shown.rest().await?)
     }
 
     /// Says why something was not done, and goes on.
@@ -297,6 +316,10 @@ impl Chat {
     }
 
     fn read<'a>(&self, line: &'a str) -> Line<'a> {
+        // As in OpenCode, only at the very beginning: a space before it makes it words.
+        if let Some(command) = line.strip_prefix('!').map(str::trim).filter(|it| !it.is_empty()) {
+            return Line::Shell(command);
+        }
         let (word, rest) = line.trim_end().split_once(char::is_whitespace).unwrap_or((line.trim_end(), ""));
         let own = word.strip_prefix('/').filter(|word| OWN.iter().any(|(name, _)| name == word));
         match own {
@@ -350,6 +373,7 @@ impl Chat {
                 let others = others
                     .map(|choice| format!("  /{}  {}", choice.name, output::plain(&choice.description)));
                 let keys = "Alt-Enter or \\ at the end of a line continues on the next, Tab completes / and @ words, \
+                            !COMMAND runs a shell command that the model sees later, \
                             Ctrl-C cancels the turn, Ctrl-D leaves.";
                 let lines: Vec<String> = own.chain(others).chain([keys.to_owned()]).collect();
                 lines.join("\n")

@@ -20,10 +20,11 @@ pub mod attach;
 pub mod failure;
 pub mod open;
 mod printer;
+mod schema;
 pub mod shown;
 pub mod slash;
 
-use args::RunArgs;
+use args::{Format, RunArgs};
 use failure::Failure;
 use open::Place;
 use shown::Shown;
@@ -39,7 +40,8 @@ pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
     let look = Look::new(&environment, io::stdout().is_terminal(), PathBuf::new());
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
-        let mut shown = Shown::new(&engine, args.format, &args.talk, look);
+        let format = if args.schema.is_some() { Format::Object } else { args.format };
+        let mut shown = Shown::new(&engine, format, &args.talk, look);
         let mut signalled = std::pin::pin!(runtime::signalled());
         let ended = tokio::select! {
             biased;
@@ -86,6 +88,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
         let reason = "No prompt: give one as arguments or on standard input.";
         return Err(Failure::Misuse(reason.to_owned()));
     }
+    let format = args.schema.as_deref().map(schema::read).transpose()?;
     let place = Place::find(engine, &args.talk).await?;
     // A command may bring a model of its own.
     let is_demo = args.command.is_none() && place.answering()?.is_demo();
@@ -109,14 +112,22 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
         agent: args.talk.agent,
         model: place.model,
         invocation,
+        format,
         ..PromptInput::default()
     };
+    let is_object = input.format.is_some();
     let ended = shown.turn(&id, input, &mut Interrupts::none()).await?;
+    if let Some(object) = &ended.structured {
+        shown.print(&object.to_string()).await?;
+    } else if is_object && ended.stop.is_some() && !ended.is_interrupted {
+        shown.print_error("The model ended without an answer in the form of the schema.").await?;
+    }
     Ok(match ended.stop {
         _ if ended.is_interrupted => ExitCode::from(INTERRUPTED),
         Some(
             StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests | StopReason::Cancelled,
         ) if ended.was_refused => ExitCode::from(REFUSED),
+        _ if is_object && ended.structured.is_none() => ExitCode::FAILURE,
         Some(StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests) => ExitCode::SUCCESS,
         Some(StopReason::Refusal | StopReason::Cancelled) | None => ExitCode::FAILURE,
     })

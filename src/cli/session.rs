@@ -158,6 +158,7 @@ fn hint(error: &EngineError) -> String {
         | EngineErrorKind::SessionBusy
         | EngineErrorKind::AuthRequired
         | EngineErrorKind::ModelUnusable
+        | EngineErrorKind::StructuredOutput { .. }
         | EngineErrorKind::ContextOverflow
         | EngineErrorKind::Provider
         | EngineErrorKind::Store

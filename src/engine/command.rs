@@ -2,17 +2,16 @@
 
 use std::{path::Path, sync::Arc};
 
-use serde_json::json;
 use windlass_protocol::opencode::{
     config::AgentMode,
     event::EventPayload,
     message::ModelRef,
-    part::{FilePart, PartKind, ToolPart, ToolState},
+    part::{FilePart, PartKind},
     permission::Action,
 };
 
 use crate::{
-    base::{blocking::blocking, ids, mime},
+    base::{blocking::blocking, mime},
     config::{model::parse_model, policy::Policy},
     engine::{
         EngineError, EngineErrorKind,
@@ -23,28 +22,17 @@ use crate::{
             state::{Journal, SessionState, text_part},
         },
         turn::{
-            answer::Call,
-            attach,
-            calls::CallsEnd,
-            file_snapshots::{Before, run_calls},
-            loaded_instructions::LoadedInstructions,
-            local_reply::reply_locally,
-            step,
-            subtask::TaskCall,
-            toolbox::{self, Toolbox},
+            attach, loaded_instructions::LoadedInstructions, local_reply::reply_locally, subtask_parts,
+            toolbox,
         },
         workspace::loaded::Loaded,
     },
     library::commands::{Body, BuiltinCommand, Command, template},
-    provider::{Finish, Usage},
     tool::{path::Roots, read},
 };
 
 pub mod builtin;
 mod shell;
-
-/// Text for the model behind a subagent's answer, so that it continues (facts: OpenCode §6.3).
-const SUMMARIZE: &str = "Summarize the task tool output above and continue with your task.";
 
 /// A command that a prompt calls.
 #[derive(Debug, Clone)]
@@ -87,7 +75,7 @@ pub enum Started {
 /// Words that begin with a slash and name no command are words.
 pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Invoked>, EngineError> {
     let (name, arguments, typed, others) = match std::mem::take(&mut input.invocation) {
-        Invocation::None => return Ok(None),
+        Invocation::None | Invocation::Shell => return Ok(None),
         Invocation::Slash => {
             let (typed, others) = split(&loaded.config.directory, &input.parts);
             let Some((name, arguments)) = called(loaded, &typed) else { return Ok(None) };
@@ -165,12 +153,26 @@ fn split(directory: &Path, parts: &[PromptPart]) -> (String, Vec<PromptPart>) {
                 }
                 others.push(part.clone());
             }
-            PromptPart::Text { .. } | PromptPart::Document { .. } | PromptPart::Agent { .. } => {
-                others.push(part.clone())
-            }
+            PromptPart::Text { .. }
+            | PromptPart::Document { .. }
+            | PromptPart::Agent { .. }
+            | PromptPart::Subtask { .. } => others.push(part.clone()),
         }
     }
     (typed, others)
+}
+
+/// Returns what was typed.
+pub fn words(parts: &[PromptPart]) -> String {
+    let typed = parts.iter().filter_map(|part| match part {
+        PromptPart::Text { text, is_synthetic: false, is_ignored: false } => Some(text.as_str()),
+        PromptPart::Text { .. }
+        | PromptPart::File(_)
+        | PromptPart::Agent { .. }
+        | PromptPart::Subtask { .. }
+        | PromptPart::Document { .. } => None,
+    });
+    typed.collect()
 }
 
 fn name_of(directory: &Path, file: &FilePart) -> String {
@@ -341,7 +343,10 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], policy: &P
 fn mentioned_agents(cx: &TurnCx<'_>, template: &str, others: &[PromptPart]) -> Vec<PromptPart> {
     let name = |part: &PromptPart| match part {
         PromptPart::Agent { name } => Some(name.clone()),
-        PromptPart::Text { .. } | PromptPart::File(_) | PromptPart::Document { .. } => None,
+        PromptPart::Text { .. }
+        | PromptPart::File(_)
+        | PromptPart::Document { .. }
+        | PromptPart::Subtask { .. } => None,
     };
     let known: Vec<String> = others.iter().filter_map(name).collect();
     let pieces = template::expand(template, "");
@@ -387,33 +392,8 @@ async fn subtask(
     );
     commit(cx, &mut journal).await?;
 
-    step::begin(cx, state, None).await?;
-    let before = Before::begin(cx, state);
-    let input = json!({
-        "description": description, "prompt": prompt, "subagent_type": agent, "command": command.name,
-    });
-    let call_id = format!("call_{}", ids::random(24));
-    let tool = ToolPart {
-        call_id: call_id.clone(),
-        tool: "task".to_owned(),
-        state: ToolState::Pending { input: json!({}), raw: String::new() },
-        metadata: None,
-    };
-    let part = state.push_part(PartKind::Tool(Box::new(tool)), &mut journal);
-    commit(cx, &mut journal).await?;
-    let toolbox = Toolbox::for_task(cx, state, TaskCall { agent, model, attachments });
-    let call = Call { part, call_id, tool: "task".to_owned(), raw: input.to_string() };
-    let end = run_calls(cx, state, &toolbox, vec![call], before).await?;
-    if end == CallsEnd::Interrupted {
-        step::interrupt(cx, state).await?;
-        return Ok(Started::Ended(StopReason::Cancelled));
+    match subtask_parts::run(cx, state, attachments).await? {
+        Some(stop) => Ok(Started::Ended(stop)),
+        None => Ok(Started::Prompt),
     }
-    step::end(cx, state, Finish::ToolCalls, Usage::default()).await?;
-    if end == CallsEnd::Rejected {
-        return Ok(Started::Ended(StopReason::EndTurn));
-    }
-    cx.push_prompt(state, &mut journal);
-    state.push_part(text_part(SUMMARIZE.to_owned(), true, false), &mut journal);
-    commit(cx, &mut journal).await?;
-    Ok(Started::Prompt)
 }

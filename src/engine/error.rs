@@ -29,6 +29,8 @@ pub enum EngineErrorKind {
     AuthRequired,
     /// The model that was named cannot be had, and a login would not help.
     ModelUnusable,
+    /// The model did not give its answer in the form that was asked for, however often it tried again.
+    StructuredOutput { retries: u32 },
     /// The conversation does not fit the model's context.
     ContextOverflow,
     /// The provider failed.

@@ -1,6 +1,9 @@
 //! Faults inside a turn stay inside it, and files are read again when they cannot be watched.
 
-use std::sync::{Arc, Mutex, atomic::Ordering};
+use std::{
+    sync::{Arc, Mutex, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -8,7 +11,13 @@ use tokio::{
     sync::oneshot,
 };
 use tokio_util::task::AbortOnDropHandle;
-use windlass_protocol::opencode::{event::EventKind, permission::Action, settings::Share};
+use windlass_protocol::opencode::{
+    event::EventKind,
+    id::SessionId,
+    part::{PartKind, ToolState},
+    permission::Action,
+    settings::Share,
+};
 
 use crate::{
     base::{ids, lock::lock},
@@ -64,9 +73,17 @@ async fn what_hooks_change_holds_and_is_named_as_theirs() {
     engine.finish().await;
 }
 
-async fn ask(engine: &Engine, id: &crate::engine::SessionId, text: &str) -> Result<TurnOutcome, EngineError> {
+/// Returns a prompt for the demo.
+fn input(parts: Vec<PromptPart>) -> PromptInput {
+    PromptInput { parts, model: Some(demo::reference()), ..PromptInput::default() }
+}
+
+async fn ask(engine: &Engine, id: &SessionId, text: &str) -> Result<TurnOutcome, EngineError> {
     let part = PromptPart::Text { text: text.to_owned(), is_synthetic: false, is_ignored: false };
-    let input = PromptInput { parts: vec![part], model: Some(demo::reference()), ..PromptInput::default() };
+    give(engine, id, input(vec![part])).await
+}
+
+async fn give(engine: &Engine, id: &SessionId, input: PromptInput) -> Result<TurnOutcome, EngineError> {
     let (sender, ended) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
     engine.prompt(
@@ -196,5 +213,91 @@ async fn a_session_at_work_is_not_taken_back() {
     assert_eq!(unknown.kind, EngineErrorKind::MessageNotFound);
     let other = engine.revert_session(&ids::session(), RevertTo::Nothing).await.expect_err("not open");
     assert!(matches!(other.kind, EngineErrorKind::SessionNotFound(_)));
+    engine.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_without_a_reply_is_kept_for_the_next_one() {
+    let (home, engine) = engine();
+    let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
+    let id = engine.create_session(new).await.expect("made").info.id;
+    let part = PromptPart::Text { text: "kept".to_owned(), is_synthetic: false, is_ignored: false };
+    let input = PromptInput { no_reply: true, ..input(vec![part]) };
+    let outcome = give(&engine, &id, input).await.expect("kept");
+    let record = engine.record(&id).await.expect("stored");
+    let [kept] = record.messages.as_slice() else { panic!("{:?}", record.messages) };
+    assert_eq!((outcome.stop, outcome.message_id.as_ref()), (StopReason::EndTurn, Some(kept.info.id())));
+    ask(&engine, &id, "hello").await.expect("answered");
+    let record = engine.record(&id).await.expect("stored");
+    assert_eq!(record.messages.len(), 3, "{:?}", record.messages);
+    engine.finish().await;
+}
+
+/// Returns the description of each `task` call of a session, with its state.
+async fn tasks(engine: &Engine, id: &SessionId) -> Vec<(String, &'static str)> {
+    let record = engine.record(id).await.expect("stored");
+    let parts = record.messages.into_iter().flat_map(|message| message.parts);
+    let tasks = parts.filter_map(|part| match part.kind {
+        PartKind::Tool(tool) if tool.tool == "task" => {
+            let description = tool.state.input()["description"].as_str().unwrap_or_default().to_owned();
+            let state = if matches!(tool.state, ToolState::Completed { .. }) { "completed" } else { "not" };
+            Some((description, state))
+        }
+        _other => None,
+    });
+    tasks.collect()
+}
+
+#[tokio::test]
+async fn work_for_subagents_is_done_before_the_answer_also_what_a_killed_daemon_did_not_begin() {
+    let (home, engine) = engine();
+    let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
+    let id = engine.create_session(new).await.expect("made").info.id;
+    let subtask = |description: &str| PromptPart::Subtask {
+        prompt: "hello".to_owned(),
+        description: description.to_owned(),
+        agent: "general".to_owned(),
+        model: None,
+    };
+    let given = input(vec![subtask("one"), subtask("two")]);
+    give(&engine, &id, given).await.expect("answered");
+    let done =
+        |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), "completed")).collect::<Vec<_>>();
+    assert_eq!(tasks(&engine, &id).await, done(&["one", "two"]));
+    // The daemon was killed when the message was stored.
+    let left = PromptInput { no_reply: true, ..input(vec![subtask("left")]) };
+    give(&engine, &id, left).await.expect("kept");
+    assert_eq!(tasks(&engine, &id).await, done(&["one", "two"]));
+    ask(&engine, &id, "hello").await.expect("answered");
+    ask(&engine, &id, "hello").await.expect("answered");
+    assert_eq!(tasks(&engine, &id).await, done(&["one", "two", "left"]));
+    engine.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_without_work_gives_its_memory_back_and_goes_on_from_the_store() {
+    let (home, mut engine) = engine();
+    Arc::get_mut(&mut engine.0).expect("new").session_idle = Duration::ZERO;
+    let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
+    let id = engine.create_session(new).await.expect("made").info.id;
+    ask(&engine, &id, "hello").await.expect("answered");
+    let released = async {
+        while lock(&engine.0.sessions).get(&id).is_some_and(|open| open.task.is_some()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), released).await.expect("the task ends");
+    ask(&engine, &id, "hello").await.expect("answered");
+    assert_eq!(engine.record(&id).await.expect("stored").messages.len(), 4);
+    // No prompt is lost, however far the task has come in ending.
+    for n_yields in 0..40 {
+        for _ in 0..n_yields {
+            tokio::task::yield_now().await;
+        }
+        let asked = futures_util::future::join_all((0..3).map(|_| ask(&engine, &id, "hello")));
+        let answered =
+            tokio::time::timeout(Duration::from_secs(10), asked).await.expect("none waits for ever");
+        assert!(answered.iter().all(Result::is_ok), "{answered:?}");
+    }
     engine.finish().await;
 }

@@ -13,5 +13,8 @@ pub mod model_request;
 pub mod prompt;
 pub mod run;
 pub mod step;
+pub mod structured;
 pub mod subtask;
+pub mod subtask_parts;
 pub mod toolbox;
+pub mod user_shell;

@@ -40,6 +40,7 @@ pub fn user(session_id: &SessionId) -> Message {
         agent: "build".into(),
         model: ModelRef::parse("a/b").expect("model"),
         system: None,
+        format: None,
     })
 }
 

@@ -59,6 +59,29 @@ pub struct UserMessage {
     /// Extra system text for this turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
+    /// The wanted form of the answer; text when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<OutputFormat>,
+}
+
+/// The form of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum OutputFormat {
+    Text,
+    JsonSchema {
+        schema: Value,
+        /// The number of times that the model may try again.
+        #[serde(rename = "retryCount", default = "OutputFormat::retry_count")]
+        retry_count: u32,
+    },
+}
+
+impl OutputFormat {
+    /// Returns the number of retries where none is given.
+    pub fn retry_count() -> u32 {
+        2
+    }
 }
 
 /// A provider's model by name.
@@ -124,6 +147,9 @@ pub struct AssistantMessage {
     /// True for the result of a compaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<bool>,
+    /// The answer in the form that the prompt asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Value>,
 }
 
 /// The directory and worktree of the assistant.

@@ -18,11 +18,14 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub command: Option<String>,
     /// Continue as `windlass chat`.
-    #[arg(long, short = 'i', conflicts_with_all = ["command", "format", "file"])]
+    #[arg(long, short = 'i', conflicts_with_all = ["command", "format", "file", "schema"])]
     pub interactive: bool,
     /// Format of the answer.
     #[arg(long, value_enum, default_value_t = Format::Default)]
     pub format: Format,
+    /// File with the JSON schema of an object: the answer is such an object, which alone is printed.
+    #[arg(long, value_name = "FILE")]
+    pub schema: Option<PathBuf>,
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
@@ -83,6 +86,7 @@ impl RunArgs {
             command: None,
             interactive: false,
             format: Format::Default,
+            schema: None,
             files: FileArgs::default(),
             talk,
         }
@@ -131,6 +135,9 @@ pub enum Format {
     Default,
     /// JSON objects on standard output, one a line.
     Json,
+    /// No text: the answer is an object that is printed at the end.
+    #[value(skip)]
+    Object,
 }
 
 /// The words and the files of a prompt.

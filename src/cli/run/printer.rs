@@ -124,7 +124,7 @@ impl Printer {
             EventPayload::PartUpdated { part, .. } if self.is_unasked(part) => self.summary(part, output),
             EventPayload::PartUpdated { part, .. } if self.answers.contains(&part.message_id) => {
                 match self.format {
-                    Format::Default => self.part(part, output),
+                    Format::Default | Format::Object => self.part(part, output),
                     Format::Json => self.part_line(part, output),
                 }
             }
@@ -135,11 +135,11 @@ impl Printer {
                 }
             }
             EventPayload::SessionStatus { status: SessionStatus::Retry { attempt, message, .. }, .. }
-                if self.format == Format::Default =>
+                if self.format != Format::Json =>
             {
                 self.remark(&format!("Attempt {attempt} failed, trying again: {message}"), output);
             }
-            EventPayload::Toast { title, message, .. } if self.format == Format::Default => {
+            EventPayload::Toast { title, message, .. } if self.format != Format::Json => {
                 self.remark(format!("{title} {message}").trim(), output);
             }
             EventPayload::SessionCreated(_)
@@ -181,7 +181,9 @@ impl Printer {
             return;
         }
         match self.format {
-            Format::Default => self.remark(&format!("Error: {}", output::message_of(&error)), output),
+            Format::Default | Format::Object => {
+                self.remark(&format!("Error: {}", output::message_of(&error)), output)
+            }
             Format::Json => self.line("error", "error", json!(error), output),
         }
     }
@@ -236,7 +238,7 @@ impl Printer {
 
     /// Says that the conversation was summarised, without the summary.
     fn summary(&mut self, part: &Part, output: &mut Output) {
-        let is_said = self.format == Format::Default && matches!(part.kind, PartKind::Text(_));
+        let is_said = self.format != Format::Json && matches!(part.kind, PartKind::Text(_));
         if is_said && is_ended(part) && self.done.insert(part.id.clone()) {
             self.remark("The conversation was summarised to make room.", output);
         }

@@ -73,7 +73,7 @@ pub struct Shown {
 }
 
 /// End of a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
     /// `None` when it failed.
     pub stop: Option<StopReason>,
@@ -81,6 +81,8 @@ pub struct Ended {
     pub was_refused: bool,
     /// The person cancelled it.
     pub is_interrupted: bool,
+    /// The answer in the form that was asked for.
+    pub structured: Option<Value>,
 }
 
 impl Shown {
@@ -128,6 +130,12 @@ impl Shown {
     /// Shows between turns what is drawn already.
     pub async fn print(&mut self, text: &str) -> io::Result<()> {
         self.output.push(Stream::Out, &format!("{}\n", text.trim_end()));
+        self.output.flush().await
+    }
+
+    /// Says behind a turn why something is missing.
+    pub async fn print_error(&mut self, text: &str) -> io::Result<()> {
+        self.output.push(Stream::Err, &format!("Error: {text}\n"));
         self.output.flush().await
     }
 
@@ -240,8 +248,12 @@ impl Shown {
         let left = self.person.as_mut().and_then(Person::put_away);
         self.unshown.extend(left);
         self.show_dialogue().await?;
+        let mut structured = None;
         let stop = match outcome {
-            Some(Ok(outcome)) => Some(outcome.stop),
+            Some(Ok(outcome)) => {
+                structured = outcome.structured;
+                Some(outcome.stop)
+            }
             Some(Err(error)) => {
                 self.printer.fail(&error.message, &mut self.output);
                 None
@@ -262,7 +274,7 @@ impl Shown {
         };
         self.printer.end(remark, &mut self.output).await?;
         self.output.flush().await?;
-        Ok(Ended { stop, was_refused: self.was_refused, is_interrupted: self.is_interrupted })
+        Ok(Ended { stop, was_refused: self.was_refused, is_interrupted: self.is_interrupted, structured })
     }
 
     /// Shows a turn, and has its questions answered, until its end.

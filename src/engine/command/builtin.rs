@@ -46,7 +46,7 @@ pub async fn run(
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     reply_locally(cx, state, text).await?;
     let message_id = state.answer_mut().map(|answer| answer.id.clone());
-    Ok(TurnOutcome { stop: StopReason::EndTurn, tokens: None, message_id })
+    Ok(TurnOutcome { stop: StopReason::EndTurn, tokens: None, message_id, structured: None })
 }
 
 fn help(cx: &TurnCx<'_>) -> String {

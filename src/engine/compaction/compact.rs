@@ -108,6 +108,7 @@ pub async fn write(
         instructions: Vec::new(),
         parent_limits: cx.parent_limits.clone(),
         mcp: cx.mcp.clone(),
+        structured: None,
         cancel: cx.cancel.clone(),
     };
     let stop = step::summarise(&own_cx, state, &prompt).await?;

@@ -111,6 +111,7 @@ pub async fn inspect(
         instructions: read.blocks,
         parent_limits: ParentLimits::default(),
         mcp: workspace.mcp().lease(),
+        structured: None,
         cancel: CancellationToken::new(),
     };
     let state = SessionState::new(info, Vec::new());

@@ -23,6 +23,7 @@ use crate::{
     config::Warning,
     engine::{
         Engine,
+        turn::structured::Structured,
         workspace::{directory::Workspace, loaded::Loaded},
     },
     library::{Agent, InstructionBlock},
@@ -61,6 +62,8 @@ pub struct TurnCx<'a> {
     pub parent_limits: ParentLimits,
     /// Servers of the configuration.
     pub mcp: ServersLease,
+    /// The wanted form of the answer, if it is not text.
+    pub structured: Option<Structured>,
     pub cancel: CancellationToken,
 }
 
@@ -102,6 +105,7 @@ impl TurnCx<'_> {
             agent: self.agent.name.clone(),
             model: ModelRef { variant: self.variant.clone(), ..self.model.reference() },
             system: None,
+            format: self.structured.as_ref().map(|structured| structured.format.clone()),
         });
         let message_id = message.id().clone();
         state.push_message(message, journal);

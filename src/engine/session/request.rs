@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
     id::{MessageId, PartId},
-    message::{ModelRef, Tokens},
+    message::{ModelRef, OutputFormat, Tokens},
     part::FilePart,
     session::Session,
 };
@@ -55,6 +56,10 @@ pub struct PromptInput {
     pub model: Option<ModelRef>,
     pub on_missing: OnMissing,
     pub invocation: Invocation,
+    /// Form of the answer; text when there is none.
+    pub format: Option<OutputFormat>,
+    /// The prompt is only kept: later ones are answered with it in mind.
+    pub no_reply: bool,
 }
 
 /// Treatment of a prompt whose agent is gone when its turn begins, or for which no model is configured at all.
@@ -79,6 +84,8 @@ pub enum Invocation {
     Slash,
     /// This command; the words are its arguments.
     Named(String),
+    /// The words are a shell command, which is run and not sent to a model.
+    Shell,
 }
 
 /// A piece of what a user says.
@@ -95,6 +102,13 @@ pub enum PromptPart {
     /// A subagent that the user named by `@`; a file of that name goes before it.
     Agent {
         name: String,
+    },
+    /// Work for a subagent, which is done before the model answers.
+    Subtask {
+        prompt: String,
+        description: String,
+        agent: String,
+        model: Option<ModelRef>,
     },
     /// Text of something that was attached, rather than what the user typed.
     Document {
@@ -114,12 +128,14 @@ pub struct TurnOutcome {
     pub tokens: Option<Tokens>,
     /// The last answer.
     pub message_id: Option<MessageId>,
+    /// The answer in the form that was asked for.
+    pub structured: Option<Value>,
 }
 
 impl TurnOutcome {
     /// Returns a turn that was stopped before it did anything.
     pub fn cancelled() -> Self {
-        Self { stop: StopReason::Cancelled, tokens: None, message_id: None }
+        Self { stop: StopReason::Cancelled, tokens: None, message_id: None, structured: None }
     }
 }
 

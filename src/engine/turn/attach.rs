@@ -83,6 +83,9 @@ pub async fn resolve(
                 None => kinds.extend(from_data(file)),
             },
             PromptPart::Agent { name } => kinds.extend(mention(cx, name).await),
+            PromptPart::Subtask { prompt, description, agent, model } => {
+                kinds.push(PartKind::Subtask { prompt, description, agent, model, command: None });
+            }
         }
     }
     kinds
@@ -160,7 +163,7 @@ pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
             Some(text_part(text.clone(), *is_synthetic, *is_ignored))
         }
         PromptPart::Document { place, text, .. } => Some(text_part(document(place, text), false, false)),
-        PromptPart::File(_) | PromptPart::Agent { .. } => None,
+        PromptPart::File(_) | PromptPart::Agent { .. } | PromptPart::Subtask { .. } => None,
     });
     texts.collect()
 }

@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     model_request::{Draft, Params, request},
+    structured,
     toolbox::Toolbox,
 };
 use crate::{
@@ -53,6 +54,8 @@ struct Inputs<'a> {
     tools: Vec<ToolSpec<'a>>,
     /// No step follows: the model sums up without tools.
     is_last: bool,
+    /// The answer is to be given by a tool.
+    is_structured: bool,
 }
 
 /// Tokens that an answer may have when the model's own limit is larger or not known.
@@ -78,6 +81,7 @@ pub fn of_step<'a>(
         state,
         tools: toolbox.specs(),
         is_last,
+        is_structured: cx.structured.is_some(),
     })
 }
 
@@ -85,7 +89,10 @@ fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
     let options = options(inputs.agent, inputs.model, inputs.variant);
     let mut messages = history(inputs, &options);
     remind(inputs, &mut messages);
-    let takes_tools = inputs.model.takes_tools && !inputs.is_last;
+    let mut tools = if inputs.model.takes_tools { inputs.tools.clone() } else { Vec::new() };
+    if inputs.is_last {
+        tools.retain(|tool| inputs.is_structured && tool.name == structured::NAME);
+    }
     let draft = Draft {
         persona: match &inputs.agent.prompt {
             Some(prompt) => Cow::Borrowed(prompt.as_ref()),
@@ -93,7 +100,7 @@ fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
         },
         situation: situation(inputs),
         messages,
-        tools: if takes_tools { inputs.tools.clone() } else { Vec::new() },
+        tools,
         params: params(inputs.agent, inputs.model, &inputs.loaded.config, options),
         cache_key: Some(inputs.state.info.id.as_str()),
     };
@@ -128,7 +135,8 @@ fn situation(inputs: &Inputs<'_>) -> String {
     });
     let skills = Some(inputs.skills).filter(|skills| !skills.is_empty());
     let instructions = inputs.instructions.iter().map(|block| &*block.text);
-    for text in instructions.chain(skills).chain(user_system.flatten()) {
+    let structured = inputs.is_structured.then_some(structured::NOTICE.trim_end());
+    for text in instructions.chain(skills).chain(structured).chain(user_system.flatten()) {
         situation.push_str("\n\n");
         situation.push_str(text);
     }
@@ -411,7 +419,7 @@ fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
     if let Some(content) = last_user {
         content.extend(reminders.into_iter().map(UserContent::Text));
     }
-    if inputs.is_last {
+    if inputs.is_last && !inputs.is_structured {
         messages.push(PromptMessage::User(vec![UserContent::Text(LAST_STEP.into())]));
     }
 }

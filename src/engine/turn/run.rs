@@ -16,6 +16,8 @@ use super::{
     loaded_instructions::LoadedInstructions,
     prompt,
     step::{self, Step},
+    structured::{self, Structured},
+    subtask_parts, user_shell,
 };
 use crate::{
     base::log,
@@ -28,7 +30,7 @@ use crate::{
             context::{SessionCx, TurnCx},
             inbox::Inbox,
             parent_limits,
-            request::{Command, OnMissing, PromptInput, StopReason, TurnOutcome},
+            request::{Command, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome},
             revert,
             state::{Journal, SessionState, text_part},
             title,
@@ -92,7 +94,7 @@ pub async fn run_turn(
             Ok(outcome) => (outcome.tokens, outcome.message_id),
             Err(_) => (None, None),
         };
-        result = Ok(TurnOutcome { stop: StopReason::Cancelled, tokens, message_id });
+        result = Ok(TurnOutcome { tokens, message_id, ..TurnOutcome::cancelled() });
     }
     let duration = log::duration(began);
     match &result {
@@ -111,6 +113,8 @@ pub async fn run_turn(
             &state.info,
             if error.kind == EngineErrorKind::ContextOverflow {
                 MessageError::ContextOverflowError { message, response_body: None }
+            } else if let EngineErrorKind::StructuredOutput { retries } = error.kind {
+                MessageError::StructuredOutputError { message, retries }
             } else {
                 MessageError::UnknownError { message }
             },
@@ -141,15 +145,17 @@ async fn run_prompt(
     if input.on_missing == OnMissing::Fallback {
         input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
     }
+    let is_shell = input.invocation == Invocation::Shell;
     let called = command::take(&loaded, &mut input)?;
     let agent = choose_agent(&loaded, state, &input)?.clone();
     let own = called.as_ref().and_then(Invoked::own);
     let (model, unusable) = match choose_model(&loaded, &agent, &input) {
         Ok(model) => (model, None),
         // These are answered without a model, and tell how to get one.
-        Err(unusable) if own.is_some() => (loaded.demo().clone(), Some(unusable)),
+        Err(unusable) if own.is_some() || is_shell => (loaded.demo().clone(), Some(unusable)),
         Err(unusable) => return Err(unusable.into()),
     };
+    let structured = structured_answer(&input, &model)?;
     let of_command = called.as_ref().and_then(Invoked::variant);
     let chosen = of_command.or(input.model.as_ref().and_then(|model| model.variant.as_deref()));
     let variant = loaded.variant_for(&agent, &model, chosen);
@@ -169,6 +175,7 @@ async fn run_prompt(
         instructions: Vec::new(),
         parent_limits,
         mcp: session.workspace.mcp().lease(),
+        structured,
         cancel: cancel.clone(),
     };
     let called = match called {
@@ -179,6 +186,10 @@ async fn run_prompt(
         None => None,
     };
     revert::settle(session, state).await?;
+    if is_shell {
+        let stop = user_shell::run(&cx, state, &command::words(&input.parts)).await?;
+        return Ok(without_answer(state, stop));
+    }
     let read = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => Instructions::default(),
@@ -186,24 +197,51 @@ async fn run_prompt(
     };
     let untold = read.all_warnings();
     cx.instructions = read.blocks;
-    match called {
-        None => accept(&cx, state, input).await?,
-        Some(called) => match command::begin(&cx, state, called).await? {
-            Started::Prompt => {}
-            Started::Ended(stop) => {
-                let mut spent = std::mem::take(&mut state.used_below);
-                let answer = state.answer_mut();
-                answer.iter().for_each(|answer| spent.add(&answer.tokens));
-                let message_id = answer.map(|answer| answer.id.clone());
-                let is_known = spent != Tokens::default();
-                return Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id });
+    let ended = match called {
+        None => {
+            let no_reply = input.no_reply;
+            accept(&cx, state, input).await?;
+            if no_reply {
+                let message_id = state.history.last().map(|message| message.info.id().clone());
+                return Ok(TurnOutcome { stop: StopReason::EndTurn, message_id, ..TurnOutcome::cancelled() });
             }
+            subtask_parts::run(&cx, state, Vec::new()).await?
+        }
+        Some(called) => match command::begin(&cx, state, called).await? {
+            Started::Prompt => None,
+            Started::Ended(stop) => Some(stop),
         },
+    };
+    if let Some(stop) = ended {
+        return Ok(without_answer(state, stop));
     }
     session.warn(&untold);
     session.note(cx.loaded.unlisted(&cx.model));
     start_title(&cx, state, title);
     take_steps(&mut cx, state, inbox).await
+}
+
+/// Returns the end of a turn that no model answered.
+fn without_answer(state: &mut SessionState, stop: StopReason) -> TurnOutcome {
+    let mut spent = std::mem::take(&mut state.used_below);
+    let answer = state.answer_mut();
+    answer.iter().for_each(|answer| spent.add(&answer.tokens));
+    let message_id = answer.map(|answer| answer.id.clone());
+    let is_known = spent != Tokens::default();
+    TurnOutcome { stop, tokens: is_known.then_some(spent), message_id, structured: None }
+}
+
+/// Returns the form that a prompt wants its answer in, which the model has to be able to give.
+fn structured_answer(input: &PromptInput, model: &Model) -> Result<Option<Structured>, EngineError> {
+    let structured = input.format.as_ref().map(Structured::read).transpose()?.flatten();
+    if structured.is_some() && !model.takes_tools {
+        let message = format!(
+            "{} takes no tools, so it cannot answer by a schema. Choose another model.",
+            model.reference()
+        );
+        return Err(EngineError::new(EngineErrorKind::ModelUnusable, message));
+    }
+    Ok(structured)
 }
 
 /// Asks the model and runs its tools, step by step, until the turn ends.
@@ -216,6 +254,7 @@ async fn take_steps(
     let mut answered = None;
     let mut n_steps = 0;
     let mut room = Room::default();
+    let mut n_failed = 0;
     let stop = loop {
         room.before_step(cx, state).await?;
         if cx.cancel.is_cancelled() {
@@ -233,9 +272,9 @@ async fn take_steps(
             let goes_on = outcome == Step::ToolsRan && !is_last && !cx.cancel.is_cancelled();
             switch_agent(cx, state, inbox, switch, goes_on).await?;
         }
-        match outcome {
+        match insist_on_form(cx, state, outcome, &mut n_failed, is_last).await? {
             Step::Interrupted => break StopReason::Cancelled,
-            Step::Rejected => break StopReason::EndTurn,
+            Step::Rejected | Step::Answered => break StopReason::EndTurn,
             Step::Finished(Finish::Length) => break StopReason::MaxTokens,
             Step::Finished(Finish::ContentFilter) => break StopReason::Refusal,
             Step::Finished(_) if is_last && n_steps > 1 => break StopReason::MaxTurnRequests,
@@ -250,7 +289,53 @@ async fn take_steps(
         prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);
     };
     let is_known = spent != Tokens::default();
-    Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id: answered })
+    let structured = state.answer_mut().and_then(|answer| answer.structured.clone());
+    Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id: answered, structured })
+}
+
+/// Has the model try again where its answer should have been data and was not; fails once it has tried often enough.
+async fn insist_on_form(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    outcome: Step,
+    n_failed: &mut u32,
+    is_last: bool,
+) -> Result<Step, EngineError> {
+    let Some(structured) = &cx.structured else { return Ok(outcome) };
+    let has_ended = match outcome {
+        Step::Finished(Finish::Stop | Finish::ToolCalls | Finish::Unknown) => true,
+        Step::ToolsRan => false,
+        Step::Finished(Finish::Length | Finish::ContentFilter)
+        | Step::Answered
+        | Step::Overflow
+        | Step::Rejected
+        | Step::Interrupted => return Ok(outcome),
+    };
+    let was_tried = state.history.last().is_some_and(|message| structured::was_tried(&message.parts));
+    if !has_ended && !was_tried {
+        return Ok(outcome);
+    }
+    let mut journal = Journal::default();
+    let retries = *n_failed;
+    *n_failed += 1;
+    if retries < structured.n_retries && !is_last {
+        if has_ended {
+            cx.push_prompt(state, &mut journal);
+            state.push_part(text_part(structured::REMINDER.trim_end().to_owned(), true, false), &mut journal);
+        }
+        journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+        return Ok(Step::ToolsRan);
+    }
+    let message =
+        "The model did not give its answer in the form of the schema. Ask again, give it an easier schema, \
+                   or choose another model."
+            .to_owned();
+    if let Some(answer) = state.answer_mut() {
+        answer.error = Some(MessageError::StructuredOutputError { message: message.clone(), retries });
+    }
+    state.touch_answer(&mut journal);
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    Err(EngineError::new(EngineErrorKind::StructuredOutput { retries }, message))
 }
 
 /// Returns the agent that answers a prompt: the prompt's own wish, what the session used last, the default.
@@ -369,7 +454,8 @@ async fn switch_agent(
 
 fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
     let prompts = state.history.iter().filter(|it| matches!(it.info, Message::User(_)));
-    let is_first = prompts.filter(|it| revert::has_model_content(&it.parts)).count() == 1;
+    let said = prompts.filter(|it| revert::has_model_content(&it.parts) && !user_shell::is_command(it));
+    let is_first = said.count() == 1;
     if !is_first || state.info.parent_id.is_some() || !title::is_default(&state.info.title) {
         return;
     }

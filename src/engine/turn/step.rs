@@ -2,20 +2,21 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use windlass_protocol::opencode::{
     id::MessageId,
     message::{
         ApiError, AssistantMessage, AssistantTime, CacheTokens, Message, MessageError, MessagePath, Tokens,
     },
-    part::PartKind,
+    part::{PartKind, ToolPart, ToolState},
     session::SessionStatus,
 };
 
 use super::{
-    answer::Answer,
+    answer::{Answer, Call},
     calls::CallsEnd,
     file_snapshots::{Before, begin_before, run_calls},
-    prompt,
+    prompt, structured,
     toolbox::Toolbox,
 };
 use crate::{
@@ -40,6 +41,8 @@ pub enum Step {
     ToolsRan,
     /// The model is done.
     Finished(Finish),
+    /// The model gave its answer in the form that was asked for.
+    Answered,
     /// The provider refused the request as too large, before it said anything.
     Overflow,
     /// The user refused a tool call; the turn stops.
@@ -53,6 +56,7 @@ impl Step {
         match self {
             Self::ToolsRan => "tool-calls",
             Self::Finished(finish) => finish.name(),
+            Self::Answered => "answered",
             Self::Overflow => "overflow",
             Self::Rejected => "rejected",
             Self::Interrupted => "cancelled",
@@ -112,13 +116,57 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
         interrupt(cx, state).await?;
         return Ok(Step::Interrupted);
     }
+    let is_answered = cx.structured.is_some() && set_structured(state);
     end(cx, state, finish, answer.usage).await?;
+    if is_answered {
+        return Ok(Step::Answered);
+    }
     match calls_end {
         CallsEnd::None => Ok(Step::Finished(finish)),
         CallsEnd::Ran => Ok(Step::ToolsRan),
         CallsEnd::Rejected => Ok(Step::Rejected),
         CallsEnd::Interrupted => Ok(Step::Interrupted),
     }
+}
+
+/// Runs one call in an answer of its own, which no model gave.
+pub async fn call(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    toolbox: &Toolbox,
+    tool: &str,
+    input: Value,
+) -> Result<CallsEnd, EngineError> {
+    begin(cx, state, None).await?;
+    let before = Before::begin(cx, state);
+    let call_id = format!("call_{}", ids::random(24));
+    let tool_part = ToolPart {
+        call_id: call_id.clone(),
+        tool: tool.to_owned(),
+        state: ToolState::Pending { input: json!({}), raw: String::new() },
+        metadata: None,
+    };
+    let mut journal = Journal::default();
+    let part = state.push_part(PartKind::Tool(Box::new(tool_part)), &mut journal);
+    commit(cx, &mut journal).await?;
+    let call = Call { part, call_id, tool: tool.to_owned(), raw: input.to_string() };
+    let calls_end = run_calls(cx, state, toolbox, vec![call], before).await?;
+    if calls_end == CallsEnd::Interrupted {
+        interrupt(cx, state).await?;
+    } else {
+        end(cx, state, Finish::ToolCalls, Usage::default()).await?;
+    }
+    Ok(calls_end)
+}
+
+/// Notes the answer that the model has given as data in its message; false if it has not.
+fn set_structured(state: &mut SessionState) -> bool {
+    let accepted = state.history.last().and_then(|message| structured::accepted(&message.parts)).cloned();
+    let is_answered = accepted.is_some();
+    if let Some(answer) = state.answer_mut() {
+        answer.structured = accepted;
+    }
+    is_answered
 }
 
 /// Has a compaction's summary written.
@@ -204,6 +252,7 @@ pub fn message(cx: &TurnCx<'_>, state: &SessionState, summary: Option<bool>) -> 
         finish: None,
         error: None,
         summary,
+        structured: None,
     }
 }
 

@@ -55,7 +55,6 @@ pub struct Parent {
 /// Settings of a command's task that a model's does not have.
 #[derive(Clone)]
 pub struct TaskCall {
-    pub agent: String,
     pub model: Option<ModelRef>,
     pub attachments: Vec<PromptPart>,
 }

@@ -11,6 +11,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     answer::Call,
+    structured,
     subtask::{self, TaskCall},
 };
 use crate::{
@@ -105,18 +106,22 @@ impl Toolbox {
             };
             tool.text = Cow::Owned(format!("{}\n{listing}", tool.text));
         }
+        if let Some(structured) = &cx.structured {
+            // The user asked for it, whatever tools the agent has.
+            tools.insert(structured::NAME.to_owned(), structured.tool());
+        }
         let skills = skills::listing(&skills);
         Self { tools, hidden, policy, skills, is_nobody_there, task: None }
     }
 
-    /// Returns the task that a command gives: the user asked for it, so only the administrator's rules are in
-    /// its way.
-    pub fn for_task(cx: &TurnCx<'_>, state: &SessionState, task: TaskCall) -> Self {
-        let policy = policy(cx, state, &[rule("task", &task.agent, Action::Allow)]);
-        let tools = tool::find("task").map(|tool| (tool.name.to_string(), tool.clone()));
+    /// Returns one tool for a call of the user's: what it is `granted` was asked for, so only the administrator's rules
+    /// are in its way.
+    pub fn of_one(cx: &TurnCx<'_>, state: &SessionState, name: &str, granted: &[Rule]) -> Self {
+        let policy = policy(cx, state, granted);
+        let tools = tool::find(name).map(|tool| (tool.name.to_string(), tool.clone()));
         let tools = tools.into_iter().collect();
         let (hidden, skills) = (Vec::new(), String::new());
-        Self { tools, hidden, policy, skills, is_nobody_there: false, task: Some(task) }
+        Self { tools, hidden, policy, skills, is_nobody_there: false, task: None }
     }
 
     /// Returns the text about the skills in the system prompt.

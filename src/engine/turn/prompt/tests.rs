@@ -77,6 +77,7 @@ impl Scene {
             state: &self.state,
             tools: vec![tool()],
             is_last: self.is_last,
+            is_structured: false,
         }
     }
 
