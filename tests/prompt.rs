@@ -117,6 +117,22 @@ async fn a_prompt_to_a_busy_session_is_queued_and_answered() {
 }
 
 #[tokio::test]
+async fn a_prompt_that_comes_as_a_turn_ends_is_answered() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    for n in 0..20 {
+        let (first, second) = (format!("first {n}"), format!("second {n}"));
+        agent.llm.reply(Reply::text(&first));
+        agent.llm.reply(Reply::text(&second));
+        let ending = agent.send_prompt(&session, &first);
+        agent.wait_text(&session, &first).await;
+        let late = agent.send_prompt(&session, &second);
+        assert_eq!((ending.turn().await.stop.as_str(), late.turn().await.text()), ("end_turn", second));
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_new_session_opens_while_another_turn_runs() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;

@@ -27,6 +27,9 @@ use tokio_util::sync::CancellationToken;
 use super::{CallError, CallOutput, McpTool, cause, output};
 use crate::base::{lock::lock, stderr::MAX_LOG_BYTES, text};
 
+/// Time for which a call may go on by reporting progress, unless its time limit is longer.
+const LONGEST_CALL: Duration = Duration::from_secs(60 * 60);
+
 /// The handler of the server's requests.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -114,13 +117,14 @@ impl Connection {
         self.peer.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
     }
 
-    /// Sends a request to the server; `timeout` restarts with every sign of progress.
+    /// Sends a request to the server; `timeout` restarts with every sign of progress, within limits.
     pub(super) async fn request(
         &self,
         request: ClientRequest,
         timeout: Duration,
         cancel: &CancellationToken,
     ) -> Result<Result<ServerResult, ServiceError>, CallError> {
+        let last = Instant::now() + LONGEST_CALL.max(timeout);
         let deadline = tokio::time::sleep(timeout);
         tokio::pin!(deadline);
         // Queueing waits only behind a thousand other messages to a server that reads none of them.
@@ -143,10 +147,11 @@ impl Connection {
                     return Err(CallError::Cancelled);
                 }
                 response = call.response() => return Ok(response),
-                () = progressed.notified() => deadline.as_mut().reset(Instant::now() + timeout),
+                () = progressed.notified(), if deadline.deadline() < last => deadline.as_mut().reset(last.min(Instant::now() + timeout)),
                 () = &mut deadline => {
                     call.reason = "request timed out";
-                    return Err(CallError::TimedOut(timeout));
+                    let is_last = deadline.deadline() >= last;
+                    return Err(CallError::TimedOut(if is_last { LONGEST_CALL.max(timeout) } else { timeout }));
                 }
             }
         }

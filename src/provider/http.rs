@@ -35,6 +35,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum bytes of a body that is not a stream of events.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
+/// Multiple of the time between two chunks for which signs of life alone are waited for: some providers send comments
+/// or pings for as long as a model thinks, and some for ever.
+const ALIVE_FACTOR: u32 = 6;
+
 /// Time limit for the end of a complete answer, which must be read before the connection can serve the next
 /// request.
 const TAIL_TIMEOUT: Duration = Duration::from_millis(20);
@@ -339,6 +343,8 @@ impl Stream {
     /// Implements [`super::Stream::next`]. Reads on while a read completes no event.
     pub async fn next(&mut self, deltas: &mut Vec<Delta>) -> Result<bool, ProviderError> {
         let n_before = deltas.len();
+        let alive_limit = self.chunk_timeout.saturating_mul(ALIVE_FACTOR);
+        let began = Instant::now();
         while deltas.len() == n_before {
             if self.ended {
                 return Ok(false);
@@ -347,7 +353,8 @@ impl Stream {
                 self.drain().await;
                 return Ok(false);
             }
-            let read = match timeout(self.chunk_timeout, self.response.chunk()).await {
+            let left = alive_limit.saturating_sub(began.elapsed());
+            let read = match timeout(self.chunk_timeout.min(left), self.response.chunk()).await {
                 Ok(Ok(chunk)) => self.decode(chunk, deltas),
                 // Some servers cut the connection directly behind the last event.
                 Ok(Err(error)) => {
@@ -355,9 +362,14 @@ impl Stream {
                     self.record.end = "completed";
                     self.decoder.finish(deltas).map_err(|_| transport(error))
                 }
-                Err(_) => Err(ProviderError::Transport {
-                    message: format!("the answer stopped: nothing arrived for {}", limit(self.chunk_timeout)),
-                }),
+                Err(_) => {
+                    let stopped = if began.elapsed() < alive_limit {
+                        format!("nothing arrived for {}", limit(self.chunk_timeout))
+                    } else {
+                        format!("only signs of life arrived for {}", limit(alive_limit))
+                    };
+                    Err(ProviderError::Transport { message: format!("the answer stopped: {stopped}") })
+                }
             };
             if let Err(error) = read {
                 self.ended = true;

@@ -190,6 +190,11 @@ impl Agent {
         usage::cpu(self.child.id())
     }
 
+    /// Returns how often the agent's threads were given the processor.
+    pub fn switches(&self) -> Result<u64> {
+        usage::switches(self.child.id())
+    }
+
     pub fn own_cpu(&self) -> Result<Duration> {
         usage::own_cpu(self.child.id())
     }

@@ -13,6 +13,7 @@
 mod agent;
 mod doctor;
 mod export;
+mod idle;
 mod model;
 mod sandbox;
 mod scenarios;

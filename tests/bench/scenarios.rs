@@ -50,6 +50,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "output", is_long: false, run: tools::output },
     Scenario { name: "edit", is_long: false, run: tools::edit },
     Scenario { name: "reads", is_long: false, run: tools::reads },
+    crate::idle::IDLE,
     crate::setup::SETUP,
     crate::doctor::DOCTOR,
     crate::terminal::TERMINAL,

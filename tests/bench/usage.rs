@@ -63,6 +63,22 @@ pub fn own_cpu(pid: u32) -> Result<Duration> {
     Ok(Duration::from(clock_gettime(clock)?))
 }
 
+/// Returns the context switches of a process tree's living threads.
+pub fn switches(pid: u32) -> Result<u64> {
+    let mut total = 0;
+    for pid in tree(pid) {
+        for thread in numbers(&format!("/proc/{pid}/task")) {
+            let path = format!("/proc/{pid}/task/{thread}/status");
+            // A thread may end meanwhile.
+            let Ok(status) = fs::read_to_string(path) else { continue };
+            let counts = status.lines().filter(|line| line.contains("voluntary_ctxt_switches"));
+            let counts = counts.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+            total += counts.sum::<u64>();
+        }
+    }
+    Ok(total)
+}
+
 /// Kills every process that was started with this home, wherever it is in the process tree by now.
 pub fn kill_all(home: &Path) -> usize {
     let marker = format!("HOME={}", home.display());

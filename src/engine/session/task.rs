@@ -21,13 +21,11 @@ use crate::{
     },
 };
 
-/// Time for which a session without work keeps its history in memory.
-const IDLE: Duration = Duration::from_secs(120);
 /// Time that a finished daemon waits for a title that is being made.
 const TITLE_GRACE: Duration = Duration::from_secs(2);
 
-/// Runs until the inbox is closed, the session is idle for long, or a turn panics.
-pub async fn run(cx: SessionCx, mut inbox: Inbox) {
+/// Runs until the inbox is closed, the session has had no work for `idle`, or a turn panics.
+pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
     let mut state = match load(&cx).await {
         Ok(state) => state,
         Err(error) => {
@@ -48,7 +46,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox) {
         }
         let command = tokio::select! {
             command = inbox.next() => command,
-            () = tokio::time::sleep(IDLE) => {
+            () = tokio::time::sleep(idle) => {
                 if cx.engine.release_if_idle(&cx.id, &inbox) { return } else { continue }
             }
         };

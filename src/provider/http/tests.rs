@@ -23,6 +23,8 @@ const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
 enum Then {
     Close,
     Hang,
+    /// Sends comments until the client disconnects.
+    Drip,
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -82,6 +84,10 @@ fn exchange(
             if then == Then::Hang {
                 // Waits until the client disconnects.
                 let _ = socket.read_u8().await;
+            }
+            let mut pulse = tokio::time::interval(Duration::from_millis(20));
+            while then == Then::Drip && socket.write_all(b": still here\n\n").await.is_ok() {
+                pulse.tick().await;
             }
             head
         };
@@ -269,6 +275,16 @@ fn silence_ends_the_request() {
         end,
         Err(ProviderError::Transport { message: "Acme (HOST): no answer within 30 ms".to_owned() })
     );
+}
+
+#[test]
+fn signs_of_life_alone_are_not_waited_for_for_ever() {
+    let (deltas, end, _) = exchange(&format!("{EVENTS}\r\n{HELLO}"), Then::Drip, |model| {
+        model.timeouts.chunk = Duration::from_millis(400);
+    });
+    assert_eq!(deltas, hello_cut());
+    let message = "Acme (HOST): the answer stopped: only signs of life arrived for 2 s".to_owned();
+    assert_eq!(end, Err(ProviderError::Transport { message }));
 }
 
 #[test]
