@@ -4,11 +4,16 @@
 use std::{
     collections::HashSet,
     ffi::OsStr,
-    fs::{self, Metadata},
+    fs::{self, File},
     io,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
+};
+
+use nix::{
+    fcntl::AtFlags,
+    sys::stat::{FileStat, fstat, fstatat},
 };
 
 use super::{SnapshotError, git::Git, listing};
@@ -21,6 +26,7 @@ const SETTLED: Duration = Duration::from_millis(100);
 /// The directories of a worktree that git would search for new files, as they were at one moment. Files need none of
 /// this, because the index has their times.
 pub struct Look {
+    /// Paths below the worktree.
     stamps: Vec<(PathBuf, Stamp)>,
 }
 
@@ -33,11 +39,11 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
+    fn of(stat: &FileStat) -> Self {
         Self {
-            inode: metadata.ino(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            inode: stat.st_ino,
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
         }
     }
 }
@@ -51,41 +57,53 @@ impl Look {
         let worktree = worktree.to_owned();
         let walk = tokio::task::spawn_blocking(move || {
             let ignored = listing::split(&ignored).filter_map(|path| path.strip_suffix(b"/"));
-            let ignored = ignored.map(|path| worktree.join(OsStr::from_bytes(path))).collect();
-            walk(worktree, &ignored)
+            let ignored = ignored.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
+            walk(&worktree, &ignored)
         });
         Ok(walk.await.map_err(io::Error::other)??.map(|stamps| Self { stamps }))
     }
 
     /// Returns true if all files and directories are as they were, and as the index has them.
     pub fn holds(&self, index: &Path, worktree: &Path, hash_size: usize) -> bool {
+        let Ok(worktree) = File::open(worktree) else { return false };
         let is_same = |(path, stamp): &(PathBuf, Stamp)| {
-            fs::symlink_metadata(path).is_ok_and(|metadata| Stamp::of(&metadata) == *stamp)
+            stat(&worktree, path).is_ok_and(|now| Stamp::of(&now) == *stamp)
         };
-        self.stamps.iter().all(is_same) && has_all(index, worktree, hash_size).unwrap_or_default()
+        self.stamps.iter().all(is_same) && has_all(index, &worktree, hash_size).unwrap_or_default()
     }
 }
 
+/// Path lookups below an open directory cost half of those from the root.
+fn stat(worktree: &File, path: &Path) -> nix::Result<FileStat> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    fstatat(worktree, path, AtFlags::AT_SYMLINK_NOFOLLOW)
+}
+
 /// Returns the directories that are not ignored, and the files in them that say what is.
-fn walk(worktree: PathBuf, ignored: &HashSet<PathBuf>) -> io::Result<Option<Vec<(PathBuf, Stamp)>>> {
+fn walk(root: &Path, ignored: &HashSet<PathBuf>) -> io::Result<Option<Vec<(PathBuf, Stamp)>>> {
     let settled = SystemTime::now() - SETTLED;
     let settled = settled.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let settled = (settled.as_secs() as i64, i64::from(settled.subsec_nanos()));
+    let worktree = File::open(root)?;
     let mut stamps = Vec::new();
-    let mut left = vec![worktree.clone()];
+    let mut left = vec![PathBuf::new()];
     while let Some(directory) = left.pop() {
-        let stamp = Stamp::of(&fs::symlink_metadata(&directory)?);
+        let stamp = Stamp::of(&stat(&worktree, &directory)?);
+        let path = root.join(&directory);
         // A repository within this one is searched by its own git.
-        let is_other = directory != worktree && directory.join(".git").exists();
-        for entry in fs::read_dir(&directory)? {
+        let is_other = path != root && path.join(".git").exists();
+        for entry in fs::read_dir(path)? {
             let entry = entry?;
+            let path = directory.join(entry.file_name());
             if entry.file_name() == ".gitignore" {
-                stamps.push((entry.path(), Stamp::of(&entry.metadata()?)));
-            } else if entry.file_type()?.is_dir() && entry.file_name() != ".git" && !is_other {
-                let path = entry.path();
-                if !ignored.contains(&path) {
-                    left.push(path);
-                }
+                let stamp = Stamp::of(&stat(&worktree, &path)?);
+                stamps.push((path, stamp));
+            } else if entry.file_type()?.is_dir()
+                && entry.file_name() != ".git"
+                && !is_other
+                && !ignored.contains(&path)
+            {
+                left.push(path);
             }
         }
         stamps.push((directory, stamp));
@@ -99,8 +117,8 @@ fn walk(worktree: PathBuf, ignored: &HashSet<PathBuf>) -> io::Result<Option<Vec<
 
 /// Returns true if every file of an index is there with the times and the size that the index has (gitformat-index);
 /// `None` where it has something that only git understands.
-fn has_all(index: &Path, worktree: &Path, hash_size: usize) -> Option<bool> {
-    let written = fs::metadata(index).ok()?;
+fn has_all(index: &Path, worktree: &File, hash_size: usize) -> Option<bool> {
+    let written = Stamp::of(&fstat(File::open(index).ok()?).ok()?).modified;
     let bytes = fs::read(index).ok()?;
     let mut reader = Reader(&bytes);
     if reader.take(4)? != b"DIRC" || reader.number()? != 2 {
@@ -108,12 +126,10 @@ fn has_all(index: &Path, worktree: &Path, hash_size: usize) -> Option<bool> {
     }
     for _ in 0..reader.number()? {
         let entry = Entry::read(&mut reader, hash_size)?;
-        let Ok(metadata) = fs::symlink_metadata(worktree.join(OsStr::from_bytes(entry.name))) else {
-            return Some(false);
-        };
+        let Ok(now) = stat(worktree, Path::new(OsStr::from_bytes(entry.name))) else { return Some(false) };
         // What changed as the index was written may have changed again, with the same times.
-        let is_racy = (metadata.mtime(), metadata.mtime_nsec()) >= (written.mtime(), written.mtime_nsec());
-        if is_racy || !entry.is_of(&metadata) {
+        let is_racy = Stamp::of(&now).modified >= written;
+        if is_racy || !entry.is_of(&now) {
             return Some(false);
         }
     }
@@ -148,16 +164,16 @@ impl<'a> Entry<'a> {
     }
 
     /// The index has the low 32 bits of every number.
-    fn is_of(&self, metadata: &Metadata) -> bool {
+    fn is_of(&self, stat: &FileStat) -> bool {
         let [changed, changed_nanos, modified, modified_nanos, _, inode, _, user, group, size] = self.numbers;
-        changed == metadata.ctime() as u32
-            && changed_nanos == metadata.ctime_nsec() as u32
-            && modified == metadata.mtime() as u32
-            && modified_nanos == metadata.mtime_nsec() as u32
-            && inode == metadata.ino() as u32
-            && user == metadata.uid()
-            && group == metadata.gid()
-            && size == metadata.size() as u32
+        changed == stat.st_ctime as u32
+            && changed_nanos == stat.st_ctime_nsec as u32
+            && modified == stat.st_mtime as u32
+            && modified_nanos == stat.st_mtime_nsec as u32
+            && inode == stat.st_ino as u32
+            && user == stat.st_uid
+            && group == stat.st_gid
+            && size == stat.st_size as u32
     }
 }
 
