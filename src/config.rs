@@ -20,6 +20,7 @@ pub mod decode;
 mod environment;
 #[cfg(test)]
 pub mod fixture;
+pub mod formats;
 pub mod frontmatter;
 mod hook;
 pub mod jsonc;

@@ -1,22 +1,19 @@
 //! Checks one layer: removes what has the wrong shape, so that what a weaker layer says stays in force, and says where.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use windlass_protocol::opencode::{
-    config::{AgentConfig, CommandConfig, McpConfig, ProviderConfig, SkillsConfig},
-    settings::Settings,
+use windlass_protocol::opencode::config::{
+    AgentConfig, CommandConfig, ConfigFile, McpConfig, ProviderConfig,
 };
 
 use super::{
-    known_keys::{self, AGENT_KEYS},
+    formats::name_problem,
+    known_keys::{self, Keys},
     layer::{self, Layer},
     merge::without_nulls,
-    model::parse_model,
-    remote::{is_trusted, url_problem},
     rules::read_rules,
-    schema::COLORS,
     secrets,
     warning::Findings,
     wording::{cut, plain},
@@ -24,51 +21,6 @@ use super::{
 use crate::base::text::distance;
 
 mod sandbox;
-
-/// Any name, in a path.
-const ANY: &str = "*";
-
-/// Keys that are understood and not acted on yet.
-const WITHOUT_EFFECT: [&[&str]; 17] = [
-    &["logLevel"],
-    &["server"],
-    &["plugin"],
-    &["references"],
-    &["formatter"],
-    &["watcher"],
-    &["share"],
-    &["autoupdate"],
-    &["attachment"],
-    &["enterprise"],
-    &["experimental", "openTelemetry"],
-    &["experimental", "mcp_timeout"],
-    &["experimental", "policies"],
-    &["experimental", "hook"],
-    &["experimental", "chatMaxRetries"],
-    &["provider", ANY, "id"],
-    &["mcp", ANY, "oauth"],
-];
-
-/// Keys that only one kind of MCP server has.
-const KEYS_OF_SERVERS: [(&str, &[&str]); 2] =
-    [("local", &["command", "cwd", "environment"]), ("remote", &["url", "headers", "oauth"])];
-
-/// Numbers and words of an agent that decode and cannot be meant: key, what is expected, and what it is.
-type AgentValue = (&'static str, &'static str, fn(&Value) -> bool);
-
-const AGENT_VALUES: [AgentValue; 5] = [
-    ("temperature", "a number from 0 to 2", |value| is_within(value, 2.0)),
-    ("top_p", "a number from 0 to 1", |value| is_within(value, 1.0)),
-    ("steps", "a whole number of at least 1", |value| !value.is_number() || value.as_u64() > Some(0)),
-    ("color", "\"#RRGGBB\" or a name of OpenCode's such as \"accent\"", is_color),
-    ("variant", "the name of a variant", |value| value.as_str().is_none_or(|name| !name.trim().is_empty())),
-];
-
-/// The most that `tool_output` may let through: what is longer fills the context of any model.
-const TOOL_OUTPUT_LIMITS: [(&str, u64); 2] = [("max_lines", 1_000_000), ("max_bytes", 10_000_000)];
-
-/// The most that an answer may hold: what is stored has to be loaded and shown in one piece.
-const ANSWER_LIMITS: [(&str, u64); 1] = [("max_answer_bytes", 64 << 20)];
 
 /// Checks a layer whose deprecated forms are gone already.
 pub fn check(layer: &mut Layer, findings: &mut Findings) {
@@ -81,33 +33,25 @@ pub fn check(layer: &mut Layer, findings: &mut Findings) {
     checker.keys_without_effect(&value);
     value.retain(|key, value| match key.as_str() {
         _ if value.is_null() => true,
-        "model" | "small_model" => checker.is_model(&[key], value),
-        "$schema" | "default_agent" | "shell" => checker.prune::<String>(&[key], value),
-        "instructions" | "disabled_providers" | "enabled_providers" => checker.strings(key, value),
-        "tools" => checker.prune::<BTreeMap<String, bool>>(&[key], value),
+        // A server without its address or program is left out whole, so it is looked at there.
+        "mcp" => checker.entries(key, value, Checker::mcp),
+        _ if !checker.is_possible(known_keys::keys().below(key), &[key], value) => false,
         "permission" => {
             checker.permission(&[key], value);
             true
         }
         "provider" => checker.entries(key, value, Checker::provider),
         "agent" => checker.entries(key, value, Checker::agent),
-        "command" => checker.entries(key, value, Checker::command),
-        "skills" => checker.prune::<SkillsConfig>(&[key], value),
+        "command" => checker.entries(key, value, Checker::prune::<CommandConfig>),
         // Every object is an agent by now.
         "mode" => {
             checker.warn(&[key], format!("`{key}` is not an object"));
             false
         }
-        "mcp" => checker.entries(key, value, Checker::mcp),
-        "plugin" => checker.plugins(key, value),
-        // Keys that no field of the settings takes decode whatever they hold.
-        _ => checker.setting(key, value),
+        // Keys that no field takes decode whatever they hold.
+        _ => checker.field(key, value),
     });
     checker.lists_for_objects(&mut value);
-    checker.urls(&mut value, &["skills", "urls"], url_problem);
-    checker.urls(&mut value, &["windlass", "agents", "urls"], |url| {
-        url_problem(url).or((!is_trusted(url)).then_some("is neither https nor this machine"))
-    });
     let removed = std::mem::take(&mut checker.removed);
     for (path, idx) in removed.iter().rev() {
         layer.remove_element_place(path, *idx);
@@ -132,35 +76,48 @@ impl Checker<'_> {
     }
 
     fn keys_without_effect(&mut self, value: &Map<String, Value>) {
-        for pattern in WITHOUT_EFFECT {
-            // A value that asks for less than everything gets it.
-            let asks = |said: &Value| match said {
-                Value::Null | Value::Bool(false) => false,
-                Value::String(word) => word != "manual" && word != "disabled",
-                Value::Bool(true) | Value::Number(_) | Value::Array(_) | Value::Object(_) => true,
-            };
-            let mut found = Vec::new();
-            matching(value, pattern, &mut Vec::new(), &mut found);
-            for (path, _) in found.iter().filter(|(_, said)| asks(said)) {
-                self.note(path, "is understood, but nothing acts on it yet");
-            }
+        // A value that asks for less than everything gets it.
+        let asks = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => false,
+            Value::String(word) => word != "manual" && word != "disabled",
+            Value::Bool(true) | Value::Number(_) | Value::Array(_) | Value::Object(_) => true,
+        };
+        for (key, value) in value {
+            let Some(keys) = known_keys::keys().below(key) else { continue };
+            keys.without_effect(value, &mut vec![key], &mut |path, value| {
+                if asks(value) {
+                    self.note(path, "is understood, but nothing acts on it yet");
+                }
+            });
         }
     }
 
-    /// Takes addresses that nothing can be fetched from out of a list.
-    fn urls(
-        &mut self,
-        value: &mut Map<String, Value>,
-        path: &[&str],
-        problem: impl Fn(&str) -> Option<&'static str>,
-    ) {
-        let Some((first, rest)) = path.split_first() else { return };
-        let list = rest.iter().try_fold(value.get_mut(*first), |value, key| Some(value?.get_mut(*key)));
-        let Some(Some(Value::Array(list))) = list else { return };
-        self.elements(path, list, |element| match element.as_str().map(|url| (url, problem(url))) {
-            Some((url, Some(problem))) => Err(format!("{} {problem}; it is left out", secrets::text(url))),
-            Some((_, None)) | None => Ok(()),
-        });
+    /// Takes out the parts of a value that its type's range or format excludes; false if all of it is.
+    fn is_possible(&mut self, keys: Option<&Keys>, path: &[&str], value: &mut Value) -> bool {
+        let Some(keys) = keys else { return true };
+        let problem = keys.problem(&brief(path, value), value);
+        if let Some(problem) = problem {
+            self.warn(path, problem);
+            return false;
+        }
+        let is_by_name = keys.format.as_deref() == Some("by-name");
+        match value {
+            Value::Object(object) => object.retain(|key, value| {
+                let path = [path, &[key.as_str()]].concat();
+                if let Some(problem) = name_problem(key).filter(|_| is_by_name) {
+                    self.warn(&path, format!("is left out: {problem}"));
+                    return false;
+                }
+                self.is_possible(keys.below(key), &path, value)
+            }),
+            Value::Array(list) => self.elements(path, list, |element| {
+                let shown = element.as_str().map(secrets::text).unwrap_or_default();
+                let problem = keys.below("").and_then(|keys| keys.problem(&shown, element));
+                problem.map_or(Ok(()), |problem| Err(format!("{problem}; it is left out")))
+            }),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+        true
     }
 
     fn unknown_keys(&mut self, value: &Map<String, Value>) {
@@ -171,10 +128,8 @@ impl Checker<'_> {
         for (path, near) in unknown {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let is_option = match path.as_slice() {
-                ["agent", _, key] => {
-                    // Keys that are not an agent's own are handed to the model.
-                    AGENT_KEYS.contains(key) || !is_near(key, near.as_deref())
-                }
+                // Keys that are not an agent's own are handed to the model.
+                ["agent", _, key] => !is_near(key, near.as_deref()),
                 // Packages and providers have options and fields of their own.
                 ["provider", _, "options", ..] | ["provider", _, "models", _, ..] => near.is_none(),
                 // Said where it is looked at.
@@ -225,50 +180,6 @@ impl Checker<'_> {
         self.removed.extend(removed.into_iter().rev());
     }
 
-    fn is_model(&mut self, path: &[&str], value: &Value) -> bool {
-        let is_model = value.as_str().is_some_and(|text| parse_model(text).is_some());
-        if !is_model {
-            self.warn(path, format!("{} is not a model; write \"provider/model\"", brief(path, value)));
-        }
-        is_model
-    }
-
-    fn strings(&mut self, key: &str, value: &mut Value) -> bool {
-        let Value::Array(elements) = value else {
-            self.warn(&[key], format!("`{key}` is not a list of strings"));
-            return false;
-        };
-        self.elements(&[key], elements, |element| {
-            if element.is_string() {
-                Ok(())
-            } else {
-                Err(format!("{} is not a string", brief(&[key], element)))
-            }
-        });
-        true
-    }
-
-    fn plugins(&mut self, key: &str, value: &mut Value) -> bool {
-        let Value::Array(elements) = value else {
-            self.warn(&[key], format!("`{key}` is not a list"));
-            return false;
-        };
-        self.elements(&[key], elements, |element| {
-            let is_spec = match element {
-                Value::String(_) => true,
-                Value::Array(pair) => matches!(pair.as_slice(), [Value::String(_), Value::Object(_)]),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
-            };
-            let expected = "expected \"package@version\" or [\"package\", {options}]";
-            if is_spec {
-                Ok(())
-            } else {
-                Err(format!("{} is not a plugin, {expected}", brief(&[key], element)))
-            }
-        });
-        true
-    }
-
     fn elements(
         &mut self,
         path: &[&str],
@@ -296,56 +207,15 @@ impl Checker<'_> {
             self.warn(&[key], format!("`{key}` is not an object"));
             return false;
         };
-        entries.retain(|name, entry| {
-            // Names of agents and commands are paths in directories of definitions.
-            let problem = if matches!(key, "agent" | "command") { name_problem(name) } else { None };
-            if let Some(problem) = problem {
-                self.warn(&[key, name], format!("is left out: {problem}"));
-                return false;
-            }
-            !entry.is_null() && check(self, &[key, name], entry)
-        });
+        entries.retain(|name, entry| !entry.is_null() && check(self, &[key, name], entry));
         true
     }
 
     fn agent(&mut self, path: &[&str], value: &mut Value) -> bool {
-        if let Value::Object(agent) = value {
-            if let Some(permission) = agent.get_mut("permission").filter(|permission| !permission.is_null()) {
-                self.permission(&[path, &["permission"]].concat(), permission);
-            }
-            self.model_below(path, agent);
-            agent.retain(|key, value| {
-                let wrong = AGENT_VALUES.iter().find(|(of, _, is_right)| of == key && !is_right(value));
-                // Values of another type are reported by their decoding.
-                let Some((_, expected, _)) = wrong.filter(|_| value.is_number() || value.is_string()) else {
-                    return true;
-                };
-                let path = [path, &[key.as_str()]].concat();
-                self.warn(&path, format!("{} is ignored; expected {expected}", brief(&path, value)));
-                false
-            });
-            let is_empty = |prompt: &Value| prompt.as_str().is_some_and(|text| text.trim().is_empty());
-            if agent.get("prompt").is_some_and(is_empty) {
-                self.warn(&[path, &["prompt"]].concat(), "is empty and counts as not given".to_owned());
-                agent.shift_remove("prompt");
-            }
+        if let Some(permission) = value.get_mut("permission").filter(|permission| !permission.is_null()) {
+            self.permission(&[path, &["permission"]].concat(), permission);
         }
         self.prune::<AgentConfig>(path, value)
-    }
-
-    fn command(&mut self, path: &[&str], value: &mut Value) -> bool {
-        if let Value::Object(command) = value {
-            self.model_below(path, command);
-        }
-        self.prune::<CommandConfig>(path, value)
-    }
-
-    fn model_below(&mut self, path: &[&str], owner: &mut Map<String, Value>) {
-        let model = owner.get("model").filter(|model| !model.is_null());
-        let is_bad = model.is_some_and(|model| !self.is_model(&[path, &["model"]].concat(), model));
-        if is_bad {
-            owner.shift_remove("model");
-        }
     }
 
     fn permission(&mut self, path: &[&str], value: &mut Value) {
@@ -388,6 +258,7 @@ impl Checker<'_> {
             );
             return false;
         };
+        let keys = known_keys::keys().below("mcp").and_then(|servers| servers.below(""));
         let whole = [json!({"type": "local", "command": []}), json!({"type": "remote", "url": ""})];
         let kind = entry.get("type").filter(|kind| !kind.is_null()).cloned();
         let of_kind = |it: &&Value| kind.as_ref().is_none_or(|kind| it.get("type") == Some(kind));
@@ -406,8 +277,7 @@ impl Checker<'_> {
                 return true;
             }
             // Without `type` a key tells its kind, or a kind that does not have it would take anything for it.
-            let only =
-                KEYS_OF_SERVERS.iter().find(|(_, keys)| keys.contains(&key.as_str())).map(|(kind, _)| *kind);
+            let only = keys.and_then(|keys| keys.below(key)?.kind.as_deref());
             let has_key = |it: &&&Value| only.is_none_or(|kind| it["type"] == kind);
             let narrowed: Vec<&Value> = whole.iter().filter(has_key).copied().collect();
             let whole = if narrowed.is_empty() { &whole } else { &narrowed };
@@ -433,9 +303,8 @@ impl Checker<'_> {
                     "names no program; expected a program and its arguments".to_owned()
                 }
                 (Ok(()), "url") => {
-                    let problem = field
-                        .as_str()
-                        .and_then(|url| Some(format!("{} {}", brief(&place, field), url_problem(url)?)));
+                    let problem =
+                        keys.and_then(|keys| keys.below(key)?.problem(&brief(&place, field), field));
                     let Some(problem) = problem else { return true };
                     problem
                 }
@@ -454,36 +323,18 @@ impl Checker<'_> {
             self.warn(&place.iter().copied().chain(below).collect::<Vec<_>>(), message);
             false
         });
-        let missing = match kind.as_ref().and_then(Value::as_str) {
-            Some("local") => Some("command"),
-            Some("remote") => Some("url"),
-            _ => None,
-        };
-        if let Some(missing) = missing.filter(|key| is_usable && entry.get(*key).is_none_or(Value::is_null)) {
+        let of_kind =
+            |it: &Keys| it.is_required && it.kind.as_deref() == kind.as_ref().and_then(Value::as_str);
+        let required = keys.into_iter().flat_map(Keys::known).filter(|(_, keys)| of_kind(keys));
+        let mut missing = required.filter(|(key, _)| entry.get(*key).is_none_or(Value::is_null));
+        if let Some((missing, _)) = missing.next().filter(|_| is_usable) {
             self.warn(path, format!("has no `{missing}`; the server is left out"));
             return false;
         }
         is_usable
     }
 
-    /// Takes an address out that nothing can be reached by.
-    fn address(&mut self, path: &[&str], owner: &mut Map<String, Value>, key: &str) {
-        // A text that begins with a variable is an address once its value is there; an empty one counts as not
-        // given.
-        let is_known = |url: &&str| !url.is_empty() && !url.starts_with("${");
-        let Some(value @ Value::String(url)) = owner.get(key) else { return };
-        let Some(problem) = Some(url.as_str()).filter(is_known).and_then(url_problem) else { return };
-        let path = [path, &[key]].concat();
-        self.warn(&path, format!("{} {problem}; it is ignored", brief(&path, value)));
-        owner.shift_remove(key);
-    }
-
     fn provider(&mut self, path: &[&str], value: &mut Value) -> bool {
-        let url = value.get("options").and_then(|options| options.get("enterpriseUrl"));
-        if url.is_some_and(|url| !url.is_null()) {
-            let path = [path, &["options", "enterpriseUrl"]].concat();
-            self.note(&path, "is understood, but nothing acts on it yet");
-        }
         if let Some(options) = value.get_mut("options").and_then(Value::as_object_mut) {
             let is_limit = |limit: &Value| limit.is_null() || limit.is_u64() || *limit == Value::Bool(false);
             if let Some(limit) = options.get("timeout").filter(|limit| !is_limit(limit)).cloned() {
@@ -492,47 +343,34 @@ impl Checker<'_> {
                 self.warn(&path, message);
                 options.shift_remove("timeout");
             }
-            self.address(&[path, &["options"]].concat(), options, "baseURL");
         }
         self.prune::<ProviderConfig>(path, value)
     }
 
-    /// Checks a key of [`Settings`].
-    fn setting(&mut self, key: &str, value: &mut Value) -> bool {
+    /// Checks a key that needs no more than its type.
+    fn field(&mut self, key: &str, value: &mut Value) -> bool {
         let decodes = |candidate: &Value| {
-            let settings = Value::Object(Map::from_iter([(key.to_owned(), without_nulls(candidate))]));
-            Settings::deserialize(&settings).map(drop).map_err(|err| err.to_string())
+            let file = Value::Object(Map::from_iter([(key.to_owned(), without_nulls(candidate))]));
+            ConfigFile::deserialize(&file).map(drop).map_err(|err| err.to_string())
         };
-        if value.is_array() && decodes(&Value::Object(Map::new())).is_ok() {
-            self.warn(&[key], "a list cannot be used; expected an object".to_owned());
-            return false;
-        }
-        if let (true, Value::Object(windlass)) = (key == "windlass", &mut *value) {
-            self.address(&[key], windlass, "exa_url");
-            self.address(&[key], windlass, "parallel_url");
-            if let Some(sandbox) = windlass.get_mut("sandbox") {
-                self.sandbox(&[key, "sandbox"], sandbox);
+        match value {
+            Value::Array(_) if decodes(&Value::Object(Map::new())).is_ok() => {
+                self.warn(&[key], "a list cannot be used; expected an object".to_owned());
+                return false;
             }
-        }
-        let known: &[(&str, u64)] = match key {
-            "tool_output" => &TOOL_OUTPUT_LIMITS,
-            "windlass" => &ANSWER_LIMITS,
-            _ => &[],
-        };
-        if let Value::Object(limits) = &mut *value {
-            limits.retain(|name, limit| {
-                let Some((_, most)) = known.iter().find(|(known, _)| known == name) else {
-                    return true;
-                };
-                let is_right =
-                    !limit.is_number() || limit.as_u64().is_some_and(|limit| (1..=*most).contains(&limit));
-                if !is_right {
-                    let shown = brief(&[key, name], limit);
-                    let message = format!("{shown} is ignored; expected a whole number from 1 to {most}");
-                    self.warn(&[key, name], message);
+            Value::Array(elements) if decodes(&Value::Array(Vec::new())).is_ok() => {
+                self.elements(&[key], elements, |element| {
+                    let problem = decodes(&Value::Array(vec![element.clone()]));
+                    problem.map_err(|message| plain(&secrets::mask_message(&[key], element, &message)))
+                });
+                return true;
+            }
+            Value::Object(windlass) if key == "windlass" => {
+                if let Some(sandbox) = windlass.get_mut("sandbox") {
+                    self.sandbox(&[key, "sandbox"], sandbox);
                 }
-                is_right
-            });
+            }
+            _ => {}
         }
         self.prune_by(&[key], value, &decodes)
     }
@@ -596,36 +434,6 @@ fn drop_unsaid(permission: &mut Value) {
     });
 }
 
-fn is_within(value: &Value, most: f64) -> bool {
-    value.as_f64().is_none_or(|number| (0.0..=most).contains(&number))
-}
-
-fn is_color(value: &Value) -> bool {
-    let Some(color) = value.as_str() else { return true };
-    let is_hex =
-        |digits: &str| matches!(digits.len(), 3 | 6) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    color.strip_prefix('#').map_or(COLORS.contains(&color), is_hex)
-}
-
-/// Visits the values at the paths of a pattern.
-fn matching<'a>(
-    value: &'a Map<String, Value>,
-    pattern: &[&str],
-    path: &mut Vec<&'a str>,
-    found: &mut Vec<(Vec<&'a str>, &'a Value)>,
-) {
-    let Some((wanted, rest)) = pattern.split_first() else { return };
-    for (key, value) in value.iter().filter(|(key, _)| *wanted == ANY || *wanted == key.as_str()) {
-        path.push(key);
-        match value {
-            _ if rest.is_empty() => found.push((path.clone(), value)),
-            Value::Object(object) => matching(object, rest, path, found),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {}
-        }
-        path.pop();
-    }
-}
-
 /// Returns the path, below a value that does not decode, of the part that is at fault; empty when no single part is.
 fn culprit(value: &Value, decodes: &dyn Fn(&Value) -> Result<(), String>) -> Vec<String> {
     let Value::Object(object) = value else { return Vec::new() };
@@ -643,22 +451,6 @@ fn culprit(value: &Value, decodes: &dyn Fn(&Value) -> Result<(), String>) -> Vec
         return std::iter::once(key.clone()).chain(below).collect();
     }
     Vec::new()
-}
-
-/// Returns the reason why a name cannot be that of an agent or a command.
-pub fn name_problem(name: &str) -> Option<&'static str> {
-    if name.trim().is_empty() {
-        return Some("its name is empty");
-    }
-    if name.contains(char::is_control) {
-        return Some("its name has control characters");
-    }
-    name.split('/').find_map(|part| match part {
-        "" => Some("a part of its name is empty"),
-        "." => Some("a part of its name is `.`"),
-        ".." => Some("a part of its name is `..`"),
-        _ => None,
-    })
 }
 
 /// Returns true if a key is a typing error of another rather than a word of its own.

@@ -18,7 +18,7 @@ use windlass_protocol::opencode::{
 use super::{
     ADMINISTRATOR, Config, Hook, Instruction, Managed, RULE_KEYS, ToolOutputLimits, Warning, WrittenNames,
     check::check,
-    known_keys::AGENT_KEYS,
+    known_keys,
     layer::{Kind, Layer},
     merge::{merge, merged},
     model::parse_model,
@@ -258,11 +258,13 @@ fn own<'a>(raw: &'a Map<String, Value>, layers: &[Layer]) -> Cow<'a, Map<String,
 
 fn agents(raw: &Map<String, Value>, layers: &[Layer]) -> BTreeMap<String, AgentConfig> {
     let own = own(raw, layers);
+    let place = known_keys::keys().below("agent").and_then(|agents| agents.below(""));
+    let is_known = |key: &str| place.is_some_and(|agent| agent.known().contains_key(key));
     let mut agents = BTreeMap::new();
     for (name, value) in raw.get("agent").and_then(Value::as_object).into_iter().flatten() {
         let Ok(mut agent) = AgentConfig::deserialize(value) else { continue };
         for (key, option) in value.as_object().into_iter().flatten() {
-            if !AGENT_KEYS.contains(&key.as_str()) {
+            if !is_known(key) {
                 agent.options.insert(key.clone(), option.clone());
             }
         }

@@ -1,31 +1,36 @@
-//! The known keys of each place in the configuration.
+//! The keys of each place in the configuration, and the values that they take.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
+use super::formats;
 use crate::base::text::nearest;
 
-/// `agent.<name>` keys that are not model options.
-pub const AGENT_KEYS: [&str; 16] = [
-    "name",
-    "model",
-    "variant",
-    "temperature",
-    "top_p",
-    "prompt",
-    "description",
-    "mode",
-    "hidden",
-    "disable",
-    "color",
-    "steps",
-    "maxSteps",
-    "permission",
-    "options",
-    "tools",
-];
+/// The numbers that a place takes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Range {
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_whole: bool,
+    min: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max: Option<f64>,
+}
+
+impl Range {
+    fn problem(self, shown: &str, number: &Number) -> Option<String> {
+        let Self { is_whole, min, max } = self;
+        let is_right = (!is_whole || number.is_u64())
+            && number.as_f64().is_some_and(|it| it >= min && max.is_none_or(|max| it <= max));
+        let kind = if is_whole { "a whole number" } else { "a number" };
+        let bounds = match max {
+            Some(max) => format!("from {min} to {max}"),
+            None => format!("of at least {min}"),
+        };
+        (!is_right).then(|| format!("{shown} is ignored; expected {kind} {bounds}"))
+    }
+}
 
 /// The keys that an object may have.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,6 +44,20 @@ pub struct Keys {
     is_list: bool,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     known: BTreeMap<String, Keys>,
+    /// Nothing acts on it yet.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_without_effect: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<Range>,
+    /// The name of a row of [`formats::FORMATS`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// The only kind of MCP server that has this key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// A server of that kind has to have it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_required: bool,
     /// Keys below any other key, when there may be others.
     #[serde(skip_serializing_if = "Option::is_none")]
     others: Option<Box<Keys>>,
@@ -56,6 +75,43 @@ pub fn keys() -> &'static Keys {
 }
 
 impl Keys {
+    /// Returns the place below a key, or below an element of a list.
+    pub fn below(&self, key: &str) -> Option<&Keys> {
+        self.known.get(key).or(self.others.as_deref())
+    }
+
+    /// Returns the places of the keys that are known by name.
+    pub fn known(&self) -> &BTreeMap<String, Keys> {
+        &self.known
+    }
+
+    /// Returns the warning about a value that decodes and cannot be meant.
+    pub fn problem(&self, shown: &str, value: &Value) -> Option<String> {
+        match value {
+            Value::Number(number) => self.range?.problem(shown, number),
+            Value::String(text) => (formats::named(self.format.as_deref()?)?.problem)(shown, text),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
+    /// Calls `found` with every value on which nothing acts yet, and its path.
+    pub fn without_effect<'a>(
+        &self,
+        value: &'a Value,
+        path: &mut Vec<&'a str>,
+        found: &mut dyn FnMut(&[&'a str], &'a Value),
+    ) {
+        if self.is_without_effect {
+            return found(path, value);
+        }
+        for (key, inner) in value.as_object().into_iter().flatten() {
+            let Some(keys) = self.below(key) else { continue };
+            path.push(key);
+            keys.without_effect(inner, path, found);
+            path.pop();
+        }
+    }
+
     /// Calls `found` with every key of `value` that is not known, its path, and the known key that looks like it.
     pub fn unknown(
         &self,
@@ -104,7 +160,7 @@ impl Keys {
         found: &mut dyn FnMut(&[String]),
     ) {
         for (key, inner) in value {
-            let Some(keys) = self.known.get(key).or(self.others.as_deref()) else { continue };
+            let Some(keys) = self.below(key) else { continue };
             path.push(key.clone());
             keys.lists_below(inner, path, found);
             path.pop();

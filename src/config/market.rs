@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::{
     cache::{self, Listing},
-    check::name_problem,
+    formats::name_problem,
     frontmatter,
     layer::{self, Kind, Layer, pointer},
     paths::Paths,

@@ -5,7 +5,16 @@ use serde_json::{Map, Value};
 use super::{layer::Layer, merge::merge, warning::Findings};
 
 /// Keys that are OpenCode's terminal interface's own.
-const TERMINAL_KEYS: [&str; 3] = ["theme", "keybinds", "tui"];
+pub const TERMINAL_KEYS: [&str; 3] = ["theme", "keybinds", "tui"];
+
+/// Keys by another name: the other, and ours.
+pub const RENAMED: [(&str, &str); 5] = [
+    ("agents", "agent"),
+    ("commands", "command"),
+    ("reference", "references"),
+    ("snapshots", "snapshot"),
+    ("media", "attachment"),
+];
 
 /// Rewrites the layer's value; places move along.
 pub fn normalize(layer: &mut Layer, findings: &mut Findings) {
@@ -20,11 +29,7 @@ pub fn normalize(layer: &mut Layer, findings: &mut Findings) {
         normalizer.note(&["layout"], "is deprecated and has no effect");
     }
     normalizer.modes();
-    normalizer.rename("agents", "agent");
-    normalizer.rename("commands", "command");
-    normalizer.rename("reference", "references");
-    normalizer.rename("snapshots", "snapshot");
-    normalizer.rename("media", "attachment");
+    RENAMED.iter().for_each(|(from, to)| normalizer.rename(from, to));
     normalizer.servers();
     normalizer.compaction();
     normalizer.share();

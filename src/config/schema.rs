@@ -4,42 +4,16 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::config::ConfigFile;
 
-/// Names of colours in OpenCode.
-pub const COLORS: [&str; 7] = ["primary", "secondary", "accent", "success", "warning", "error", "info"];
-
-/// Objects that take other keys too: an agent's go to its model, and providers have fields of their own.
-const OPEN: [&str; 8] = [
-    "AgentConfig",
-    "ProviderOptions",
-    "ModelConfig",
-    "ModelProvider",
-    "ModelLimit",
-    "ModelCost",
-    "LongContextCost",
-    "Modalities",
-];
-
-/// An address with a host, as `remote::url_problem` has it.
-const URL: &str =
-    r"https?://(\[[^\]/?#\s\x00-\x1f\x7f-\x9f]+|[^\[:/?#\s\x00-\x1f\x7f-\x9f])[^\s\x00-\x1f\x7f-\x9f]*";
-
-/// Placeholders that are filled in while a file is read, so that their text cannot be checked.
-const FILLED_IN: &str = r"\{(env|file):[^}]*\}";
-
-/// Names in which `check::name_problem` finds a problem.
-const NO_NAME: &str = r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f-\x9f]|^\s*$";
+use super::{formats, normalize};
 
 /// Returns the schema of a whole file, for editors.
 pub fn schema() -> Value {
     let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<ConfigFile>();
     let mut schema = schema.to_value();
     close(&mut schema);
-    for (name, definition) in schema["definitions"].as_object_mut().into_iter().flatten() {
-        if !OPEN.contains(&name.as_str()) {
-            close(definition);
-        }
-    }
-    bound(&mut schema);
+    schema["definitions"].as_object_mut().into_iter().flatten().for_each(|(_, it)| close(it));
+    allow_parts_of_servers(&mut schema);
+    each(&mut schema, &mut add_format);
     add_older_spellings(&mut schema);
     limit_integers(&mut schema);
     allow_nulls(&mut schema);
@@ -62,70 +36,31 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// Says what the types cannot: ranges and patterns, as `check` has them.
-fn bound(schema: &mut Value) {
-    let model = json!({"pattern": format!("^[^/#]+/[^#]+|{FILLED_IN}")});
-    let color = format!("^(#([0-9a-fA-F]{{3}}){{1,2}}|{})$|{FILLED_IN}", COLORS.join("|"));
-    let said = json!({"pattern": "\\S"});
-    let url = format!("^{URL}$|{FILLED_IN}");
-    let urls = json!({"items": {"type": "string", "pattern": url}});
-    // A text that is empty or begins with a variable is known later.
-    let late_url = json!({"pattern": format!("^($|\\$\\{{|{URL}$)|{FILLED_IN}")});
-    let trusted = "^(https://|http://([^/?#@\\s]*@)?(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?([/?#]|$))";
-    let trusted = format!("{trusted}|{FILLED_IN}");
-    let trusted = json!({"items": {"type": "string", "allOf": [{"pattern": url}, {"pattern": trusted}]}});
-    let program = json!({"not": {"type": "array", "items": [{"const": ""}]}});
-    let names = json!({"propertyNames": {"not": {"pattern": NO_NAME}}});
-    let no = json!({"type": "null"});
-    let pair = json!({"minItems": 2, "maxItems": 2});
-    let bounds = [
-        ("/properties/model", model.clone()),
-        ("/properties/small_model", model.clone()),
-        ("/properties/agent", names.clone()),
-        ("/properties/mode", names.clone()),
-        ("/properties/command", names),
-        ("/definitions/AgentConfig/properties/model", model.clone()),
-        ("/definitions/AgentConfig/properties/variant", said.clone()),
-        ("/definitions/AgentConfig/properties/prompt", said),
-        ("/definitions/AgentConfig/properties/temperature", json!({"minimum": 0, "maximum": 2})),
-        ("/definitions/AgentConfig/properties/top_p", json!({"minimum": 0, "maximum": 1})),
-        ("/definitions/AgentConfig/properties/steps", json!({"minimum": 1})),
-        ("/definitions/ToolOutputSettings/properties/max_lines", json!({"minimum": 1, "maximum": 1_000_000})),
-        (
-            "/definitions/ToolOutputSettings/properties/max_bytes",
-            json!({"minimum": 1, "maximum": 10_000_000}),
-        ),
-        (
-            "/definitions/WindlassSettings/properties/max_answer_bytes",
-            json!({"minimum": 1, "maximum": 67_108_864}),
-        ),
-        ("/definitions/AgentConfig/properties/color", json!({"pattern": color})),
-        ("/definitions/CommandConfig/properties/model", model),
-        ("/definitions/SkillsConfig/properties/urls", urls),
-        ("/definitions/MarketSettings/properties/urls", trusted),
-        ("/definitions/ProviderOptions/properties/baseURL", late_url.clone()),
-        ("/definitions/WindlassSettings/properties/exa_url", late_url.clone()),
-        ("/definitions/WindlassSettings/properties/parallel_url", late_url),
-        ("/definitions/McpPart/properties/url", json!({"pattern": url})),
-        ("/definitions/McpPart/properties/command", program.clone()),
-        ("/definitions/McpPart/properties", json!({"type": no})),
-        ("/definitions/McpConfig/oneOf/0/properties", json!({"url": no, "headers": no, "oauth": no})),
-        ("/definitions/McpConfig/oneOf/1/properties", json!({"command": no, "cwd": no, "environment": no})),
-        ("/definitions/McpConfig/oneOf/0/properties/command", program),
-        ("/definitions/McpConfig/oneOf/1/properties/url", json!({"pattern": url})),
-        ("/definitions/PluginSpec/anyOf/1", pair),
-    ];
-    for (place, words) in bounds {
-        if let (Some(Value::Object(place)), Value::Object(words)) = (schema.pointer_mut(place), words) {
-            place.extend(words);
+/// Takes a part of a server too, which changes what a weaker file says, and refuses keys of the other kind.
+fn allow_parts_of_servers(schema: &mut Value) {
+    let no_value = json!({"type": "null"});
+    let Some(kinds) = schema["definitions"]["McpConfig"]["oneOf"].as_array_mut() else { return };
+    let mut all = Map::new();
+    let mut properties: Vec<_> = kinds.iter_mut().filter_map(|it| it["properties"].as_object_mut()).collect();
+    properties.iter().for_each(|own| all.extend((*own).clone()));
+    all.insert("type".to_owned(), no_value.clone());
+    for own in &mut properties {
+        for key in all.keys() {
+            own.entry(key).or_insert_with(|| no_value.clone());
         }
     }
-    for choices in ["/definitions/ActionOrFalse/anyOf", "/definitions/Limit/anyOf"] {
-        for choice in schema.pointer_mut(choices).and_then(Value::as_array_mut).into_iter().flatten() {
-            if choice["type"] == "boolean" {
-                *choice = json!({"const": false});
-            }
-        }
+    schema["definitions"]["McpPart"] =
+        json!({"type": "object", "properties": all, "additionalProperties": false});
+    let servers = ["McpConfig", "McpPart"].map(|name| json!({"$ref": format!("#/definitions/{name}")}));
+    schema["properties"]["mcp"]["additionalProperties"] = json!({"anyOf": servers});
+}
+
+/// Replaces the name of a format of ours by its keywords.
+fn add_format(schema: &mut Map<String, Value>) {
+    let format = schema.get("format").and_then(Value::as_str).and_then(formats::named);
+    if let Some(Value::Object(keywords)) = format.map(|format| (format.keywords)()) {
+        schema.shift_remove("format");
+        schema.extend(keywords);
     }
 }
 
@@ -218,17 +153,10 @@ fn add_older_spellings(schema: &mut Value) {
         value["deprecated"] = Value::Bool(true);
         value
     };
-    let renamed = [
-        ("agents", "agent"),
-        ("commands", "command"),
-        ("reference", "references"),
-        ("snapshots", "snapshot"),
-        ("media", "attachment"),
-    ];
-    for (older, key) in renamed {
+    for (older, key) in normalize::RENAMED {
         schema["properties"][older] = deprecated(&schema["properties"][key]);
     }
-    for key in ["theme", "keybinds", "tui"] {
+    for key in normalize::TERMINAL_KEYS {
         schema["properties"][key] = json!({
             "deprecated": true, "description": "Belongs to OpenCode's terminal interface; no effect here.",
         });

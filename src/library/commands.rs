@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use windlass_protocol::opencode::config::CommandConfig;
 
-use crate::config::{Config, Warning, check::name_problem};
+use crate::config::{Config, Warning, formats::name_problem};
 
 use super::skills::Skill;
 

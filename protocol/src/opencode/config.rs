@@ -1,4 +1,7 @@
 //! The shapes of `opencode.json` entries that are decoded into types (facts: OpenCode §2.3).
+//!
+//! Attributes say what a type cannot: `range`, a `format` of `config::formats`, and `x-without-effect` where
+//! nothing acts on a key yet. The check and the published schema both follow them.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -19,16 +22,21 @@ pub struct ConfigFile {
     #[serde(rename = "$schema")]
     pub schema: Option<String>,
     /// The model that answers, `provider/model`.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "model")))]
     pub model: Option<String>,
     /// The model for titles and other small tasks.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "model")))]
     pub small_model: Option<String>,
     /// The agent a session starts with.
     pub default_agent: Option<String>,
     /// The program that runs commands.
     pub shell: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "by-name")))]
     pub agent: BTreeMap<String, AgentConfig>,
     /// Deprecated: a primary `agent`.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "by-name")))]
     pub mode: BTreeMap<String, AgentConfig>,
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "by-name")))]
     pub command: BTreeMap<String, CommandConfig>,
     #[cfg_attr(feature = "schema", schemars(with = "Option<PermissionConfig>"))]
     pub permission: Option<Value>,
@@ -39,7 +47,7 @@ pub struct ConfigFile {
     pub disabled_providers: Vec<String>,
     /// The only providers that are used.
     pub enabled_providers: Option<Vec<String>>,
-    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, McpEntry>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, McpConfig>"))]
     pub mcp: BTreeMap<String, Value>,
     /// Paths, globs and URLs of files for the system prompt.
     pub instructions: Vec<String>,
@@ -84,52 +92,37 @@ enum ActionConfig {
 #[expect(dead_code, reason = "only its schema is used")]
 enum ActionOrFalse {
     Action(ActionConfig),
+    #[schemars(extend("const" = false))]
     False(bool),
-}
-
-/// A server, or the part of one that overrides a weaker file.
-#[cfg(feature = "schema")]
-#[derive(schemars::JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
-enum McpEntry {
-    Whole(McpConfig),
-    Part(McpPart),
-}
-
-#[cfg(feature = "schema")]
-#[derive(schemars::JsonSchema)]
-#[expect(dead_code, reason = "only its schema is used")]
-struct McpPart {
-    command: Option<Vec<String>>,
-    cwd: Option<String>,
-    environment: Option<BTreeMap<String, String>>,
-    url: Option<String>,
-    headers: Option<BTreeMap<String, String>>,
-    oauth: Option<McpOauth>,
-    enabled: Option<bool>,
-    timeout: Option<u64>,
 }
 
 /// `agent.<name>`. Unknown keys become model options.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = true)))]
 #[serde(default)]
 pub struct AgentConfig {
     /// The name that people are shown instead of the key.
     pub name: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "model")))]
     pub model: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "text")))]
     pub variant: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 2)))]
     pub temperature: Option<f64>,
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
     pub top_p: Option<f64>,
     // Shared with values derived from the configuration, like `template` below.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "text")))]
     pub prompt: Option<Arc<str>>,
     pub description: Option<String>,
     pub mode: Option<AgentMode>,
     pub hidden: Option<bool>,
     pub disable: Option<bool>,
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "color")))]
     pub color: Option<String>,
     #[serde(alias = "maxSteps")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub steps: Option<u32>,
     /// A string or an object; key order matters, so it stays raw until it becomes rules.
     #[cfg_attr(feature = "schema", schemars(with = "Option<PermissionConfig>"))]
@@ -191,6 +184,7 @@ pub struct CommandConfig {
     pub template: Option<Arc<str>>,
     pub description: Option<String>,
     pub agent: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "model")))]
     pub model: Option<String>,
     pub variant: Option<String>,
     /// True if a subagent carries it out.
@@ -203,15 +197,23 @@ pub struct CommandConfig {
 #[serde(default)]
 pub struct SkillsConfig {
     pub paths: Vec<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Url>"))]
     pub urls: Vec<String>,
 }
+
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(extend("format" = "url"))]
+#[expect(dead_code, reason = "only its schema is used")]
+struct Url(String);
 
 /// `provider.<id>`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ProviderConfig {
-    /// Accepted, without effect: a provider is called by its key.
+    /// A provider is called by its key, not by this.
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub id: Option<String>,
     pub name: Option<String>,
     /// The AI SDK package, which determines the provider's protocol.
@@ -229,10 +231,12 @@ pub struct ProviderConfig {
 /// `provider.<id>.options`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = true)))]
 #[serde(default, rename_all = "camelCase")]
 pub struct ProviderOptions {
     pub api_key: Option<String>,
     #[serde(rename = "baseURL")]
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
     pub base_url: Option<String>,
     pub headers: BTreeMap<String, String>,
     /// Whole-request limit in milliseconds, or `false` for none.
@@ -245,6 +249,7 @@ pub struct ProviderOptions {
     /// True if requests carry a cache key of the session.
     pub set_cache_key: Option<bool>,
     /// The address of a self-hosted installation of the provider.
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub enterprise_url: Option<String>,
 }
 
@@ -254,6 +259,7 @@ pub struct ProviderOptions {
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum Limit {
+    #[schemars(extend("const" = false))]
     Off(bool),
     Milliseconds(u64),
 }
@@ -261,6 +267,7 @@ enum Limit {
 /// `provider.<id>.models.<id>`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = true)))]
 #[serde(default)]
 pub struct ModelConfig {
     /// The id to send, if it differs from the key.
@@ -291,6 +298,7 @@ pub struct ModelConfig {
 /// `provider.<id>.models.<id>.provider`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = true)))]
 #[serde(default)]
 pub struct ModelProvider {
     pub npm: Option<String>,
@@ -300,6 +308,7 @@ pub struct ModelProvider {
 /// Token limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = true)))]
 #[serde(default)]
 pub struct ModelLimit {
     pub context: u64,
@@ -310,6 +319,7 @@ pub struct ModelLimit {
 /// Prices in US dollars per million tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = true)))]
 #[serde(default)]
 pub struct ModelCost {
     pub input: f64,
@@ -351,6 +361,7 @@ pub struct TierStart {
 /// `cost.context_over_200k`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = true)))]
 #[serde(default)]
 pub struct LongContextCost {
     pub input: f64,
@@ -362,6 +373,7 @@ pub struct LongContextCost {
 /// Inputs and outputs of a model: `text`, `image`, `pdf`, `audio`, `video`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("additionalProperties" = true)))]
 #[serde(default)]
 pub struct Modalities {
     pub input: Vec<String>,
@@ -376,6 +388,7 @@ pub enum McpConfig {
     /// A child process with MCP on its pipes.
     Local {
         /// Program and arguments.
+        #[cfg_attr(feature = "schema", schemars(extend("format" = "program")))]
         command: Vec<String>,
         #[serde(default)]
         cwd: Option<String>,
@@ -389,11 +402,13 @@ pub enum McpConfig {
     },
     /// A server over streamable HTTP.
     Remote {
+        #[cfg_attr(feature = "schema", schemars(extend("format" = "url")))]
         url: String,
         #[serde(default)]
         headers: BTreeMap<String, String>,
-        /// Accepted, without effect: logins of OAuth.
+        /// Logins of OAuth.
         #[serde(default)]
+        #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
         oauth: Option<McpOauth>,
         #[serde(default)]
         enabled: Option<bool>,

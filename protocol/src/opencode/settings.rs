@@ -11,27 +11,37 @@ use serde_json::{Map, Value};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Settings {
     #[serde(rename = "logLevel")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub log_level: Option<LogLevel>,
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub server: ServerSettings,
     /// Maximum depth of subagents that start subagents.
     pub subagent_depth: Option<u32>,
     /// `name@version`, `file://…`, or a list of one of these and its options.
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub plugin: Vec<PluginSpec>,
     /// Further directories, by name.
     #[serde(alias = "reference")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub references: BTreeMap<String, Reference>,
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub formatter: Option<Programs<Formatter>>,
     pub lsp: Option<Programs<LanguageServer>>,
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub watcher: WatcherSettings,
     /// True to keep states of the worktree for undo.
     pub snapshot: Option<bool>,
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub share: Option<Share>,
     /// Deprecated: `share: "auto"`.
     pub autoshare: Option<bool>,
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub autoupdate: Option<AutoUpdate>,
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub attachment: AttachmentSettings,
     pub tool_output: ToolOutputSettings,
     pub compaction: CompactionSettings,
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub enterprise: EnterpriseSettings,
     /// The user's name in conversations.
     pub username: Option<String>,
@@ -168,12 +178,14 @@ pub struct ImageSettings {
     pub max_base64_bytes: Option<u64>,
 }
 
-/// `tool_output`: the maximum output of a tool for the model; the rest goes to a file.
+/// `tool_output`: the maximum output of a tool for the model; the rest goes to a file. More fills any context.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolOutputSettings {
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
     pub max_lines: Option<usize>,
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000_000)))]
     pub max_bytes: Option<usize>,
 }
 
@@ -203,18 +215,23 @@ pub struct EnterpriseSettings {
 pub struct ExperimentalSettings {
     pub disable_paste_summary: Option<bool>,
     #[serde(rename = "openTelemetry")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub open_telemetry: Option<bool>,
     /// Tools that only primary agents have.
     pub primary_tools: Vec<String>,
     /// True if a turn continues after a refused call.
     pub continue_loop_on_deny: Option<bool>,
     /// Time limit in milliseconds.
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub mcp_timeout: Option<u64>,
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub policies: Option<Value>,
     /// Commands that run after a file was edited or a session ended.
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub hook: Option<HookSettings>,
     /// Number of retries of a failed request.
     #[serde(rename = "chatMaxRetries")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub chat_max_retries: Option<u32>,
     /// True to offer models the tool `batch`, which makes several calls at once.
     pub batch_tool: Option<bool>,
@@ -247,12 +264,15 @@ pub struct WindlassSettings {
     /// True to change an existing file only if the session knows its current content.
     pub file_time: Option<bool>,
     /// The bytes of one answer's texts, thoughts and tool arguments; a longer answer is cut off.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 67_108_864)))]
     pub max_answer_bytes: Option<u64>,
     /// Additional agents from marketplaces.
     pub agents: MarketSettings,
     /// The address that `websearch` and `codesearch` use instead of Exa's.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
     pub exa_url: Option<String>,
     /// The address that `websearch` uses instead of Parallel's.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
     pub parallel_url: Option<String>,
     /// The sandbox of the commands that agents run.
     pub sandbox: SandboxSettings,
@@ -359,5 +379,12 @@ pub struct MarketSettings {
     /// Directories of Markdown agents; relative paths start from the directory of the configuration file.
     pub paths: Vec<String>,
     /// URLs of lists of agents: a directory with `index.json`, or a `.json` file.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<TrustedUrl>"))]
     pub urls: Vec<String>,
 }
+
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(extend("format" = "trusted-url"))]
+#[expect(dead_code, reason = "only its schema is used")]
+struct TrustedUrl(String);

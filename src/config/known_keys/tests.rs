@@ -4,7 +4,8 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use windlass_protocol::opencode::config::ConfigFile;
 
-use super::{Keys, keys};
+use super::{Keys, Range, keys};
+use crate::config::formats;
 
 #[track_caller]
 fn check(value: Value, expected: &[&str]) {
@@ -43,6 +44,23 @@ impl Keys {
             self.is_open = true;
             return;
         };
+        let word = |key: &str| schema.get(key).and_then(Value::as_str);
+        self.format = self
+            .format
+            .take()
+            .or(word("format").filter(|it| formats::named(it).is_some()).map(str::to_owned));
+        self.is_without_effect |= schema.contains_key("x-without-effect");
+        let of_type = |name: &str| {
+            let is =
+                |it: &Value| it == name || it.as_array().is_some_and(|it| it.iter().any(|it| it == name));
+            schema.get("type").is_some_and(is)
+        };
+        let number = |key: &str| schema.get(key).and_then(Value::as_f64);
+        let (min, max) = (number("minimum").unwrap_or_default(), number("maximum"));
+        // Types without a sign have 0 for their least.
+        if min > 0.0 || max.is_some() {
+            self.range = Some(Range { is_whole: of_type("integer"), min, max });
+        }
         for word in ["anyOf", "oneOf", "allOf"] {
             for choice in schema.get(word).and_then(Value::as_array).into_iter().flatten() {
                 self.add(choice);
@@ -53,11 +71,12 @@ impl Keys {
         }
         match schema.get("additionalProperties") {
             None | Some(Value::Bool(false)) => {}
+            // Others may stand beside those that are known, which a typing error is told from.
+            Some(Value::Bool(true)) if schema.contains_key("properties") => {}
             Some(value) => self.others.get_or_insert_default().add(value),
         }
-        let of_list =
-            |it: &Value| it == "array" || it.as_array().is_some_and(|it| it.iter().any(|it| it == "array"));
-        self.is_list |= schema.get("type").is_some_and(of_list);
+        self.add_kinds(schema.get("oneOf").and_then(Value::as_array).map_or(&[], Vec::as_slice));
+        self.is_list |= of_type("array");
         if let Some(items) = schema.get("items") {
             // Elements are told apart by their number, which is any other key.
             self.others.get_or_insert_default().add(items);
@@ -67,6 +86,18 @@ impl Keys {
             .iter()
             .any(|word| says(word));
         self.is_open |= is_any;
+    }
+
+    /// Notes which keys only one of several tagged types has.
+    fn add_kinds(&mut self, kinds: &[Value]) {
+        for (key, keys) in &mut self.known {
+            let having: Vec<&Value> = kinds.iter().filter(|it| it["properties"].get(key).is_some()).collect();
+            if let ([only], true) = (having.as_slice(), kinds.len() > 1) {
+                keys.kind = only["properties"]["type"]["const"].as_str().map(str::to_owned);
+                let required = only["required"].as_array().into_iter().flatten();
+                keys.is_required = required.into_iter().any(|it| it == key);
+            }
+        }
     }
 }
 
@@ -78,5 +109,8 @@ fn the_keys_written_down_are_those_of_the_types() {
     let mut expected = Keys::default();
     expected.add(schema.as_value());
     let expected = serde_json::to_string_pretty(&expected).unwrap() + "\n";
-    assert!(include_str!("../keys.json") == expected, "src/config/keys.json is to say:\n{expected}");
+    if include_str!("../keys.json") != expected {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/target/keys.json"), expected).unwrap();
+        panic!("run `cp target/keys.json src/config/keys.json`");
+    }
 }

@@ -1,0 +1,124 @@
+//! Formats of texts and lists in the configuration: the types name them, the check and the schema take them from here.
+
+use serde_json::{Value, json};
+
+use super::{
+    model::parse_model,
+    remote::{is_trusted, url_problem},
+};
+
+/// Names of colours in OpenCode.
+const COLORS: [&str; 7] = ["primary", "secondary", "accent", "success", "warning", "error", "info"];
+
+/// An address with a host, as `remote::url_problem` has it.
+const URL: &str =
+    r"https?://(\[[^\]/?#\s\x00-\x1f\x7f-\x9f]+|[^\[:/?#\s\x00-\x1f\x7f-\x9f])[^\s\x00-\x1f\x7f-\x9f]*";
+
+/// An address that `remote::is_trusted` accepts.
+const TRUSTED: &str = r"(https://|http://([^/?#@\s]*@)?(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?([/?#]|$))";
+
+/// Placeholders that are filled in while a file is read, so that their text cannot be checked.
+const FILLED_IN: &str = r"\{(env|file):[^}]*\}";
+
+/// Names in which [`name_problem`] finds a problem.
+const NO_NAME: &str = r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f-\x9f]|^\s*$";
+
+/// The meaning of a `format` in a type's schema.
+pub struct Format {
+    pub name: &'static str,
+    /// Returns the keywords of JSON Schema for it.
+    pub keywords: fn() -> Value,
+    /// Returns the warning about a text, which is shown in it, that is none.
+    pub problem: fn(shown: &str, text: &str) -> Option<String>,
+}
+
+/// All formats. Those whose texts have no problem are checked where they are used.
+pub const FORMATS: [Format; 8] = [
+    Format {
+        name: "model",
+        keywords: || json!({"pattern": format!("^[^/#]+/[^#]+|{FILLED_IN}")}),
+        problem: |shown, text| {
+            let is_model = parse_model(text).is_some();
+            (!is_model).then(|| format!("{shown} is not a model; write \"provider/model\""))
+        },
+    },
+    Format {
+        name: "color",
+        keywords: || {
+            let names = COLORS.join("|");
+            json!({"pattern": format!("^(#([0-9a-fA-F]{{3}}){{1,2}}|{names})$|{FILLED_IN}")})
+        },
+        problem: |shown, text| {
+            let expected = "\"#RRGGBB\" or a name of OpenCode's such as \"accent\"";
+            (!is_color(text)).then(|| format!("{shown} is ignored; expected {expected}"))
+        },
+    },
+    Format {
+        name: "text",
+        keywords: || json!({"pattern": "\\S"}),
+        problem: |_, text| text.trim().is_empty().then(|| "is empty and counts as not given".to_owned()),
+    },
+    Format {
+        name: "url",
+        keywords: || json!({"pattern": format!("^{URL}$|{FILLED_IN}")}),
+        problem: |shown, text| Some(format!("{shown} {}", url_problem(text)?)),
+    },
+    Format {
+        name: "trusted-url",
+        keywords: || {
+            let patterns = [format!("^{URL}$|{FILLED_IN}"), format!("^{TRUSTED}|{FILLED_IN}")];
+            json!({"allOf": patterns.map(|pattern| json!({"pattern": pattern}))})
+        },
+        problem: |shown, text| {
+            let untrusted = || (!is_trusted(text)).then_some("is neither https nor this machine");
+            Some(format!("{shown} {}", url_problem(text).or_else(untrusted)?))
+        },
+    },
+    // A text that begins with a variable is an address once its value is there; an empty one counts as not given.
+    Format {
+        name: "late-url",
+        keywords: || json!({"pattern": format!("^($|\\$\\{{|{URL}$)|{FILLED_IN}")}),
+        problem: |shown, text| {
+            let is_known = !text.is_empty() && !text.starts_with("${");
+            let problem = url_problem(text).filter(|_| is_known)?;
+            Some(format!("{shown} {problem}; it is ignored"))
+        },
+    },
+    Format {
+        name: "program",
+        keywords: || json!({"not": {"type": "array", "items": [{"const": ""}]}}),
+        problem: |_, _| None,
+    },
+    Format {
+        name: "by-name",
+        keywords: || json!({"propertyNames": {"not": {"pattern": NO_NAME}}}),
+        problem: |_, _| None,
+    },
+];
+
+/// Returns the format of a name; `None` for those of JSON Schema's own.
+pub fn named(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| format.name == name)
+}
+
+/// Returns the reason why a name cannot be that of an agent or a command.
+pub fn name_problem(name: &str) -> Option<&'static str> {
+    if name.trim().is_empty() {
+        return Some("its name is empty");
+    }
+    if name.contains(char::is_control) {
+        return Some("its name has control characters");
+    }
+    name.split('/').find_map(|part| match part {
+        "" => Some("a part of its name is empty"),
+        "." => Some("a part of its name is `.`"),
+        ".." => Some("a part of its name is `..`"),
+        _ => None,
+    })
+}
+
+fn is_color(color: &str) -> bool {
+    let is_hex =
+        |digits: &str| matches!(digits.len(), 3 | 6) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    color.strip_prefix('#').map_or(COLORS.contains(&color), is_hex)
+}
