@@ -92,7 +92,7 @@ async fn only_what_the_undone_prompts_changed_is_restored_and_redo_brings_later_
     assert_eq!(agent.scratch.read("README.md"), "the user's\n");
     own(&agent, &session, "/redo").await;
     assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\nmore\nof the user\n");
-    // What is undone and then left behind stays undone.
+    // A change that is undone and then left behind stays undone.
     own(&agent, &session, "/undo").await;
     agent.llm.reply(Reply::text("on"));
     agent.prompt(&session, "on").await;

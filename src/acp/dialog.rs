@@ -146,8 +146,8 @@ impl Dialog {
         RequestPermissionRequest::new(root.shared(), ToolCallUpdate::new(call_id, fields), options)
     }
 
-    /// Takes the client's answer to what was shown.
-    pub fn take(&mut self, result: Result<Option<&str>, &ErrorBody>) -> Progress {
+    /// Applies the client's answer to what was shown.
+    pub fn apply_reply(&mut self, result: Result<Option<&str>, &ErrorBody>) -> Progress {
         match result {
             Err(failure) if self.is_form && is_unsupported(failure) => {
                 self.is_form = false;

@@ -19,7 +19,7 @@ pub fn answered(connection: &mut Connection, id: &QuestionId, result: Result<Opt
         tracing::warn!(code = failure.code, message = %failure.message, "the client could not ask its user");
     }
     let result = result.as_ref().map(|result| result.map(RawValue::get));
-    match connection.encoder.permissions.with_dialog(id, |dialog| dialog.take(result)) {
+    match connection.encoder.permissions.with_dialog(id, |dialog| dialog.apply_reply(result)) {
         // It was settled meanwhile.
         None => {}
         Some(Progress::Continue) => connection.outbox.push(Outgoing::NextQuestion(id.clone())),

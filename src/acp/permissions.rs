@@ -109,7 +109,7 @@ impl Permissions {
 
     /// Returns the question of a session that is to be shown, and the id of the request that shows it.
     ///
-    /// What does not wait any more is left out: that it is settled is on its way behind it.
+    /// Leaves out a question that does not wait any more: the news that it is settled is on its way behind it.
     pub fn show(
         &mut self,
         session_id: &SessionId,

@@ -161,7 +161,8 @@ fn gives(offer: &Offer) -> String {
 }
 
 fn list(environment: &Environment) -> ExitCode {
-    let rows = keys::list(&Paths::new(environment), environment);
+    let (rows, warnings) = keys::list(&Paths::new(environment), environment);
+    warnings.iter().for_each(|warning| note(&warning.to_string()));
     let rows: Vec<String> = rows.iter().map(|(provider, kind)| format!("{provider}\t{kind}")).collect();
     if rows.is_empty() {
         print_answer("No keys are stored. Run `windlass auth login`.")

@@ -183,7 +183,7 @@ fn name_of(directory: &Path, file: &FilePart) -> String {
 
 /// Says a command's prompt in the user's place.
 ///
-/// What the user typed stays in the message for the user to see; what the model reads is synthetic.
+/// The message keeps the user's own text for the user to see; the text for the model is synthetic.
 pub async fn begin(
     cx: &TurnCx<'_>,
     state: &mut SessionState,

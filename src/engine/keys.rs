@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
 
 use crate::{
     base::{lock::lock, text::nearest},
-    config::{Environment, paths::Paths},
+    config::{Environment, Warning, paths::Paths},
     engine::{Engine, EngineError, EngineErrorKind, Loaded},
     provider::{
         ProviderError, Secret, auth,
@@ -31,18 +31,16 @@ pub fn remove(paths: &Paths, provider: &str) -> io::Result<bool> {
     auth::remove(paths, provider)
 }
 
-/// Returns every provider with a credential, ours and OpenCode's, and of which kind it is.
-pub fn list(paths: &Paths, environment: &Environment) -> Vec<(String, &'static str)> {
+/// Returns every provider with a credential, ours and OpenCode's, and of which kind it is; with the sources
+/// that cannot be used.
+pub fn list(paths: &Paths, environment: &Environment) -> (Vec<(String, &'static str)>, Vec<Warning>) {
     let (credentials, warnings) = auth::load(paths, environment);
-    for warning in warnings {
-        tracing::warn!("{warning}");
-    }
     let kind = |entry: &AuthEntry| match entry {
         AuthEntry::Api { .. } => "key",
         AuthEntry::Oauth { .. } => "oauth",
         AuthEntry::Wellknown { .. } => "well-known",
     };
-    credentials.iter().map(|(provider, entry)| (provider.clone(), kind(entry))).collect()
+    (credentials.iter().map(|(provider, entry)| (provider.clone(), kind(entry))).collect(), warnings)
 }
 
 /// A provider that a key can be given for.

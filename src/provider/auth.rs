@@ -17,45 +17,35 @@ use crate::config::{Environment, Warning, paths::Paths};
 /// Credentials by provider id.
 pub type Credentials = BTreeMap<String, AuthEntry>;
 
+/// A provider's credential, and the file or variable that holds it.
+pub type Place = (PathBuf, String, AuthEntry);
+
 /// Reads every known credential: OpenCode's, with ours over them, or instead of both `OPENCODE_AUTH_CONTENT`.
 /// Does blocking reads.
 pub fn load(paths: &Paths, environment: &Environment) -> (Credentials, Vec<Warning>) {
-    let mut credentials = Credentials::new();
-    let mut warnings = Vec::new();
-    if let Some(text) = environment.get("OPENCODE_AUTH_CONTENT") {
-        decode("OPENCODE_AUTH_CONTENT", text, &mut credentials, &mut warnings);
-        return (credentials, warnings);
-    }
-    for file in [paths.opencode_auth(), paths.auth()] {
-        let source = file.display().to_string();
-        match fs::read_to_string(&file) {
-            Ok(text) => decode(&source, &text, &mut credentials, &mut warnings),
-            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-            Err(err) => warnings.push(warning(&source, format!("cannot be read: {err}"))),
-        }
-    }
-    (credentials, warnings)
+    let (places, warnings) = places(paths, environment);
+    // The first of the lookup is the last to be put in.
+    let credentials = places.into_iter().rev().map(|(_, provider, entry)| (provider, entry));
+    (credentials.collect(), warnings)
 }
 
-/// Returns every credential with its provider and the file or variable that holds it, in the order of the
-/// lookup. Does blocking reads.
-pub fn places(paths: &Paths, environment: &Environment) -> Vec<(PathBuf, String, AuthEntry)> {
+/// Returns every credential in the order of the lookup, and the sources that cannot be used. Does blocking
+/// reads.
+pub fn places(paths: &Paths, environment: &Environment) -> (Vec<Place>, Vec<Warning>) {
     const VARIABLE: &str = "OPENCODE_AUTH_CONTENT";
-    let texts: Vec<(PathBuf, String)> = match environment.get(VARIABLE) {
-        Some(text) => vec![(PathBuf::from(VARIABLE), text.to_owned())],
-        None => {
-            let files = [paths.auth(), paths.opencode_auth()].into_iter();
-            files.filter_map(|file| fs::read_to_string(&file).ok().map(|text| (file, text))).collect()
-        }
-    };
-    let mut places = Vec::new();
-    for (place, text) in texts {
-        let mut credentials = Credentials::new();
-        // `load` warns about malformed entries.
-        decode("", &text, &mut credentials, &mut Vec::new());
-        places.extend(credentials.into_iter().map(|(provider, entry)| (place.clone(), provider, entry)));
+    let (mut places, mut warnings) = (Vec::new(), Vec::new());
+    if let Some(text) = environment.get(VARIABLE) {
+        decode(Path::new(VARIABLE), text, &mut places, &mut warnings);
+        return (places, warnings);
     }
-    places
+    for file in [paths.auth(), paths.opencode_auth()] {
+        match fs::read_to_string(&file) {
+            Ok(text) => decode(&file, &text, &mut places, &mut warnings),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+            Err(err) => warnings.push(warning(&file, format!("cannot be read: {err}"))),
+        }
+    }
+    (places, warnings)
 }
 
 /// Stores a key. Moves a broken file aside first.
@@ -83,15 +73,15 @@ pub fn clear(paths: &Paths) -> io::Result<()> {
     }
 }
 
-fn decode(source: &str, text: &str, credentials: &mut Credentials, warnings: &mut Vec<Warning>) {
+fn decode(source: &Path, text: &str, places: &mut Vec<Place>, warnings: &mut Vec<Warning>) {
     let entries: Map<String, Value> = match serde_json::from_str(text) {
         Ok(entries) => entries,
         Err(err) => {
-            // The parser reports an end of the text in the middle as column 0 of its last line.
-            let (line, column) = (Some(err.line().max(1)), Some(err.column().max(1)));
             // The parser's message may quote the text, and the text is secret.
             let message = "is not a JSON object of credentials; it is ignored".to_owned();
-            warnings.push(Warning { source: source.to_owned(), line, column, message });
+            // The parser reports an end of the text in the middle as column 0 of its last line.
+            let (line, column) = (Some(err.line().max(1)), Some(err.column().max(1)));
+            warnings.push(Warning { line, column, ..warning(source, message) });
             return;
         }
     };
@@ -99,7 +89,9 @@ fn decode(source: &str, text: &str, credentials: &mut Credentials, warnings: &mu
         match AuthEntry::deserialize(&value) {
             Ok(entry) => {
                 // OpenCode's older versions wrote ids with a slash at the end.
-                credentials.insert(provider.trim_end_matches('/').to_owned(), entry);
+                let id = provider.trim_end_matches('/');
+                places.retain(|(file, other, _)| file != source || other != id);
+                places.push((source.to_owned(), id.to_owned(), entry));
             }
             Err(_) => {
                 warnings.push(warning(source, format!("the entry of `{provider}` is not a credential")));
@@ -150,8 +142,8 @@ fn named(file: &Path, what: &str, err: &io::Error) -> io::Error {
     io::Error::new(err.kind(), format!("{what} {}: {err}", file.display()))
 }
 
-fn warning(source: &str, message: String) -> Warning {
-    Warning { source: source.to_owned(), line: None, column: None, message }
+fn warning(source: &Path, message: String) -> Warning {
+    Warning { source: source.display().to_string(), line: None, column: None, message }
 }
 
 #[cfg(test)]

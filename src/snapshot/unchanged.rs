@@ -127,7 +127,7 @@ fn has_all(index: &Path, worktree: &File, hash_size: usize) -> Option<bool> {
     for _ in 0..reader.number()? {
         let entry = Entry::read(&mut reader, hash_size)?;
         let Ok(now) = stat(worktree, Path::new(OsStr::from_bytes(entry.name))) else { return Some(false) };
-        // What changed as the index was written may have changed again, with the same times.
+        // A file that changed as the index was written may have changed again, with the same times.
         let is_racy = Stamp::of(&now).modified >= written;
         if is_racy || !entry.is_of(&now) {
             return Some(false);

@@ -33,7 +33,7 @@ fn dialog(questions: Vec<Question>, is_form: bool) -> Dialog {
 }
 
 fn take(dialog: &mut Dialog, result: &Value) -> Progress {
-    dialog.take(Ok(Some(&result.to_string())))
+    dialog.apply_reply(Ok(Some(&result.to_string())))
 }
 
 fn fill_in(question: Question, content: Value) -> Vec<String> {
@@ -121,7 +121,7 @@ fn only_accepting_answers() {
         assert_eq!(choose(&mut choices, option), Progress::Dismissed, "{option}");
     }
     assert_eq!(take(&mut choices, &json!({"outcome": {"outcome": "cancelled"}})), Progress::Dismissed);
-    assert_eq!(choices.take(Ok(None)), Progress::Dismissed);
+    assert_eq!(choices.apply_reply(Ok(None)), Progress::Dismissed);
 }
 
 #[test]
@@ -144,14 +144,14 @@ fn a_form_that_is_not_understood_becomes_choices_and_any_other_failure_a_dismiss
     {
         let mut form = dialog(vec![question(&["A"], false, true)], true);
         assert!(shown(&form).get("requestedSchema").is_some());
-        assert_eq!(form.take(Err(&failure(code))), wanted, "{code}");
+        assert_eq!(form.apply_reply(Err(&failure(code))), wanted, "{code}");
         assert_eq!(shown(&form).get("options").is_some(), wanted == Progress::Continue);
         assert_eq!(choices_failing(&failure(code)), Progress::Dismissed);
     }
 }
 
 fn choices_failing(failure: &ErrorBody) -> Progress {
-    dialog(vec![question(&["A"], false, true)], false).take(Err(failure))
+    dialog(vec![question(&["A"], false, true)], false).apply_reply(Err(failure))
 }
 
 #[test]

@@ -33,7 +33,8 @@ pub enum Place {
 
 /// Finds every provider's keys. Does blocking reads.
 pub fn find(config: &Config, environment: &Environment, paths: &Paths) -> Vec<Found> {
-    let stored = auth::places(paths, environment);
+    // The warnings are among those of the configuration.
+    let (stored, _) = auth::places(paths, environment);
     let mut providers: Vec<&str> = config.providers.keys().map(String::as_str).collect();
     let others = ROWS.iter().map(|row| row.id).chain(stored.iter().map(|(_, provider, _)| provider.as_str()));
     for provider in others {

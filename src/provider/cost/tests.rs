@@ -30,7 +30,7 @@ fn a_long_context_is_billed_whole_at_its_own_prices() {
     });
     assert_eq!(cost(prices.clone(), usage(200_000, 1_000, 0, 0, 0)), 0.615);
     assert_eq!(cost(prices.clone(), usage(200_001, 1_000, 0, 0, 0)), 1.222_506);
-    // What the cache holds is part of the context.
+    // Tokens that the cache holds are part of the context.
     assert_eq!(cost(prices, usage(1, 0, 0, 200_000, 0)), 0.120_006);
 }
 
