@@ -152,7 +152,7 @@ impl Workspace {
         stamp.is_some()
             && self.directory.is_dir()
             && stamp == Survey::of(&loaded.sources(), read_at.wall).stamp
-            && loaded.last_used == state_file::last_used_model(paths)
+            && loaded.last_used == state_file::last_used_model(paths).unwrap_or_default()
     }
 
     /// Puts freshly read files in the place of the old, and of a change that waits. False when they say the same, or

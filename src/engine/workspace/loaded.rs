@@ -105,7 +105,10 @@ impl Loaded {
         sources::locate(&mut warnings, &layers);
         sources::locate(&mut notes, &layers);
         let market = reader::market_directories(&config.environment, &layers);
-        let last_used = state_file::last_used_model(paths);
+        let last_used = state_file::last_used_model(paths).unwrap_or_else(|warning| {
+            warnings.push(warning);
+            None
+        });
         Self { config, agents, skills, commands, catalog, last_used, model_places, market, warnings, notes }
     }
 

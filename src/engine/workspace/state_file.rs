@@ -1,16 +1,32 @@
 //! `state.json`: what was used last, across sessions and processes.
 
+use std::io;
+
 use serde_json::{Value, json};
 use windlass_protocol::opencode::message::ModelRef;
 
-use crate::{config::paths::Paths, provider::demo};
+use crate::{
+    config::{Warning, paths::Paths},
+    provider::demo,
+};
 
-/// Returns the model a user chose last. A missing or broken file is no choice, nor is the demo, which is chosen
-/// for one session.
-pub fn last_used_model(paths: &Paths) -> Option<ModelRef> {
-    let text = std::fs::read_to_string(paths.state()).ok()?;
-    let state: Value = serde_json::from_str(&text).ok()?;
-    ModelRef::parse(state.get("model")?.as_str()?).filter(|model| *model != demo::reference())
+/// Returns the model a user chose last. A missing file is no choice, nor is the demo, which is chosen for one
+/// session.
+pub fn last_used_model(paths: &Paths) -> Result<Option<ModelRef>, Warning> {
+    let file = paths.state();
+    let state: io::Result<Value> =
+        std::fs::read_to_string(&file).and_then(|text| Ok(serde_json::from_str(&text)?));
+    match state {
+        Ok(state) => {
+            let model = state.get("model").and_then(Value::as_str).and_then(ModelRef::parse);
+            Ok(model.filter(|model| *model != demo::reference()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let message = format!("cannot be read: {error}; choosing a model writes it anew");
+            Err(Warning { source: file.display().to_string(), line: None, column: None, message })
+        }
+    }
 }
 
 /// Remembers a user's choice of model.
@@ -21,3 +37,6 @@ pub fn remember_model(paths: &Paths, model: &ModelRef) -> std::io::Result<()> {
     std::fs::write(&temporary, json!({ "model": model.to_string() }).to_string())?;
     std::fs::rename(temporary, path)
 }
+
+#[cfg(test)]
+mod tests;
