@@ -237,10 +237,20 @@ fn decode(bytes: &[u8]) -> Option<(Append, &[u8])> {
 ///
 /// To be read before the database: a record that is moved in between is then seen twice and passed over.
 pub fn of_session(connection: &Connection, id: &SessionId) -> Vec<Append> {
-    let slots = directory(connection).and_then(|directory| fs::read_dir(directory).ok());
-    let files = slots.into_iter().flatten().flatten().filter_map(|slot| File::open(slot.path()).ok());
-    let all = files.flat_map(|file| records(&file).unwrap_or_default());
-    all.filter(|record| record.session_id == *id).collect()
+    let Some(directory) = directory(connection) else { return Vec::new() };
+    let unreadable = |path: &Path, error: io::Error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            let path = path.display().to_string();
+            tracing::warn!(path, %error, "text that was appended lately cannot be read");
+        }
+    };
+    let slots = fs::read_dir(&directory).map_err(|error| unreadable(&directory, error));
+    let files = slots.into_iter().flatten().flatten().map(|slot| slot.path());
+    let read = |path: PathBuf| {
+        let records = File::open(&path).and_then(|file| records(&file));
+        records.map_err(|error| unreadable(&path, error)).unwrap_or_default()
+    };
+    files.flat_map(read).filter(|record| record.session_id == *id).collect()
 }
 
 /// Appends a record to its part, unless the part has it already or is finished.

@@ -39,7 +39,11 @@ impl Engine {
     pub async fn session_agent(&self, id: &SessionId) -> Option<String> {
         match self.chosen_agent(id) {
             Some(chosen) => Some(chosen),
-            None => self.session(id).await.ok()?.agent,
+            None => {
+                let unknown =
+                    |error| tracing::warn!(session = %id, %error, "the agent of a session is unknown");
+                self.session(id).await.map_err(unknown).ok()?.agent
+            }
         }
     }
 
