@@ -61,7 +61,7 @@ pub struct UserMessage {
     pub system: Option<String>,
     /// The wanted form of the answer; text when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub format: Option<OutputFormat>,
+    pub format: Option<Box<OutputFormat>>,
 }
 
 /// The form of an answer.

@@ -105,7 +105,7 @@ impl TurnCx<'_> {
             agent: self.agent.name.clone(),
             model: ModelRef { variant: self.variant.clone(), ..self.model.reference() },
             system: None,
-            format: self.structured.as_ref().map(|structured| structured.format.clone()),
+            format: self.structured.as_ref().map(|it| Box::new(it.format.clone())),
         });
         let message_id = message.id().clone();
         state.push_message(message, journal);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use boon::{Compiler, SchemaIndex, Schemas, UrlLoader, ValidationError};
+use boon::{CompileError, Compiler, SchemaIndex, Schemas, UrlLoader, ValidationError};
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     message::OutputFormat,
@@ -72,9 +72,9 @@ impl Structured {
         let mut compiler = Compiler::new();
         compiler.use_loader(Box::new(NoLoader));
         let mut schemas = Schemas::new();
-        let added = compiler.add_resource(ADDRESS, schema.clone());
-        let compiled = added.and_then(|()| compiler.compile(ADDRESS, &mut schemas));
-        let root = compiled.map_err(|error| refused(one_line(&format!("{error:#}"))))?;
+        let unfit = |error: CompileError| refused(one_line(&format!("{error:#}")));
+        compiler.add_resource(ADDRESS, schema.clone()).map_err(unfit)?;
+        let root = compiler.compile(ADDRESS, &mut schemas).map_err(unfit)?;
         let mut shown = schema.clone();
         // Some providers refuse what is no part of the schema itself.
         shown.as_object_mut().map(|shown| shown.remove("$schema"));
