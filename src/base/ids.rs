@@ -1,12 +1,17 @@
 //! Makes sortable ids: prefix, 12 hex digits of time and counter, 14 random base62 characters (facts: OpenCode §1.1).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    cell::RefCell,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use windlass_protocol::opencode::id::{EventId, MessageId, PartId, PermissionId, QuestionId, SessionId};
 
 use crate::base::clock;
 
 const RANDOM_CHARS: usize = 14;
+/// Random bytes that one system call gets for many ids; every delta has one.
+const POOL: usize = 1024;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const LOW_48_BITS: u64 = (1 << 48) - 1;
 
@@ -47,9 +52,17 @@ pub fn tool_output() -> String {
 
 /// Returns `length` random base62 characters.
 pub fn random(length: usize) -> String {
-    let mut bytes = vec![0u8; length];
-    // Without randomness the time and counter still keep ids apart within this process.
-    let _ = getrandom::fill(&mut bytes);
+    thread_local! {
+        static UNUSED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    let bytes = UNUSED.with_borrow_mut(|unused| {
+        if unused.len() < length {
+            unused.resize(length.max(POOL), 0);
+            // Without randomness the time and counter still keep ids apart within this process.
+            let _ = getrandom::fill(unused);
+        }
+        unused.split_off(unused.len() - length)
+    });
     bytes.iter().map(|byte| char::from(BASE62[usize::from(*byte) % BASE62.len()])).collect()
 }
 
