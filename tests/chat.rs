@@ -405,3 +405,28 @@ async fn a_command_that_is_typed_is_ended_by_an_interrupt() {
     terminal.ends_with(0).await;
     machine.finish().await;
 }
+
+#[tokio::test]
+async fn a_command_that_is_typed_is_held_by_the_administrators_rules() {
+    let machine = Machine::new().await;
+    let managed = machine.scratch.root().join("managed");
+    std::fs::create_dir(&managed).unwrap();
+    std::fs::write(managed.join("opencode.json"), r#"{"permission": {"bash": {"rm *": "deny"}}}"#).unwrap();
+    let mut terminal = Terminal::builder(&machine.scratch, &machine.config)
+        .size(90, 40)
+        .env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap())
+        .arguments(&["chat"])
+        .start();
+    prompt(&terminal).await;
+    terminal.types("!rm a.txt\r");
+    terminal.shows_text("!rm a.txt").await;
+    prompt(&terminal).await;
+    assert!(machine.scratch.exists("a.txt"));
+    terminal.types("!touch made.txt\r");
+    terminal.shows_text("!touch made.txt").await;
+    prompt(&terminal).await;
+    assert!(machine.scratch.exists("made.txt"));
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}

@@ -80,6 +80,8 @@ async fn a_session_goes_back_to_a_part_and_the_next_prompt_goes_on_from_there() 
     assert_eq!(record["messages"], before["messages"], "nothing is removed yet");
     let shown = machine.run(&["session", "show", &session]).await.stdout;
     assert!(shown.contains("one is made") && !shown.contains("one.txt"), "{shown}");
+    let shown = machine.run(&["session", "show", &session, "--ids"]).await.stdout;
+    assert!(shown.contains(&prompts(&record)[0]) && shown.contains(&message), "{shown}");
     let unreverted = machine.run(&["session", "unrevert", &session]).await;
     assert!(unreverted.stdout.starts_with("Put back: \"make two\""), "{unreverted:?}");
     assert_eq!(exists(["one", "two", "three", "four"]), [true; 4]);

@@ -152,7 +152,7 @@ fn hint(error: &EngineError) -> String {
             format!("{error}. `windlass session list --all` shows what there is.")
         }
         EngineErrorKind::MessageNotFound => {
-            format!("{error}. `windlass session export ID --format json` shows the ids.")
+            format!("{error}. `windlass session show ID --ids` shows them.")
         }
         EngineErrorKind::SessionExists
         | EngineErrorKind::SessionBusy

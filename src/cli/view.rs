@@ -70,10 +70,15 @@ fn push_message(
             });
             for text in texts {
                 spacing.before(Kind::Prompt, rows);
+                rows.extend(id(message.info.id().as_str(), &draw));
                 rows.extend(prompt(text, &draw));
             }
         }
         Message::Assistant(info) => {
+            if draw.look.shows_ids {
+                spacing.before(Kind::Text, rows);
+                rows.extend(id(info.id.as_str(), &draw));
+            }
             for part in &message.parts {
                 push_part(part, children, draw, spacing, rows);
             }
@@ -102,6 +107,7 @@ fn push_part(
             let drawn = stream.finish(&draw);
             if !drawn.is_empty() {
                 spacing.before(Kind::Text, rows);
+                rows.extend(id(part.id.as_str(), &draw));
                 rows.extend(drawn);
             }
         }
@@ -114,6 +120,7 @@ fn push_part(
         }
         PartKind::Tool(call) => {
             spacing.before(Kind::Call, rows);
+            rows.extend(id(part.id.as_str(), &draw));
             rows.extend(tool::ended(call, &draw));
             let below = progress::child_of(call).and_then(|id| children.get(&id));
             let indent = Line::new("  ", PLAIN);
@@ -140,6 +147,11 @@ fn push_part(
         | PartKind::Subtask { .. }
         | PartKind::Retry { .. } => {}
     }
+}
+
+/// Draws an id, where they are wanted.
+fn id(id: &str, draw: &Draw<'_>) -> Option<Line> {
+    draw.look.shows_ids.then(|| Line::new(id, DIM))
 }
 
 /// Draws a text of the user.

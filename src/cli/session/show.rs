@@ -38,6 +38,9 @@ pub struct ShowArgs {
     /// Show thoughts too.
     #[arg(long)]
     thinking: bool,
+    /// Show the ids of messages and parts, as `session revert` and `fork` take them.
+    #[arg(long)]
+    ids: bool,
     /// Print directly instead of through `$PAGER`.
     #[arg(long)]
     no_pager: bool,
@@ -73,7 +76,7 @@ pub async fn run(engine: &Engine, args: ShowArgs, look: Look, pager: Pager) -> R
     let record = read.await.map_err(|error| format!("The session cannot be shown: {}", hint(&error)))?;
     let record = record.without_undone();
     let directory = PathBuf::from(&record.info.directory);
-    let look = Look { shows_thoughts: args.thinking, directory, ..look };
+    let look = Look { shows_thoughts: args.thinking, shows_ids: args.ids, directory, ..look };
     let stdout = io::stdout();
     let width = terminal_size_of(&stdout).map_or(WIDTH, |(width, _)| width.0.into());
     let text = draw(&record, &look, width);

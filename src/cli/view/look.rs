@@ -25,6 +25,8 @@ pub struct Look {
     /// Rows at the bottom may be redrawn while work goes on.
     pub is_live: bool,
     pub shows_thoughts: bool,
+    /// Ids stand above prompts, answers and their parts.
+    pub shows_ids: bool,
     /// The session's directory: paths below it are shown relative to it.
     pub directory: PathBuf,
     /// The terminal has notifications, which announce the end of a long run rather than its bell.
@@ -60,6 +62,7 @@ impl Look {
             links,
             is_live: is_able,
             shows_thoughts: false,
+            shows_ids: false,
             directory,
             notifies,
         }
