@@ -23,6 +23,9 @@ const BUDGETS: &[(&str, f64)] = &[
     // No slower, with a tenth for the noise of two short measurements.
     ("last 50 steps over first 50", 1.1),
     ("memory after 100 sessions, RSS MB", 30.0),
+    ("wake-ups of 100 idle sessions in 5 s", 0.0),
+    ("CPU of 100 idle sessions in 5 s, ms", 0.0),
+    ("memory of 100 idle sessions, RSS MB", 30.0),
     ("50 parallel turns of 1 s, ms", 1300.0),
     ("session/load of 221 turns, ms", 20.0),
     ("head of a 1 GB file, ms", 300.0),
