@@ -11,7 +11,7 @@ use windlass_protocol::{
         schema::{
             CloseSessionResponse, DeleteSessionResponse, ForkSessionResponse, ListSessionsResponse,
             LoadSessionResponse, NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse,
-            SessionUpdate,
+            SessionConfigOption, SessionModeState, SessionUpdate,
         },
     },
     opencode::{
@@ -59,11 +59,9 @@ pub fn new(
         let opened = engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let client_session = client_session_of(&opened);
-            let loaded = client_session.shown.clone();
-            let response = NewSessionResponse::new(opened.info.id.shared())
-                .modes(options::modes(&loaded, &client_session))
-                .config_options(options::config_options(&loaded, &client_session));
+            let (client_session, modes, options) = first_view(&opened);
+            let response =
+                NewSessionResponse::new(opened.info.id.shared()).modes(modes).config_options(options);
             responder.succeed(&response);
             let Opened { info, .. } = opened;
             attach(connection, info.id, client_session, info.title, 0.0, &skipped);
@@ -106,11 +104,8 @@ pub fn load(
         attached.is_kept = true;
         held.keep();
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let client_session = client_session_of(&opened);
-            let loaded = client_session.shown.clone();
-            let response = LoadSessionResponse::new()
-                .modes(options::modes(&loaded, &client_session))
-                .config_options(options::config_options(&loaded, &client_session));
+            let (client_session, modes, options) = first_view(&opened);
+            let response = LoadSessionResponse::new().modes(modes).config_options(options);
             let Opened { todos, children, .. } = opened;
             connection.outbox.push(Outgoing::PastEnd { session_id: id.clone(), todos, children });
             drop(hold);
@@ -137,11 +132,8 @@ pub fn resume(
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         held.keep();
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let client_session = client_session_of(&opened);
-            let loaded = client_session.shown.clone();
-            let response = ResumeSessionResponse::new()
-                .modes(options::modes(&loaded, &client_session))
-                .config_options(options::config_options(&loaded, &client_session));
+            let (client_session, modes, options) = first_view(&opened);
+            let response = ResumeSessionResponse::new().modes(modes).config_options(options);
             responder.succeed(&response);
             attach(connection, id, client_session, opened.info.title, opened.info.cost, &skipped);
         }) as Reply)
@@ -174,11 +166,9 @@ pub fn fork(
         let opened = opened.await.map_err(|failure| engine_error(&failure))?;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let client_session = client_session_of(&opened);
-            let loaded = client_session.shown.clone();
-            let response = ForkSessionResponse::new(opened.info.id.shared())
-                .modes(options::modes(&loaded, &client_session))
-                .config_options(options::config_options(&loaded, &client_session));
+            let (client_session, modes, options) = first_view(&opened);
+            let response =
+                ForkSessionResponse::new(opened.info.id.shared()).modes(modes).config_options(options);
             responder.succeed(&response);
             let Opened { info, .. } = opened;
             attach(connection, info.id, client_session, info.title, 0.0, &skipped);
@@ -253,6 +243,14 @@ fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
         return Err(error(code::AUTH_REQUIRED, "You are logged out. Authenticate to use your keys again."));
     }
     Ok(())
+}
+
+/// Returns what the client is to know of a session from now on, with the modes and options of the answer.
+fn first_view(opened: &Opened) -> (ClientSession, SessionModeState, Vec<SessionConfigOption>) {
+    let client_session = client_session_of(opened);
+    let modes = options::modes(&client_session.shown, &client_session);
+    let options = options::config_options(&client_session.shown, &client_session);
+    (client_session, modes, options)
 }
 
 fn client_session_of(opened: &Opened) -> ClientSession {
