@@ -20,11 +20,13 @@ mod auth;
 mod chat;
 mod completions;
 mod config;
+mod db;
 mod debug;
 mod demo;
 mod doctor;
 mod editor;
 mod environment;
+mod import;
 mod log;
 mod logging;
 mod mcp;
@@ -129,8 +131,14 @@ enum Command {
     Agent(agent::AgentArgs),
     /// Show the request of an agent's turn, or the sandbox of its commands.
     Debug(debug::DebugArgs),
-    /// List, show, search, export, rename and delete sessions.
+    /// List, show, search, export, rename, delete and prune sessions.
     Session(session::SessionArgs),
+    /// Write a session as OpenCode's JSON.
+    Export(session::export::ExportJsonArgs),
+    /// Bring in an exported session, or OpenCode's history.
+    Import(import::ImportArgs),
+    /// Find, check and repair the store.
+    Db(db::DbArgs),
     /// Show token use and cost by day, model, project and tool.
     Stats(stats::StatsArgs),
     /// Manage provider keys.
@@ -215,6 +223,9 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Chat(args)) => chat::run(environment, args),
         Some(Command::Models(args)) => models::run(environment, args),
         Some(Command::Session(args)) => session::run(environment, args),
+        Some(Command::Export(args)) => session::export_json(environment, args),
+        Some(Command::Import(args)) => import::run(environment, args),
+        Some(Command::Db(args)) => db::run(environment, args),
         Some(Command::Stats(args)) => stats::run(environment, args),
         // A client that spawns a bare call with a pipe speaks JSON-RPC.
         None if cli.bare == Bare::default() && !std::io::stdin().is_terminal() => {

@@ -57,11 +57,14 @@ pub use diagnostics::{
     doctor::{Finding, Health, Network},
     inspect::AgentView,
     lint::{Pages, Report},
+    upkeep::{Repaired, StoreFinding, Verdict},
 };
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use session::{
     auto_summaries::AutoSummaries,
+    export::SessionFile,
+    import::{Imported, OpencodeHistory, OpencodeSession},
     open::{Cursor, HistoryPage, Opened, task_session},
     records::{Found, FoundLine, Record, SearchQuery},
     request::{
@@ -276,7 +279,9 @@ impl Engine {
         self.0.cleaned_ms.store(now, Ordering::Relaxed);
         let directory = self.0.paths.tool_output();
         // Nobody waits for it; a process that ends meanwhile leaves the rest to the next one.
-        tokio::task::spawn_blocking(move || truncate::clean(&directory, SystemTime::now()));
+        tokio::task::spawn_blocking(move || {
+            truncate::clean(&directory, SystemTime::now(), truncate::MAX_SAVED)
+        });
     }
 
     /// Builds the request of an agent's turn in a directory; nothing is sent or stored.

@@ -6,8 +6,9 @@ use std::{
     collections::HashMap,
     ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
@@ -22,12 +23,16 @@ use windlass_protocol::opencode::{
 };
 
 mod appends;
+pub mod backup;
+pub mod check;
 pub mod counts;
 pub mod found;
 pub mod health;
 pub mod history;
 pub mod migrations;
 mod open;
+pub mod opencode;
+pub mod repair;
 mod worker;
 
 pub use appends::Append;
@@ -42,7 +47,7 @@ pub const UNKNOWN_PROJECT: &str = "global";
 pub enum StorageError {
     #[error("the store {path} cannot be opened: {reason}; {remedy}, or set WINDLASS_HOME elsewhere")]
     Open { path: String, reason: String, remedy: &'static str },
-    #[error("the store is damaged; move windlass.db out of the data directory")]
+    #[error("the store is damaged; `windlass db repair` saves what can be read")]
     Damaged(#[source] rusqlite::Error),
     #[error("the disk with the store is full; free some space and repeat")]
     Full(#[source] rusqlite::Error),
@@ -52,8 +57,25 @@ pub enum StorageError {
         "the store cannot be written; make windlass.db and its directory writable, or set WINDLASS_HOME elsewhere"
     )]
     NotWritable(#[source] rusqlite::Error),
+    #[error(
+        "the disk with the store failed ({0}); check the disk and repeat, or set WINDLASS_HOME elsewhere"
+    )]
+    Disk(#[source] rusqlite::Error),
     #[error("the store failed: {0}")]
     Sqlite(rusqlite::Error),
+    /// Another failure, told with the store's path.
+    #[error("{sentence}")]
+    At {
+        sentence: String,
+        #[source]
+        error: Box<StorageError>,
+    },
+    #[error(
+        "the store cannot be copied into {directory} before it is changed: {reason}; free some space and repeat"
+    )]
+    Backup { directory: String, reason: String },
+    #[error("another windlass uses the store {path}; end it and repeat")]
+    InUse { path: String },
     #[error("the store holds something that cannot be read: {0}")]
     Json(#[from] serde_json::Error),
     /// The whole transaction of the change failed.
@@ -70,8 +92,24 @@ impl From<rusqlite::Error> for StorageError {
             Some(ErrorCode::DiskFull) => StorageError::Full(error),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageError::Locked(error),
             Some(ErrorCode::ReadOnly) => StorageError::NotWritable(error),
+            Some(ErrorCode::SystemIoFailure) => StorageError::Disk(error),
             Some(_) | None => StorageError::Sqlite(error),
         }
+    }
+}
+
+impl StorageError {
+    /// Names the store's file in the sentence.
+    fn at(self, path: &Path) -> Self {
+        let is_about_file = matches!(
+            self,
+            Self::Damaged(_) | Self::Full(_) | Self::Locked(_) | Self::NotWritable(_) | Self::Disk(_)
+        );
+        if !is_about_file {
+            return self;
+        }
+        let named = format!("the store {}", path.display());
+        Self::At { sentence: self.to_string().replacen("the store", &named, 1), error: Box::new(self) }
     }
 }
 
@@ -260,6 +298,48 @@ impl Storage {
             .await
     }
 
+    /// Stores a session and its subagents' sessions with all their contents, all or nothing. Returns false, and stores
+    /// nothing, if one of these ids is taken.
+    pub async fn insert(&self, ids: Vec<String>, writes: Vec<Write>) -> Result<bool, StorageError> {
+        self.writer
+            .write(move |connection| {
+                for table in ["session", "message", "part"] {
+                    let sql = format!("SELECT 1 FROM {table} WHERE id = ?1");
+                    let mut statement = connection.prepare_cached(&sql)?;
+                    for id in &ids {
+                        if statement.exists([id])? {
+                            return Ok(false);
+                        }
+                    }
+                }
+                writes.iter().try_for_each(|write| apply(connection, write))?;
+                Ok(true)
+            })
+            .await
+    }
+
+    /// Moves the log into the file and empties it, unless somebody reads what that would overwrite. Then the next time
+    /// will do as well.
+    pub async fn empty_log(&self) -> Result<(), StorageError> {
+        self.writer
+            .read(|connection| {
+                connection.busy_timeout(Duration::ZERO)?;
+                let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+                connection.busy_timeout(open::BUSY_LIMIT)?;
+                emptied.or_else(|error| match StorageError::from(error) {
+                    StorageError::Locked(_) => Ok(()),
+                    other => Err(other),
+                })
+            })
+            .await
+    }
+
+    /// Gives the room of deleted rows back to the disk.
+    pub async fn shrink(&self) -> Result<(), StorageError> {
+        self.writer.read(|connection| Ok(connection.execute_batch("VACUUM")?)).await?;
+        self.empty_log().await
+    }
+
     /// Reads a session's row.
     pub async fn session(&self, id: SessionId) -> Result<Option<Session>, StorageError> {
         self.reader.read(move |connection| session(connection, &id)).await
@@ -291,6 +371,11 @@ impl Storage {
                 ids.map(|id| Ok((id.clone(), messages(connection, &id)?))).collect()
             })
             .await
+    }
+
+    /// Reads the ids of all sessions below a session.
+    pub async fn children(&self, id: SessionId) -> Result<Vec<SessionId>, StorageError> {
+        self.reader.read(move |connection| history::descendants(connection, &id)).await
     }
 
     /// Reads a page of root sessions.

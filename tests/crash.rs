@@ -2,7 +2,7 @@
 //!
 //! `CRASH_POINTS` gives the number of points, `CRASH_SEED` repeats a run; a failure prints both.
 
-mod checks;
+pub mod checks;
 mod scripts;
 
 use std::time::{Duration, Instant};

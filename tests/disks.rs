@@ -10,7 +10,14 @@ use crate::support::{agent::Agent, scratch::Scratch};
 
 /// Returns an agent that is started after these shell commands as `root` of a namespace, in which `$WORK` and
 /// `$HOME` are known.
-async fn mounted(script: &str, config: Value) -> Option<(Agent, String)> {
+pub async fn mounted(script: &str, config: Value) -> Option<(Agent, String)> {
+    let agent = mounted_agent(script, config).await?;
+    let session = agent.new_session().await;
+    Some((agent, session))
+}
+
+/// Like [`mounted`], without a session.
+pub async fn mounted_agent(script: &str, config: Value) -> Option<Agent> {
     if !Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success()) {
         eprintln!("NOT TESTED: this machine gives users no mount namespaces");
         return None;
@@ -19,9 +26,7 @@ async fn mounted(script: &str, config: Value) -> Option<(Agent, String)> {
     let script = format!("set -e; WORK='{}'; {script}; exec \"$@\"", scratch.cwd());
     let wrapper = ["unshare", "-Urm", "sh", "-c", &script, "sh"];
     let builder = Agent::builder().scratch(&scratch).config(config).started_by(&wrapper);
-    let agent = builder.start().await;
-    let session = agent.new_session().await;
-    Some((agent, session))
+    Some(builder.start().await)
 }
 
 /// Returns the path from outside of a file on the agent's own disks.

@@ -74,10 +74,28 @@ pub fn fraction() -> f64 {
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
 
+/// The newest stamp that was given or followed.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// Makes later ids sort behind this ascending one, which another process or another clock has made.
+pub fn follow(id: &str) {
+    let digits = id.split_once('_').and_then(|(_, body)| body.get(..12));
+    let Some(stamp) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) else { return };
+    let now = clock_stamp();
+    // The digits begin anew every two years, so "ahead" is what is less than half of that away.
+    let ahead = stamp.wrapping_sub(now) & LOW_48_BITS;
+    if ahead < 1 << 47 {
+        LAST.fetch_max(now.saturating_add(ahead), Ordering::Relaxed);
+    }
+}
+
+fn clock_stamp() -> u64 {
+    u64::try_from(clock::now_ms()).unwrap_or(0).wrapping_mul(4096)
+}
+
 /// Returns `ms * 4096 + counter`, strictly increasing within the process even if the clock steps back.
 fn next_stamp() -> u64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    let now = u64::try_from(clock::now_ms()).unwrap_or(0).wrapping_mul(4096);
+    let now = clock_stamp();
     let mut last = LAST.load(Ordering::Relaxed);
     loop {
         let next = now.max(last + 1);

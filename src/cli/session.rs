@@ -1,4 +1,4 @@
-//! `windlass session`: lists, shows, searches, exports, renames, takes back, copies and deletes stored sessions.
+//! `windlass session`: lists, shows, searches, exports, renames, takes back, copies, deletes and prunes stored sessions.
 
 use std::{
     io::IsTerminal,
@@ -18,8 +18,9 @@ use crate::{
     engine::{Engine, EngineError, EngineErrorKind},
 };
 
-mod export;
+pub mod export;
 mod fork;
+mod prune;
 mod revert;
 mod search;
 mod show;
@@ -77,6 +78,8 @@ enum SessionCommand {
         /// Session id.
         id: String,
     },
+    /// Delete sessions that are old, or all but the latest.
+    Prune(prune::PruneArgs),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -101,8 +104,18 @@ pub fn run(environment: Environment, args: SessionArgs) -> ExitCode {
             SessionCommand::Unrevert { id } => revert::unrevert(&engine, &id).await,
             SessionCommand::Fork(args) => fork::run(&engine, args).await,
             SessionCommand::Delete { id } => delete(&engine, &id).await,
+            SessionCommand::Prune(args) => prune::run(&engine, args).await,
         };
         ended.unwrap_or_else(|reason| output::fail(&reason))
+    })
+}
+
+/// Runs `windlass export`, as OpenCode calls it.
+pub fn export_json(environment: Environment, args: export::ExportJsonArgs) -> ExitCode {
+    let paths = Paths::new(&environment);
+    runtime::block_on(async move {
+        let engine = Engine::new(environment, paths);
+        export::run_json(&engine, args).await.unwrap_or_else(|reason| output::fail(&reason))
     })
 }
 
@@ -177,7 +190,7 @@ fn root(all: bool) -> Result<Option<PathBuf>, String> {
 }
 
 /// Returns the directory whose sessions belong together: the repository around `directory`, or itself.
-fn project(directory: &Path) -> PathBuf {
+pub fn project(directory: &Path) -> PathBuf {
     let worktree = worktree::worktree(directory);
     if worktree == Path::new("/") { directory.to_owned() } else { worktree }
 }

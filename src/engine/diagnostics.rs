@@ -4,3 +4,4 @@ pub mod doctor;
 pub mod inspect;
 pub mod lint;
 pub mod servers;
+pub mod upkeep;

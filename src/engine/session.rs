@@ -2,9 +2,11 @@
 
 pub mod auto_summaries;
 pub mod context;
+pub mod export;
 pub mod file_undo;
 pub mod fork;
 pub mod history;
+pub mod import;
 pub mod inbox;
 pub mod open;
 pub mod parent_limits;

@@ -253,6 +253,34 @@ pub fn of_session(connection: &Connection, id: &SessionId) -> Vec<Append> {
     files.flat_map(read).filter(|record| record.session_id == *id).collect()
 }
 
+/// Counts the records of processes that have ended, and their bytes. Changes nothing.
+pub fn left_behind(connection: &Connection) -> (usize, usize) {
+    let slots = directory(connection).and_then(|directory| fs::read_dir(directory).ok());
+    let files = slots.into_iter().flatten().flatten().filter_map(|slot| File::open(slot.path()).ok());
+    let ended = files.filter(|file| file.try_lock_shared().is_ok());
+    let records: Vec<Append> = ended.flat_map(|file| records(&file).unwrap_or_default()).collect();
+    (records.len(), records.iter().map(|record| record.text.len()).sum())
+}
+
+/// Locks the slots of a store, so that no process writes it meanwhile; `None` if one does.
+pub fn lock_all(store: &Path) -> io::Result<Option<Vec<File>>> {
+    let mut locked = Vec::new();
+    let entries = match fs::read_dir(store.with_extension("db-appends")) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(locked)),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let file = open(&entry?.path())?;
+        match file.try_lock() {
+            Ok(()) => locked.push(file),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(Some(locked))
+}
+
 /// Appends a record to its part, unless the part has it already or is finished.
 pub fn extend(part: &mut Part, record: &Append) -> bool {
     let is_next = length(part) == Some(record.offset);

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::StorageError;
+use super::{StorageError, backup};
 
 /// Steps of the schema; each leads from the version of its index to the next.
 const STEPS: &[&str] = &[
@@ -48,10 +48,14 @@ const STEPS: &[&str] = &[
 /// The version that all steps lead to.
 pub const NEWEST: usize = STEPS.len();
 
-/// Brings the schema up to date; several processes may try at once.
+/// Brings the schema up to date, after a copy of a store that holds something; several processes may try at once.
 pub fn run(connection: &mut Connection) -> Result<(), StorageError> {
-    if version(connection)? >= STEPS.len() {
+    let version_before = version(connection)?;
+    if version_before >= STEPS.len() {
         return Ok(());
+    }
+    if version_before > 0 {
+        backup::before_migration(connection, version_before)?;
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let from = version(&transaction)?;

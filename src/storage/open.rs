@@ -15,8 +15,13 @@ use super::{StorageError, health, migrations};
 use crate::base::cause;
 
 /// Remedies.
-const MOVE: &str = "mend or move that file";
+const MOVE: &str = "move that file, or run `windlass db repair`";
 const UNLOCK: &str = "make it and its directory writable";
+
+/// Time that another process's lock is waited for.
+pub const BUSY_LIMIT: Duration = Duration::from_secs(5);
+/// Bytes of the log's file that stay once its changes are in the store.
+const MAX_LOG: i64 = 4 * 1024 * 1024;
 
 /// Opens the store, and makes it if it does not exist.
 pub fn to_write(path: &Path) -> Result<Connection, StorageError> {
@@ -42,6 +47,26 @@ pub fn to_read(path: &Path) -> Result<Connection, StorageError> {
 }
 
 fn read_only(path: &Path) -> Result<Connection, StorageError> {
+    let (connection, version) = examined(path).map_err(|error| refused(path, error))?;
+    if version < migrations::NEWEST {
+        let reason = "an older windlass wrote it, and it has to be written to bring it up to date";
+        return Err(not_opened(path, reason, UNLOCK));
+    }
+    Ok(connection)
+}
+
+/// Opens a store of any version to look at it. Returns its version too; a damaged one is [`StorageError::Damaged`].
+pub fn to_examine(path: &Path) -> Result<(Connection, usize), StorageError> {
+    let (connection, version) = examined(path).map_err(|error| match StorageError::from(error) {
+        StorageError::Damaged(error) => StorageError::Damaged(error),
+        StorageError::NotWritable(error) | StorageError::Sqlite(error) => refused(path, error),
+        other => other,
+    })?;
+    connection.busy_timeout(BUSY_LIMIT)?;
+    Ok((connection, version))
+}
+
+fn examined(path: &Path) -> rusqlite::Result<(Connection, usize)> {
     let open = |parameter: &str| {
         let mut uri = b"file:".to_vec();
         for byte in path.as_os_str().as_bytes() {
@@ -57,17 +82,11 @@ fn read_only(path: &Path) -> Result<Connection, StorageError> {
         migrations::version(&connection).map(|version| (connection, version))
     };
     let log = fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len());
-    let opened = match open("?mode=ro") {
+    match open("?mode=ro") {
         // The log's index would have to be written; without a log, the file is complete.
         Err(_) if log == 0 => open("?immutable=1"),
         opened => opened,
-    };
-    let (connection, version) = opened.map_err(|error| refused(path, error))?;
-    if version < migrations::NEWEST {
-        let reason = "an older windlass wrote it, and it has to be written to bring it up to date";
-        return Err(not_opened(path, reason, UNLOCK));
     }
-    Ok(connection)
 }
 
 /// Restricts the directory and the file to their owner: conversations and file contents are private.
@@ -80,13 +99,13 @@ fn make_private(directory: &Path, file: &Path) -> io::Result<()> {
 }
 
 fn set_up(connection: &mut Connection) -> Result<(), StorageError> {
-    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.busy_timeout(BUSY_LIMIT)?;
     connection.set_prepared_statement_cache_capacity(32);
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", "ON")?;
     connection.pragma_update(None, "cache_size", -2000)?;
-    connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+    connection.pragma_update(None, "journal_size_limit", MAX_LOG)?;
     migrations::run(connection)
 }
 

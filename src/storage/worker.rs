@@ -1,6 +1,8 @@
 //! A thread that owns one SQLite connection and runs jobs on it in order, several writes in one transaction.
 
 use std::{
+    fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -51,16 +53,17 @@ impl Worker {
         Self { name, path, open, jobs: Arc::default(), is_damaged: Arc::default() }
     }
 
-    /// Runs a job that only reads.
+    /// Runs a job outside of a transaction.
     pub async fn read<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Connection) -> Result<T, StorageError> + Send + 'static,
     ) -> Result<T, StorageError> {
         let (answer, answered) = oneshot::channel();
-        let is_damaged = self.is_damaged.clone();
+        let (is_damaged, path) = (self.is_damaged.clone(), self.path.clone());
         let job = Job::Read(Box::new(move |connection| {
             let result = connection.and_then(job);
             note_damage(&result, &is_damaged);
+            let result = result.map_err(|error| error.at(&path));
             // The receiver may be gone, and then the answer has no use.
             let _ = answer.send(result);
         }));
@@ -74,10 +77,11 @@ impl Worker {
         job: impl FnOnce(&Connection) -> Result<T, StorageError> + Send + 'static,
     ) -> Result<T, StorageError> {
         let (answer, answered) = oneshot::channel();
-        let is_damaged = self.is_damaged.clone();
+        let (is_damaged, path) = (self.is_damaged.clone(), self.path.clone());
         let job = Job::Write(Box::new(move |connection| {
             let result = connection.and_then(|connection| in_savepoint(connection, job));
             note_damage(&result, &is_damaged);
+            let result = result.map_err(|error| error.at(&path));
             Box::new(move |committed: Result<(), StorageError>| {
                 let _ = answer.send(committed.and(result));
             })
@@ -111,21 +115,33 @@ impl Worker {
 
 fn run(path: &Path, open: Open, is_damaged: &AtomicBool, mut jobs: mpsc::Receiver<Job>) {
     let mut connection = None;
-    while let Some(job) = jobs.blocking_recv() {
-        if is_damaged.swap(false, Ordering::Relaxed) {
+    let (mut file, mut next) = (None, None);
+    while let Some(job) = next.take().or_else(|| jobs.blocking_recv()) {
+        // A file that was moved away or replaced takes no more changes: nobody would find them there.
+        let is_other = connection.is_some() && file_id(path) != file;
+        if is_damaged.swap(false, Ordering::Relaxed) || is_other {
             connection = None;
         }
+        let was_open = connection.is_some();
         let opened = match &mut connection {
             Some(connection) => Ok(connection),
             // A store that could not be opened is tried again by the next job: the user may have repaired it.
             none => open(path).map(|opened| none.insert(opened)),
         };
+        if !was_open && opened.is_ok() {
+            file = file_id(path);
+        }
         match (job, opened) {
             (Job::Read(job), opened) => job(opened),
-            (Job::Write(job), Ok(connection)) => write_group(connection, job, &mut jobs),
+            (Job::Write(job), Ok(connection)) => next = write_group(path, connection, job, &mut jobs),
             (Job::Write(job), Err(error)) => job(Err(error))(Ok(())),
         }
     }
+}
+
+/// Returns the identity of the file at a path.
+fn file_id(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 fn note_damage<T>(result: &Result<T, StorageError>, is_damaged: &AtomicBool) {
@@ -134,23 +150,38 @@ fn note_damage<T>(result: &Result<T, StorageError>, is_damaged: &AtomicBool) {
     }
 }
 
-fn write_group(connection: &Connection, first: WriteJob, jobs: &mut mpsc::Receiver<Job>) {
+/// Runs the writes that wait, in one transaction. Returns the job that comes behind them, if one was met.
+fn write_group(
+    path: &Path,
+    connection: &Connection,
+    first: WriteJob,
+    jobs: &mut mpsc::Receiver<Job>,
+) -> Option<Job> {
     // Prepared once: a transaction of the library's own would parse its statements for every delta.
     if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
-        return first(Err(error))(Ok(()));
+        first(Err(error))(Ok(()));
+        return None;
     }
+    let mut next = None;
     let mut answers = vec![first(Ok(connection))];
     while answers.len() < MAX_GROUP {
         match jobs.try_recv() {
             Ok(Job::Write(job)) => answers.push(job(Ok(connection))),
-            Ok(Job::Read(job)) => job(Err(StorageError::Gone)),
+            Ok(other @ Job::Read(_)) => {
+                next = Some(other);
+                break;
+            }
             Err(_) => break,
         }
     }
-    match execute(connection, "COMMIT") {
+    let committed = if connection.is_autocommit() {
+        Err("a change at the same moment failed, and this one with it; repeat".to_owned())
+    } else {
+        execute(connection, "COMMIT").map_err(|error| error.at(path).to_string())
+    };
+    match committed {
         Ok(()) => answers.into_iter().for_each(|answer| answer(Ok(()))),
-        Err(error) => {
-            let reason = error.to_string();
+        Err(reason) => {
             // After a failed commit the transaction may have ended already.
             let _ = execute(connection, "ROLLBACK");
             for answer in answers {
@@ -158,6 +189,7 @@ fn write_group(connection: &Connection, first: WriteJob, jobs: &mut mpsc::Receiv
             }
         }
     }
+    next
 }
 
 fn execute(connection: &Connection, statement: &str) -> Result<(), StorageError> {
@@ -173,7 +205,10 @@ fn in_savepoint<T>(
     execute(connection, "SAVEPOINT job")?;
     let result = job(connection);
     if result.is_err() {
-        execute(connection, "ROLLBACK TO job")?;
+        // A full disk may have undone the whole transaction; the first error is the one that matters.
+        let _ = execute(connection, "ROLLBACK TO job");
+        let _ = execute(connection, "RELEASE job");
+        return result;
     }
     execute(connection, "RELEASE job")?;
     result

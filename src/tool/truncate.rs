@@ -19,6 +19,10 @@ use crate::{
 
 /// Minimum time that a saved output stays readable (facts: OpenCode §5).
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Time for which an output stays whatever its size.
+const IN_USE: Duration = Duration::from_secs(60 * 60);
+/// Bytes of all saved outputs.
+pub const MAX_SAVED: u64 = 1 << 30;
 const HINT: &str = "Search it with the grep tool, or view parts of it with the read tool's offset and limit.";
 const HINT_WITH_TASK: &str = "To keep this conversation short, have a subagent (such as explore) go through that file with the task tool and report what matters. Or search it with the grep tool, or view parts of it with the read tool's offset and limit; do not read all of it.";
 
@@ -76,19 +80,28 @@ fn is_task_allowed(cx: &ToolCx<'_>) -> bool {
     !cx.host.policy().hides("task")
 }
 
-/// Removes the outputs that were not written to for [`KEPT`]. Blocks.
-pub fn clean(directory: &Path, now: SystemTime) {
-    let is_old = |entry: &fs::DirEntry| {
+/// Removes the outputs that were not written to for [`KEPT`], and the oldest of the others while all are larger than
+/// `max_bytes`. Blocks.
+pub fn clean(directory: &Path, now: SystemTime, max_bytes: u64) {
+    let saved = |entry: fs::DirEntry| {
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-        let age = now.duration_since(metadata.modified().ok()?).ok()?;
-        Some(age > KEPT && entry.file_name().as_encoded_bytes().starts_with(b"tool_"))
+        let is_ours = entry.file_name().as_encoded_bytes().starts_with(b"tool_");
+        is_ours.then_some((metadata.modified().ok()?, metadata.len(), entry.path()))
     };
     // The directory does not exist before the first long output.
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if is_old(&entry) == Some(true)
-            && let Err(error) = fs::remove_file(entry.path())
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut outputs: Vec<(SystemTime, u64, PathBuf)> = entries.filter_map(saved).collect();
+    outputs.sort_by_key(|(modified, ..)| std::cmp::Reverse(*modified));
+    let mut n_bytes = 0;
+    for (modified, size, path) in outputs {
+        n_bytes += size;
+        let is_old = now.duration_since(modified).is_ok_and(|age| age > KEPT);
+        // A call of this moment may still be writing its output.
+        let is_new = now.duration_since(modified).is_ok_and(|age| age < IN_USE);
+        if (is_old || n_bytes > max_bytes && !is_new)
+            && let Err(error) = fs::remove_file(&path)
         {
-            tracing::warn!(%error, path = %entry.path().display(), "an old tool output cannot be removed");
+            tracing::warn!(%error, path = %path.display(), "an old tool output cannot be removed");
         }
     }
 }

@@ -118,7 +118,7 @@ fn shows_all(script: Script, witness: &Witness, replayed: &[Value]) {
 }
 
 /// Checks that a provider takes this history: every call has its result, and no message is empty.
-fn is_valid(request: &Request) {
+pub fn is_valid(request: &Request) {
     let messages = request.messages();
     let mut open: Vec<String> = Vec::new();
     for message in &messages {

@@ -132,6 +132,8 @@ enum Step {
     Gate(Gate),
     /// Cuts the connection.
     Cut,
+    /// An event that is no JSON.
+    Garbage,
     Finish(Finish),
 }
 
@@ -269,6 +271,12 @@ impl Reply {
         self
     }
 
+    /// Sends an event that is no JSON.
+    pub fn and_garbage(mut self) -> Self {
+        self.steps.push(Step::Garbage);
+        self
+    }
+
     /// Replaces the reported tokens of the request and of the answer.
     pub fn tokens(mut self, input: u64, output: u64) -> Self {
         self.tokens = (input, output);
@@ -287,8 +295,13 @@ impl Reply {
     }
 }
 
+/// Makes the reply to a request.
+type Answerer = Arc<dyn Fn(&Request) -> Reply + Send + Sync>;
+
 #[derive(Default)]
 struct Script {
+    /// Answers what has no reply of its own.
+    answerer: Option<Answerer>,
     replies: VecDeque<Reply>,
     /// Replies for prompts that contain a text.
     keyed: Vec<(String, Reply)>,
@@ -342,6 +355,11 @@ impl Llm {
         self.script.lock().unwrap().keyed.push((needle.to_owned(), reply));
     }
 
+    /// Answers every request that has no reply of its own.
+    pub fn answer_with(&self, answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) {
+        self.script.lock().unwrap().answerer = Some(Arc::new(answer));
+    }
+
     /// Replaces the automatic answer to the next title request.
     pub fn title(&self, reply: Reply) {
         self.script.lock().unwrap().titles.push_back(reply);
@@ -392,6 +410,7 @@ impl Llm {
             Some(position) => Some(script.keyed.remove(position).1),
             None => script.replies.pop_front(),
         };
+        let reply = reply.or_else(|| script.answerer.as_ref().map(|answer| answer(&request)));
         let reply = reply.unwrap_or_else(|| {
             script.unscripted.push(format!("a request without a scripted reply, last prompt `{prompt}`"));
             Reply::status(400)

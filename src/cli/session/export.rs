@@ -8,12 +8,13 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use windlass_protocol::opencode::id::SessionId;
 
-use super::hint;
+use super::{find, hint, root};
 use crate::{
     base::clock::Zone,
     cli::output,
-    engine::{Engine, Record},
+    engine::{Engine, EngineError, Record},
     transcript::{Transcript, html, markdown},
 };
 
@@ -27,6 +28,19 @@ pub struct ExportArgs {
     /// Write to this file instead of standard output, which `-` means too.
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Leave out what was said and what files hold; JSON only.
+    #[arg(long)]
+    sanitize: bool,
+}
+
+/// Arguments of `windlass export`.
+#[derive(Debug, Args)]
+pub struct ExportJsonArgs {
+    /// Session id, or its beginning or end; the latest session of this repository unless given.
+    id: Option<String>,
+    /// Leave out what was said and what files hold.
+    #[arg(long)]
+    sanitize: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -38,10 +52,21 @@ enum Format {
 }
 
 pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> {
-    let read = async { engine.record(&engine.find_session(&args.id).await?).await };
-    let record = read.await.map_err(|error| format!("The session was not exported: {}", hint(&error)))?;
-    let format = args.format.or_else(|| format_of(args.output.as_deref()?)).unwrap_or(Format::Md);
-    let text = draw(record, format);
+    let unnamed = if args.sanitize { Format::Json } else { Format::Md };
+    let format = args.format.or_else(|| format_of(args.output.as_deref()?)).unwrap_or(unnamed);
+    if args.sanitize && format != Format::Json {
+        return Ok(output::misuse(
+            "`--sanitize` is for JSON: leave out `--format` and name the file `….json`.",
+        ));
+    }
+    let read = async {
+        let id = engine.find_session(&args.id).await?;
+        match format {
+            Format::Json => json(engine, &id, args.sanitize).await,
+            Format::Md | Format::Html => Ok(draw(engine.record(&id).await?, format)),
+        }
+    };
+    let text = read.await.map_err(|error| format!("The session was not exported: {}", hint(&error)))?;
     match args.output.filter(|path| path != Path::new("-")) {
         None => Ok(output::print_answer(text.trim_end())),
         Some(path) => {
@@ -52,6 +77,29 @@ pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> 
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Prints a session as OpenCode's `export` does.
+pub async fn run_json(engine: &Engine, args: ExportJsonArgs) -> Result<ExitCode, String> {
+    let refused = |error: EngineError| format!("The session was not exported: {}", hint(&error));
+    let id = match &args.id {
+        Some(id) => engine.find_session(id).await.map_err(refused)?,
+        None => {
+            let latest = find(engine, root(false)?.as_deref(), 1).await.map_err(refused)?.pop();
+            latest.ok_or("There are no sessions here; name one of `windlass session list --all`.")?.id
+        }
+    };
+    let text = json(engine, &id, args.sanitize).await.map_err(refused)?;
+    Ok(output::print_answer(text.trim_end()))
+}
+
+/// Returns a session as OpenCode exports and imports it, with what only windlass reads behind it.
+async fn json(engine: &Engine, id: &SessionId, is_sanitized: bool) -> Result<String, EngineError> {
+    let mut file = engine.export_session(id).await?;
+    if is_sanitized {
+        file.redact();
+    }
+    Ok(format!("{:#}\n", json!(file)))
 }
 
 /// Returns the format that a file's name asks for.
@@ -65,11 +113,6 @@ fn format_of(path: &Path) -> Option<Format> {
 }
 
 fn draw(record: Record, format: Format) -> String {
-    if format == Format::Json {
-        // As OpenCode exports and imports it.
-        let json = json!({"info": record.info, "messages": record.messages});
-        return format!("{json:#}\n");
-    }
     let record = record.without_undone();
     let transcript = Transcript {
         info: &record.info,

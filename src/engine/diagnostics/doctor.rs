@@ -383,7 +383,7 @@ async fn store(path: PathBuf) -> Finding {
         Integrity::Damaged(what) => Finding::wrong(
             "store",
             format!("{size} is damaged: {}", text::visible_line(&what)),
-            "move it out of the data directory, and keep it: `sqlite3 windlass.db .recover` may save sessions",
+            "end all windlass processes and run `windlass db repair`, which saves what can be read",
         ),
         Integrity::NotWritable => Finding::wrong(
             "store",

@@ -14,7 +14,7 @@ use super::{
     title,
 };
 use crate::{
-    base::log,
+    base::{ids, log},
     engine::{
         EngineError, EngineErrorKind,
         turn::run::{TitleTask, run_turn},
@@ -47,7 +47,14 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
         let command = tokio::select! {
             command = inbox.next() => command,
             () = tokio::time::sleep(idle) => {
-                if cx.engine.release_if_idle(&cx.id, &inbox) { return } else { continue }
+                if !cx.engine.release_if_idle(&cx.id, &inbox) {
+                    continue;
+                }
+                // The log keeps the size of its busiest moment otherwise.
+                if let Err(error) = cx.engine.storage().empty_log().await {
+                    tracing::warn!(%error, "the store's log was not emptied");
+                }
+                return;
             }
         };
         match command {
@@ -112,6 +119,10 @@ async fn load(cx: &SessionCx) -> Result<SessionState, EngineError> {
     let stored = cx.engine.storage().load(cx.id.clone()).await?;
     let stored = stored.ok_or_else(|| EngineError::session_not_found(&cx.id))?;
     let (state, mut journal) = SessionState::from_stored(stored);
+    if let Some(last) = state.history.last() {
+        // The clock may have been set back since, and the order of messages is that of their ids.
+        ids::follow(last.info.id().as_str());
+    }
     journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
     Ok(state)
 }

@@ -116,10 +116,32 @@ fn outputs_are_removed_after_a_week() {
         file.set_modified(now - age * day).expect("set");
     }
     fs::create_dir(temporary.path().join("tool_directory")).expect("created");
-    clean(temporary.path(), now);
+    clean(temporary.path(), now, u64::MAX);
     let entries = fs::read_dir(temporary.path()).expect("read");
     let mut names: Vec<_> = entries.map(|entry| entry.expect("read").file_name()).collect();
     names.sort();
     assert_eq!(names, ["other", "tool_6", "tool_directory", "tool_new"]);
-    clean(&temporary.path().join("none"), now);
+    clean(&temporary.path().join("none"), now, u64::MAX);
+}
+
+#[test]
+fn the_oldest_outputs_go_first_where_all_are_too_large() {
+    let temporary = tempfile::tempdir().expect("made");
+    let now = SystemTime::now();
+    for hours in [0, 2, 3, 4] {
+        let path = temporary.path().join(format!("tool_{hours}"));
+        fs::write(&path, [0; 100]).expect("written");
+        let file = fs::File::options().append(true).open(path).expect("opened");
+        file.set_modified(now - hours * Duration::from_secs(3600)).expect("set");
+    }
+    let left = |max_bytes: u64| {
+        clean(temporary.path(), now, max_bytes);
+        let entries = fs::read_dir(temporary.path()).expect("read");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("read").file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(left(300), ["tool_0", "tool_2", "tool_3"]);
+    // A call may still be writing the newest.
+    assert_eq!(left(0), ["tool_0"]);
 }

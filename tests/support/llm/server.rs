@@ -43,6 +43,7 @@ pub(super) async fn answer(stream: &mut TcpStream, wire: Wire, reply: Reply) -> 
             Step::Text(text) => encoder.text(&text),
             Step::Reasoning(text) => encoder.reasoning(&text),
             Step::Call { id, name, arguments } => encoder.call(&id, &name, &arguments),
+            Step::Garbage => encoder.out.push_str("data: {no json\n\n"),
             Step::Finish(finish) => encoder.finish(finish),
             Step::Gate(gate) => {
                 send(stream, &mut encoder.out, reply.stalled.as_ref()).await?;

@@ -1,0 +1,145 @@
+//! `windlass import`: brings in sessions of an exported file, or of OpenCode's own history.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+use serde_json::Value;
+
+use super::{output, runtime, session};
+use crate::{
+    config::{Environment, paths::Paths},
+    engine::{Engine, Imported, OpencodeHistory, OpencodeSession},
+};
+
+/// Bytes of a file that are read.
+const MAX_FILE: u64 = 256 * 1024 * 1024;
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// File of `windlass export` or `opencode export`; `-` is standard input.
+    #[arg(value_name = "FILE", required_unless_present = "opencode", conflicts_with = "opencode")]
+    file: Option<PathBuf>,
+    /// Import from OpenCode's own store, which is only read; from another data directory or database if one is given.
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    opencode: Option<Option<PathBuf>>,
+    /// Import this session of OpenCode's.
+    #[arg(long, value_name = "ID", requires = "opencode", conflicts_with = "all")]
+    session: Option<String>,
+    /// Import the sessions of every directory, not only those of this one.
+    #[arg(long, requires = "opencode")]
+    all: bool,
+}
+
+pub fn run(environment: Environment, args: ImportArgs) -> ExitCode {
+    let directory = match output::directory(None) {
+        Ok(directory) => directory,
+        Err(code) => return code,
+    };
+    let paths = Paths::new(&environment);
+    runtime::block_on(async move {
+        let engine = Engine::new(environment, paths);
+        let done = match (&args.file, &args.opencode) {
+            (Some(file), _) => from_file(&engine, file, &directory).await,
+            (None, Some(path)) => from_opencode(&engine, path.as_deref(), &args, &directory).await,
+            (None, None) => Err("Give a file, or `--opencode`.".to_owned()),
+        };
+        done.unwrap_or_else(|reason| output::fail(&reason))
+    })
+}
+
+async fn from_file(engine: &Engine, path: &Path, directory: &Path) -> Result<ExitCode, String> {
+    let is_stdin = path == Path::new("-");
+    let name = if is_stdin { "Standard input".to_owned() } else { path.display().to_string() };
+    let read = if is_stdin { read(io::stdin().lock()) } else { File::open(path).and_then(read) };
+    let bytes = read.map_err(|error| format!("{name} cannot be read: {error}."))?;
+    let file: Value =
+        serde_json::from_slice(&bytes).map_err(|error| format!("{name} is no JSON: {error}."))?;
+    drop(bytes);
+    let imported = engine.import_session(file, directory).await;
+    let imported = imported.map_err(|error| format!("{name} was not imported: {error}."))?;
+    Ok(output::print_answer(&sentence(&imported)))
+}
+
+fn read(source: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("it is larger than {} MB", MAX_FILE >> 20)));
+    }
+    Ok(bytes)
+}
+
+fn sentence(imported: &Imported) -> String {
+    let Imported { id, title, n_messages, n_unknown } = imported;
+    let unknown = match n_unknown {
+        0 => String::new(),
+        1 => " 1 part of a kind that this version does not know was left out.".to_owned(),
+        n => format!(" {n} parts of kinds that this version does not know were left out."),
+    };
+    format!("Imported {id}, {} ({n_messages} messages).{unknown}", output::plain(title))
+}
+
+async fn from_opencode(
+    engine: &Engine,
+    path: Option<&Path>,
+    args: &ImportArgs,
+    directory: &Path,
+) -> Result<ExitCode, String> {
+    let path = path.map_or_else(|| engine.opencode_data(), Path::to_owned);
+    let history = OpencodeHistory::open(&path).map_err(|error| format!("{error}."))?;
+    let all =
+        history.sessions().map_err(|error| format!("OpenCode's sessions cannot be listed: {error}."))?;
+    let root = session::project(directory);
+    let is_wanted = |it: &&OpencodeSession| match &args.session {
+        Some(id) => it.id == *id,
+        None => it.parent_id.is_none() && (args.all || Path::new(&it.directory).starts_with(&root)),
+    };
+    let wanted: Vec<&OpencodeSession> = all.iter().filter(is_wanted).collect();
+    if wanted.is_empty() {
+        return Err(match &args.session {
+            Some(id) => format!("OpenCode has no session {id}; `opencode session list` shows what there is."),
+            None if args.all => "OpenCode has no sessions.".to_owned(),
+            None => {
+                "OpenCode has no sessions of this directory; --all imports those of every one.".to_owned()
+            }
+        });
+    }
+    let (mut n_imported, mut n_known, mut n_failed) = (0, 0, 0);
+    for session in wanted {
+        if engine.has_session(&session.id).await.map_err(|error| format!("{error}."))? {
+            n_known += 1;
+            continue;
+        }
+        let read = history.read(&session.id, &all);
+        let imported = match read {
+            Ok(file) => engine.import_session(file, directory).await,
+            Err(error) => Err(error),
+        };
+        match imported {
+            Ok(imported) => {
+                n_imported += 1;
+                if let Err(code) = output::print(&sentence(&imported)) {
+                    return Ok(code);
+                }
+            }
+            Err(error) => {
+                n_failed += 1;
+                output::note(&format!("{} was not imported: {error}.", output::plain(&session.id)));
+            }
+        }
+    }
+    let known = match n_known {
+        0 => String::new(),
+        1 => ", 1 was here already".to_owned(),
+        n => format!(", {n} were here already"),
+    };
+    let imported = if n_imported == 1 { "1 session".to_owned() } else { format!("{n_imported} sessions") };
+    let failed = if n_failed > 0 { format!(", {n_failed} could not be imported") } else { String::new() };
+    let code = output::print_answer(&format!("{imported} imported{known}{failed}."));
+    Ok(if n_failed > 0 { ExitCode::FAILURE } else { code })
+}

@@ -1,0 +1,299 @@
+//! Saves what can be read of a damaged store into a new file.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use rusqlite::{Connection, ErrorCode, params_from_iter, types::Value};
+use windlass_protocol::opencode::{
+    id::SessionId,
+    message::Message,
+    session::{Session, SessionTime},
+};
+
+use super::{
+    StorageError, Write, appends, apply, backup,
+    check::{TABLES, Table},
+    open,
+};
+use crate::base::clock;
+
+/// Highest row number of a table that is looked for behind damaged pages.
+const MAX_ROWID: i64 = 1 << 40;
+/// Rows that are copied of a table, per row number that cannot be read; beyond it the table has no order left.
+const MAX_GAPS: usize = 10_000;
+
+/// The result of a repair.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// The copy of the damaged file.
+    pub backup: PathBuf,
+    /// For each table that had rows: its name, the rows that were saved, and those that could be read but not
+    /// understood or belonged to nothing.
+    pub tables: Vec<(&'static str, usize, usize)>,
+    /// Places at which rows could not be read.
+    pub n_gaps: usize,
+    /// Sessions whose own rows were lost, made anew from their messages.
+    pub n_remade: usize,
+}
+
+/// Repairs a store: copies it, saves its rows into a new file, and puts that in its place. Blocks.
+///
+/// No other process may use the store: it would go on with the old file.
+pub fn repair(path: &Path) -> Result<Repaired, StorageError> {
+    let _slots = appends::lock_all(path).map_err(|error| open::failed(path, &error))?;
+    let _slots = _slots.ok_or_else(|| StorageError::InUse { path: path.display().to_string() })?;
+    let backup = backup::of_damaged(path)?;
+    let new = path.with_extension("db-new");
+    remove(&new);
+    let saved = save(&backup, &new).and_then(|mut repaired| {
+        repaired.backup = backup.clone();
+        replace(path, &new).map_err(|error| open::failed(path, &error))?;
+        Ok(repaired)
+    });
+    remove(&new);
+    saved
+}
+
+/// Removes a database and what belongs to it.
+fn remove(path: &Path) {
+    for end in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        let _ = fs::remove_file(name);
+    }
+}
+
+/// Puts a file in the place of the store. The old log goes first: it must never meet another file.
+fn replace(path: &Path, new: &Path) -> std::io::Result<()> {
+    for end in ["db-wal", "db-shm"] {
+        match fs::remove_file(path.with_extension(end)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    fs::rename(new, path)
+}
+
+fn save(damaged: &Path, new: &Path) -> Result<Repaired, StorageError> {
+    let target = open::to_write(new)?;
+    target.pragma_update(None, "foreign_keys", "OFF")?;
+    let mut repaired = Repaired { backup: PathBuf::new(), tables: Vec::new(), n_gaps: 0, n_remade: 0 };
+    // A file that is no database at all has nothing to save.
+    let source = match open::to_examine(damaged) {
+        Ok((source, _)) => Some(source),
+        Err(StorageError::Damaged(_)) => None,
+        Err(error) => return Err(error),
+    };
+    target.execute_batch("BEGIN")?;
+    for table in TABLES.iter().filter(|_| source.is_some()) {
+        let Some(source) = &source else { break };
+        let (n_saved, n_bad, n_gaps) = copy(source, &target, table)?;
+        repaired.n_gaps += n_gaps;
+        if n_saved + n_bad > 0 {
+            repaired.tables.push((table.name, n_saved, n_bad));
+        }
+    }
+    repaired.n_remade = remake_sessions(&target)?;
+    for (table, parent, key) in [
+        ("message", "session", "session_id"),
+        ("part", "message", "message_id"),
+        ("part_text", "part", "part_id"),
+        ("todo", "session", "session_id"),
+        ("noted_file", "session", "session_id"),
+    ] {
+        let sql = format!("DELETE FROM {table} WHERE {key} NOT IN (SELECT id FROM {parent})");
+        let n_orphans = target.execute(&sql, [])?;
+        if let Some((_, n_saved, n_bad)) = repaired.tables.iter_mut().find(|(name, ..)| *name == table) {
+            *n_saved -= n_orphans;
+            *n_bad += n_orphans;
+        }
+    }
+    target.execute_batch("COMMIT")?;
+    // All of it has to be in the file that is put in place.
+    target.pragma_update(None, "wal_checkpoint", "TRUNCATE")?;
+    target.pragma_update(None, "journal_mode", "DELETE")?;
+    Ok(repaired)
+}
+
+/// Copies the rows that can be read and understood. Returns how many were, how many were not, and the gaps.
+fn copy(
+    source: &Connection,
+    target: &Connection,
+    table: &Table,
+) -> Result<(usize, usize, usize), StorageError> {
+    let (mut n_saved, mut n_bad) = (0, 0);
+    let known: HashSet<String> = columns(source, table.name).into_iter().collect();
+    let columns: Vec<&str> = table.columns.iter().copied().filter(|column| known.contains(*column)).collect();
+    if columns.is_empty() {
+        return Ok((0, 0, usize::from(!known.is_empty())));
+    }
+    let holes = vec!["?"; columns.len()].join(", ");
+    let insert = format!("INSERT OR IGNORE INTO {} ({}) VALUES ({holes})", table.name, columns.join(", "));
+    let mut insert = target.prepare(&insert)?;
+    let json = table.json.and_then(|json| columns.iter().position(|column| *column == json));
+    let mut take = |values: Vec<Value>| {
+        let is_readable = json.is_none_or(|at| match values.get(at) {
+            Some(Value::Text(data)) => (table.is_readable)(data).is_ok(),
+            _other => false,
+        });
+        if is_readable && insert.execute(params_from_iter(values))? > 0 {
+            n_saved += 1;
+        } else {
+            n_bad += 1;
+        }
+        Ok(())
+    };
+    let has_rowid = !matches!(table.name, "project" | "noted_file");
+    let n_gaps = if has_rowid {
+        rows_with_id(source, table.name, &columns, &mut take)?
+    } else {
+        let sql = format!("SELECT {} FROM {}", columns.join(", "), table.name);
+        usize::from(!rows(source, &sql, None, columns.len(), &mut take)?.1)
+    };
+    Ok((n_saved, n_bad, n_gaps))
+}
+
+fn columns(connection: &Connection, table: &str) -> Vec<String> {
+    let read = || {
+        let mut statement = connection.prepare(&format!("SELECT name FROM pragma_table_info('{table}')"))?;
+        let names = statement.query_map([], |row| row.get(0))?;
+        names.collect::<Result<Vec<String>, _>>()
+    };
+    read().unwrap_or_default()
+}
+
+/// Reads a table by its row numbers and jumps over those that cannot be read. Returns the number of jumps.
+fn rows_with_id(
+    source: &Connection,
+    table: &str,
+    columns: &[&str],
+    take: &mut impl FnMut(Vec<Value>) -> Result<(), StorageError>,
+) -> Result<usize, StorageError> {
+    let sql = format!("SELECT {}, rowid FROM {table} WHERE rowid > ?1 ORDER BY rowid", columns.join(", "));
+    let (mut last, mut n_gaps) = (0i64, 0);
+    loop {
+        let after = last;
+        let mut taken = |mut values: Vec<Value>| {
+            if let Some(Value::Integer(id)) = values.pop() {
+                last = id;
+            }
+            take(values)
+        };
+        if rows(source, &sql, Some(after), columns.len() + 1, &mut taken)?.1 || n_gaps == MAX_GAPS {
+            return Ok(n_gaps);
+        }
+        n_gaps += 1;
+        let is_readable = |after: i64| {
+            let found = source.query_row(&sql, [after], |row| {
+                (0..=columns.len()).try_for_each(|column| row.get_ref(column).map(drop))
+            });
+            matches!(found, Ok(()) | Err(rusqlite::Error::QueryReturnedNoRows))
+        };
+        // The shortest jump that lands on a readable row: first found by doubling, then by halving.
+        let mut jump = 1;
+        while !is_readable(last + jump) {
+            jump *= 2;
+            if jump > MAX_ROWID {
+                return Ok(n_gaps);
+            }
+        }
+        let (mut bad, mut good) = (jump / 2, jump);
+        while good - bad > 1 {
+            let middle = bad + (good - bad) / 2;
+            if is_readable(last + middle) { good = middle } else { bad = middle }
+        }
+        last += good;
+    }
+}
+
+/// Passes rows on up to the first that cannot be read. Returns their number, and true if that was all.
+fn rows(
+    source: &Connection,
+    sql: &str,
+    after: Option<i64>,
+    n_columns: usize,
+    take: &mut impl FnMut(Vec<Value>) -> Result<(), StorageError>,
+) -> Result<(usize, bool), StorageError> {
+    let mut n_rows = 0;
+    let mut statement = match source.prepare(sql) {
+        Ok(statement) => statement,
+        Err(error) => return unless_damaged(error).map(|()| (0, false)),
+    };
+    let mut rows = statement.query(params_from_iter(after))?;
+    loop {
+        match rows.next() {
+            Ok(None) => return Ok((n_rows, true)),
+            Ok(Some(row)) => {
+                n_rows += 1;
+                let values = (0..n_columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
+                match values {
+                    Ok(values) => take(values)?,
+                    // Bytes that are no text.
+                    Err(_) => take(Vec::new())?,
+                }
+            }
+            Err(error) => return unless_damaged(error).map(|()| (n_rows, false)),
+        }
+    }
+}
+
+fn unless_damaged(error: rusqlite::Error) -> Result<(), StorageError> {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure) => Ok(()),
+        Some(_) | None => Err(error.into()),
+    }
+}
+
+/// Makes sessions for messages whose session was lost. Returns their number.
+fn remake_sessions(target: &Connection) -> Result<usize, StorageError> {
+    let mut lost: BTreeMap<SessionId, Session> = BTreeMap::new();
+    let mut statement = target
+        .prepare("SELECT data FROM message WHERE session_id NOT IN (SELECT id FROM session) ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let message: Message =
+            serde_json::from_str(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?;
+        let (created, directory) = match &message {
+            Message::User(user) => (user.time.created, None),
+            Message::Assistant(answer) => (answer.time.created, Some(answer.path.cwd.clone())),
+        };
+        let session = lost.entry(message.session_id().clone()).or_insert_with(|| remade(&message, created));
+        session.time.updated = session.time.updated.max(created);
+        if let Some(directory) = directory {
+            session.directory = directory;
+        }
+    }
+    drop(rows);
+    for session in lost.values() {
+        apply(target, &Write::Session(Box::new(session.clone())))?;
+    }
+    Ok(lost.len())
+}
+
+fn remade(message: &Message, created: i64) -> Session {
+    Session {
+        id: message.session_id().clone(),
+        slug: "recovered".to_owned(),
+        project_id: super::UNKNOWN_PROJECT.to_owned(),
+        directory: "/".to_owned(),
+        path: None,
+        parent_id: None,
+        title: format!("Recovered session of {}", clock::day(created)),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        agent: None,
+        model: None,
+        cost: 0.0,
+        tokens: Default::default(),
+        summary: None,
+        permission: None,
+        limits: Vec::new(),
+        revert: None,
+        time: SessionTime { created, updated: created, compacting: None, archived: None },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! Damaged stores: what is not hit stays readable, and a repair saves it.
+
+use std::{collections::HashMap, fs, path::Path};
+
+use rusqlite::Connection;
+use windlass_protocol::opencode::{id::SessionId, message::MessageWithParts};
+
+use super::{Repaired, repair};
+use crate::storage::{
+    SessionQuery, Storage, StorageError, Write, backup,
+    check::{Verdict, check},
+    tests::{append, session, store, text, user},
+};
+
+const PAGE: usize = 4096;
+
+/// Fills a store with sessions, and returns their histories.
+async fn filled(storage: &Storage, n_sessions: i64) -> HashMap<SessionId, Vec<MessageWithParts>> {
+    let mut histories = HashMap::new();
+    for n in 0..n_sessions {
+        let session = session("/work", n);
+        storage.create_session(session.clone()).await.expect("stored");
+        let mut history = Vec::new();
+        for _ in 0..6 {
+            let info = user(&session.id);
+            let parts = vec![text(&info, &"word ".repeat(100)), text(&info, "short")];
+            let mut writes = vec![Write::Message(info.clone())];
+            writes.extend(parts.iter().cloned().map(Write::Part));
+            storage.apply(writes).await.expect("stored");
+            history.push(MessageWithParts { info, parts });
+        }
+        histories.insert(session.id, history);
+    }
+    storage.empty_log().await.expect("emptied");
+    histories
+}
+
+fn verdict(path: &Path) -> Verdict {
+    let findings = check(path).expect("checked").expect("there");
+    findings.iter().map(|finding| finding.verdict).max().expect("some")
+}
+
+async fn load(storage: &Storage, id: &SessionId) -> Option<Vec<MessageWithParts>> {
+    match storage.load(id.clone()).await {
+        Ok(stored) => stored.map(|stored| stored.messages),
+        Err(error) => {
+            assert!(error.to_string().contains("windlass db repair"), "{error}");
+            None
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_torn_page_does_not_hit_stays_readable_and_is_saved() {
+    let (directory, storage) = store();
+    let path = directory.path().join("windlass.db");
+    let histories = filled(&storage, 25).await;
+    assert_eq!(verdict(&path), Verdict::Ok);
+    let whole = fs::read(&path).expect("read");
+    let n_pages = whole.len() / PAGE;
+    let (mut n_seen, mut n_saved) = (0, 0);
+    for page in (1..n_pages).step_by(n_pages / 12) {
+        let scratch = tempfile::tempdir().expect("made");
+        let path = scratch.path().join("windlass.db");
+        let mut torn = whole.clone();
+        torn[page * PAGE..(page + 1) * PAGE - 100].fill(0xa5);
+        fs::write(&path, &torn).expect("written");
+        let storage = Storage::new(path.clone());
+        let mut seen = HashMap::new();
+        for id in histories.keys() {
+            if let Some(messages) = load(&storage, id).await {
+                seen.insert(id.clone(), messages);
+            }
+        }
+        let listed = storage.list(SessionQuery { limit: 100, ..SessionQuery::default() }).await;
+        if let Err(error) = listed {
+            assert!(error.to_string().contains("windlass db repair"), "{error}");
+        }
+        drop(storage);
+        assert_eq!(verdict(&path), Verdict::Damaged, "page {page}");
+        let Repaired { backup, .. } = repair(&path).expect("repaired");
+        assert_eq!(fs::read(backup).expect("kept"), torn);
+        assert_eq!(verdict(&path), Verdict::Ok, "page {page}: {:?}", check(&path));
+        let storage = Storage::new(path);
+        for (id, messages) in &seen {
+            let stored = load(&storage, id).await.unwrap_or_default();
+            // A page that only tells where things are may hide the loss from a look at one session.
+            assert!(
+                messages.iter().all(|it| stored.contains(it) || histories[id].contains(it)),
+                "page {page}"
+            );
+        }
+        n_seen += seen.len();
+        for (id, history) in &histories {
+            n_saved += usize::from(load(&storage, id).await.as_ref() == Some(history));
+        }
+    }
+    let n_sessions = histories.len() * (1..n_pages).step_by(n_pages / 12).count();
+    assert!(n_seen * 2 > n_sessions, "{n_seen} of {n_sessions} sessions could be read");
+    assert!(n_saved * 100 > n_sessions * 85, "{n_saved} of {n_sessions} sessions were saved whole");
+}
+
+#[tokio::test]
+async fn a_session_whose_row_is_lost_is_made_anew() {
+    let (directory, storage) = store();
+    let path = directory.path().join("windlass.db");
+    let histories = filled(&storage, 2).await;
+    let (id, history) = histories.iter().next().expect("some");
+    drop(storage);
+    let connection = Connection::open(&path).expect("opened");
+    connection.execute("UPDATE session SET data = '{' WHERE id = ?1", [id.as_str()]).expect("broken");
+    connection.pragma_update(None, "wal_checkpoint", "TRUNCATE").expect("written");
+    drop(connection);
+    assert_eq!(verdict(&path), Verdict::Damaged);
+    let repaired = repair(&path).expect("repaired");
+    assert_eq!((repaired.n_remade, repaired.n_gaps), (1, 0));
+    let stored = Storage::new(path).load(id.clone()).await.expect("read").expect("there");
+    assert!(stored.info.title.starts_with("Recovered session"), "{}", stored.info.title);
+    assert_eq!(stored.messages, *history);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_kept_and_replaced() {
+    let scratch = tempfile::tempdir().expect("made");
+    let path = scratch.path().join("windlass.db");
+    fs::write(&path, "no database, ".repeat(1000)).expect("written");
+    assert_eq!(verdict(&path), Verdict::Damaged);
+    let repaired = repair(&path).expect("repaired");
+    assert_eq!(repaired.tables, []);
+    assert!(fs::read_to_string(repaired.backup).expect("kept").starts_with("no database"));
+    let storage = Storage::new(path);
+    assert!(storage.create_session(session("/work", 1)).await.expect("stored"));
+}
+
+#[tokio::test]
+async fn a_store_in_use_is_not_repaired() {
+    let (directory, storage) = store();
+    let path = directory.path().join("windlass.db");
+    let session = session("/work", 1);
+    let message = user(&session.id);
+    let part = text(&message, "");
+    storage.create_session(session).await.expect("stored");
+    storage.apply(vec![Write::Message(message), Write::Part(part.clone())]).await.expect("stored");
+    storage.apply(vec![append(&part, 0, "more")]).await.expect("stored");
+    assert!(matches!(repair(&path), Err(StorageError::InUse { .. })));
+}
+
+#[tokio::test]
+async fn an_older_store_is_copied_before_it_is_changed_and_few_copies_stay() {
+    let (directory, storage) = store();
+    let path = directory.path().join("windlass.db");
+    let histories = filled(&storage, 1).await;
+    let (id, history) = histories.iter().next().expect("some");
+    drop(storage);
+    for n in 1..6 {
+        let older = "ALTER TABLE session DROP COLUMN chosen_title; DROP TABLE noted_file; DROP TABLE approval; \
+                     PRAGMA user_version = 1";
+        Connection::open(&path).expect("opened").execute_batch(older).expect("older");
+        let storage = Storage::new(path.clone());
+        assert_eq!(load(&storage, id).await.as_ref(), Some(history));
+        let copies: Vec<_> = fs::read_dir(backup::directory(&path)).expect("there").flatten().collect();
+        assert_eq!(copies.len(), n.min(3), "{copies:?}");
+        let copy = Connection::open(copies[0].path()).expect("opened");
+        let version: i64 = copy.pragma_query_value(None, "user_version", |row| row.get(0)).expect("read");
+        let n_parts: i64 = copy.query_row("SELECT count(*) FROM part", [], |row| row.get(0)).expect("read");
+        assert_eq!((version, n_parts), (1, 12));
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_moved_away_takes_no_more_changes() {
+    let (directory, storage) = store();
+    let path = directory.path().join("windlass.db");
+    assert!(storage.create_session(session("/work", 1)).await.expect("stored"));
+    storage.empty_log().await.expect("emptied");
+    fs::rename(&path, directory.path().join("moved.db")).expect("moved");
+    for end in ["db-wal", "db-shm"] {
+        let _ = fs::remove_file(path.with_extension(end));
+    }
+    let after = session("/work", 2);
+    assert!(storage.create_session(after.clone()).await.expect("stored"));
+    let listed = Storage::new(path).list(SessionQuery { limit: 9, ..SessionQuery::default() }).await;
+    assert_eq!(listed.expect("read"), [after]);
+}
+
+#[tokio::test]
+async fn the_log_stays_small_whoever_reads_meanwhile() {
+    let (directory, storage) = store();
+    let path = directory.path().join("windlass.db");
+    let log = || fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len());
+    let session = session("/work", 1);
+    storage.create_session(session.clone()).await.expect("stored");
+    let fill = async || {
+        for _ in 0..40 {
+            let message = user(&session.id);
+            let part = text(&message, &"x".repeat(500_000));
+            storage.apply(vec![Write::Message(message), Write::Part(part)]).await.expect("stored");
+        }
+    };
+    fill().await;
+    assert!(log() < 8 << 20, "{} bytes after 20 MB of changes", log());
+    let reader = Connection::open(&path).expect("opened");
+    reader.execute_batch("BEGIN; SELECT count(*) FROM part").expect("read");
+    fill().await;
+    assert!(log() > 16 << 20, "the reader holds nothing");
+    storage.empty_log().await.expect("nothing to do while somebody reads");
+    reader.execute_batch("COMMIT").expect("ended");
+    storage.empty_log().await.expect("emptied");
+    assert_eq!(log(), 0);
+}

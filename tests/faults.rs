@@ -1,0 +1,158 @@
+//! Disks that fail under the store: the turn ends with a sentence, the daemon serves on, and nothing shown is lost.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use serde_json::json;
+
+use crate::{
+    disks::mounted,
+    support::{
+        agent::Agent,
+        llm::{Gate, Reply},
+        message::text,
+    },
+};
+
+const DATA: &str = ".local/share/windlass";
+
+/// Returns a path in the data directory as the agent sees it.
+fn seen(agent: &Agent, name: &str) -> PathBuf {
+    let home = agent.scratch.home.strip_prefix("/").unwrap();
+    PathBuf::from(format!("/proc/{}/root", agent.pid())).join(home).join(DATA).join(name)
+}
+
+/// Sends a prompt that fails, and returns the sentence.
+async fn failed(agent: &Agent, session: &str, prompt: &str) -> String {
+    let error = agent.send_prompt(session, prompt).answer().await.unwrap_err();
+    assert_eq!(error.code, -32603, "{error:?}");
+    error.message
+}
+
+/// Checks that everything is there that was said, and that the session goes on.
+async fn goes_on(agent: &Agent, session: &str, said: &str) {
+    agent.llm.reply(Reply::text("back"));
+    assert_eq!(agent.prompt(session, "again").await.text(), "back");
+    let shown = agent.load(session).await;
+    let shown = text(&shown, "agent_message_chunk");
+    assert!(shown.starts_with(said) && shown.ends_with("back"), "{} bytes", shown.len());
+}
+
+#[tokio::test]
+async fn a_full_disk_ends_the_turn_and_nothing_shown_is_lost() {
+    let script =
+        "mkdir -p $HOME/.local/share/windlass; mount -t tmpfs -o size=3m tmpfs $HOME/.local/share/windlass";
+    let Some((agent, session)) = mounted(script, json!({"snapshot": false})).await else { return };
+    agent.llm.reply(Reply::text("before "));
+    agent.prompt(&session, "first").await;
+    let filler = seen(&agent, "filler");
+    let fill = || {
+        let full = fs::write(&filler, vec![0; 4 << 20]).unwrap_err();
+        assert_eq!(full.raw_os_error(), Some(28), "{full}");
+    };
+    // In the middle of an answer.
+    let gate = Gate::new();
+    let more: String = "more ".repeat(20_000);
+    agent.llm.reply(Reply::text("begun ").and_gate(&gate).and_text(&more));
+    let prompt = agent.send_prompt(&session, "second");
+    agent.wait_text(&session, "begun ").await;
+    fill();
+    gate.open();
+    let error = prompt.answer().await.unwrap_err();
+    let path = agent.scratch.home.join(DATA).join("windlass.db");
+    let told = format!("the disk with the store {} is full; free some space and repeat", path.display());
+    assert_eq!(error.message, told);
+    let live = text(&agent.updates(&session), "agent_message_chunk");
+    // At the beginning of a turn.
+    assert_eq!(failed(&agent, &session, "third").await, told);
+    fs::remove_file(&filler).unwrap();
+    goes_on(&agent, &session, &live).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_disk_that_fails_is_named_and_used_again() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("before "));
+    agent.prompt(&session, "first").await;
+    let limit = |bytes: &str| {
+        let pid = agent.pid().to_string();
+        let status = Command::new("prlimit").args(["--pid", &pid, &format!("--fsize={bytes}:")]).status();
+        assert!(status.unwrap().success());
+    };
+    // Writes behind this byte of any file fail.
+    limit("8192");
+    let path = agent.scratch.home.join(DATA).join("windlass.db");
+    let error = failed(&agent, &session, "second").await;
+    let named = format!("the disk with the store {} failed", path.display());
+    assert!(error.starts_with(&named) && error.contains("check the disk"), "{error}");
+    limit("unlimited");
+    goes_on(&agent, &session, "before ").await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_home_that_cannot_be_written_is_named() {
+    let script = "mkdir -p $HOME/.local/share/windlass; mount -t tmpfs -o ro tmpfs $HOME/.local/share/windlass; \
+        mkdir $WORK/free";
+    let Some(agent) = crate::disks::mounted_agent(script, json!({})).await else { return };
+    let error = agent.request("session/new", agent.session_params()).await.unwrap_err();
+    let path = agent.scratch.home.join(DATA).join("windlass.db");
+    let told = format!("the store {} cannot be opened: Read-only file system", path.display());
+    assert!(error.message.starts_with(&told) && error.message.contains("WINDLASS_HOME"), "{error:?}");
+    // The daemon serves on.
+    assert_eq!(agent.request("session/list", json!({})).await.unwrap_err().message, error.message);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_lock_in_the_middle_of_an_answer_ends_the_turn_and_nothing_shown_is_lost() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("begun ").and_gate(&gate).and_text("and done"));
+    let prompt = agent.send_prompt(&session, "go");
+    agent.wait_text(&session, "begun ").await;
+    let other = rusqlite::Connection::open(agent.scratch.home.join(DATA).join("windlass.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    gate.open();
+    let error = prompt.answer().await.unwrap_err();
+    assert!(error.message.contains("windlass.db locked; end it and repeat"), "{error:?}");
+    let live = text(&agent.updates(&session), "agent_message_chunk");
+    other.execute_batch("ROLLBACK").unwrap();
+    goes_on(&agent, &session, &live).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_hundred_writers_in_two_daemons_share_one_store() {
+    let agent_1 = Agent::start().await;
+    let agent_2 = agent_1.successor().start().await;
+    let mut turns = Vec::new();
+    for n in 0..100 {
+        let agent = if n % 2 == 0 { &agent_1 } else { &agent_2 };
+        let session = agent.new_session().await;
+        let call = json!({"filePath": agent.scratch.path("a.txt")});
+        agent_1.llm.reply_to(
+            &format!("<{n}>"),
+            Reply::deltas([format!("begun {n} "), "on ".into()]).and_call("call_1", "read", call),
+        );
+        agent_1.llm.reply_to(&format!("<{n}>"), Reply::text(&format!("done {n}")));
+        turns.push((n, agent, session));
+    }
+    let prompts: Vec<_> =
+        turns.iter().map(|(n, agent, session)| agent.send_prompt(session, &format!("<{n}>"))).collect();
+    for (prompt, (n, ..)) in prompts.iter().zip(&turns) {
+        let turn = prompt.turn().await;
+        assert_eq!((turn.stop.as_str(), turn.text()), ("end_turn", format!("begun {n} on done {n}")));
+    }
+    // Each is read in the daemon that did not write it.
+    for (n, agent, session) in &turns {
+        let other = if agent.pid() == agent_1.pid() { &agent_2 } else { &agent_1 };
+        let shown = other.load(session).await;
+        assert_eq!(text(&shown, "agent_message_chunk"), format!("begun {n} on done {n}"));
+    }
+    drop(turns);
+    agent_1.finish_beside(&agent_2).await;
+    agent_2.finish().await;
+}
