@@ -2,7 +2,7 @@ CARGO ?= cargo
 BIN := $(CURDIR)/target/debug/windlass
 RELEASE := $(CURDIR)/target/release/windlass
 
-.PHONY: demo test lint bench clients
+.PHONY: demo test lint bench clients catalog
 
 demo:
 	$(CARGO) build --release
@@ -23,3 +23,7 @@ bench:
 clients:
 	$(CARGO) build
 	sh tests/clients/run.sh $(BIN)
+
+# Rewrites the catalog in the binary from FROM, a file in the form of models.dev's api.json or one provider a line.
+catalog:
+	python3 .ci/pack-catalog $(FROM) src/provider/catalog/table.bin

@@ -131,6 +131,8 @@ struct EngineState {
     use_stored_keys: AtomicBool,
     /// Time of the last request for organisations' configurations.
     refreshed: Mutex<Option<Instant>>,
+    /// Time of the last look at the age of the catalog.
+    catalog_looked: Mutex<Option<Instant>>,
     /// Organisations of that request.
     organisations: Mutex<Vec<config::remote::Entry>>,
     /// Time of the last search for old tool outputs, in milliseconds since the epoch.
@@ -232,6 +234,7 @@ impl Engine {
             is_finishing: AtomicBool::new(false),
             use_stored_keys: AtomicBool::new(true),
             refreshed: Mutex::default(),
+            catalog_looked: Mutex::default(),
             organisations: Mutex::default(),
             cleaned_ms: AtomicI64::new(0),
         }))

@@ -31,6 +31,19 @@ pub enum Wire {
     Demo,
 }
 
+impl Wire {
+    /// Returns the name by which `windlass.wire` calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Wire::OpenAiChat => "chat",
+            Wire::OpenAiResponses => "responses",
+            Wire::Anthropic => "anthropic",
+            Wire::Google => "google",
+            Wire::Demo => "demo",
+        }
+    }
+}
+
 /// A model with everything needed to ask it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {

@@ -48,10 +48,10 @@ async fn a_key_that_the_provider_takes_is_stored_and_says_what_it_gives() {
     assert_eq!(entries, Some(json!({"openai": {"type": "api", "key": KEY}})));
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let said = format!(
-        "The key for openai is stored in {}.\nOpenAI accepted the key.\nIt gives access to 8 models, such as openai/gpt-5.2.\n",
+        "The key for openai is stored in {}.\nOpenAI accepted the key.\nIt gives access to ",
         file.display()
     );
-    assert_eq!(ended.stdout, said);
+    assert!(ended.stdout.starts_with(&said), "{ended:?}");
     assert!(!ended.stdout.contains(KEY) && !ended.stderr.contains(KEY), "{ended:?}");
     assert_eq!(web.asked()[0].headers["authorization"], format!("Bearer {KEY}"));
     machine.finish().await;
@@ -128,12 +128,12 @@ async fn on_a_terminal_a_provider_is_chosen_by_number_and_the_key_is_not_shown()
         .size(120, 24)
         .arguments(&["auth", "login"])
         .start();
-    terminal.shows_text("  1. openai (OpenAI; 8 models, such as openai/gpt-5.2)").await;
-    terminal.shows_text("  2. anthropic (Anthropic; 4 models").await;
+    terminal.shows_text("  1. openai (OpenAI; ").await;
+    terminal.shows_text("  2. anthropic (Anthropic; ").await;
     terminal.shows_text("Provider (number or id):").await;
     // Enter alone is asked about again.
     terminal.types("\r1\r");
-    terminal.shows_text("A key for OpenAI gives access to 8 models").await;
+    terminal.shows_text("A key for OpenAI gives access to ").await;
     terminal.shows_text("Key (not shown):").await;
     terminal.types(&format!("{KEY}\r"));
     let screen = terminal.ends_with(0).await;

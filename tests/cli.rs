@@ -72,6 +72,7 @@ impl Machine {
             .env("HOME", &self.scratch.home)
             .env("SHELL", "/bin/bash")
             .env("OPENCODE_CONFIG_CONTENT", self.config.to_string())
+            .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

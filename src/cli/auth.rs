@@ -82,13 +82,16 @@ async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<Stri
     let paths = Paths::new(&environment);
     let directory = std::env::current_dir().map_err(|error| error.to_string())?;
     let engine = Engine::new(environment, paths.clone());
-    let offers = engine.key_offers(&directory).await.map_err(|error| error.to_string())?;
     let is_piped = args.provider.is_none() && !io::stdin().is_terminal();
     let chosen = match args.provider {
         Some(id) => id,
-        None => choose(&offers).await?,
+        None => {
+            let offers = engine.key_offers(&directory).await.map_err(|error| error.to_string())?;
+            choose(&offers).await?
+        }
     };
-    let Some(offer) = offers.iter().find(|offer| offer.id == chosen) else {
+    let offer = engine.key_offer(&directory, &chosen).await.map_err(|error| error.to_string())?;
+    let Some(offer) = offer else {
         if is_piped {
             // It may be the key itself.
             return Err("the first line of standard input names no known provider; \
@@ -99,7 +102,7 @@ async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<Stri
         return Err(reason.map_err(|error| error.to_string())?);
     };
     if io::stdin().is_terminal() {
-        note(&format!("A key for {} gives access to {}.", offer.name, gives(offer)));
+        note(&format!("A key for {} gives access to {}.", offer.name, gives(&offer)));
     }
     let key = typed::line("Key (not shown): ", Echo::Hidden).await.map_err(|error| error.to_string())?;
     // Nothing else can be sent in a header.
@@ -109,7 +112,7 @@ async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<Stri
     let checked = if args.no_verify {
         "Not checked (`--no-verify`).".to_owned()
     } else {
-        tried(&engine, &directory, offer, &key).await?
+        tried(&engine, &directory, &offer, &key).await?
     };
     keys::store(&paths, &offer.id, &key).map_err(|error| error.to_string())?;
     let file = paths.auth();
@@ -117,7 +120,7 @@ async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<Stri
         "The key for {} is stored in {}.\n{checked}\nIt gives access to {}.",
         offer.id,
         file.display(),
-        gives(offer)
+        gives(&offer)
     ))
 }
 

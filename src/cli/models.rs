@@ -21,17 +21,24 @@ pub struct ModelsArgs {
     /// Add each model's limits and cost as JSON.
     #[arg(long)]
     verbose: bool,
+    /// Fetch the catalog of models first.
+    #[arg(long)]
+    refresh: bool,
 }
 
 pub fn run(environment: Environment, args: ModelsArgs) -> ExitCode {
-    let read = async {
+    let args = &args;
+    let read = async move {
         let directory = std::env::current_dir().map_err(|error| error.to_string())?;
         let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);
+        if args.refresh {
+            engine.fetch_catalog(true).await?;
+        }
         engine.read_files(&directory).await.map_err(|error| error.to_string())
     };
     runtime::block_on(async move {
-        match read.await.and_then(|loaded| list(&loaded, &args)) {
+        match read.await.and_then(|loaded| list(&loaded, args)) {
             Ok(Listed { text, remark }) => {
                 if let Some(remark) = remark {
                     output::note(&remark);
@@ -76,6 +83,9 @@ fn list(loaded: &Loaded, args: &ModelsArgs) -> Result<Listed, String> {
                 "providerID": model.provider_id,
                 "name": model.name,
                 "default": is_default(model),
+                "wire": model.wire.name(),
+                "reasoning": model.reasons,
+                "variants": model.variants.iter().map(|(name, _)| name).collect::<Vec<_>>(),
                 "limit": {"context": model.limit.context, "output": model.limit.output},
                 "cost": {
                     "input": model.cost.input,

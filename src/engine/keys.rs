@@ -70,24 +70,17 @@ pub enum Tried {
 const TRY_LIMIT: Duration = Duration::from_secs(10);
 
 impl Engine {
-    /// Returns the providers that are known in a directory, configured ones first.
+    /// Returns the well-known providers, those that can be used in a directory first.
     pub async fn key_offers(&self, directory: &Path) -> Result<Vec<Offer>, EngineError> {
         let loaded = self.read_files(directory).await?;
-        let ids = loaded.catalog.known();
-        let keyed = with_keys(&loaded, &ids, "key");
-        let offers = ids.iter().map(|id| {
-            let entry = keyed.providers.iter().find(|entry| entry.id == *id);
-            let models = entry.map(|entry| entry.models.as_slice()).unwrap_or_default();
-            let now = loaded.catalog.any_of(id);
-            Offer {
-                id: id.clone(),
-                name: entry.map_or(id, |entry| &entry.name).clone(),
-                n_models: models.len(),
-                best: models.first().map(|model| model.reference().to_string()),
-                has_key: now.is_some_and(|model| model.api_key.is_some()),
-            }
-        });
-        Ok(offers.collect())
+        Ok(offers(&loaded, &loaded.catalog.well_known()))
+    }
+
+    /// Returns a provider by its id; `None` for one that is not known in the directory.
+    pub async fn key_offer(&self, directory: &Path, id: &str) -> Result<Option<Offer>, EngineError> {
+        let loaded = self.read_files(directory).await?;
+        let is_known = loaded.catalog.known().iter().any(|known| known == id);
+        Ok(if is_known { offers(&loaded, &[id.to_owned()]).pop() } else { None })
     }
 
     /// Says what is wrong with the name of a provider that is not known, and what would add it.
@@ -154,6 +147,24 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Returns what keys for these providers would give.
+fn offers(loaded: &Loaded, ids: &[String]) -> Vec<Offer> {
+    let keyed = with_keys(loaded, ids, "key");
+    let offers = ids.iter().map(|id| {
+        let entry = keyed.providers.iter().find(|entry| entry.id == *id);
+        let models = entry.map(|entry| entry.models.as_slice()).unwrap_or_default();
+        let now = loaded.catalog.any_of(id);
+        Offer {
+            id: id.clone(),
+            name: entry.map_or(id, |entry| &entry.name).clone(),
+            n_models: models.len(),
+            best: models.first().map(|model| model.reference().to_string()),
+            has_key: now.is_some_and(|model| model.api_key.is_some()),
+        }
+    });
+    offers.collect()
 }
 
 /// Returns the catalog as it would be with a key for these providers.

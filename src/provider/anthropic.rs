@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    AssistantContent, Delta, Encoded, Finish, Media, Model, Prompt, PromptMessage, ProviderError, ToolResult,
-    Usage, UserContent,
+    AssistantContent, Delta, Encoded, Finish, Media, Model, Prompt, PromptMessage, ProviderError, Quirk,
+    ToolResult, Usage, UserContent,
     http::{
         body::{self, Accepted, Fields},
         failure,
@@ -26,7 +26,11 @@ const REDACTED: &str = "redacted:";
 
 /// Returns the URL for requests.
 pub fn url(model: &Model) -> String {
-    body::join(&model.base_url, "/messages")
+    if model.has(Quirk::Vertex) {
+        body::join(&model.base_url, &format!("/models/{}:streamRawPredict", model.api_id))
+    } else {
+        body::join(&model.base_url, "/messages")
+    }
 }
 
 /// Encodes the request's JSON.
@@ -49,7 +53,12 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     };
 
     let mut fields = Fields::new();
-    fields.json("model", model.api_id.as_str());
+    if model.has(Quirk::Vertex) {
+        // The address names the model there.
+        fields.json("anthropic_version", "vertex-2023-10-16");
+    } else {
+        fields.json("model", model.api_id.as_str());
+    }
     fields.json("max_tokens", max_tokens);
     let system = system(prompt);
     if !system.is_empty() {

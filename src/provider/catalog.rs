@@ -1,20 +1,28 @@
-//! The usable models: built-in rows and configuration, filtered to providers with a key (facts: OpenCode §7.2).
+//! The usable models: catalog and configuration, filtered to providers with a key (facts: OpenCode §7.2).
 
+mod build;
+mod defaults;
 pub mod keys;
 mod packages;
+mod rank;
 mod rows;
+pub mod source;
+mod table;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::{BTreeMap, HashSet};
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 use windlass_protocol::opencode::{
-    config::{AuthEntry, ModelConfig, ModelCost, ModelLimit, ProviderConfig},
+    config::{ModelCost, ModelLimit},
     message::ModelRef,
 };
 
-use self::rows::{ROWS, Row};
+use self::{
+    rows::{PREFERRED, SHARED},
+    table::Listed,
+};
 use super::{
-    Auth, Model, Quirks, Sampling, Secret, Timeouts, Wire,
+    Auth, Model, Quirks, Sampling, Timeouts, Wire,
     auth::Credentials,
     demo,
     unusable::{Lack, Reason},
@@ -107,6 +115,13 @@ impl Catalog {
         usable.filter(|id| **id != self.demo.provider_id).chain(self.lacking.keys()).cloned().collect()
     }
 
+    /// Returns the providers to offer a person: the usable ones, then well-known others.
+    pub fn well_known(&self) -> Vec<String> {
+        let known = self.known();
+        let is_offered = |id: &&String| !self.lacking.contains_key(*id) || PREFERRED.contains(&id.as_str());
+        known.iter().filter(is_offered).cloned().collect()
+    }
+
     /// Returns any model of a usable provider.
     pub fn any_of(&self, provider: &str) -> Option<&Model> {
         let provider = self.provider(provider)?;
@@ -163,12 +178,14 @@ impl Catalog {
 /// A model of the configuration without limits has limits of 0, which means unknown.
 pub fn resolve(config: &Config, credentials: &Credentials) -> (Catalog, Vec<Warning>) {
     let mut warnings = Vec::new();
-    let mut ids: Vec<&str> = config.written.providers.iter().map(String::as_str).collect();
-    for id in config.providers.keys().map(String::as_str).chain(ROWS.iter().map(|row| row.id)) {
-        if !ids.contains(&id) {
-            ids.push(id);
-        }
-    }
+    let table = source::load(&config.environment, &config.paths, &mut warnings);
+    let listed = table.providers();
+    let ids = in_order(config, &listed);
+    let find =
+        |id: &str| listed.binary_search_by(|listed| listed.id.as_str().cmp(id)).ok().map(|at| &listed[at]);
+    let make = |id: &str, warnings: &mut Vec<Warning>| {
+        build::provider(&build::Known { id, listed: find(id), table: &table }, config, credentials, warnings)
+    };
     let switch = |id: &str| {
         if config.disabled_providers.iter().any(|disabled| disabled == id) {
             return Some(Lack::Switch("disabled_providers"));
@@ -182,14 +199,14 @@ pub fn resolve(config: &Config, credentials: &Credentials) -> (Catalog, Vec<Warn
     let mut switched_off = None;
     for &id in &ids {
         if let Some(lack) = switch(id) {
-            let is_usable = || provider(id, config, credentials, &mut Vec::new()).is_ok();
+            let is_usable = || make(id, &mut Vec::new()).is_ok();
             if switched_off.is_none() && is_usable() {
                 switched_off = Some(Reason::Provider { provider: id.to_owned(), lack: lack.clone() });
             }
             lacking.insert(id.to_owned(), lack);
             continue;
         }
-        match provider(id, config, credentials, &mut warnings) {
+        match make(id, &mut warnings) {
             Ok(entry) => providers.push(entry),
             Err(lack) => _ = lacking.insert(id.to_owned(), lack),
         }
@@ -212,6 +229,22 @@ pub fn resolve(config: &Config, credentials: &Credentials) -> (Catalog, Vec<Warn
         }
     }
     (catalog, warnings)
+}
+
+/// Returns all providers in order of precedence: those of the configuration in its order, then the catalog's.
+fn in_order<'a>(config: &'a Config, listed: &'a [Listed]) -> Vec<&'a str> {
+    let written = config.written.providers.iter().map(String::as_str);
+    let configured = written.chain(config.providers.keys().map(String::as_str));
+    let others = listed.iter().map(|listed| listed.id.as_str());
+    let (shared, others): (Vec<&str>, Vec<&str>) = others.partition(|id| SHARED.contains(id));
+    let mut ids: Vec<&str> = Vec::with_capacity(listed.len());
+    let mut seen = HashSet::new();
+    for id in configured.chain(PREFERRED).chain(others).chain(shared) {
+        if seen.insert(id) {
+            ids.push(id);
+        }
+    }
+    ids
 }
 
 /// Returns the best model of the first provider that the user means; `None` if there is none.
@@ -245,300 +278,7 @@ fn first_model(
 
 /// Returns the server in OpenAI's variable if it is another one than OpenAI's.
 fn own_server(environment: &Environment) -> Option<&str> {
-    environment.get("OPENAI_BASE_URL").filter(|url| trim(url) != OPENAI_URL)
-}
-
-/// A provider's properties that its models share.
-struct Base<'a> {
-    id: &'a str,
-    name: String,
-    npm: &'a str,
-    /// The URL of the configuration, which overrides every model's own.
-    configured_url: Option<String>,
-    /// The URL of the provider, which a model's own overrides.
-    provider_url: Option<String>,
-    api_key: Option<Secret>,
-    headers: Vec<(String, String)>,
-    timeouts: Timeouts,
-}
-
-fn provider(
-    id: &str,
-    config: &Config,
-    credentials: &Credentials,
-    warnings: &mut Vec<Warning>,
-) -> Result<ProviderEntry, Lack> {
-    let environment = &config.environment;
-    let unconfigured = ProviderConfig::default();
-    let configured = config.providers.get(id);
-    let provider_config = configured.unwrap_or(&unconfigured);
-    let source = format!("provider.{id}");
-    let row = ROWS.iter().find(|row| row.id == id);
-    let fill = |text: &String| fill_variables(text, environment);
-    let options = &provider_config.options;
-    let own_server = own_server(environment).filter(|_| id == "openai");
-    let base = Base {
-        id,
-        name: provider_config.name.clone().unwrap_or_else(|| row.map_or(id, |row| row.name).to_owned()),
-        npm: match config.settings.windlass.wire.get(id) {
-            Some(wire) => packages::of_wire(*wire),
-            // Servers that are put into OpenAI's place speak chat completions.
-            None if own_server.is_some() && provider_config.npm.is_none() => "@ai-sdk/openai-compatible",
-            None => provider_config
-                .npm
-                .as_deref()
-                .or(row.map(|row| row.npm))
-                .unwrap_or("@ai-sdk/openai-compatible"),
-        },
-        configured_url: options.base_url.as_ref().map(fill).filter(|url| !url.is_empty()),
-        provider_url: provider_config.api.as_ref().map(fill).or(own_server.map(str::to_owned)),
-        api_key: api_key(id, provider_config, row, environment, credentials),
-        headers: options.headers.clone().into_iter().collect(),
-        timeouts: timeouts(provider_config),
-    };
-
-    // Models that need a key of the vendor are not listed without one; a server of one's own may need no key.
-    let is_at_vendor = base.configured_url.is_none()
-        && base.provider_url.is_none()
-        && matches!(base.npm, "@ai-sdk/openai" | "@ai-sdk/anthropic");
-    if is_at_vendor && base.api_key.is_none() {
-        if configured.is_some() {
-            let variable = row.map(|row| format!("set {}, ", row.env)).unwrap_or_default();
-            let message = format!("has no key: {variable}log in, or set options.apiKey");
-            warnings.push(warning(&source, message));
-        }
-        let variable = row.map(|row| row.env).or(provider_config.env.first().map(String::as_str));
-        return Err(Lack::Key(variable.map(str::to_owned)));
-    }
-
-    let (models, barred) = offered_models(id, config, own_server.is_some());
-    // Of a server behind the variable any model can be named, and where none is, its absence is told.
-    if models.is_empty() && own_server.is_none() {
-        warnings.push(warning(&source, "has no models: list them under `models`".to_owned()));
-    }
-    let mut made = Vec::new();
-    let mut lack = None;
-    for (model_id, config) in &models {
-        match model(&base, model_id, config) {
-            Ok(model) => made.push(model),
-            Err(reason) => {
-                let message = match &reason {
-                    Lack::Package(package) => {
-                        format!("npm package {package} is not known; name its protocol under `windlass.wire`")
-                    }
-                    _ => "has no address: set options.baseURL".to_owned(),
-                };
-                let warning = warning(&source, message);
-                // One warning serves all models of the provider.
-                if !warnings.contains(&warning) {
-                    warnings.push(warning);
-                }
-                lack = lack.or(Some(reason));
-            }
-        }
-    }
-    made.sort_by(|one, other| rank(&other.id).cmp(&rank(&one.id)));
-    let unlisted = model(&base, "", &ModelConfig::default());
-    if made.is_empty()
-        && let Some(lack) = lack.or_else(|| unlisted.as_ref().err().cloned())
-    {
-        return Err(lack);
-    }
-    let unlisted = unlisted.ok().filter(|_| provider_config.whitelist.is_none());
-    if made.is_empty() && unlisted.is_none() {
-        return Err(Lack::Models);
-    }
-    Ok(ProviderEntry { id: id.to_owned(), name: base.name.clone(), models: made, unlisted, barred })
-}
-
-/// Returns the models that a provider offers, and the names of those that it does not.
-fn offered_models(
-    id: &str,
-    config: &Config,
-    has_own_server: bool,
-) -> (BTreeMap<String, ModelConfig>, Vec<String>) {
-    let environment = &config.environment;
-    let unconfigured = ProviderConfig::default();
-    let provider_config = config.providers.get(id).unwrap_or(&unconfigured);
-    let row = ROWS.iter().find(|row| row.id == id);
-    let mut models: BTreeMap<String, ModelConfig> = BTreeMap::new();
-    // Another server under the same variable does not have the vendor's models.
-    if let Some(row) = row.filter(|_| !has_own_server) {
-        models.extend(row.models.iter().map(|model| (model.id.to_owned(), model.config())));
-    }
-    if let Some(model) = environment.get("OPENAI_MODEL").filter(|_| id == "openai") {
-        models.entry(model.to_owned()).or_default();
-    }
-    for (model_id, over) in &provider_config.models {
-        let under = models.remove(model_id).unwrap_or_default();
-        models.insert(model_id.clone(), overlay(under, over));
-    }
-    let shows_alpha = environment.is_on("OPENCODE_ENABLE_EXPERIMENTAL_MODELS");
-    let is_offered = |model_id: &String, model: &ModelConfig| {
-        let is_listed = provider_config.whitelist.as_ref().is_none_or(|list| list.contains(model_id));
-        let is_barred = provider_config.blacklist.as_ref().is_some_and(|list| list.contains(model_id));
-        let is_hidden = match model.status.as_deref() {
-            Some("alpha") => !shows_alpha,
-            Some("deprecated") => true,
-            Some(_) | None => false,
-        };
-        is_listed && !is_barred && !is_hidden
-    };
-    let mut barred = provider_config.blacklist.clone().unwrap_or_default();
-    barred.extend(models.iter().filter(|(id, model)| !is_offered(id, model)).map(|(id, _)| id.clone()));
-    models.retain(|model_id, model| is_offered(model_id, model));
-    (models, barred)
-}
-
-/// Makes a model of a provider, unless the provider lacks a necessity.
-fn model(base: &Base<'_>, model_id: &str, config: &ModelConfig) -> Result<Model, Lack> {
-    let own = config.provider.clone().unwrap_or_default();
-    let npm = own.npm.as_deref().unwrap_or(base.npm);
-    let url = base.configured_url.clone().or(own.api).or(base.provider_url.clone());
-    let package = packages::find(npm).ok_or_else(|| Lack::Package(npm.to_owned()))?;
-    let url = url.or(package.url.map(str::to_owned)).ok_or(Lack::Address)?;
-    let takes = |kind: &str| {
-        config.modalities.as_ref().map(|modalities| modalities.input.iter().any(|input| input == kind))
-    };
-    Ok(Model {
-        provider_id: base.id.to_owned(),
-        provider_name: base.name.clone(),
-        id: model_id.to_owned(),
-        api_id: config.id.clone().unwrap_or_else(|| model_id.to_owned()),
-        name: config.name.clone().unwrap_or_else(|| model_id.to_owned()),
-        wire: package.wire,
-        base_url: trim(&url).to_owned(),
-        api_key: base.api_key.clone(),
-        auth: package.auth,
-        quirks: package.quirks,
-        headers: overlay_headers(&base.headers, &config.headers),
-        limit: config.limit.unwrap_or_default(),
-        cost: config.cost.clone().unwrap_or_default(),
-        takes_images: takes("image").or(config.attachment).unwrap_or(false),
-        takes_pdf: takes("pdf").unwrap_or(false),
-        takes_tools: config.tool_call.unwrap_or(true),
-        takes_temperature: config.temperature.unwrap_or(false),
-        reasons: config.reasoning.unwrap_or(false),
-        sampling: Sampling::default(),
-        options: config.options.clone(),
-        variants: variants(&config.variants),
-        timeouts: base.timeouts,
-    })
-}
-
-/// Returns the variants that are not switched off.
-fn variants(written: &BTreeMap<String, Map<String, Value>>) -> Vec<(String, Map<String, Value>)> {
-    let usable = written.iter().filter_map(|(name, options)| {
-        let mut options = options.clone();
-        let is_disabled = options.shift_remove("disabled") == Some(Value::Bool(true));
-        (!is_disabled).then(|| (name.clone(), options))
-    });
-    usable.collect()
-}
-
-/// Finds the key: in the configuration, then in saved logins, then in the environment.
-fn api_key(
-    id: &str,
-    provider_config: &ProviderConfig,
-    row: Option<&Row>,
-    environment: &Environment,
-    credentials: &Credentials,
-) -> Option<Secret> {
-    let configured = provider_config.options.api_key.clone().filter(|key| !key.is_empty());
-    let saved = || match credentials.get(id)? {
-        AuthEntry::Api { key } => Some(key.clone()),
-        AuthEntry::Oauth { .. } | AuthEntry::Wellknown { .. } => None,
-    };
-    let variables = provider_config.env.iter().map(String::as_str).chain(row.map(|row| row.env));
-    let in_environment = || variables.into_iter().find_map(|name| environment.get(name)).map(str::to_owned);
-    configured.or_else(saved).or_else(in_environment).map(Secret)
-}
-
-fn timeouts(provider_config: &ProviderConfig) -> Timeouts {
-    let options = &provider_config.options;
-    let milliseconds = |value: Option<u64>| value.filter(|&value| value > 0).map(Duration::from_millis);
-    Timeouts {
-        headers: milliseconds(options.header_timeout).unwrap_or(Timeouts::DEFAULT.headers),
-        chunk: milliseconds(options.chunk_timeout).unwrap_or(Timeouts::DEFAULT.chunk),
-        // `false` means no limit, which is the default as well.
-        total: milliseconds(options.timeout.as_ref().and_then(Value::as_u64)),
-    }
-}
-
-fn overlay(under: ModelConfig, over: &ModelConfig) -> ModelConfig {
-    let ModelConfig {
-        id,
-        name,
-        family,
-        attachment,
-        reasoning,
-        temperature,
-        tool_call,
-        experimental,
-        limit,
-        cost,
-        modalities,
-        options,
-        headers,
-        status,
-        release_date,
-        interleaved,
-        variants,
-        provider,
-    } = over.clone();
-    ModelConfig {
-        id: id.or(under.id),
-        name: name.or(under.name),
-        family: family.or(under.family),
-        attachment: attachment.or(under.attachment),
-        reasoning: reasoning.or(under.reasoning),
-        temperature: temperature.or(under.temperature),
-        tool_call: tool_call.or(under.tool_call),
-        experimental: experimental.or(under.experimental),
-        limit: limit.or(under.limit),
-        cost: cost.or(under.cost),
-        modalities: modalities.or(under.modalities),
-        options: under.options.into_iter().chain(options).collect::<Map<String, Value>>(),
-        headers: under.headers.into_iter().chain(headers).collect(),
-        status: status.or(under.status),
-        release_date: release_date.or(under.release_date),
-        interleaved: interleaved.or(under.interleaved),
-        variants: under.variants.into_iter().chain(variants).collect(),
-        provider: provider.or(under.provider),
-    }
-}
-
-/// Merges headers; their names are compared without case.
-fn overlay_headers(under: &[(String, String)], over: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    let is_replaced = |name: &str| over.keys().any(|upper| upper.eq_ignore_ascii_case(name));
-    let kept = under.iter().filter(|(name, _)| !is_replaced(name)).cloned();
-    kept.chain(over.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
-}
-
-/// Returns OpenCode's order of preference: by family, "latest" first, then the larger name.
-fn rank(model_id: &str) -> (Option<usize>, bool, &str) {
-    const FAMILIES: [&str; 4] = ["gpt-5", "claude-sonnet-4", "big-pickle", "gemini-3-pro"];
-    let family = FAMILIES.iter().position(|family| model_id.contains(family));
-    (family, model_id.contains("latest"), model_id)
-}
-
-/// Replaces `${NAME}` by the variable, or by nothing.
-fn fill_variables(text: &str, environment: &Environment) -> String {
-    let mut filled = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, (name, after))) =
-        rest.split_once("${").and_then(|(before, after)| Some((before, after.split_once('}')?)))
-    {
-        filled.push_str(before);
-        filled.push_str(environment.get(name).unwrap_or_default());
-        rest = after;
-    }
-    filled.push_str(rest);
-    filled
-}
-
-fn trim(url: &str) -> &str {
-    url.trim().trim_end_matches('/')
+    environment.get("OPENAI_BASE_URL").filter(|url| build::trim(url) != OPENAI_URL)
 }
 
 fn warning(source: &str, message: String) -> Warning {

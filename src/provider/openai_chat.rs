@@ -2,21 +2,19 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, ser::SerializeMap};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    AssistantContent, Delta, Encoded, Finish, Media, Model, Prompt, PromptMessage, ProviderError, Quirk,
-    ToolResult, Usage, UserContent,
-    http::{
-        body::{self, Accepted, Fields},
-        failure,
-    },
+    AssistantContent, Encoded, Media, Model, Prompt, PromptMessage, Quirk, ToolResult, UserContent,
+    http::body::{self, Accepted, Fields},
 };
-use crate::base::sse;
 
+mod decoder;
 #[cfg(test)]
 mod tests;
+
+pub use self::decoder::Decoder;
 
 /// Returns the URL for requests.
 pub fn url(model: &Model) -> String {
@@ -27,7 +25,8 @@ pub fn url(model: &Model) -> String {
 pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     let is_openai = model.base_url.contains("//api.openai.com");
     let set_cache_key = body::options(model, &prompt.options).find(|(key, _)| *key == "setCacheKey");
-    let set_cache_key = set_cache_key.map_or(is_openai, |(_, value)| value == true);
+    let set_cache_key =
+        set_cache_key.map_or(is_openai || model.has(Quirk::CacheKey), |(_, value)| value == true);
     let reasoning_field = reasoning_field(model, &prompt.options);
 
     let mut fields = Fields::new();
@@ -45,7 +44,12 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
         fields.structured("tools", Structured::Tools(tools.collect()));
     }
     fields.json("stream", true);
-    fields.json("stream_options", json!({"include_usage": true}));
+    if model.has(Quirk::AsksForUsage) {
+        fields.json("usage", json!({"include": true}));
+    }
+    if !model.has(Quirk::NoStreamOptions) {
+        fields.json("stream_options", json!({"include_usage": true}));
+    }
     if model.takes_temperature
         && let Some(temperature) = prompt.temperature
     {
@@ -56,11 +60,15 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     }
     if prompt.max_output_tokens.is_some() {
         // OpenAI's reasoning models refuse the older name; most other servers do not know the newer one.
-        let key = if is_openai { "max_completion_tokens" } else { "max_tokens" };
+        let is_newer = is_openai || model.has(Quirk::MaxCompletionTokens);
+        let key = if is_newer { "max_completion_tokens" } else { "max_tokens" };
         fields.json(key, body::cap_output(model, prompt.max_output_tokens));
     }
     if set_cache_key && let Some(cache_key) = prompt.cache_key {
         fields.json("prompt_cache_key", cache_key);
+    }
+    if let Some(top_k) = prompt.top_k {
+        fields.json("top_k", top_k);
     }
     for (key, value) in body::options(model, &prompt.options) {
         if let Some(name) = wire_name(key) {
@@ -133,7 +141,7 @@ struct ToolFunction<'a> {
 #[serde(tag = "role", rename_all = "lowercase")]
 enum Message<'a> {
     System {
-        content: String,
+        content: Content<'a>,
     },
     User {
         content: Content<'a>,
@@ -146,8 +154,12 @@ enum Message<'a> {
         tool_calls: Vec<ToolCall<'a>>,
     },
     Tool {
-        tool_call_id: &'a str,
+        tool_call_id: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<&'a str>,
         content: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
     },
     #[serde(untagged)]
     Encoded(&'a RawValue),
@@ -164,10 +176,37 @@ enum Content<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part<'a> {
-    Text { text: Cow<'a, str> },
-    ImageUrl { image_url: ImageUrl },
-    File { file: File<'a> },
+    Text {
+        text: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    ImageUrl {
+        image_url: ImageUrl,
+    },
+    #[serde(rename = "image_url")]
+    PlainImage {
+        image_url: String,
+    },
+    File {
+        file: File<'a>,
+    },
 }
+
+impl<'a> Part<'a> {
+    fn text(text: Cow<'a, str>) -> Part<'a> {
+        Part::Text { text, cache_control: None }
+    }
+}
+
+/// A mark up to which the provider keeps the conversation (facts: provider requests §4.5).
+#[derive(Clone, Copy, Serialize)]
+struct CacheControl {
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+const MARK: Option<CacheControl> = Some(CacheControl { kind: "ephemeral" });
 
 #[derive(Serialize)]
 struct ImageUrl {
@@ -184,17 +223,24 @@ struct File<'a> {
 struct Reasoning<'a> {
     field: &'a str,
     text: String,
+    /// The thoughts in the provider's own form, with their signatures.
+    details: Vec<Value>,
 }
 
 impl Serialize for Reasoning<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map([(self.field, &self.text)])
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(self.field, &self.text)?;
+        if !self.details.is_empty() {
+            map.serialize_entry("reasoning_details", &self.details)?;
+        }
+        map.end()
     }
 }
 
 #[derive(Serialize)]
 struct ToolCall<'a> {
-    id: &'a str,
+    id: Cow<'a, str>,
     #[serde(rename = "type")]
     kind: &'static str,
     function: FunctionCall<'a>,
@@ -212,12 +258,35 @@ fn messages<'a>(model: &Model, prompt: &'a Prompt<'_>, reasoning_field: Option<&
     let system: Vec<&str> =
         prompt.system.iter().map(|text| &**text).filter(|text| !text.trim().is_empty()).collect();
     if !system.is_empty() {
-        res.push(Message::System { content: system.join("\n\n") });
+        res.push(Message::System { content: Content::Text(system.join("\n\n")) });
     }
     for message in &prompt.messages {
         push_message(model, message, reasoning_field, &mut res);
     }
+    let id = model.api_id.to_ascii_lowercase();
+    if model.has(Quirk::CacheControl) && (id.contains("claude") || id.contains("anthropic")) {
+        let is_system = |message: &&mut Message<'_>| matches!(message, Message::System { .. });
+        res.iter_mut().filter(is_system).for_each(mark);
+        res.iter_mut().rev().take(2).for_each(mark);
+    }
     res
+}
+
+fn mark(message: &mut Message<'_>) {
+    match message {
+        Message::System { content } | Message::User { content } => {
+            if let Content::Text(text) = content {
+                *content = Content::Parts(vec![Part::text(Cow::Owned(std::mem::take(text)))]);
+            }
+            if let Content::Parts(parts) = content
+                && let Some(Part::Text { cache_control, .. }) = parts.last_mut()
+            {
+                *cache_control = MARK;
+            }
+        }
+        Message::Tool { cache_control, .. } => *cache_control = MARK,
+        Message::Assistant { .. } | Message::Encoded(_) => {}
+    }
 }
 
 fn push_message<'a>(
@@ -232,7 +301,7 @@ fn push_message<'a>(
                 .iter()
                 .filter_map(|content| match content {
                     UserContent::Text(text) if text.is_empty() => None,
-                    UserContent::Text(text) => Some(Part::Text { text: Cow::Borrowed(text) }),
+                    UserContent::Text(text) => Some(Part::text(Cow::Borrowed(text))),
                     UserContent::Media(media) => Some(media_part(model, media)),
                 })
                 .collect();
@@ -240,7 +309,7 @@ fn push_message<'a>(
                 res.push(Message::User { content: content(parts) });
             }
         }
-        PromptMessage::Assistant(contents) => res.extend(assistant(contents, reasoning_field)),
+        PromptMessage::Assistant(contents) => res.extend(assistant(model, contents, reasoning_field)),
         PromptMessage::ToolResults(results) => tool_results(model, results, res),
         PromptMessage::Encoded(pieces) => {
             res.extend(pieces.iter().map(|piece| Message::Encoded(&piece.json)));
@@ -252,8 +321,8 @@ fn content(parts: Vec<Part<'_>>) -> Content<'_> {
     let texts: Option<Vec<&str>> = parts
         .iter()
         .map(|part| match part {
-            Part::Text { text } => Some(&**text),
-            Part::ImageUrl { .. } | Part::File { .. } => None,
+            Part::Text { text, .. } => Some(&**text),
+            Part::ImageUrl { .. } | Part::PlainImage { .. } | Part::File { .. } => None,
         })
         .collect();
     match texts {
@@ -264,6 +333,9 @@ fn content(parts: Vec<Part<'_>>) -> Content<'_> {
 
 fn media_part<'a>(model: &Model, media: &'a Media<'a>) -> Part<'a> {
     match body::accept(model, media) {
+        Accepted::Image(media) if model.has(Quirk::Mistral) => {
+            Part::PlainImage { image_url: body::data_url(media) }
+        }
         Accepted::Image(media) => Part::ImageUrl { image_url: ImageUrl { url: body::data_url(media) } },
         Accepted::Pdf(media) => Part::File {
             file: File {
@@ -271,24 +343,33 @@ fn media_part<'a>(model: &Model, media: &'a Media<'a>) -> Part<'a> {
                 file_data: body::data_url(media),
             },
         },
-        Accepted::Note(note) => Part::Text { text: Cow::Owned(note) },
+        Accepted::Note(note) => Part::text(Cow::Owned(note)),
     }
 }
 
 fn assistant<'a>(
+    model: &Model,
     contents: &'a [AssistantContent<'_>],
     reasoning_field: Option<&'a str>,
 ) -> Option<Message<'a>> {
     let mut texts = Vec::new();
     let mut thoughts = Vec::new();
+    let mut details: Vec<Value> = Vec::new();
     let mut tool_calls = Vec::new();
     for content in contents {
         match content {
             AssistantContent::Text(text) if text.is_empty() => {}
             AssistantContent::Text(text) => texts.push(&**text),
-            AssistantContent::Reasoning { text, signature: _ } => thoughts.push(&**text),
+            AssistantContent::Reasoning { text, signature } => {
+                thoughts.push(&**text);
+                if model.has(Quirk::ReasoningDetails)
+                    && let Some(Ok(Value::Array(more))) = signature.map(serde_json::from_str)
+                {
+                    details.extend(more);
+                }
+            }
             AssistantContent::ToolCall { call_id, name, input, signature: _ } => tool_calls.push(ToolCall {
-                id: call_id,
+                id: call_id_of(model, call_id),
                 kind: "function",
                 function: FunctionCall { name, arguments: body::input_object(input).to_string() },
             }),
@@ -297,9 +378,9 @@ fn assistant<'a>(
     if texts.is_empty() && tool_calls.is_empty() {
         return None;
     }
-    let reasoning = reasoning_field
-        .filter(|_| !thoughts.is_empty())
-        .map(|field| Reasoning { field, text: thoughts.concat() });
+    let is_sent = !thoughts.is_empty() || model.has(Quirk::EmptyReasoning);
+    let text = thoughts.concat();
+    let reasoning = reasoning_field.filter(|_| is_sent).map(|field| Reasoning { field, text, details });
     let content = (!texts.is_empty()).then(|| texts.join("\n\n"));
     Some(Message::Assistant { content, reasoning, tool_calls })
 }
@@ -307,360 +388,28 @@ fn assistant<'a>(
 fn tool_results<'a>(model: &Model, results: &'a [ToolResult<'_>], res: &mut Vec<Message<'a>>) {
     let mut media_parts = Vec::new();
     for result in results {
-        res.push(Message::Tool { tool_call_id: result.call_id, content: &result.output });
+        let name = model.has(Quirk::NamedResults).then_some(result.name);
+        let tool_call_id = call_id_of(model, result.call_id);
+        res.push(Message::Tool { tool_call_id, name, content: &result.output, cache_control: None });
         media_parts.extend(result.media.iter().map(|media| media_part(model, media)));
     }
     // Tool messages contain text only, and no other message may come between them.
     if !media_parts.is_empty() {
-        media_parts.insert(0, Part::Text { text: Cow::Borrowed("Attached media from tool result:") });
+        if model.has(Quirk::Mistral) {
+            let content = Some("Done.".to_owned());
+            res.push(Message::Assistant { content, reasoning: None, tool_calls: Vec::new() });
+        }
+        media_parts.insert(0, Part::text(Cow::Borrowed("Attached media from tool result:")));
         res.push(Message::User { content: content(media_parts) });
     }
 }
 
-/// A decoder of the fragments of one answer.
-#[derive(Debug, Default)]
-pub struct Decoder {
-    n_blocks: u32,
-    /// The text or thought being received.
-    open: Option<Open>,
-    calls: Vec<Call>,
-    /// Set after a tool call was completed.
-    has_calls: bool,
-    finish: Option<Finish>,
-    usage: Usage,
-    done: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Open {
-    Text(u32),
-    Reasoning(u32),
-}
-
-#[derive(Debug)]
-struct Call {
-    index: Option<u64>,
-    id: String,
-    /// The block's number; `None` until the name has arrived, with which the call begins.
-    block: Option<u32>,
-    /// Arguments that arrived before the name.
-    pending: String,
-    has_input: bool,
-}
-
-#[derive(Deserialize)]
-struct Chunk {
-    #[serde(default)]
-    choices: Option<Vec<Choice>>,
-    #[serde(default)]
-    usage: Value,
-    #[serde(default)]
-    error: Value,
-    #[serde(default)]
-    object: Value,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    #[serde(default)]
-    delta: Option<ChoiceDelta>,
-    #[serde(default)]
-    finish_reason: Option<String>,
-    #[serde(default)]
-    usage: Value,
-    #[serde(default)]
-    error: Value,
-}
-
-#[derive(Default, Deserialize)]
-struct ChoiceDelta {
-    #[serde(default)]
-    content: Value,
-    #[serde(default)]
-    refusal: Value,
-    #[serde(default)]
-    reasoning_content: Value,
-    #[serde(default)]
-    reasoning: Value,
-    #[serde(default)]
-    tool_calls: Option<Vec<CallDelta>>,
-}
-
-#[derive(Deserialize)]
-struct CallDelta {
-    #[serde(default)]
-    index: Option<u64>,
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    function: Option<FunctionDelta>,
-}
-
-#[derive(Default, Deserialize)]
-struct FunctionDelta {
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    arguments: Value,
-}
-
-impl Decoder {
-    /// Appends the deltas of `event` to `deltas`.
-    pub fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
-        let data = event.data.trim();
-        if self.done || data.is_empty() {
-            return Ok(());
-        }
-        if data == "[DONE]" {
-            self.end(deltas);
-            return Ok(());
-        }
-        let chunk: Chunk = body::parse(data)?;
-        let is_error = !chunk.error.is_null()
-            || chunk.object == "error"
-            || (chunk.choices.is_none() && event.event.as_deref() == Some("error"));
-        if is_error {
-            return Err(failure::from_event(&body::parse(data)?));
-        }
-        self.count(&chunk.usage, deltas);
-        // We request only one answer.
-        let Some(choice) = chunk.choices.unwrap_or_default().into_iter().next() else { return Ok(()) };
-        if !choice.error.is_null() {
-            return Err(failure::from_event(&choice.error));
-        }
-        self.count(&choice.usage, deltas);
-        self.delta(choice.delta.unwrap_or_default(), deltas);
-        // Some servers send an empty reason with every chunk.
-        if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
-            self.finish = Some(match reason.as_str() {
-                "stop" => Finish::Stop,
-                "tool_calls" | "function_call" => Finish::ToolCalls,
-                "length" => Finish::Length,
-                "content_filter" => Finish::ContentFilter,
-                _ => Finish::Unknown,
-            });
-            self.end_blocks(deltas);
-        }
-        Ok(())
+/// Returns a call's id in the form that the provider takes.
+fn call_id_of<'a>(model: &Model, id: &'a str) -> Cow<'a, str> {
+    let is_short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_short || !model.has(Quirk::Mistral) {
+        return Cow::Borrowed(id);
     }
-
-    /// Returns true after the last event.
-    pub fn is_done(&self) -> bool {
-        self.done
-    }
-
-    /// Completes the answer at the end of the connection; returns an error if the answer is incomplete.
-    pub fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
-        if self.done {
-            return Ok(());
-        }
-        if self.finish.is_none() {
-            return Err(body::cut_off());
-        }
-        self.end(deltas);
-        Ok(())
-    }
-
-    fn delta(&mut self, delta: ChoiceDelta, deltas: &mut Vec<Delta>) {
-        let reasoning = match (body::text_of(delta.reasoning_content), body::text_of(delta.reasoning)) {
-            // Servers that know both names send the same under both.
-            (reasoning, _) if !reasoning.is_empty() => reasoning,
-            (_, reasoning) => reasoning,
-        };
-        self.reasoning(reasoning, deltas);
-        match delta.content {
-            // Mistral sends thoughts and text as a list of parts.
-            Value::Array(parts) => {
-                for mut part in parts {
-                    let thoughts = match part.get_mut("thinking").map(Value::take) {
-                        Some(Value::Array(thoughts)) => thoughts
-                            .into_iter()
-                            .map(|mut thought| body::text_of(thought["text"].take()))
-                            .collect(),
-                        Some(thought) => body::text_of(thought),
-                        None => String::new(),
-                    };
-                    self.reasoning(thoughts, deltas);
-                    let text = part.get_mut("text").map(Value::take).unwrap_or_default();
-                    self.text(body::text_of(text), deltas);
-                }
-            }
-            content => self.text(body::text_of(content), deltas),
-        }
-        self.text(body::text_of(delta.refusal), deltas);
-        for call in delta.tool_calls.unwrap_or_default() {
-            self.call(call, deltas);
-        }
-    }
-
-    fn text(&mut self, text: String, deltas: &mut Vec<Delta>) {
-        if text.is_empty() {
-            return;
-        }
-        let block = match self.open {
-            Some(Open::Text(block)) => block,
-            Some(Open::Reasoning(_)) | None => {
-                let block = self.begin(deltas);
-                self.open = Some(Open::Text(block));
-                deltas.push(Delta::TextStart { block });
-                block
-            }
-        };
-        deltas.push(Delta::Text { block, text });
-    }
-
-    fn reasoning(&mut self, text: String, deltas: &mut Vec<Delta>) {
-        if text.is_empty() {
-            return;
-        }
-        let block = match self.open {
-            Some(Open::Reasoning(block)) => block,
-            Some(Open::Text(_)) | None => {
-                let block = self.begin(deltas);
-                self.open = Some(Open::Reasoning(block));
-                deltas.push(Delta::ReasoningStart { block });
-                block
-            }
-        };
-        deltas.push(Delta::Reasoning { block, text });
-    }
-
-    /// Ends the open block and numbers the next one.
-    fn begin(&mut self, deltas: &mut Vec<Delta>) -> u32 {
-        match self.open.take() {
-            Some(Open::Text(block) | Open::Reasoning(block)) => deltas.push(Delta::BlockEnd { block }),
-            None => {}
-        }
-        let block = self.n_blocks;
-        self.n_blocks += 1;
-        block
-    }
-
-    fn call(&mut self, fragment: CallDelta, deltas: &mut Vec<Delta>) {
-        let FunctionDelta { name, arguments } = fragment.function.unwrap_or_default();
-        let name = name.filter(|name| !name.is_empty());
-        let id = fragment.id.filter(|id| !id.is_empty());
-        let json = match arguments {
-            Value::Null => String::new(),
-            Value::String(json) => json,
-            // Some servers send the arguments as an object.
-            other => other.to_string(),
-        };
-        let known = self.find_call(fragment.index, id.as_deref(), name.is_some());
-        if known.is_none() && id.is_none() && name.is_none() && json.is_empty() {
-            return;
-        }
-        let at = known.unwrap_or_else(|| {
-            let id = id.clone().unwrap_or_default();
-            let call =
-                Call { index: fragment.index, id, block: None, pending: String::new(), has_input: false };
-            self.calls.push(call);
-            self.calls.len() - 1
-        });
-        if self.calls[at].block.is_none() {
-            if let Some(id) = id {
-                self.calls[at].id = id;
-            }
-            self.calls[at].pending.push_str(&json);
-            if let Some(name) = name {
-                self.start_call(at, name, deltas);
-            }
-            return;
-        }
-        let call = &mut self.calls[at];
-        if let Some(block) = call.block
-            && !json.is_empty()
-        {
-            call.has_input = true;
-            deltas.push(Delta::ToolCallInput { block, json });
-        }
-    }
-
-    /// Returns the call that a fragment continues; `None` if it begins a new one.
-    fn find_call(&self, index: Option<u64>, id: Option<&str>, is_named: bool) -> Option<usize> {
-        let at = match (index, id) {
-            (Some(_), _) => self.calls.iter().rposition(|call| call.index == index)?,
-            (None, Some(id)) => return self.calls.iter().position(|call| call.id == id),
-            (None, None) if is_named => return None,
-            (None, None) => return self.calls.len().checked_sub(1),
-        };
-        let call = &self.calls[at];
-        // Servers that give every call the index 0 distinguish calls by id. Others make up a new id per
-        // fragment, but only a new call has a name.
-        let is_other = call.block.is_some() && is_named && id.is_some_and(|id| id != call.id);
-        (!is_other).then_some(at)
-    }
-
-    fn start_call(&mut self, at: usize, name: String, deltas: &mut Vec<Delta>) {
-        let block = self.begin(deltas);
-        let call = &mut self.calls[at];
-        call.block = Some(block);
-        if call.id.is_empty() {
-            call.id = format!("call_{block}");
-        }
-        deltas.push(Delta::ToolCallStart { block, call_id: call.id.clone(), name });
-        let json = std::mem::take(&mut call.pending);
-        if !json.is_empty() {
-            call.has_input = true;
-            deltas.push(Delta::ToolCallInput { block, json });
-        }
-    }
-
-    fn count(&mut self, usage: &Value, deltas: &mut Vec<Delta>) {
-        if !usage.is_object() {
-            return;
-        }
-        let cache_read = match body::count(usage, "/prompt_tokens_details/cached_tokens") {
-            // DeepSeek's name for cached input.
-            0 => body::count(usage, "/prompt_cache_hit_tokens"),
-            cached => cached,
-        };
-        let cache_write = body::count(usage, "/prompt_tokens_details/cache_write_tokens");
-        let reasoning = body::count(usage, "/completion_tokens_details/reasoning_tokens");
-        let completion = body::count(usage, "/completion_tokens");
-        let usage = Usage {
-            input: body::count(usage, "/prompt_tokens").saturating_sub(cache_read + cache_write),
-            // A server whose reasoning count exceeds its output count counts the two separately.
-            output: completion.checked_sub(reasoning).unwrap_or(completion),
-            reasoning,
-            cache_read,
-            cache_write,
-        };
-        if usage != self.usage {
-            self.usage = usage;
-            deltas.push(Delta::Usage(usage));
-        }
-    }
-
-    fn end_blocks(&mut self, deltas: &mut Vec<Delta>) {
-        for at in 0..self.calls.len() {
-            // A call without a name is shown to the model as one of an unknown tool.
-            if self.calls[at].block.is_none() {
-                self.start_call(at, String::new(), deltas);
-            }
-        }
-        match self.open.take() {
-            Some(Open::Text(block) | Open::Reasoning(block)) => deltas.push(Delta::BlockEnd { block }),
-            None => {}
-        }
-        for call in std::mem::take(&mut self.calls) {
-            self.has_calls = true;
-            let Some(block) = call.block else { continue };
-            if !call.has_input {
-                deltas.push(Delta::ToolCallInput { block, json: "{}".to_owned() });
-            }
-            deltas.push(Delta::BlockEnd { block });
-        }
-    }
-
-    fn end(&mut self, deltas: &mut Vec<Delta>) {
-        self.end_blocks(deltas);
-        let finish = match self.finish {
-            Some(Finish::Stop | Finish::Unknown) | None if self.has_calls => Finish::ToolCalls,
-            Some(finish) => finish,
-            None => Finish::Unknown,
-        };
-        deltas.push(Delta::Finish(finish));
-        self.done = true;
-    }
+    // Ids that begin alike must not become one.
+    Cow::Owned(format!("w{:08x}", crc32fast::hash(id.as_bytes())))
 }

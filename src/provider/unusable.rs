@@ -63,6 +63,8 @@ pub enum Lack {
     /// A key, with the variable that may hold it.
     Key(Option<String>),
     Address,
+    /// A variable that is a part of the address.
+    Variable(String),
     /// An npm package that windlass does not know.
     Package(String),
     Models,
@@ -147,6 +149,9 @@ impl fmt::Display for Reason {
                 }
                 Lack::Address => {
                     write!(f, "`provider.{provider}` has no address; set `options.baseURL` there")
+                }
+                Lack::Variable(name) => {
+                    write!(f, "the address of {provider} needs {name}; set that variable, or `options.baseURL`")
                 }
                 Lack::Package(package) => write!(
                     f,

@@ -144,6 +144,7 @@ impl Builder {
             .env("HOME", &scratch.home)
             .env("SHELL", "/bin/bash")
             .env("OPENCODE_CONFIG_CONTENT", config.to_string())
+            .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
             .envs(self.env)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -227,7 +227,10 @@ impl Terminal {
             scratch: scratch.clone(),
             program: binary(),
             arguments: Vec::new(),
-            env: vec![("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string())],
+            env: vec![
+                ("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string()),
+                ("OPENCODE_DISABLE_MODELS_FETCH".to_owned(), "1".to_owned()),
+            ],
             columns: 80,
             rows: 24,
             input: None,

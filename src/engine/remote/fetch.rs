@@ -12,6 +12,7 @@ use crate::{
     config::{Config, remote},
     engine::{Engine, Loaded, Workspace},
     library,
+    provider::catalog::source,
 };
 
 /// Time for which an organisation's configuration counts as fresh.
@@ -42,6 +43,29 @@ impl Engine {
             *refreshed = Some(Instant::now());
         }
         self.fetch_and_read_again(false);
+    }
+
+    /// Has the catalog of models fetched in the background if it is old. Called behind a turn, which never waits for
+    /// it; the next reading of a directory's files finds it.
+    pub(crate) fn refresh_catalog(&self) {
+        {
+            let mut looked = lock(&self.0.catalog_looked);
+            if looked.is_some_and(|at| at.elapsed() < FRESH) {
+                return;
+            }
+            *looked = Some(Instant::now());
+        }
+        let engine = self.clone();
+        tokio::spawn(async move {
+            if let Err(reason) = engine.fetch_catalog(false).await {
+                tracing::debug!("{reason}");
+            }
+        });
+    }
+
+    /// Fetches the catalog of models; returns true if there is another one now.
+    pub async fn fetch_catalog(&self, is_forced: bool) -> Result<bool, String> {
+        source::refresh(&self.0.http, &self.0.environment, &self.0.paths, is_forced).await
     }
 
     /// Fetches configurations and reads the files again. With `only_new`, organisations are asked only when they differ

@@ -81,6 +81,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
                 }
                 cx.show_status(&state, SessionStatus::Idle).await;
                 cx.tickets.end(ticket, result);
+                cx.engine.refresh_catalog();
             }
             Some(Command::Select { agent, model }) => inbox::select(&cx, &mut state, agent, model).await,
             Some(Command::Title(text)) => inbox::retitle(&cx, &mut state, text).await,

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use windlass_protocol::opencode::config::AuthEntry;
+use windlass_protocol::opencode::config::{AuthEntry, ProviderConfig};
 
-use super::rows::ROWS;
+use super::{build, source};
 use crate::{
     config::{Config, Environment, paths::Paths},
     provider::auth,
@@ -36,7 +36,9 @@ pub fn find(config: &Config, environment: &Environment, paths: &Paths) -> Vec<Fo
     // The warnings are among those of the configuration.
     let (stored, _) = auth::places(paths, environment);
     let mut providers: Vec<&str> = config.providers.keys().map(String::as_str).collect();
-    let others = ROWS.iter().map(|row| row.id).chain(stored.iter().map(|(_, provider, _)| provider.as_str()));
+    let listed = source::load(environment, paths, &mut Vec::new()).providers();
+    let others = listed.iter().map(|listed| listed.id.as_str());
+    let others = others.chain(stored.iter().map(|(_, provider, _)| provider.as_str()));
     for provider in others {
         if !providers.contains(&provider) {
             providers.push(provider);
@@ -61,13 +63,12 @@ pub fn find(config: &Config, environment: &Environment, paths: &Paths) -> Vec<Fo
             };
             push(kind, Place::File(file.clone()));
         }
-        let named = configured.into_iter().flat_map(|it| it.env.iter().map(String::as_str));
-        let of_row = ROWS.iter().filter(|row| row.id == provider).map(|row| row.env);
-        let mut seen: Vec<&str> = Vec::new();
-        for name in named.chain(of_row) {
-            if environment.get(name).is_some() && !seen.contains(&name) {
+        let listed = listed.iter().find(|listed| listed.id == provider);
+        let mut seen: Vec<String> = Vec::new();
+        for name in build::key_variables(provider, listed, configured.unwrap_or(&ProviderConfig::default())) {
+            if environment.get(&name).is_some() && !seen.contains(&name) {
+                push("key", Place::Variable(name.clone()));
                 seen.push(name);
-                push("key", Place::Variable(name.to_owned()));
             }
         }
     }

@@ -1,98 +1,134 @@
-//! Well-known providers and their models, for a start without a catalog.
+//! Providers that differ from what the catalog says of them (facts: provider requests §3).
 
-use windlass_protocol::opencode::config::{Modalities, ModelConfig, ModelCost, ModelLimit};
+use crate::provider::{Auth, Quirk, Quirks};
 
-/// The built-in providers. The configuration overrides and extends them.
-pub(super) const ROWS: [Row; 2] = [
-    Row {
-        id: "anthropic",
-        name: "Anthropic",
-        npm: "@ai-sdk/anthropic",
-        env: "ANTHROPIC_API_KEY",
-        models: &[
-            claude("claude-opus-4-5", "Claude Opus 4.5", [5.0, 25.0, 0.5, 6.25]),
-            claude("claude-sonnet-4-5", "Claude Sonnet 4.5", [3.0, 15.0, 0.3, 3.75]),
-            claude("claude-sonnet-4-20250514", "Claude Sonnet 4", [3.0, 15.0, 0.3, 3.75]),
-            claude("claude-haiku-4-5", "Claude Haiku 4.5", [1.0, 5.0, 0.1, 1.25]),
-        ],
-    },
-    Row {
-        id: "openai",
-        name: "OpenAI",
-        npm: "@ai-sdk/openai",
-        env: "OPENAI_API_KEY",
-        models: &[
-            gpt_5("gpt-5.2", "GPT-5.2", [1.75, 14.0, 0.175, 0.0]),
-            gpt_5("gpt-5.1", "GPT-5.1", [1.25, 10.0, 0.125, 0.0]),
-            gpt_5("gpt-5", "GPT-5", [1.25, 10.0, 0.125, 0.0]),
-            gpt_5("gpt-5-mini", "GPT-5 mini", [0.25, 2.0, 0.025, 0.0]),
-            gpt_5("gpt-5-nano", "GPT-5 nano", [0.05, 0.4, 0.005, 0.0]),
-            RowModel {
-                id: "gpt-4.1",
-                name: "GPT-4.1",
-                context: 1_047_576,
-                max_input: None,
-                output: 32_768,
-                cost: [2.0, 8.0, 0.5, 0.0],
-                takes_pdf: false,
-                takes_temperature: true,
-            },
-            gpt_4o("gpt-4o", "GPT-4o", [2.5, 10.0, 1.25, 0.0]),
-            gpt_4o("gpt-4o-mini", "GPT-4o mini", [0.15, 0.6, 0.075, 0.0]),
-        ],
-    },
-];
-
-/// A built-in provider.
+/// A provider's peculiarities.
 pub(super) struct Row {
     pub id: &'static str,
-    pub name: &'static str,
-    pub npm: &'static str,
-    pub env: &'static str,
-    pub models: &'static [RowModel],
+    /// The package to use instead of the catalog's.
+    pub npm: Option<&'static str>,
+    /// The address, with `${NAME}` for variables.
+    pub url: Option<&'static str>,
+    /// Variables that may hold the key, the first one first; empty for those of the catalog.
+    pub keys: &'static [&'static str],
+    pub auth: Option<Auth>,
+    pub headers: &'static [(&'static str, &'static str)],
+    pub quirks: Quirks,
+    /// Fields of every request's body, as JSON.
+    pub options: &'static str,
+    /// Like `options`, for models that think.
+    pub thinking: &'static str,
 }
 
-pub(super) struct RowModel {
-    pub id: &'static str,
-    pub name: &'static str,
-    pub context: u64,
-    pub max_input: Option<u64>,
-    pub output: u64,
-    /// The price in US dollars per million tokens: input, output, cache read, cache write.
-    pub cost: [f64; 4],
-    pub takes_pdf: bool,
-    pub takes_temperature: bool,
+const PLAIN: Row = Row {
+    id: "",
+    npm: None,
+    url: None,
+    keys: &[],
+    auth: None,
+    headers: &[],
+    quirks: Quirks::of(&[]),
+    options: "",
+    thinking: "",
+};
+
+/// Says who asks; routers show it to their users.
+const TITLE: &[(&str, &str)] = &[("x-title", "windlass")];
+
+const ZAI: &str = r#"{"thinking": {"type": "enabled", "clear_thinking": false}}"#;
+
+/// The providers that are preferred where keys of several are there, then the others by name.
+pub(super) const PREFERRED: [&str; 10] = [
+    "anthropic",
+    "openai",
+    "google",
+    "openrouter",
+    "xai",
+    "deepseek",
+    "mistral",
+    "moonshotai",
+    "zai",
+    "groq",
+];
+
+/// Providers whose variables other programs use as well: nobody means them by setting one.
+pub(super) const SHARED: [&str; 8] = [
+    "amazon-bedrock",
+    "azure",
+    "azure-cognitive-services",
+    "databricks",
+    "gitlab",
+    "google-vertex",
+    "google-vertex-anthropic",
+    "huggingface",
+];
+
+/// Returns what is particular about a provider.
+pub(super) fn find(id: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.id == id)
 }
 
-impl RowModel {
-    pub fn config(&self) -> ModelConfig {
-        let [input, output, cache_read, cache_write] = self.cost;
-        let kinds = ["text", "image"].into_iter().chain(self.takes_pdf.then_some("pdf"));
-        ModelConfig {
-            name: Some(self.name.to_owned()),
-            temperature: Some(self.takes_temperature),
-            limit: Some(ModelLimit { context: self.context, input: self.max_input, output: self.output }),
-            cost: Some(ModelCost { input, output, cache_read, cache_write, ..ModelCost::default() }),
-            modalities: Some(Modalities {
-                input: kinds.map(str::to_owned).collect(),
-                output: vec!["text".to_owned()],
-            }),
-            ..ModelConfig::default()
-        }
-    }
-}
-
-const fn claude(id: &'static str, name: &'static str, cost: [f64; 4]) -> RowModel {
-    let (context, output) = (200_000, 64_000);
-    RowModel { id, name, context, max_input: None, output, cost, takes_pdf: true, takes_temperature: true }
-}
-
-const fn gpt_5(id: &'static str, name: &'static str, cost: [f64; 4]) -> RowModel {
-    let (context, max_input, output) = (400_000, Some(272_000), 128_000);
-    RowModel { id, name, context, max_input, output, cost, takes_pdf: false, takes_temperature: false }
-}
-
-const fn gpt_4o(id: &'static str, name: &'static str, cost: [f64; 4]) -> RowModel {
-    let (context, output) = (128_000, 16_384);
-    RowModel { id, name, context, max_input: None, output, cost, takes_pdf: false, takes_temperature: true }
-}
+const ROWS: [Row; 26] = [
+    Row {
+        id: "anthropic",
+        headers: &[(
+            "anthropic-beta",
+            "interleaved-thinking-2025-05-14,fine-grained-tool-streaming-2025-05-14",
+        )],
+        ..PLAIN
+    },
+    Row { id: "openai", quirks: Quirks::of(&[Quirk::NoOutputLimit]), ..PLAIN },
+    Row { id: "azure", keys: &["AZURE_API_KEY"], ..PLAIN },
+    Row {
+        id: "azure-cognitive-services",
+        url: Some(
+            "https://${AZURE_COGNITIVE_SERVICES_RESOURCE_NAME}.cognitiveservices.azure.com/openai/v1?api-version=v1",
+        ),
+        keys: &["AZURE_COGNITIVE_SERVICES_API_KEY"],
+        ..PLAIN
+    },
+    Row {
+        id: "google",
+        keys: &["GOOGLE_GENERATIVE_AI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        ..PLAIN
+    },
+    Row { id: "openrouter", headers: TITLE, ..PLAIN },
+    Row { id: "vercel", headers: TITLE, ..PLAIN },
+    Row { id: "kilo", headers: TITLE, quirks: Quirks::of(&[Quirk::CacheControl]), ..PLAIN },
+    Row { id: "zenmux", headers: TITLE, ..PLAIN },
+    Row { id: "llmgateway", headers: &[("x-title", "windlass"), ("x-source", "windlass")], ..PLAIN },
+    Row { id: "nvidia", headers: TITLE, ..PLAIN },
+    Row { id: "cerebras", headers: &[("x-cerebras-3rd-party-integration", "windlass")], ..PLAIN },
+    Row { id: "deepseek", quirks: Quirks::of(&[Quirk::EmptyReasoning]), ..PLAIN },
+    Row { id: "zai", thinking: ZAI, ..PLAIN },
+    Row { id: "zai-coding-plan", thinking: ZAI, ..PLAIN },
+    Row { id: "zhipuai", thinking: ZAI, ..PLAIN },
+    Row { id: "zhipuai-coding-plan", thinking: ZAI, ..PLAIN },
+    Row { id: "alibaba-cn", thinking: r#"{"enable_thinking": true}"#, ..PLAIN },
+    Row { id: "baseten", thinking: r#"{"chat_template_args": {"enable_thinking": true}}"#, ..PLAIN },
+    Row {
+        id: "venice",
+        options: r#"{"venice_parameters": {"include_venice_system_prompt": false}}"#,
+        ..PLAIN
+    },
+    Row {
+        id: "snowflake-cortex",
+        keys: &["SNOWFLAKE_CORTEX_PAT", "SNOWFLAKE_CORTEX_TOKEN"],
+        quirks: Quirks::of(&[Quirk::MaxCompletionTokens]),
+        ..PLAIN
+    },
+    Row {
+        id: "cloudflare-ai-gateway",
+        npm: Some("@ai-sdk/openai-compatible"),
+        url: Some(
+            "https://gateway.ai.cloudflare.com/v1/${CLOUDFLARE_ACCOUNT_ID}/${CLOUDFLARE_GATEWAY_ID}/compat",
+        ),
+        keys: &["CLOUDFLARE_API_TOKEN", "CF_AIG_TOKEN"],
+        auth: Some(Auth::BearerIn("cf-aig-authorization")),
+        ..PLAIN
+    },
+    Row { id: "amazon-bedrock", keys: &["AWS_BEARER_TOKEN_BEDROCK"], ..PLAIN },
+    Row { id: "google-vertex", keys: &["CLOUDSDK_AUTH_ACCESS_TOKEN"], ..PLAIN },
+    Row { id: "google-vertex-anthropic", keys: &["CLOUDSDK_AUTH_ACCESS_TOKEN"], ..PLAIN },
+    Row { id: "github-copilot", npm: Some("@ai-sdk/github-copilot"), ..PLAIN },
+];

@@ -42,50 +42,246 @@ fn model(text: &Value, variables: &[(&str, &str)], name: &str) -> Model {
 
 #[test]
 fn providers_with_a_key_are_listed_and_the_demo_is_last() {
-    let claude = [
-        "anthropic/claude-sonnet-4-5",
-        "anthropic/claude-sonnet-4-20250514",
-        "anthropic/claude-opus-4-5",
-        "anthropic/claude-haiku-4-5",
-    ];
-    let gpt = [
-        "openai/gpt-5.2",
-        "openai/gpt-5.1",
-        "openai/gpt-5-nano",
-        "openai/gpt-5-mini",
-        "openai/gpt-5",
-        "openai/gpt-4o-mini",
-        "openai/gpt-4o",
-        "openai/gpt-4.1",
-    ];
+    let check = |text: Value, variables: &[(&str, &str)], expected: &[&str]| {
+        let (catalog, warnings) = resolve(&config(&text, variables), &Credentials::new());
+        let ids: Vec<&str> = catalog.providers.iter().map(|provider| provider.id.as_str()).collect();
+        assert_eq!(ids, [expected, &["windlass"]].concat(), "{text}");
+        assert_eq!(warnings, []);
+    };
     let both = [("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", "k")];
-    let all = [&claude[..], &gpt].concat();
-    check(json!({}), &[], &[], &[]);
-    check(json!({}), &both, &all, &[]);
-    check(json!({"provider": {"openai": {"options": {"apiKey": "k"}}}}), &[], &gpt, &[]);
-    check(json!({"disabled_providers": ["openai"]}), &both, &claude, &[]);
-    check(json!({"enabled_providers": ["openai"]}), &both, &gpt, &[]);
-    check(json!({"enabled_providers": []}), &both, &[], &[]);
+    check(json!({}), &[], &[]);
+    check(json!({}), &both, &["anthropic", "openai"]);
+    check(json!({"provider": {"openai": {"options": {"apiKey": "k"}}}}), &[], &["openai"]);
+    check(json!({"disabled_providers": ["openai"]}), &both, &["anthropic"]);
+    check(json!({"enabled_providers": ["openai"]}), &both, &["openai"]);
+    check(json!({"enabled_providers": []}), &both, &[]);
+    check(json!({"provider": {"openai": {}}}), &both, &["openai", "anthropic"]);
+    // Any of a provider's names serves, and each provider of a shared name is there.
+    check(json!({}), &[("GEMINI_API_KEY", "k")], &["google"]);
     check(
-        json!({"provider": {"openai": {}, "anthropic": {"whitelist": ["claude-haiku-4-5"]}}}),
-        &both,
-        &[&gpt[..], &claude[3..]].concat(),
+        json!({}),
+        &[("ZHIPU_API_KEY", "k")],
+        &["zai", "zai-coding-plan", "zhipuai", "zhipuai-coding-plan"],
+    );
+    // Set but empty is not set; and parts of an address are no keys.
+    check(json!({}), &[("DEEPSEEK_API_KEY", "")], &[]);
+    check(
+        json!({}),
+        &[("AWS_SECRET_ACCESS_KEY", "k"), ("AZURE_RESOURCE_NAME", "r"), ("GITHUB_TOKEN", "t")],
         &[],
     );
-    check(
-        json!({"provider": {"anthropic": {"blacklist": ["claude-opus-4-5"], "models": {
-            "claude-haiku-4-5": {"status": "deprecated"}, "new": {"status": "alpha"}
-        }}}}),
-        &both[..1],
-        &claude[..2],
-        &[],
-    );
+}
+
+#[test]
+fn lists_choose_among_the_models_of_the_catalog() {
+    let narrow = |key: &str, ids: &[&str]| {
+        let text = json!({"provider": {"anthropic": {key: ids, "models": {
+            "claude-haiku-4-5": {"status": "deprecated"}, "new": {"status": "alpha"}, "own": {},
+        }}}});
+        names(&catalog(&text, &[("ANTHROPIC_API_KEY", "k")]))
+    };
+    let listed = narrow("whitelist", &["claude-opus-5", "claude-haiku-4-5", "own"]);
+    assert_eq!(listed, ["anthropic/claude-opus-5", "anthropic/own", "windlass/demo"]);
+    let others = narrow("blacklist", &["claude-opus-5"]);
+    assert!(others.contains(&"anthropic/claude-opus-4-8".to_owned()), "{others:?}");
+    for absent in ["claude-opus-5", "claude-haiku-4-5", "new"] {
+        assert!(!others.contains(&format!("anthropic/{absent}")), "{absent}");
+    }
     check(
         json!({"provider": {"openai": {"name": "x"}}}),
         &[],
         &[],
         &["provider.openai: has no key: set OPENAI_API_KEY, log in, or set options.apiKey"],
     );
+}
+
+#[test]
+fn the_default_is_a_flagship_that_calls_tools() {
+    let best = |variable: &str| {
+        let catalog = catalog(&json!({}), &[(variable, "k")]);
+        let best = catalog.best().unwrap();
+        (best.reference().to_string(), catalog.small_model(&best).id.clone())
+    };
+    let expected = [
+        ("ANTHROPIC_API_KEY", "anthropic/claude-opus-5-5", "claude-haiku-4-5"),
+        ("OPENAI_API_KEY", "openai/gpt-6-sol", "gpt-5.4-nano"),
+        ("GEMINI_API_KEY", "google/gemini-3.8-flash", "gemini-3.8-flash"),
+        ("OPENROUTER_API_KEY", "openrouter/anthropic/claude-opus-5.5", "google/gemini-3.8-flash"),
+        ("XAI_API_KEY", "xai/grok-4.7", "grok-4.7"),
+        ("DEEPSEEK_API_KEY", "deepseek/deepseek-v4-pro", "deepseek-v4-pro"),
+        ("MISTRAL_API_KEY", "mistral/mistral-medium-latest", "mistral-medium-latest"),
+        ("MOONSHOT_API_KEY", "moonshotai/kimi-k3", "kimi-k3"),
+    ];
+    for (variable, model, small) in expected {
+        assert_eq!(best(variable), (model.to_owned(), small.to_owned()));
+    }
+}
+
+/// Returns the wire, the address and the place of the key.
+fn place(variables: &[(&str, &str)], name: &str) -> (Wire, String, Auth) {
+    let model = catalog(&json!({}), variables).get(&ModelRef::parse(name).unwrap()).unwrap();
+    (model.wire, model.base_url, model.auth)
+}
+
+const AZURE: [(&str, &str); 2] = [("AZURE_RESOURCE_NAME", "res"), ("AZURE_API_KEY", "k")];
+const ZEN: [(&str, &str); 1] = [("OPENCODE_API_KEY", "k")];
+const VERTEX: [(&str, &str); 2] = [("GOOGLE_CLOUD_PROJECT", "p"), ("CLOUDSDK_AUTH_ACCESS_TOKEN", "t")];
+
+/// Variables, a model, its wire, its address and the place of its key.
+const PLACES: [(&[(&str, &str)], &str, Wire, &str, Auth); 17] = [
+    (
+        &[("ANTHROPIC_API_KEY", "k")],
+        "anthropic/claude-opus-5",
+        Wire::Anthropic,
+        "https://api.anthropic.com/v1",
+        Auth::Header("x-api-key"),
+    ),
+    (
+        &[("OPENAI_API_KEY", "k")],
+        "openai/gpt-6-sol",
+        Wire::OpenAiResponses,
+        "https://api.openai.com/v1",
+        Auth::Bearer,
+    ),
+    (
+        &AZURE,
+        "azure/gpt-5.4",
+        Wire::OpenAiResponses,
+        "https://res.openai.azure.com/openai/v1?api-version=v1",
+        Auth::Header("api-key"),
+    ),
+    (
+        &AZURE,
+        "azure/claude-opus-5",
+        Wire::Anthropic,
+        "https://res.services.ai.azure.com/anthropic/v1",
+        Auth::Header("x-api-key"),
+    ),
+    (
+        &[("GOOGLE_API_KEY", "k")],
+        "google/gemini-2.5-pro",
+        Wire::Google,
+        "https://generativelanguage.googleapis.com/v1beta",
+        Auth::Header("x-goog-api-key"),
+    ),
+    (
+        &VERTEX,
+        "google-vertex/gemini-3.8-flash",
+        Wire::Google,
+        "https://us-central1-aiplatform.googleapis.com/v1beta1/projects/p/locations/us-central1/publishers/google",
+        Auth::Bearer,
+    ),
+    (
+        &[("OPENROUTER_API_KEY", "k")],
+        "openrouter/z-ai/glm-5.3-prime",
+        Wire::OpenAiChat,
+        "https://openrouter.ai/api/v1",
+        Auth::Bearer,
+    ),
+    (&[("XAI_API_KEY", "k")], "xai/grok-4.7", Wire::OpenAiResponses, "https://api.x.ai/v1", Auth::Bearer),
+    (
+        &[("GROQ_API_KEY", "k")],
+        "groq/openai/gpt-oss-120b",
+        Wire::OpenAiChat,
+        "https://api.groq.com/openai/v1",
+        Auth::Bearer,
+    ),
+    (
+        &[("DEEPSEEK_API_KEY", "k")],
+        "deepseek/deepseek-v4-pro",
+        Wire::OpenAiChat,
+        "https://api.deepseek.com",
+        Auth::Bearer,
+    ),
+    (
+        &[("MINIMAX_API_KEY", "k")],
+        "minimax/MiniMax-M3",
+        Wire::Anthropic,
+        "https://api.minimax.io/anthropic/v1",
+        Auth::Header("x-api-key"),
+    ),
+    (&ZEN, "opencode/gpt-6-sol", Wire::OpenAiResponses, "https://opencode.ai/zen/v1", Auth::Bearer),
+    (
+        &ZEN,
+        "opencode/claude-opus-5-5",
+        Wire::Anthropic,
+        "https://opencode.ai/zen/v1",
+        Auth::Header("x-api-key"),
+    ),
+    (
+        &ZEN,
+        "opencode/gemini-3.8-flash",
+        Wire::Google,
+        "https://opencode.ai/zen/v1",
+        Auth::Header("x-goog-api-key"),
+    ),
+    (
+        &[("CLOUDFLARE_ACCOUNT_ID", "acc"), ("CLOUDFLARE_API_KEY", "k")],
+        "cloudflare-workers-ai/@cf/zai-org/glm-5.3",
+        Wire::OpenAiChat,
+        "https://api.cloudflare.com/client/v4/accounts/acc/ai/v1",
+        Auth::Bearer,
+    ),
+    (
+        &[("DATABRICKS_HOST", "h.example"), ("DATABRICKS_TOKEN", "k")],
+        "databricks/databricks-claude-opus-4-7",
+        Wire::OpenAiChat,
+        "https://h.example/ai-gateway/mlflow/v1",
+        Auth::Bearer,
+    ),
+    (
+        &[("CLOUDFLARE_API_TOKEN", "t"), ("CLOUDFLARE_ACCOUNT_ID", "acc"), ("CLOUDFLARE_GATEWAY_ID", "gw")],
+        "cloudflare-ai-gateway/anthropic/claude-opus-5.5",
+        Wire::OpenAiChat,
+        "https://gateway.ai.cloudflare.com/v1/acc/gw/compat",
+        Auth::BearerIn("cf-aig-authorization"),
+    ),
+];
+
+#[test]
+fn each_provider_has_its_address_and_its_place_for_the_key() {
+    for (variables, name, wire, url, auth) in PLACES {
+        assert_eq!(place(variables, name), (wire, url.to_owned(), auth), "{name}");
+    }
+    let lack = |variables: &[(&str, &str)], name: &str| {
+        catalog(&json!({}), variables).get(&ModelRef::parse(name).unwrap()).unwrap_err().to_string()
+    };
+    assert_eq!(
+        lack(&AZURE[1..], "azure/gpt-5.4"),
+        "the address of azure needs AZURE_RESOURCE_NAME; set that variable, or `options.baseURL`"
+    );
+    assert!(lack(&[("AIHUBMIX_API_KEY", "k")], "aihubmix/x").contains("windlass.wire.aihubmix"));
+    assert!(lack(&[], "google/gemini-3.8-flash").contains("set GOOGLE_GENERATIVE_AI_API_KEY"));
+}
+
+#[test]
+fn copilot_serves_newer_gpts_by_responses() {
+    let text = json!({"provider": {"github-copilot": {"options": {"apiKey": "k"}}}});
+    let wire = |id: &str| model(&text, &[], &format!("github-copilot/{id}")).wire;
+    assert_eq!(wire("gpt-6-sol"), Wire::OpenAiResponses);
+    assert_eq!(wire("grok-4.7"), Wire::OpenAiChat);
+}
+
+#[test]
+fn a_file_of_the_users_replaces_the_catalog() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let listed = json!({"acme": {"id": "acme", "name": "Acme", "env": ["ACME_KEY"], "npm": "@ai-sdk/openai-compatible",
+        "api": "https://acme.example/v1", "models": {"m": {"name": "M", "reasoning": true, "limit": {"context": 7},
+        "interleaved": {"field": "reasoning_content"}, "reasoning_options": [{"type": "effort", "values": ["low"]}]}}}});
+    std::fs::write(path, listed.to_string()).unwrap();
+    let variables = [("OPENCODE_MODELS_PATH", path), ("ACME_KEY", "k"), ("ANTHROPIC_API_KEY", "k")];
+    let text = json!({"provider": {"acme": {"models": {"m": {"variants": {"odd": {"a": 1}}}}}}});
+    assert_eq!(names(&catalog(&text, &variables)), ["acme/m", "windlass/demo"]);
+    let acme = model(&text, &variables, "acme/m");
+    assert_eq!((acme.limit.context, acme.reasons), (7, true));
+    assert_eq!(acme.options["interleaved"]["field"], "reasoning_content");
+    let variants = json!([["low", {"reasoningEffort": "low"}], ["odd", {"a": 1}]]);
+    assert_eq!(serde_json::to_value(&acme.variants).unwrap(), variants);
+    std::fs::write(path, "{").unwrap();
+    let (catalog, warnings) = resolve(&config(&json!({}), &variables), &Credentials::new());
+    assert!(catalog.find(&ModelRef::parse("anthropic/claude-opus-5").unwrap()).is_some());
+    assert!(warnings[0].to_string().contains("cannot be used"), "{warnings:?}");
 }
 
 #[test]
@@ -230,7 +426,7 @@ fn the_best_is_that_of_the_first_provider_that_is_meant() {
         Ok(model) => model.reference().to_string(),
         Err(reason) => reason.to_string(),
     };
-    assert_eq!(best(json!({}), &key), "anthropic/claude-sonnet-4-5");
+    assert_eq!(best(json!({}), &key), "anthropic/claude-opus-5-5");
     let local =
         json!({"provider": {"local": {"api": "http://h", "models": {"a": {}, "b-latest": {}, "c": {}}}}});
     assert_eq!(best(local, &key), "local/b-latest");
@@ -305,8 +501,6 @@ fn the_small_model_is_the_providers_small_family() {
         let main = catalog.best().unwrap_or_else(|_| catalog.demo().clone());
         catalog.small_model(&main).reference().to_string()
     };
-    assert_eq!(small(json!({}), &[("ANTHROPIC_API_KEY", "k")]), "anthropic/claude-haiku-4-5");
-    assert_eq!(small(json!({}), &[("OPENAI_API_KEY", "k")]), "openai/gpt-5-nano");
     assert_eq!(small(json!({}), &[]), "windlass/demo");
     let local = json!({"provider": {"local": {"api": "http://h", "models": {"a": {}}}}});
     assert_eq!(small(local, &[]), "local/a");

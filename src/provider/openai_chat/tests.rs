@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{encode, url};
 use crate::provider::{
-    AssistantContent, Delta, Finish, Media, Prompt, PromptMessage, ProviderError, ToolResult, ToolSpec,
-    Usage, UserContent, Wire,
+    AssistantContent, Delta, Finish, Media, Prompt, PromptMessage, ProviderError, Quirk, Quirks, ToolResult,
+    ToolSpec, Usage, UserContent, Wire,
     http::fixture::{call_input, call_start, check, check_encoded, decode_data, model, text},
 };
 
@@ -334,4 +334,120 @@ fn a_cut_stream_is_a_broken_connection() {
             message: "the connection closed before the answer was complete".to_owned()
         })
     );
+}
+
+#[test]
+fn quirks_change_names_and_places() {
+    let input = json!({});
+    let call = AssistantContent::ToolCall { call_id: "call_1", name: "read", input: &input, signature: None };
+    let image = Media { mime: "image/png", filename: None, base64: "AAAA" };
+    let result = ToolResult {
+        call_id: "call_1",
+        name: "read",
+        output: "x".into(),
+        is_error: false,
+        media: vec![image],
+    };
+    let details = r#"[{"type":"reasoning.text","text":"Hm.","signature":"s","index":0}]"#;
+    let thought = AssistantContent::Reasoning { text: "Hm.".into(), signature: Some(details) };
+    let prompt = Prompt {
+        system: vec!["S".into()],
+        messages: vec![
+            user("Hi"),
+            PromptMessage::Assistant(vec![thought, call]),
+            PromptMessage::ToolResults(vec![result]),
+        ],
+        max_output_tokens: Some(10),
+        top_k: Some(5),
+        cache_key: Some("ses_1"),
+        ..Prompt::default()
+    };
+    let body = |api_id: &str, quirks: &[Quirk]| -> Value {
+        let mut model = model(Wire::OpenAiChat);
+        model.api_id = api_id.to_owned();
+        model.quirks = Quirks::of(quirks);
+        serde_json::from_slice(&encode(&model, &prompt)).unwrap()
+    };
+    let plain = body("m", &[]);
+    assert_eq!((&plain["max_tokens"], &plain["top_k"]), (&json!(10), &json!(5)));
+    assert_eq!(plain["messages"][2]["reasoning_content"], "Hm.");
+    assert_eq!(plain.get("prompt_cache_key"), None);
+
+    let router = body(
+        "anthropic/claude-opus-5",
+        &[
+            Quirk::AsksForUsage,
+            Quirk::NoStreamOptions,
+            Quirk::ReasoningDetails,
+            Quirk::CacheControl,
+            Quirk::NamedResults,
+        ],
+    );
+    assert_eq!((&router["usage"], router.get("stream_options")), (&json!({"include": true}), None));
+    let answer = &router["messages"][2];
+    assert_eq!(
+        (&answer["reasoning"], &answer["reasoning_details"][0]["signature"]),
+        (&json!("Hm."), &json!("s"))
+    );
+    let mark = json!({"type": "ephemeral"});
+    assert_eq!(
+        router["messages"][0]["content"],
+        json!([{"type": "text", "text": "S", "cache_control": mark}])
+    );
+    assert_eq!(
+        (&router["messages"][3]["cache_control"], &router["messages"][3]["name"]),
+        (&mark, &json!("read"))
+    );
+
+    let mistral = body("m", &[Quirk::Mistral, Quirk::CacheKey, Quirk::MaxCompletionTokens]);
+    let id = mistral["messages"][2]["tool_calls"][0]["id"].as_str().unwrap();
+    assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
+    assert_eq!(mistral["messages"][3]["tool_call_id"], id);
+    assert_eq!(mistral["messages"][4], json!({"role": "assistant", "content": "Done."}));
+    assert_eq!(mistral["messages"][5]["content"][1]["image_url"], "data:image/png;base64,AAAA");
+    assert_eq!(
+        (&mistral["prompt_cache_key"], &mistral["max_completion_tokens"]),
+        (&json!("ses_1"), &json!(10))
+    );
+
+    let none = body("m", &[Quirk::NoReasoning]);
+    assert_eq!(none["messages"][2].get("reasoning_content"), None);
+}
+
+#[test]
+fn an_empty_thought_is_sent_where_it_must_be() {
+    let mut model = model(Wire::OpenAiChat);
+    model.quirks = Quirks::of(&[Quirk::EmptyReasoning]);
+    let said = PromptMessage::Assistant(vec![AssistantContent::Text("Hi.".into())]);
+    let prompt = Prompt { messages: vec![said], ..Prompt::default() };
+    let body: Value = serde_json::from_slice(&encode(&model, &prompt)).unwrap();
+    assert_eq!(body["messages"][0]["reasoning_content"], "");
+}
+
+#[test]
+fn details_of_a_thought_are_joined_into_its_signature() {
+    let chunk =
+        |details: Value| json!({"choices": [{"delta": {"reasoning_details": [details]}}]}).to_string();
+    let data = [
+        chunk(json!({"type": "reasoning.text", "text": "The ", "index": 0})),
+        chunk(json!({"type": "reasoning.text", "text": "end.", "index": 0})),
+        chunk(json!({"type": "reasoning.text", "signature": "sig", "index": 0})),
+        r#"{"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}],"x_groq":{"usage":{"prompt_tokens":7}}}"#
+            .to_owned(),
+    ];
+    let data: Vec<&str> = data.iter().map(String::as_str).chain(["[DONE]"]).collect();
+    let (deltas, end) = decode_data(Wire::OpenAiChat, &data);
+    let signature = r#"[{"type":"reasoning.text","text":"The end.","index":0,"signature":"sig"}]"#.to_owned();
+    let mut expected = vec![
+        Delta::Usage(Usage { input: 7, ..Usage::default() }),
+        Delta::ReasoningStart { block: 0 },
+        Delta::Signature { block: 0, signature },
+        Delta::BlockEnd { block: 0 },
+    ];
+    expected.extend(text(1, "Hi"));
+    expected.push(Delta::Finish(Finish::Stop));
+    let usage_at = deltas.iter().position(|delta| matches!(delta, Delta::Usage(_))).unwrap();
+    let usage = expected.remove(0);
+    expected.insert(usage_at, usage);
+    assert_eq!((deltas, end), (expected, Ok(())));
 }

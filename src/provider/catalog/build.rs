@@ -1,0 +1,479 @@
+//! Makes a provider's models from the catalog, our rows and the configuration.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::config::{AuthEntry, ModelConfig, ProviderConfig};
+
+use super::{
+    ProviderEntry,
+    defaults::{self, Subject},
+    own_server, packages, rank,
+    rows::{self, Row},
+    table::{Listed, ReasoningOption, Table},
+    warning,
+};
+use crate::{
+    config::{Config, Environment, Warning},
+    provider::{Model, Quirk, Quirks, Secret, Timeouts, Wire, auth::Credentials, unusable::Lack},
+};
+
+/// A provider as far as it is known without the configuration.
+pub(super) struct Known<'a> {
+    pub id: &'a str,
+    pub listed: Option<&'a Listed>,
+    pub table: &'a Table,
+}
+
+/// A provider's properties that its models share.
+struct Base<'a> {
+    id: &'a str,
+    name: String,
+    npm: &'a str,
+    row: Option<&'static Row>,
+    environment: &'a Environment,
+    /// The URL of the configuration, which overrides every model's own.
+    configured_url: Option<String>,
+    /// The URL of the provider, which a model's own overrides.
+    provider_url: Option<String>,
+    /// The vendor's URL, with `${NAME}` for variables.
+    vendor_url: Option<&'a str>,
+    api_key: Option<Secret>,
+    headers: Vec<(String, String)>,
+    set_cache_key: Option<bool>,
+    timeouts: Timeouts,
+}
+
+/// A model that a provider offers.
+#[derive(Default)]
+struct Offered {
+    config: ModelConfig,
+    reasoning: Option<Vec<ReasoningOption>>,
+}
+
+pub(super) fn provider(
+    known: &Known<'_>,
+    config: &Config,
+    credentials: &Credentials,
+    warnings: &mut Vec<Warning>,
+) -> Result<ProviderEntry, Lack> {
+    let (id, environment) = (known.id, &config.environment);
+    let unconfigured = ProviderConfig::default();
+    let configured = config.providers.get(id);
+    let provider_config = configured.unwrap_or(&unconfigured);
+    let source = format!("provider.{id}");
+    let own_server = own_server(environment).filter(|_| id == "openai");
+    let variables = key_variables(id, known.listed, provider_config);
+    let mut base = base(known, config, provider_config);
+    base.api_key = api_key(id, provider_config, &variables, environment, credentials);
+
+    // Models that need a key of the vendor are not listed without one; a server of one's own may need no key.
+    let is_at_vendor = base.configured_url.is_none()
+        && base.provider_url.is_none()
+        && (known.listed.is_some() || packages::find(base.npm).is_some_and(|package| package.url.is_some()));
+    let is_local =
+        base.vendor_url.is_some_and(|url| url.contains("//localhost") || url.contains("//127.0.0.1"));
+    let is_free =
+        is_at_vendor && base.api_key.is_none() && id.starts_with("opencode") && configured.is_some();
+    if is_free {
+        // Free models are served without an account.
+        base.api_key = Some(Secret("public".to_owned()));
+    } else if is_at_vendor && base.api_key.is_none() && !(is_local && configured.is_some()) {
+        if configured.is_some() {
+            let variable = variables.first().map(|name| format!("set {name}, ")).unwrap_or_default();
+            let message = format!("has no key: {variable}log in, or set options.apiKey");
+            warnings.push(warning(&source, message));
+        }
+        return Err(Lack::Key(variables.into_iter().next()));
+    }
+
+    let (models, barred) = offered_models(known, config, own_server.is_some(), is_free);
+    // Of a server behind the variable any model can be named, and where none is, its absence is told.
+    if models.is_empty() && own_server.is_none() {
+        warnings.push(warning(&source, "has no models: list them under `models`".to_owned()));
+    }
+    let mut made = Vec::new();
+    let mut lack = None;
+    for (model_id, offered) in &models {
+        match model(&base, model_id, offered) {
+            Ok(model) => made.push((rank::of(id, model_id, &offered.config), model)),
+            Err(reason) => {
+                let warning = warning(&source, told(&reason));
+                // One warning serves all models of the provider.
+                if configured.is_some() && !warnings.contains(&warning) {
+                    warnings.push(warning);
+                }
+                lack = lack.or(Some(reason));
+            }
+        }
+    }
+    made.sort_by(|(one, _), (other, _)| other.cmp(one));
+    let made: Vec<Model> = made.into_iter().map(|(_, model)| model).collect();
+    let unlisted = model(&base, "", &Offered::default());
+    if made.is_empty()
+        && let Some(lack) = lack.or_else(|| unlisted.as_ref().err().cloned())
+    {
+        return Err(lack);
+    }
+    // Of a model that nothing is known of, a temperature that somebody set is not kept back.
+    let unlisted = unlisted.ok().map(|model| Model { takes_temperature: true, ..model });
+    let unlisted = unlisted.filter(|_| provider_config.whitelist.is_none());
+    if made.is_empty() && unlisted.is_none() {
+        return Err(Lack::Models);
+    }
+    Ok(ProviderEntry { id: id.to_owned(), name: base.name.clone(), models: made, unlisted, barred })
+}
+
+fn told(lack: &Lack) -> String {
+    match lack {
+        Lack::Package(package) => {
+            format!("npm package {package} is not known; name its protocol under `windlass.wire`")
+        }
+        Lack::Variable(name) => format!("needs the variable {name}"),
+        Lack::Address | Lack::Key(_) | Lack::Models | Lack::ServerModels | Lack::Switch(_) => {
+            "has no address: set options.baseURL".to_owned()
+        }
+    }
+}
+
+fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a ProviderConfig) -> Base<'a> {
+    let Known { id, listed, .. } = *known;
+    let (environment, options) = (&config.environment, &provider_config.options);
+    let row = rows::find(id);
+    let own_server = own_server(environment).filter(|_| id == "openai");
+    let npm = match config.settings.windlass.wire.get(id) {
+        Some(wire) => packages::of_wire(*wire),
+        // Servers that are put into OpenAI's place speak chat completions.
+        None if own_server.is_some() && provider_config.npm.is_none() => "@ai-sdk/openai-compatible",
+        None => {
+            let own = provider_config.npm.as_deref().or(row.and_then(|row| row.npm));
+            own.or(listed.and_then(|listed| listed.npm.as_deref())).unwrap_or("@ai-sdk/openai-compatible")
+        }
+    };
+    let fill = |text: &String| fill_variables(text, environment);
+    let fixed = row.into_iter().flat_map(|row| row.headers);
+    let fixed: Vec<(String, String)> =
+        fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let name = provider_config.name.clone().or(listed.map(|listed| listed.name.clone()));
+    Base {
+        id,
+        name: name.unwrap_or_else(|| id.to_owned()),
+        npm,
+        row,
+        environment,
+        configured_url: options.base_url.as_ref().map(fill).filter(|url| !url.is_empty()),
+        provider_url: provider_config.api.as_ref().map(fill).or(own_server.map(str::to_owned)),
+        vendor_url: row.and_then(|row| row.url).or(listed.and_then(|listed| listed.api.as_deref())),
+        api_key: None,
+        headers: overlay_headers(&fixed, &options.headers),
+        set_cache_key: options.set_cache_key,
+        timeouts: timeouts(provider_config),
+    }
+}
+
+/// Returns the models that a provider offers, and the names of those that it does not.
+fn offered_models(
+    known: &Known<'_>,
+    config: &Config,
+    has_own_server: bool,
+    is_free: bool,
+) -> (BTreeMap<String, Offered>, Vec<String>) {
+    let (id, environment) = (known.id, &config.environment);
+    let unconfigured = ProviderConfig::default();
+    let provider_config = config.providers.get(id).unwrap_or(&unconfigured);
+    let mut models: BTreeMap<String, Offered> = BTreeMap::new();
+    // Another server under the same variable does not have the vendor's models.
+    if let Some(listed) = known.listed.filter(|_| !has_own_server) {
+        for (model_id, entry) in known.table.models(listed) {
+            for (mode, mut config) in entry.modes() {
+                config.id = Some(model_id.clone());
+                let offered = Offered { config, reasoning: entry.reasoning_options.clone() };
+                models.insert(format!("{model_id}-{mode}"), offered);
+            }
+            let offered = Offered { config: entry.config(), reasoning: entry.reasoning_options };
+            models.insert(model_id, offered);
+        }
+    }
+    if is_free {
+        models.retain(|_, model| model.config.cost.as_ref().is_none_or(|cost| cost.input == 0.0));
+    }
+    if let Some(model) = environment.get("OPENAI_MODEL").filter(|_| id == "openai") {
+        models.entry(model.to_owned()).or_default();
+    }
+    for (model_id, over) in &provider_config.models {
+        let Offered { config, reasoning } = models.remove(model_id).unwrap_or_default();
+        models.insert(model_id.clone(), Offered { config: overlay(config, over), reasoning });
+    }
+    let shows_alpha = environment.is_on("OPENCODE_ENABLE_EXPERIMENTAL_MODELS");
+    let is_offered = |model_id: &String, model: &ModelConfig| {
+        let is_listed = provider_config.whitelist.as_ref().is_none_or(|list| list.contains(model_id));
+        let is_barred = provider_config.blacklist.as_ref().is_some_and(|list| list.contains(model_id));
+        let is_hidden = match model.status.as_deref() {
+            Some("alpha") => !shows_alpha,
+            Some("deprecated") => true,
+            Some(_) | None => false,
+        };
+        is_listed && !is_barred && !is_hidden
+    };
+    let mut barred = provider_config.blacklist.clone().unwrap_or_default();
+    let hidden = models.iter().filter(|(id, model)| !is_offered(id, &model.config));
+    barred.extend(hidden.map(|(id, _)| id.clone()));
+    models.retain(|model_id, model| is_offered(model_id, &model.config));
+    (models, barred)
+}
+
+/// Makes a model of a provider, unless the provider lacks a necessity.
+fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, Lack> {
+    let config = &offered.config;
+    let own = config.provider.clone().unwrap_or_default();
+    // A row's package stands for one address with one protocol for all models.
+    let is_uniform = base.row.is_some_and(|row| row.npm.is_some()) && own.api.is_none();
+    let npm = own.npm.as_deref().filter(|_| !is_uniform).unwrap_or(base.npm);
+    let package = packages::find(npm).ok_or_else(|| Lack::Package(npm.to_owned()))?;
+    let own_url = own.api.as_deref().map(|url| vendor_address(url, base)).transpose()?;
+    let base_url = match base.configured_url.clone().or(own_url).or(base.provider_url.clone()) {
+        Some(url) => url,
+        None => vendor_address(base.vendor_url.or(package.url).ok_or(Lack::Address)?, base)?,
+    };
+    let api_id = config.id.clone().unwrap_or_else(|| model_id.to_owned());
+    let row_quirks = base.row.map(|row| row.quirks).unwrap_or_default();
+    let (mut wire, mut quirks) = (package.wire, package.quirks.and(row_quirks));
+    if npm == "@ai-sdk/github-copilot" && is_gpt_5(&api_id) {
+        wire = Wire::OpenAiResponses;
+        quirks = quirks.and(Quirks::of(&[Quirk::NoOutputLimit]));
+    }
+    let limit = config.limit.unwrap_or_default();
+    let reasons = config.reasoning.unwrap_or(false);
+    let (provider, row) = (base.id, base.row);
+    let subject = Subject { provider, row, api_id: &api_id, wire, quirks, reasons, output: limit.output };
+    let mut options = defaults::options(&subject);
+    if let Some(interleaved) = config.interleaved.as_ref().filter(|value| !value.is_boolean()) {
+        options.insert("interleaved".to_owned(), interleaved.clone());
+    }
+    if let Some(set_cache_key) = base.set_cache_key {
+        options.insert("setCacheKey".to_owned(), set_cache_key.into());
+    }
+    options.extend(config.options.clone());
+    let takes = |kind: &str| {
+        config.modalities.as_ref().map(|modalities| modalities.input.iter().any(|input| input == kind))
+    };
+    let family_headers = defaults::headers(&subject);
+    let mut headers = base.headers.clone();
+    for (name, value) in family_headers {
+        headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name) || !is_fixed(base.row, known));
+        if !headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    let variants = variants(defaults::variants(&subject, offered.reasoning.as_deref()), &config.variants);
+    Ok(Model {
+        provider_id: base.id.to_owned(),
+        provider_name: base.name.clone(),
+        id: model_id.to_owned(),
+        name: config.name.clone().unwrap_or_else(|| model_id.to_owned()),
+        wire,
+        base_url: trim(&base_url).to_owned(),
+        api_key: base.api_key.clone(),
+        auth: base.row.and_then(|row| row.auth).unwrap_or(package.auth),
+        quirks,
+        headers: overlay_headers(&headers, &config.headers),
+        limit,
+        cost: config.cost.clone().unwrap_or_default(),
+        takes_images: takes("image").or(config.attachment).unwrap_or(false),
+        takes_pdf: takes("pdf").unwrap_or(false),
+        takes_tools: config.tool_call.unwrap_or(true),
+        takes_temperature: config.temperature.unwrap_or(false),
+        reasons,
+        sampling: defaults::sampling(&api_id),
+        options,
+        variants,
+        timeouts: base.timeouts,
+        api_id,
+    })
+}
+
+fn is_fixed(row: Option<&Row>, name: &str) -> bool {
+    row.is_some_and(|row| row.headers.iter().any(|(fixed, _)| *fixed == name))
+}
+
+/// Returns true for GPT-5 and later, which Copilot serves by responses.
+fn is_gpt_5(api_id: &str) -> bool {
+    let version = api_id.strip_prefix("gpt-").and_then(|rest| rest.split(['-', '.']).next());
+    version.and_then(|version| version.parse::<u32>().ok()).is_some_and(|version| version >= 5)
+        && !api_id.starts_with("gpt-5-mini")
+}
+
+/// Lays the configured variants over the family's, without those that are switched off.
+fn variants(
+    family: Vec<(String, Map<String, Value>)>,
+    written: &BTreeMap<String, Map<String, Value>>,
+) -> Vec<(String, Map<String, Value>)> {
+    let mut variants = family;
+    for (name, options) in written {
+        let at = variants.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+            variants.push((name.clone(), Map::new()));
+            variants.len() - 1
+        });
+        variants[at].1.extend(options.clone());
+    }
+    variants.retain_mut(|(_, options)| options.shift_remove("disabled") != Some(Value::Bool(true)));
+    variants
+}
+
+/// Returns the variables that may hold a provider's key, the first one first.
+pub(super) fn key_variables(
+    id: &str,
+    listed: Option<&Listed>,
+    provider_config: &ProviderConfig,
+) -> Vec<String> {
+    let mut names: Vec<String> = provider_config.env.clone();
+    let row = rows::find(id).map(|row| row.keys).unwrap_or_default();
+    if row.is_empty() {
+        let env = listed.map(|listed| listed.env.as_slice()).unwrap_or_default();
+        // The others are parts of the address.
+        let is_key = |name: &&String| ["KEY", "TOKEN", "PAT"].iter().any(|end| name.ends_with(end));
+        names.extend(env.iter().filter(is_key).cloned());
+    } else {
+        names.extend(row.iter().map(|name| (*name).to_owned()));
+    }
+    names
+}
+
+/// Finds the key: in the configuration, then in saved logins, then in the environment.
+fn api_key(
+    id: &str,
+    provider_config: &ProviderConfig,
+    variables: &[String],
+    environment: &Environment,
+    credentials: &Credentials,
+) -> Option<Secret> {
+    let configured = provider_config.options.api_key.clone().filter(|key| !key.is_empty());
+    let saved = || match credentials.get(id)? {
+        AuthEntry::Api { key } => Some(key.clone()),
+        AuthEntry::Oauth { .. } | AuthEntry::Wellknown { .. } => None,
+    };
+    // It is set wherever GitHub's own programs run, and nobody means Copilot by it.
+    let variables = variables.iter().filter(|name| *name != "GITHUB_TOKEN");
+    let in_environment = || variables.into_iter().find_map(|name| environment.get(name)).map(str::to_owned);
+    configured.or_else(saved).or_else(in_environment).map(Secret)
+}
+
+fn timeouts(provider_config: &ProviderConfig) -> Timeouts {
+    let options = &provider_config.options;
+    let milliseconds = |value: Option<u64>| value.filter(|&value| value > 0).map(Duration::from_millis);
+    Timeouts {
+        headers: milliseconds(options.header_timeout).unwrap_or(Timeouts::DEFAULT.headers),
+        chunk: milliseconds(options.chunk_timeout).unwrap_or(Timeouts::DEFAULT.chunk),
+        // `false` means no limit, which is the default as well.
+        total: milliseconds(options.timeout.as_ref().and_then(Value::as_u64)),
+    }
+}
+
+fn overlay(under: ModelConfig, over: &ModelConfig) -> ModelConfig {
+    let ModelConfig {
+        id,
+        name,
+        family,
+        attachment,
+        reasoning,
+        temperature,
+        tool_call,
+        experimental,
+        limit,
+        cost,
+        modalities,
+        options,
+        headers,
+        status,
+        release_date,
+        interleaved,
+        variants,
+        provider,
+    } = over.clone();
+    ModelConfig {
+        id: id.or(under.id),
+        name: name.or(under.name),
+        family: family.or(under.family),
+        attachment: attachment.or(under.attachment),
+        reasoning: reasoning.or(under.reasoning),
+        temperature: temperature.or(under.temperature),
+        tool_call: tool_call.or(under.tool_call),
+        experimental: experimental.or(under.experimental),
+        limit: limit.or(under.limit),
+        cost: cost.or(under.cost),
+        modalities: modalities.or(under.modalities),
+        options: under.options.into_iter().chain(options).collect::<Map<String, Value>>(),
+        headers: under.headers.into_iter().chain(headers).collect(),
+        status: status.or(under.status),
+        release_date: release_date.or(under.release_date),
+        interleaved: interleaved.or(under.interleaved),
+        variants: under.variants.into_iter().chain(variants).collect(),
+        provider: provider.or(under.provider),
+    }
+}
+
+/// Merges headers; their names are compared without case.
+fn overlay_headers(under: &[(String, String)], over: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let is_replaced = |name: &str| over.keys().any(|upper| upper.eq_ignore_ascii_case(name));
+    let kept = under.iter().filter(|(name, _)| !is_replaced(name)).cloned();
+    kept.chain(over.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
+}
+
+/// Fills the variables of a vendor's address, all of which must be there.
+fn vendor_address(url: &str, base: &Base<'_>) -> Result<String, Lack> {
+    let mut filled = String::with_capacity(url.len());
+    let mut rest = url;
+    while let Some((before, (name, after))) =
+        rest.split_once("${").and_then(|(before, after)| Some((before, after.split_once('}')?)))
+    {
+        filled.push_str(before);
+        filled.push_str(&variable(name, base).ok_or_else(|| Lack::Variable(name.to_owned()))?);
+        rest = after;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+/// Returns a variable of a vendor's address under any of the names that the vendor's own programs read.
+fn variable(name: &str, base: &Base<'_>) -> Option<String> {
+    let first = |names: &[&str]| names.iter().find_map(|name| base.environment.get(name)).map(str::to_owned);
+    let default_location = if base.id == "google-vertex-anthropic" { "global" } else { "us-central1" };
+    match name {
+        "GOOGLE_VERTEX_PROJECT" => {
+            first(&["GOOGLE_VERTEX_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCP_PROJECT", "GCLOUD_PROJECT"])
+        }
+        "GOOGLE_VERTEX_LOCATION" => {
+            first(&["GOOGLE_VERTEX_LOCATION", "GOOGLE_CLOUD_LOCATION", "VERTEX_LOCATION"])
+                .or(Some(default_location.to_owned()))
+        }
+        "GOOGLE_VERTEX_ENDPOINT" => {
+            let location = variable("GOOGLE_VERTEX_LOCATION", base)?;
+            Some(match location.as_str() {
+                "global" => "aiplatform.googleapis.com".to_owned(),
+                "us" | "eu" => format!("aiplatform.{location}.rep.googleapis.com"),
+                _ => format!("{location}-aiplatform.googleapis.com"),
+            })
+        }
+        "AWS_REGION" => first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).or(Some("us-east-1".to_owned())),
+        _ => first(&[name]),
+    }
+}
+
+/// Replaces `${NAME}` by the variable, or by nothing.
+fn fill_variables(text: &str, environment: &Environment) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, (name, after))) =
+        rest.split_once("${").and_then(|(before, after)| Some((before, after.split_once('}')?)))
+    {
+        filled.push_str(before);
+        filled.push_str(environment.get(name).unwrap_or_default());
+        rest = after;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+pub(super) fn trim(url: &str) -> &str {
+    url.trim().trim_end_matches('/')
+}
