@@ -156,6 +156,7 @@ async fn an_older_store_is_copied_before_it_is_changed_and_few_copies_stay() {
         let older = "ALTER TABLE session DROP COLUMN chosen_title; DROP TABLE noted_file; DROP TABLE approval; \
                      PRAGMA user_version = 1";
         Connection::open(&path).expect("opened").execute_batch(older).expect("older");
+        assert_eq!(verdict(&path), Verdict::Note);
         let storage = Storage::new(path.clone());
         assert_eq!(load(&storage, id).await.as_ref(), Some(history));
         let copies: Vec<_> = fs::read_dir(backup::directory(&path)).expect("there").flatten().collect();
