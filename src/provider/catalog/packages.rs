@@ -128,7 +128,7 @@ const PACKAGES: [Package; 22] = [
     chat(
         "venice-ai-sdk-provider",
         Some("https://api.venice.ai/api/v1"),
-        &[Quirk::MaxCompletionTokens, Quirk::CacheKey, Quirk::CacheControl],
+        &[Quirk::NoStreamOptions, Quirk::MaxCompletionTokens, Quirk::CacheKey, Quirk::CacheControl],
     ),
     chat(
         "@ai-sdk/github-copilot",

@@ -191,12 +191,13 @@ impl Table {
                 index.lines().filter_map(listed).collect()
             }
             Table::Plain(providers) => {
-                let read = |(id, text): (&String, &Box<RawValue>)| {
-                    let listed: Listed = serde_json::from_str(text.get()).ok()?;
+                let texts = providers.iter().map(|(id, text)| (id, text.get()));
+                let read = |(id, text): (&String, &str)| {
+                    let listed: Listed = serde_json::from_str(text).ok()?;
                     let name = if listed.name.is_empty() { id.clone() } else { listed.name };
                     Some(Listed { id: id.clone(), name, ..listed })
                 };
-                providers.iter().filter_map(read).collect()
+                texts.filter_map(read).collect()
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The usable models, and the default one.
 
+mod recorded;
+
 use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
@@ -128,7 +130,9 @@ const ZEN: [(&str, &str); 1] = [("OPENCODE_API_KEY", "k")];
 const VERTEX: [(&str, &str); 2] = [("GOOGLE_CLOUD_PROJECT", "p"), ("CLOUDSDK_AUTH_ACCESS_TOKEN", "t")];
 
 /// Variables, a model, its wire, its address and the place of its key.
-const PLACES: [(&[(&str, &str)], &str, Wire, &str, Auth); 17] = [
+type Variables = &'static [(&'static str, &'static str)];
+
+const PLACES: [(Variables, &str, Wire, &str, Auth); 17] = [
     (
         &[("ANTHROPIC_API_KEY", "k")],
         "anthropic/claude-opus-5",

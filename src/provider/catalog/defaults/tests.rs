@@ -82,7 +82,10 @@ fn variants_of_the_catalogs_options() {
     );
     let haiku = subject("anthropic", "claude-haiku-4-5", Wire::Anthropic);
     let enabled = |size: u64| json!({"thinking": {"type": "enabled", "budgetTokens": size}});
-    assert_eq!(of(&haiku, &[budget.clone()]), json!({"high": enabled(16_000), "max": enabled(31_999)}));
+    assert_eq!(
+        of(&haiku, std::slice::from_ref(&budget)),
+        json!({"high": enabled(16_000), "max": enabled(31_999)})
+    );
     let opus = subject("anthropic", "claude-opus-4-8", Wire::Anthropic);
     assert_eq!(
         of(&opus, &[effort(&["low"]), budget.clone()]),
