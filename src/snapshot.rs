@@ -4,11 +4,11 @@
 //! touched. Contents are kept as they are: no line ends are converted and no filters run.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet, VecDeque},
     fs, io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio_util::task::AbortOnDropHandle;
@@ -30,6 +30,8 @@ pub use self::{
 
 /// Files that are larger are left out.
 const MAX_FILE: u64 = 2 << 20;
+/// Trees of which the files are known that they do not hold.
+const MAX_LEFT_OUT: usize = 16;
 /// New or changed files of one snapshot; a directory with more is no project.
 const MAX_FILES: usize = 200_000;
 /// A look at the worktree that takes longer may have read contents.
@@ -79,6 +81,8 @@ pub type ComingTree = AbortOnDropHandle<Result<String, SnapshotError>>;
 struct State {
     is_prepared: bool,
     newest: Option<Newest>,
+    /// The files that the newest trees do not hold; of other trees none are known.
+    left_out: VecDeque<(String, HashSet<PathBuf>)>,
     /// The time before which another look at the directories is not worth its cost.
     next_look: Option<Instant>,
     /// The time of the last refresh of the index.
@@ -98,7 +102,7 @@ struct Newest {
 }
 
 /// A value that changes whenever a process writes the index.
-type IndexStamp = (std::time::SystemTime, u64, u64);
+type IndexStamp = (SystemTime, u64, u64);
 
 impl Snapshots {
     /// Makes the snapshots of a worktree; nothing is read or written yet.
@@ -165,13 +169,18 @@ impl Snapshots {
             self.freshen(&newest.tree);
             return Ok(newest.tree.clone());
         }
-        let tree = match self.write(changes).await {
+        let (tree, left_out) = match self.write(changes).await {
             Err(SnapshotError::Git(error)) => {
                 tracing::info!(error, "the index of the snapshots is made anew");
                 self.rewrite().await?
             }
             written => written?,
         };
+        state.left_out.retain(|(known, _)| *known != tree);
+        if !left_out.is_empty() {
+            state.left_out.push_front((tree.clone(), left_out));
+            state.left_out.truncate(MAX_LEFT_OUT);
+        }
         self.freshen(&tree);
         state.newest = self.index_stamp().map(|index| Newest {
             index,
@@ -211,15 +220,15 @@ impl Snapshots {
         tokio::task::spawn_blocking(confirm).await.ok()?
     }
 
-    /// Saves changed files and writes the tree of all.
-    async fn write(&self, changes: Vec<PathBuf>) -> Result<String, SnapshotError> {
-        listing::save(&self.git, &self.worktree, changes).await?;
-        self.git.line(&["write-tree"]).await
+    /// Saves changed files and writes the tree of all; returns it with the files that it does not hold.
+    async fn write(&self, changes: Vec<PathBuf>) -> Result<(String, HashSet<PathBuf>), SnapshotError> {
+        let left_out = listing::save(&self.git, &self.worktree, changes).await?;
+        Ok((self.git.line(&["write-tree"]).await?, left_out))
     }
 
     /// Writes the tree from the worktree alone: contents that the index took from the user's repository may have left
     /// it, and that may have been made anew.
-    async fn rewrite(&self) -> Result<String, SnapshotError> {
+    async fn rewrite(&self) -> Result<(String, HashSet<PathBuf>), SnapshotError> {
         match fs::remove_file(self.git.directory().join("index")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
@@ -239,6 +248,30 @@ impl Snapshots {
             return Ok(Vec::new());
         }
         listing::changes(&self.git, before, after, with_patches).await
+    }
+
+    /// Returns the files that work changed which began after the tree `before` and ended before the tree `after`. A file
+    /// that was there, but in no snapshot, is none of them: to undo that it is there would be to remove it.
+    pub async fn changes_since(
+        &self,
+        began: SystemTime,
+        before: &str,
+        after: &str,
+    ) -> Result<Vec<Change>, SnapshotError> {
+        let mut changes = self.changes(before, after, false).await?;
+        if let Some((_, left_out)) = self.state.lock().await.left_out.iter().find(|(tree, _)| tree == before)
+        {
+            changes.retain(|change| !left_out.contains(&change.path));
+        }
+        if changes.iter().all(|change| change.status != FileStatus::Added) {
+            return Ok(changes);
+        }
+        let worktree = self.worktree.clone();
+        let retained = tokio::task::spawn_blocking(move || {
+            listing::retain_made_since(&mut changes, &worktree, began);
+            changes
+        });
+        Ok(retained.await.map_err(io::Error::other)?)
     }
 
     /// Brings files back to how they are in trees. `now` is a snapshot of the present: what it does not hold is
@@ -275,7 +308,7 @@ impl Snapshots {
         let Some((directory, name)) = tree.split_at_checked(2) else { return };
         let object = self.git.directory().join("objects").join(directory).join(name);
         // A tree that is in the user's repository is not ours to mark.
-        let _ = fs::File::open(object).and_then(|file| file.set_modified(std::time::SystemTime::now()));
+        let _ = fs::File::open(object).and_then(|file| file.set_modified(SystemTime::now()));
     }
 
     fn index_stamp(&self) -> Option<IndexStamp> {

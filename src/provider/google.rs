@@ -176,7 +176,7 @@ struct InlineData<'a> {
 #[derive(Serialize)]
 struct Response<'a> {
     name: &'a str,
-    content: &'a str,
+    content: Cow<'a, str>,
 }
 
 fn push_message<'a>(model: &Model, message: &'a PromptMessage<'_>, contents: &mut Vec<Content<'a>>) {
@@ -228,14 +228,18 @@ fn result_parts<'a>(model: &Model, results: &'a [ToolResult<'_>]) -> Vec<Part<'a
     let mut parts = Vec::with_capacity(results.len());
     let mut media_parts: Vec<Part<'a>> = Vec::new();
     for result in results {
-        let media = result.media.iter().map(|media| media_part(model, media));
+        let mut content = Cow::Borrowed(&*result.output);
         let mut own = Vec::new();
-        if takes_media {
-            own.extend(media);
-        } else {
-            media_parts.extend(media);
+        for media in &result.media {
+            // The parts of a result are data alone.
+            match body::accept(model, media) {
+                Accepted::Image(media) | Accepted::Pdf(media) if takes_media => own.push(inline(media)),
+                Accepted::Image(media) | Accepted::Pdf(media) => media_parts.push(inline(media)),
+                Accepted::Note(note) if content.is_empty() => content = Cow::Owned(note),
+                Accepted::Note(note) => content = Cow::Owned(format!("{content}\n\n{note}")),
+            }
         }
-        let response = Response { name: result.name, content: &result.output };
+        let response = Response { name: result.name, content };
         parts.push(PartContent::FunctionResponse { name: result.name, response, parts: own }.into());
     }
     if !media_parts.is_empty() {
@@ -252,10 +256,11 @@ fn is_newer_than_2(model: &Model) -> bool {
     version.is_some_and(|version| !version.starts_with("1.") && !version.starts_with("2."))
 }
 
+fn inline<'a>(media: &'a Media<'a>) -> Part<'a> {
+    PartContent::InlineData(InlineData { mime_type: media.mime, data: media.base64 }).into()
+}
+
 fn media_part<'a>(model: &Model, media: &'a Media<'a>) -> Part<'a> {
-    let inline = |media: &'a Media<'a>| {
-        PartContent::InlineData(InlineData { mime_type: media.mime, data: media.base64 }).into()
-    };
     match body::accept(model, media) {
         Accepted::Image(media) | Accepted::Pdf(media) => inline(media),
         Accepted::Note(note) => PartContent::Text(Cow::Owned(note)).into(),

@@ -189,21 +189,33 @@ impl Git {
         input: &[u8],
         max_output: u64,
     ) -> Result<Vec<u8>, SnapshotError> {
+        let literal = ["--literal-pathspecs".into()].into_iter();
+        run(&self.arguments(literal.chain(args)), &self.worktree, input, max_output).await
+    }
+
+    /// Returns those of some directories that are ignored themselves, not only all that they hold. Each begins with `./`,
+    /// since this command knows no literal paths, and ends with `/` and a zero.
+    pub async fn ignored(&self, directories: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+        let args = ["check-ignore", "-z", "--stdin"].map(OsString::from).into_iter();
+        match run(&self.arguments(args), &self.worktree, directories, MAX_OUTPUT).await {
+            // It ends with 1 where none is ignored.
+            Err(SnapshotError::Git(_)) => Ok(Vec::new()),
+            ignored => ignored,
+        }
+    }
+
+    fn arguments(&self, args: impl Iterator<Item = OsString>) -> Vec<OsString> {
         let option = |name: &str, path: &Path| {
             let mut option = name.as_bytes().to_vec();
             option.extend_from_slice(path.as_os_str().as_bytes());
             OsString::from_vec(option)
         };
-        let mut all = vec![
-            option("--git-dir=", &self.directory),
-            option("--work-tree=", &self.worktree),
-            "--literal-pathspecs".into(),
-        ];
+        let mut all = vec![option("--git-dir=", &self.directory), option("--work-tree=", &self.worktree)];
         for setting in SETTINGS {
             all.extend(["-c".into(), setting.into()]);
         }
         all.extend(args);
-        run(&all, &self.worktree, input, max_output).await
+        all
     }
 }
 

@@ -1,10 +1,12 @@
 //! Finds the files that a snapshot has to save, and those that differ between two.
 
 use std::{
+    collections::HashSet,
     ffi::OsStr,
     fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use super::{MAX_FILE, MAX_FILES, SnapshotError, git::Git};
@@ -67,33 +69,41 @@ pub async fn refresh(git: &Git) -> Result<(), SnapshotError> {
     }
 }
 
-/// Brings the index in step with the worktree. Large and unreadable files are left out, and those that became so are
-/// taken out, as are the files of a directory that became a link.
-pub async fn save(git: &Git, worktree: &Path, paths: Vec<PathBuf>) -> Result<(), SnapshotError> {
+/// Brings the index in step with the worktree, and returns the files that are left out: large and unreadable ones. Those
+/// that became so are taken out of the index, as are the files of a directory that became a link.
+pub async fn save(
+    git: &Git,
+    worktree: &Path,
+    paths: Vec<PathBuf>,
+) -> Result<HashSet<PathBuf>, SnapshotError> {
     if paths.is_empty() {
-        return Ok(());
+        return Ok(HashSet::new());
     }
     let worktree = worktree.to_owned();
     let sorted = tokio::task::spawn_blocking(move || {
         let mut saved = Vec::new();
-        let mut left_out = Vec::new();
+        let mut removed = Vec::new();
+        let mut left_out = HashSet::new();
         for path in paths {
             let is_behind_link = path.ancestors().skip(1).any(|above| worktree.join(above).is_symlink());
             let is_saved = !is_behind_link && is_savable(&worktree.join(&path));
-            let kind = if is_saved { &mut saved } else { &mut left_out };
+            let kind = if is_saved { &mut saved } else { &mut removed };
             kind.extend_from_slice(path.as_os_str().as_bytes());
             kind.push(0);
+            if !is_saved && !is_behind_link {
+                left_out.insert(path);
+            }
         }
-        (saved, left_out)
+        (saved, removed, left_out)
     });
-    let (saved, left_out) = sorted.await.map_err(std::io::Error::other)?;
-    if !left_out.is_empty() {
-        git.with_input(&["update-index", "-z", "--force-remove", "--stdin"], &left_out).await?;
+    let (saved, removed, left_out) = sorted.await.map_err(std::io::Error::other)?;
+    if !removed.is_empty() {
+        git.with_input(&["update-index", "-z", "--force-remove", "--stdin"], &removed).await?;
     }
     if !saved.is_empty() {
         git.with_input(&["update-index", "-z", "--add", "--remove", "--replace", "--stdin"], &saved).await?;
     }
-    Ok(())
+    Ok(left_out)
 }
 
 /// Returns true for a file that can be saved, and for one that is not there, which is saved by being taken out.
@@ -133,6 +143,17 @@ pub async fn changes(
         }
     }
     Ok(changes)
+}
+
+/// Takes out the files that were added before `began`, as far as the file system tells: git ignored them, or somebody
+/// else made them before the work whose changes these are.
+pub fn retain_made_since(changes: &mut Vec<Change>, worktree: &Path, began: SystemTime) {
+    /// Clocks of file systems are behind.
+    const COARSE: Duration = Duration::from_millis(20);
+    changes.retain(|change| {
+        let made = fs::symlink_metadata(worktree.join(&change.path)).and_then(|metadata| metadata.created());
+        change.status != FileStatus::Added || made.is_ok_and(|made| made + COARSE >= began)
+    });
 }
 
 /// Reads the records of `--raw`, then those of `--numstat`.

@@ -9,6 +9,7 @@ use std::{
         fs::{PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use super::{FileStatus, MAX_FILE, Restored, SnapshotError, Snapshots, cleaning, locking};
@@ -236,6 +237,24 @@ async fn ignored_and_large_files_are_left_out_and_never_overwritten() {
     let restored = scene.restore(&first, &third).await;
     assert_eq!(restored, Restored { changed: Vec::new(), skipped: paths(&["grows"]) });
     assert_eq!(fs::metadata(scene.path("grows")).unwrap().len(), MAX_FILE + 1);
+}
+
+#[tokio::test]
+async fn a_file_that_was_there_in_no_snapshot_is_no_new_file() {
+    let scene = Scene::new().await;
+    scene.write("large", &vec![b'x'; MAX_FILE as usize + 1]);
+    scene.write(".gitignore", b"secret\n");
+    scene.write("secret", b"the user's");
+    let before = scene.track().await;
+    // Clocks of file systems are coarse.
+    let began = SystemTime::now() + Duration::from_secs(1);
+    fs::remove_file(scene.path("large")).unwrap();
+    scene.write("large", b"small");
+    scene.write(".gitignore", b"");
+    let after = scene.track().await;
+    let changes = scene.snapshots.changes_since(began, &before, &after).await.unwrap();
+    let paths: Vec<_> = changes.into_iter().map(|change| change.path).collect();
+    assert_eq!(paths, [Path::new(".gitignore")]);
 }
 
 #[tokio::test]

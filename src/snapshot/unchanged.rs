@@ -54,9 +54,18 @@ impl Look {
         let ignored = git
             .run(&["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"])
             .await?;
+        let mut directories = Vec::new();
+        for path in listing::split(&ignored).filter(|path| path.ends_with(b"/")) {
+            directories.extend_from_slice(b"./");
+            directories.extend_from_slice(path);
+            directories.push(0);
+        }
+        // A directory that holds nothing but ignored files is listed too; another file in it would not be ignored.
+        let ignored = if directories.is_empty() { Vec::new() } else { git.ignored(&directories).await? };
         let worktree = worktree.to_owned();
         let walk = tokio::task::spawn_blocking(move || {
-            let ignored = listing::split(&ignored).filter_map(|path| path.strip_suffix(b"/"));
+            let ignored =
+                listing::split(&ignored).filter_map(|path| path.strip_prefix(b"./")?.strip_suffix(b"/"));
             let ignored = ignored.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
             walk(&worktree, &ignored)
         });

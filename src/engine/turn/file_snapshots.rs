@@ -1,6 +1,12 @@
 //! Takes snapshots of the files around the tool calls of a step, and stores which files the calls changed.
 
-use std::{future::Future, path::Path, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    path::Path,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -128,7 +134,7 @@ impl Before {
             journal.part(part);
         }
         journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
-        Ok(Some(After { snapshots: self.snapshots, before: tree }))
+        Ok(Some(After { snapshots: self.snapshots, before: tree, began: SystemTime::now() }))
     }
 }
 
@@ -183,6 +189,8 @@ fn may_change(call: &Call) -> bool {
 struct After {
     snapshots: Arc<Snapshots>,
     before: String,
+    /// The time at which the calls began.
+    began: SystemTime,
 }
 
 impl After {
@@ -190,7 +198,7 @@ impl After {
     async fn take(self, cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(), EngineError> {
         let tracked = async {
             let tree = self.snapshots.track().await?;
-            let changes = self.snapshots.changes(&self.before, &tree, false).await?;
+            let changes = self.snapshots.changes_since(self.began, &self.before, &tree).await?;
             Ok::<_, SnapshotError>((tree, changes))
         };
         let (tree, changes) = match unless_cancelled(&cx.cancel, CANCELLED_LIMIT, tracked).await {

@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-/// Maximum depth of a schema; a deeper part, as in a schema that refers to itself, takes anything.
+/// Maximum depth of a schema; a deeper part takes anything.
 const MAX_DEPTH: usize = 12;
+/// Maximum number of schemas within one, with those that are referred to; a further one takes anything.
+const MAX_SCHEMAS: usize = 5_000;
 
 /// Keys that are taken over as they are.
 const PLAIN: [&str; 4] = ["description", "format", "minLength", "title"];
@@ -13,22 +15,48 @@ pub(super) fn of(schema: &Value) -> Option<Value> {
     let has_properties =
         schema.get("properties").and_then(Value::as_object).is_some_and(|properties| !properties.is_empty());
     let refers = schema.get("$ref").is_some();
-    (has_properties || refers).then(|| convert(schema, schema, 0))
+    let mut around = Around { root: schema, targets: Vec::new(), depth: 0, n_schemas: 0 };
+    (has_properties || refers).then(|| convert(schema, &mut around))
 }
 
-fn convert(schema: &Value, root: &Value, depth: usize) -> Value {
+/// The place of a schema within a tool's whole schema.
+struct Around<'a> {
+    root: &'a Value,
+    /// The targets of the references that lead to the place.
+    targets: Vec<&'a str>,
+    depth: usize,
+    /// The number of schemas converted so far.
+    n_schemas: usize,
+}
+
+/// Converts a schema that refers to itself only down to the first repetition: whoever counts the rest does not end.
+fn convert<'a>(schema: &'a Value, around: &mut Around<'a>) -> Value {
     let Value::Object(fields) = schema else {
         // `true` and the like: anything goes.
         return json!({"type": "string"});
     };
-    if depth == MAX_DEPTH {
+    around.n_schemas += 1;
+    if around.depth == MAX_DEPTH || around.n_schemas > MAX_SCHEMAS {
         return json!({"type": "object"});
     }
-    if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
-        let found = target.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
-        return convert(found.unwrap_or(&Value::Bool(true)), root, depth + 1);
-    }
-    let inner = |schema: &Value| convert(schema, root, depth + 1);
+    around.depth += 1;
+    let converted = match fields.get("$ref").and_then(Value::as_str) {
+        Some(target) if around.targets.contains(&target) => json!({"type": "object"}),
+        Some(target) => {
+            let found = target.strip_prefix('#').and_then(|pointer| around.root.pointer(pointer));
+            around.targets.push(target);
+            let converted = convert(found.unwrap_or(&Value::Bool(true)), around);
+            around.targets.pop();
+            converted
+        }
+        None => convert_fields(fields, around),
+    };
+    around.depth -= 1;
+    converted
+}
+
+fn convert_fields<'a>(fields: &'a Map<String, Value>, around: &mut Around<'a>) -> Value {
+    let mut inner = |schema: &'a Value| convert(schema, around);
     let mut res = Map::new();
     let (kinds, mut is_nullable) = kinds(fields);
     let required = fields.get("required").and_then(Value::as_array);
@@ -50,7 +78,8 @@ fn convert(schema: &Value, root: &Value, depth: usize) -> Value {
         let Some(Value::Array(choices)) = fields.get(key) else { continue };
         let is_null = |choice: &&Value| choice.get("type").is_some_and(|kind| kind == "null");
         is_nullable |= choices.iter().any(|choice| is_null(&choice));
-        let mut choices: Vec<Value> = choices.iter().filter(|choice| !is_null(choice)).map(inner).collect();
+        let mut choices: Vec<Value> =
+            choices.iter().filter(|choice| !is_null(choice)).map(&mut inner).collect();
         if choices.len() == 1
             && let Some(Value::Object(only)) = choices.pop()
         {

@@ -27,6 +27,7 @@ async fn scene() -> Scene {
         scene.write(name, b"first");
     }
     scene.write(".gitignore", b"/ignored\n*.log\n");
+    scene.write("logs/old.log", b"ignored by its name");
     fs::create_dir_all(scene.path("empty/one")).unwrap();
     scene
 }
@@ -34,9 +35,10 @@ async fn scene() -> Scene {
 #[tokio::test]
 async fn every_change_is_seen() {
     type Change = fn(&Scene);
-    let changes: [(&str, Change); 10] = [
+    let changes: [(&str, Change); 11] = [
         ("a new file", |it| it.write("new", b"")),
         ("a new file in a directory without files", |it| it.write("empty/one/new", b"")),
+        ("a new file beside ignored ones", |it| it.write("logs/new", b"")),
         ("a new directory with a file", |it| it.write("fresh/new", b"")),
         ("contents of the same length", |it| it.write("dir/below/file", b"other")),
         ("a removed file", |it| fs::remove_file(it.path("dir/other")).unwrap()),
