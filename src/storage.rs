@@ -8,7 +8,6 @@ use std::{
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
@@ -33,6 +32,7 @@ pub mod migrations;
 mod open;
 pub mod opencode;
 pub mod repair;
+mod upkeep;
 mod worker;
 
 pub use appends::Append;
@@ -76,6 +76,8 @@ pub enum StorageError {
     Backup { directory: String, reason: String },
     #[error("another windlass uses the store {path}; end it and repeat")]
     InUse { path: String },
+    #[error("a newer windlass wrote the store {path} (schema {version}); repair it with that one")]
+    Newer { path: String, version: usize },
     #[error("the store holds something that cannot be read: {0}")]
     Json(#[from] serde_json::Error),
     /// The whole transaction of the change failed.
@@ -316,28 +318,6 @@ impl Storage {
                 Ok(true)
             })
             .await
-    }
-
-    /// Moves the log into the file and empties it, unless somebody reads what that would overwrite. Then the next time
-    /// will do as well.
-    pub async fn empty_log(&self) -> Result<(), StorageError> {
-        self.writer
-            .read(|connection| {
-                connection.busy_timeout(Duration::ZERO)?;
-                let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-                connection.busy_timeout(open::BUSY_LIMIT)?;
-                emptied.or_else(|error| match StorageError::from(error) {
-                    StorageError::Locked(_) => Ok(()),
-                    other => Err(other),
-                })
-            })
-            .await
-    }
-
-    /// Gives the room of deleted rows back to the disk.
-    pub async fn shrink(&self) -> Result<(), StorageError> {
-        self.writer.read(|connection| Ok(connection.execute_batch("VACUUM")?)).await?;
-        self.empty_log().await
     }
 
     /// Reads a session's row.

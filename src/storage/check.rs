@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, types::ValueRef};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use windlass_protocol::opencode::{
     message::Message,
@@ -23,8 +23,6 @@ pub struct Table {
     pub name: &'static str,
     /// The expression that names a row.
     pub key: &'static str,
-    /// Its columns, as they are copied.
-    pub columns: &'static [&'static str],
     /// The column with the JSON.
     pub json: Option<&'static str>,
     pub is_readable: fn(&str) -> Result<(), serde_json::Error>,
@@ -32,62 +30,14 @@ pub struct Table {
 
 /// All tables, parents before children.
 pub const TABLES: [Table; 8] = [
-    Table {
-        name: "project",
-        key: "worktree",
-        columns: &["worktree", "id"],
-        json: None,
-        is_readable: reads::<IgnoredAny>,
-    },
-    Table {
-        name: "session",
-        key: "id",
-        columns: &["id", "project_id", "parent_id", "directory", "updated", "data", "chosen_title"],
-        json: Some("data"),
-        is_readable: reads::<Session>,
-    },
-    Table {
-        name: "message",
-        key: "id",
-        columns: &["id", "session_id", "data"],
-        json: Some("data"),
-        is_readable: reads::<Message>,
-    },
-    Table {
-        name: "part",
-        key: "id",
-        columns: &["id", "message_id", "session_id", "data"],
-        json: Some("data"),
-        is_readable: reads::<Part>,
-    },
-    Table {
-        name: "part_text",
-        key: "part_id",
-        columns: &["seq", "part_id", "session_id", "text"],
-        json: None,
-        is_readable: reads::<IgnoredAny>,
-    },
-    Table {
-        name: "todo",
-        key: "session_id",
-        columns: &["session_id", "data"],
-        json: Some("data"),
-        is_readable: reads::<Vec<Todo>>,
-    },
-    Table {
-        name: "approval",
-        key: "pattern",
-        columns: &["seq", "project", "permission", "pattern", "action", "created"],
-        json: Some("action"),
-        is_readable: reads::<Action>,
-    },
-    Table {
-        name: "noted_file",
-        key: "path",
-        columns: &["session_id", "path", "noted", "data"],
-        json: Some("data"),
-        is_readable: reads::<IgnoredAny>,
-    },
+    Table { name: "project", key: "worktree", json: None, is_readable: reads::<IgnoredAny> },
+    Table { name: "session", key: "id", json: Some("data"), is_readable: reads::<Session> },
+    Table { name: "message", key: "id", json: Some("data"), is_readable: reads::<Message> },
+    Table { name: "part", key: "id", json: Some("data"), is_readable: reads::<Part> },
+    Table { name: "part_text", key: "part_id", json: None, is_readable: reads::<IgnoredAny> },
+    Table { name: "todo", key: "session_id", json: Some("data"), is_readable: reads::<Vec<Todo>> },
+    Table { name: "approval", key: "pattern", json: Some("action"), is_readable: reads::<Action> },
+    Table { name: "noted_file", key: "path", json: Some("data"), is_readable: reads::<IgnoredAny> },
 ];
 
 fn reads<T: DeserializeOwned>(json: &str) -> Result<(), serde_json::Error> {
@@ -141,7 +91,7 @@ pub fn check(path: &Path) -> Result<Option<Vec<StoreFinding>>, StorageError> {
     let mut findings = vec![of_version(version)];
     findings.extend(of_pages(&connection));
     findings.extend(of_references(&connection));
-    findings.extend(TABLES.iter().flat_map(|table| of_rows(&connection, table)));
+    findings.extend(TABLES.iter().flat_map(|table| of_rows(&connection, version, table)));
     findings.extend(of_slots(&connection));
     Ok(Some(findings))
 }
@@ -221,26 +171,36 @@ fn of_references(connection: &Connection) -> Vec<StoreFinding> {
 }
 
 /// Reads all rows of a table.
-fn of_rows(connection: &Connection, table: &Table) -> Vec<StoreFinding> {
+fn of_rows(connection: &Connection, version: usize, table: &Table) -> Vec<StoreFinding> {
     let Table { name, key, json, .. } = table;
-    let schema = connection.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1");
-    // A migration has yet to make the table.
-    if let Ok(false) = schema.and_then(|mut statement| statement.exists([name])) {
-        return Vec::new();
+    if let Ok(false) = migrations::has_table(connection, name) {
+        let is_lost = migrations::makes_table(version, name);
+        return is_lost
+            .then(|| damaged(format!("rows: the table `{name}` is missing")))
+            .into_iter()
+            .collect();
     }
-    let sql = format!("SELECT CAST({key} AS TEXT), {} FROM {name}", json.unwrap_or("NULL"));
+    let sql = format!("SELECT CAST({key} AS TEXT), {}, * FROM {name}", json.unwrap_or("NULL"));
     let (mut n_rows, mut n_bad, mut findings) = (0usize, 0usize, Vec::new());
     let read = (|| {
         let mut statement = connection.prepare(&sql)?;
+        let n_columns = statement.column_count();
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             n_rows += 1;
             let key = row.get_ref(0)?.as_str().unwrap_or("?").to_owned();
-            let read = match row.get_ref(1)?.as_str_or_null() {
+            let mut read = match row.get_ref(1)?.as_str_or_null() {
                 Ok(None) => Ok(()),
                 Ok(Some(data)) => (table.is_readable)(data).map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             };
+            for column in 2..n_columns {
+                if let ValueRef::Text(bytes) = row.get_ref(column)?
+                    && let Err(error) = std::str::from_utf8(bytes)
+                {
+                    read = Err(error.to_string());
+                }
+            }
             if let Err(reason) = read {
                 n_bad += 1;
                 if n_bad <= MAX_ROWS {

@@ -74,3 +74,20 @@ pub fn version(connection: &Connection) -> rusqlite::Result<usize> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(usize::try_from(version).unwrap_or(0))
 }
+
+/// Returns true if a store has a table.
+pub fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    connection.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1")?.exists([name])
+}
+
+/// Returns true if the steps up to a version make a table; a newer windlass may have removed it again.
+pub fn makes_table(version: usize, name: &str) -> bool {
+    version <= NEWEST && schema(version).and_then(|schema| has_table(&schema, name)).unwrap_or(false)
+}
+
+/// Makes an empty store of a version, in memory.
+pub fn schema(version: usize) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_in_memory()?;
+    STEPS.iter().take(version).try_for_each(|step| connection.execute_batch(step))?;
+    Ok(connection)
+}

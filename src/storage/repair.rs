@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, ErrorCode, params_from_iter, types::Value};
+use rusqlite::{Connection, ErrorCode, Row, params_from_iter, types::Value};
 use windlass_protocol::opencode::{
     id::SessionId,
     message::Message,
@@ -16,7 +16,7 @@ use windlass_protocol::opencode::{
 use super::{
     StorageError, Write, appends, apply, backup,
     check::{TABLES, Table},
-    open,
+    migrations, open,
 };
 use crate::base::clock;
 
@@ -43,8 +43,13 @@ pub struct Repaired {
 ///
 /// No other process may use the store: it would go on with the old file.
 pub fn repair(path: &Path) -> Result<Repaired, StorageError> {
-    let _slots = appends::lock_all(path).map_err(|error| open::failed(path, &error))?;
-    let _slots = _slots.ok_or_else(|| StorageError::InUse { path: path.display().to_string() })?;
+    let slots = appends::lock_all(path).map_err(|error| open::failed(path, &error))?;
+    let slots = slots.ok_or_else(|| StorageError::InUse { path: path.display().to_string() })?;
+    if let Ok((_, version)) = open::to_examine(path)
+        && version > migrations::NEWEST
+    {
+        return Err(StorageError::Newer { path: path.display().to_string(), version });
+    }
     let backup = backup::of_damaged(path)?;
     let new = path.with_extension("db-new");
     remove(&new);
@@ -54,6 +59,7 @@ pub fn repair(path: &Path) -> Result<Repaired, StorageError> {
         Ok(repaired)
     });
     remove(&new);
+    drop(slots);
     saved
 }
 
@@ -83,32 +89,28 @@ fn save(damaged: &Path, new: &Path) -> Result<Repaired, StorageError> {
     let mut repaired = Repaired { backup: PathBuf::new(), tables: Vec::new(), n_gaps: 0, n_remade: 0 };
     // A file that is no database at all has nothing to save.
     let source = match open::to_examine(damaged) {
-        Ok((source, _)) => Some(source),
+        Ok(opened) => Some(opened),
         Err(StorageError::Damaged(_)) => None,
         Err(error) => return Err(error),
     };
     target.execute_batch("BEGIN")?;
-    for table in TABLES.iter().filter(|_| source.is_some()) {
-        let Some(source) = &source else { break };
-        let (n_saved, n_bad, n_gaps) = copy(source, &target, table)?;
+    repaired.n_gaps += usize::from(source.is_none());
+    for (table, (source, version)) in TABLES.iter().zip(source.iter().cycle()) {
+        let (n_saved, n_bad, n_gaps) = copy(source, *version, &target, table)?;
         repaired.n_gaps += n_gaps;
         if n_saved + n_bad > 0 {
             repaired.tables.push((table.name, n_saved, n_bad));
         }
     }
     repaired.n_remade = remake_sessions(&target)?;
-    for (table, parent, key) in [
-        ("message", "session", "session_id"),
-        ("part", "message", "message_id"),
-        ("part_text", "part", "part_id"),
-        ("todo", "session", "session_id"),
-        ("noted_file", "session", "session_id"),
-    ] {
-        let sql = format!("DELETE FROM {table} WHERE {key} NOT IN (SELECT id FROM {parent})");
-        let n_orphans = target.execute(&sql, [])?;
-        if let Some((_, n_saved, n_bad)) = repaired.tables.iter_mut().find(|(name, ..)| *name == table) {
-            *n_saved -= n_orphans;
-            *n_bad += n_orphans;
+    for Table { name: table, .. } in &TABLES {
+        for (key, parent, parent_key) in references(&target, table)? {
+            let sql = format!("DELETE FROM {table} WHERE {key} NOT IN (SELECT {parent_key} FROM {parent})");
+            let n_orphans = target.execute(&sql, [])?;
+            if let Some((_, n_saved, n_bad)) = repaired.tables.iter_mut().find(|(name, ..)| name == table) {
+                *n_saved -= n_orphans;
+                *n_bad += n_orphans;
+            }
         }
     }
     target.execute_batch("COMMIT")?;
@@ -121,68 +123,85 @@ fn save(damaged: &Path, new: &Path) -> Result<Repaired, StorageError> {
 /// Copies the rows that can be read and understood. Returns how many were, how many were not, and the gaps.
 fn copy(
     source: &Connection,
+    version: usize,
     target: &Connection,
     table: &Table,
 ) -> Result<(usize, usize, usize), StorageError> {
     let (mut n_saved, mut n_bad) = (0, 0);
-    let known: HashSet<String> = columns(source, table.name).into_iter().collect();
-    let columns: Vec<&str> = table.columns.iter().copied().filter(|column| known.contains(*column)).collect();
+    let Ok(known) = columns(source, table.name) else { return Ok((0, 0, 1)) };
+    let known: HashSet<String> = known.into_iter().collect();
+    let columns: Vec<String> =
+        columns(target, table.name)?.into_iter().filter(|column| known.contains(column)).collect();
     if columns.is_empty() {
-        return Ok((0, 0, usize::from(!known.is_empty())));
+        let is_lost = !known.is_empty() || migrations::makes_table(version, table.name);
+        return Ok((0, 0, usize::from(is_lost)));
     }
     let holes = vec!["?"; columns.len()].join(", ");
     let insert = format!("INSERT OR IGNORE INTO {} ({}) VALUES ({holes})", table.name, columns.join(", "));
     let mut insert = target.prepare(&insert)?;
     let json = table.json.and_then(|json| columns.iter().position(|column| *column == json));
-    let mut take = |values: Vec<Value>| {
-        let is_readable = json.is_none_or(|at| match values.get(at) {
-            Some(Value::Text(data)) => (table.is_readable)(data).is_ok(),
-            _other => false,
+    let mut take = |row: &Row<'_>| {
+        let values = (0..columns.len()).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
+        // Text whose bytes are no text has no value.
+        let understood = values.ok().filter(|values| {
+            json.is_none_or(|at| match values.get(at) {
+                Some(Value::Text(data)) => (table.is_readable)(data).is_ok(),
+                _other => false,
+            })
         });
-        if is_readable && insert.execute(params_from_iter(values))? > 0 {
+        if let Some(values) = understood
+            && insert.execute(params_from_iter(values))? > 0
+        {
             n_saved += 1;
         } else {
             n_bad += 1;
         }
         Ok(())
     };
-    let has_rowid = !matches!(table.name, "project" | "noted_file");
-    let n_gaps = if has_rowid {
+    let n_gaps = if has_rowid(target, table.name)? {
         rows_with_id(source, table.name, &columns, &mut take)?
     } else {
         let sql = format!("SELECT {} FROM {}", columns.join(", "), table.name);
-        usize::from(!rows(source, &sql, None, columns.len(), &mut take)?.1)
+        usize::from(!rows(source, &sql, None, &mut take)?)
     };
     Ok((n_saved, n_bad, n_gaps))
 }
 
-fn columns(connection: &Connection, table: &str) -> Vec<String> {
-    let read = || {
-        let mut statement = connection.prepare(&format!("SELECT name FROM pragma_table_info('{table}')"))?;
-        let names = statement.query_map([], |row| row.get(0))?;
-        names.collect::<Result<Vec<String>, _>>()
-    };
-    read().unwrap_or_default()
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+    let names = statement.query_map([table], |row| row.get(0))?;
+    names.collect()
+}
+
+fn has_rowid(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT NOT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1";
+    connection.query_row(sql, [table], |row| row.get(0))
+}
+
+/// Returns a table's columns that name a row of another table, with that table and its column.
+fn references(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(String, String, String)>> {
+    let mut statement =
+        connection.prepare("SELECT \"from\", \"table\", \"to\" FROM pragma_foreign_key_list(?1)")?;
+    let keys = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    keys.collect()
 }
 
 /// Reads a table by its row numbers and jumps over those that cannot be read. Returns the number of jumps.
 fn rows_with_id(
     source: &Connection,
     table: &str,
-    columns: &[&str],
-    take: &mut impl FnMut(Vec<Value>) -> Result<(), StorageError>,
+    columns: &[String],
+    take: &mut impl FnMut(&Row<'_>) -> Result<(), StorageError>,
 ) -> Result<usize, StorageError> {
     let sql = format!("SELECT {}, rowid FROM {table} WHERE rowid > ?1 ORDER BY rowid", columns.join(", "));
     let (mut last, mut n_gaps) = (0i64, 0);
     loop {
         let after = last;
-        let mut taken = |mut values: Vec<Value>| {
-            if let Some(Value::Integer(id)) = values.pop() {
-                last = id;
-            }
-            take(values)
+        let mut taken = |row: &Row<'_>| {
+            last = row.get(columns.len())?;
+            take(row)
         };
-        if rows(source, &sql, Some(after), columns.len() + 1, &mut taken)?.1 || n_gaps == MAX_GAPS {
+        if rows(source, &sql, Some(after), &mut taken)? || n_gaps == MAX_GAPS {
             return Ok(n_gaps);
         }
         n_gaps += 1;
@@ -209,33 +228,23 @@ fn rows_with_id(
     }
 }
 
-/// Passes rows on up to the first that cannot be read. Returns their number, and true if that was all.
+/// Passes rows on up to the first that cannot be read. Returns true if that was all.
 fn rows(
     source: &Connection,
     sql: &str,
     after: Option<i64>,
-    n_columns: usize,
-    take: &mut impl FnMut(Vec<Value>) -> Result<(), StorageError>,
-) -> Result<(usize, bool), StorageError> {
-    let mut n_rows = 0;
+    take: &mut impl FnMut(&Row<'_>) -> Result<(), StorageError>,
+) -> Result<bool, StorageError> {
     let mut statement = match source.prepare(sql) {
         Ok(statement) => statement,
-        Err(error) => return unless_damaged(error).map(|()| (0, false)),
+        Err(error) => return unless_damaged(error).map(|()| false),
     };
     let mut rows = statement.query(params_from_iter(after))?;
     loop {
         match rows.next() {
-            Ok(None) => return Ok((n_rows, true)),
-            Ok(Some(row)) => {
-                n_rows += 1;
-                let values = (0..n_columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
-                match values {
-                    Ok(values) => take(values)?,
-                    // Bytes that are no text.
-                    Err(_) => take(Vec::new())?,
-                }
-            }
-            Err(error) => return unless_damaged(error).map(|()| (n_rows, false)),
+            Ok(None) => return Ok(true),
+            Ok(Some(row)) => take(row)?,
+            Err(error) => return unless_damaged(error).map(|()| false),
         }
     }
 }

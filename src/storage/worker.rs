@@ -164,7 +164,8 @@ fn write_group(
     }
     let mut next = None;
     let mut answers = vec![first(Ok(connection))];
-    while answers.len() < MAX_GROUP {
+    // A full disk may have ended the transaction: a later job would then be committed by itself.
+    while answers.len() < MAX_GROUP && !connection.is_autocommit() {
         match jobs.try_recv() {
             Ok(Job::Write(job)) => answers.push(job(Ok(connection))),
             Ok(other @ Job::Read(_)) => {
@@ -213,3 +214,6 @@ fn in_savepoint<T>(
     execute(connection, "RELEASE job")?;
     result
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,10 +5,11 @@ use std::{collections::HashMap, fs, path::Path};
 use rusqlite::Connection;
 use windlass_protocol::opencode::{id::SessionId, message::MessageWithParts};
 
-use super::{Repaired, repair};
+use super::{Repaired, columns, references, repair};
 use crate::storage::{
     SessionQuery, Storage, StorageError, Write, backup,
-    check::{Verdict, check},
+    check::{TABLES, Verdict, check},
+    migrations,
     tests::{append, session, store, text, user},
 };
 
@@ -126,10 +127,77 @@ async fn a_file_that_is_no_database_is_kept_and_replaced() {
     fs::write(&path, "no database, ".repeat(1000)).expect("written");
     assert_eq!(verdict(&path), Verdict::Damaged);
     let repaired = repair(&path).expect("repaired");
-    assert_eq!(repaired.tables, []);
+    assert_eq!((repaired.tables, repaired.n_gaps), (Vec::new(), 1));
     assert!(fs::read_to_string(repaired.backup).expect("kept").starts_with("no database"));
     let storage = Storage::new(path);
     assert!(storage.create_session(session("/work", 1)).await.expect("stored"));
+}
+
+#[tokio::test]
+async fn text_that_is_no_utf8_is_left_out_and_nothing_else() {
+    let (directory, storage) = store();
+    let path = directory.path().join("windlass.db");
+    let histories = filled(&storage, 1).await;
+    let (id, history) = histories.iter().next().expect("some");
+    drop(storage);
+    let connection = Connection::open(&path).expect("opened");
+    let broken = "INSERT INTO part_text (part_id, session_id, text) VALUES (?1, ?2, CAST(x'61ff' AS TEXT))";
+    let part = &history[0].parts[0];
+    connection.execute(broken, [part.id.as_str(), id.as_str()]).expect("broken");
+    connection
+        .execute("INSERT INTO project VALUES (CAST(x'ff' AS TEXT), 'a'), ('/work', 'b')", [])
+        .expect("broken");
+    drop(connection);
+    assert_eq!(verdict(&path), Verdict::Damaged);
+    let repaired = repair(&path).expect("repaired");
+    assert_eq!(repaired.n_gaps, 0);
+    assert!(repaired.tables.contains(&("project", 1, 1)), "{:?}", repaired.tables);
+    assert!(repaired.tables.contains(&("part_text", 0, 1)), "{:?}", repaired.tables);
+    assert_eq!(verdict(&path), Verdict::Ok);
+    assert_eq!(load(&Storage::new(path), id).await.as_ref(), Some(history));
+}
+
+#[tokio::test]
+async fn a_table_that_is_missing_is_damage_and_a_gap() {
+    let (directory, storage) = store();
+    let path = directory.path().join("windlass.db");
+    filled(&storage, 1).await;
+    drop(storage);
+    Connection::open(&path).expect("opened").execute_batch("DROP TABLE todo").expect("dropped");
+    assert_eq!(verdict(&path), Verdict::Damaged);
+    assert_eq!(repair(&path).expect("repaired").n_gaps, 1);
+    assert_eq!(verdict(&path), Verdict::Ok);
+}
+
+#[tokio::test]
+async fn a_newer_store_is_not_repaired() {
+    let (directory, storage) = store();
+    let path = directory.path().join("windlass.db");
+    filled(&storage, 1).await;
+    drop(storage);
+    Connection::open(&path).expect("opened").pragma_update(None, "user_version", 99).expect("newer");
+    assert!(matches!(repair(&path), Err(StorageError::Newer { version: 99, .. })));
+    assert!(!backup::directory(&path).exists());
+}
+
+#[test]
+fn every_table_of_the_schema_is_checked_and_parents_come_first() {
+    let schema = migrations::schema(migrations::NEWEST).expect("made");
+    let mut statement = schema.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").expect("read");
+    let names = statement.query_map([], |row| row.get(0)).expect("read");
+    let mut names: Vec<String> = names.map(|name| name.expect("text")).collect();
+    let mut known: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+    for (at, table) in TABLES.iter().enumerate() {
+        let columns = columns(&schema, table.name).expect("read");
+        let has = |name: &str| columns.iter().any(|column| column == name);
+        assert!(has(table.key) && table.json.is_none_or(has), "{}", table.name);
+        for (_, parent, _) in references(&schema, table.name).expect("read") {
+            assert!(known[..at].contains(&parent.as_str()), "{} before {parent}", table.name);
+        }
+    }
+    names.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(names, known);
 }
 
 #[tokio::test]
