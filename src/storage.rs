@@ -31,12 +31,14 @@ pub mod history;
 pub mod migrations;
 mod open;
 pub mod opencode;
+mod presence;
 pub mod repair;
 mod upkeep;
 mod worker;
 
 pub use appends::Append;
 use appends::{Slot, Taken};
+use presence::Presence;
 use worker::Worker;
 
 /// The project id of a repository until git has reported it.
@@ -76,6 +78,8 @@ pub enum StorageError {
     Backup { directory: String, reason: String },
     #[error("another windlass uses the store {path}; end it and repeat")]
     InUse { path: String },
+    #[error("the store {path} is being repaired; repeat when `windlass db repair` has ended")]
+    InRepair { path: String },
     #[error("a newer windlass wrote the store {path} (schema {version}); repair it with that one")]
     Newer { path: String, version: usize },
     #[error("the store holds something that cannot be read: {0}")]
@@ -185,6 +189,7 @@ pub struct SessionQuery {
 pub struct Storage {
     writer: Worker,
     reader: Worker,
+    presence: Arc<Presence>,
     /// Taken by the first append; none if no slot can be had.
     slot: Arc<OnceCell<Option<Slot>>>,
 }
@@ -192,9 +197,11 @@ pub struct Storage {
 impl Storage {
     /// Makes the store of this file.
     pub fn new(path: PathBuf) -> Self {
+        let presence = Arc::new(Presence::new(path.clone()));
         Self {
-            writer: Worker::new("store-writer", path.clone(), open::to_write),
-            reader: Worker::new("store-reader", path, open::to_read),
+            writer: Worker::new("store-writer", path.clone(), &presence, open::to_write),
+            reader: Worker::new("store-reader", path, &presence, open::to_read),
+            presence,
             slot: Arc::default(),
         }
     }

@@ -16,7 +16,7 @@ use windlass_protocol::opencode::{
 use super::{
     StorageError, Write, appends, apply, backup,
     check::{TABLES, Table},
-    migrations, open,
+    migrations, open, presence,
 };
 use crate::base::clock;
 
@@ -41,10 +41,13 @@ pub struct Repaired {
 
 /// Repairs a store: copies it, saves its rows into a new file, and puts that in its place. Blocks.
 ///
-/// No other process may use the store: it would go on with the old file.
+/// No other process uses the store meanwhile: it would go on with the old file.
 pub fn repair(path: &Path) -> Result<Repaired, StorageError> {
-    let slots = appends::lock_all(path).map_err(|error| open::failed(path, &error))?;
-    let slots = slots.ok_or_else(|| StorageError::InUse { path: path.display().to_string() })?;
+    let failed = |error| open::failed(path, &error);
+    let in_use = || StorageError::InUse { path: path.display().to_string() };
+    let presence = presence::alone(path).map_err(failed)?.ok_or_else(in_use)?;
+    // An older windlass has nothing but its slot.
+    let slots = appends::lock_all(path).map_err(failed)?.ok_or_else(in_use)?;
     if let Ok((_, version)) = open::to_examine(path)
         && version > migrations::NEWEST
     {
@@ -55,11 +58,11 @@ pub fn repair(path: &Path) -> Result<Repaired, StorageError> {
     remove(&new);
     let saved = save(&backup, &new).and_then(|mut repaired| {
         repaired.backup = backup.clone();
-        replace(path, &new).map_err(|error| open::failed(path, &error))?;
+        replace(path, &new).map_err(failed)?;
         Ok(repaired)
     });
     remove(&new);
-    drop(slots);
+    drop((presence, slots));
     saved
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use super::{Storage, StorageError, open};
 
 impl Storage {
@@ -21,9 +23,19 @@ impl Storage {
             .await
     }
 
-    /// Gives the room of deleted rows back to the disk.
-    pub async fn shrink(&self) -> Result<(), StorageError> {
-        self.writer.read(|connection| Ok(connection.execute_batch("VACUUM")?)).await?;
-        self.empty_log().await
+    /// Gives the room of deleted rows back to the disk. Returns false, and leaves it, if another process has the store
+    /// open: it could not write meanwhile.
+    pub async fn shrink(&self) -> Result<bool, StorageError> {
+        let presence = self.presence.clone();
+        let shrink = move |connection: &mut Connection| {
+            let is_alone = presence.is_alone();
+            if is_alone {
+                connection.execute_batch("VACUUM")?;
+            }
+            Ok(is_alone)
+        };
+        let is_shrunk = self.writer.read(shrink).await?;
+        self.empty_log().await?;
+        Ok(is_shrunk)
     }
 }

@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -13,7 +13,7 @@ use std::{
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{StorageError, open};
+use super::{StorageError, open, presence::Presence};
 use crate::base::lock::lock;
 
 /// Maximum number of queued jobs before senders wait.
@@ -26,6 +26,8 @@ const MAX_GROUP: usize = 64;
 pub struct Worker {
     name: &'static str,
     path: PathBuf,
+    /// Of the store, which ends with its last clone, not with this thread.
+    presence: Weak<Presence>,
     open: Open,
     jobs: Arc<Mutex<Option<mpsc::Sender<Job>>>>,
     /// Set if the file turned out to be damaged. The next job opens it afresh, as it may have been moved away.
@@ -49,8 +51,9 @@ type WriteJob = Box<dyn FnOnce(Result<&Connection, StorageError>) -> Answer + Se
 type Answer = Box<dyn FnOnce(Result<(), StorageError>) + Send>;
 
 impl Worker {
-    pub fn new(name: &'static str, path: PathBuf, open: Open) -> Self {
-        Self { name, path, open, jobs: Arc::default(), is_damaged: Arc::default() }
+    pub fn new(name: &'static str, path: PathBuf, presence: &Arc<Presence>, open: Open) -> Self {
+        let presence = Arc::downgrade(presence);
+        Self { name, path, presence, open, jobs: Arc::default(), is_damaged: Arc::default() }
     }
 
     /// Runs a job outside of a transaction.
@@ -102,18 +105,28 @@ impl Worker {
             return Ok(jobs.clone());
         }
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let (path, open, is_damaged) = (self.path.clone(), self.open, self.is_damaged.clone());
+        let (path, presence, open) = (self.path.clone(), self.presence.clone(), self.open);
+        let is_damaged = self.is_damaged.clone();
+        let open = move |path: &Path| {
+            presence.upgrade().map_or(Ok(()), |presence| presence.begin())?;
+            open(path)
+        };
         std::thread::Builder::new()
             .name(self.name.to_owned())
             .stack_size(512 * 1024)
-            .spawn(move || run(&path, open, &is_damaged, receiver))
+            .spawn(move || run(&path, &open, &is_damaged, receiver))
             .map_err(|error| open::failed(&self.path, &error))?;
         *jobs = Some(sender.clone());
         Ok(sender)
     }
 }
 
-fn run(path: &Path, open: Open, is_damaged: &AtomicBool, mut jobs: mpsc::Receiver<Job>) {
+fn run(
+    path: &Path,
+    open: &dyn Fn(&Path) -> Result<Connection, StorageError>,
+    is_damaged: &AtomicBool,
+    mut jobs: mpsc::Receiver<Job>,
+) {
     let mut connection = None;
     let (mut file, mut next) = (None, None);
     while let Some(job) = next.take().or_else(|| jobs.blocking_recv()) {

@@ -57,8 +57,12 @@ pub async fn run(engine: &Engine, args: PruneArgs) -> Result<ExitCode, String> {
         let deleted = engine.delete_session(&session.id).await;
         deleted.map_err(|error| format!("Session {} was not deleted: {error}.", session.id))?;
     }
-    if let Err(error) = engine.shrink_store().await {
-        output::note(&format!("The store keeps its size for now: {error}."));
+    match engine.shrink_store().await {
+        Ok(true) => {}
+        Ok(false) => output::note(
+            "The store keeps its size, since another windlass uses it; new sessions fill the room.",
+        ),
+        Err(error) => output::note(&format!("The store keeps its size for now: {error}.")),
     }
     Ok(output::print_answer(&format!("{} deleted.", counted(doomed.len()))))
 }

@@ -30,8 +30,8 @@ impl Engine {
         blocking(move || repair::repair(&path)).await
     }
 
-    /// Gives the room of deleted sessions back to the disk.
-    pub async fn shrink_store(&self) -> Result<(), EngineError> {
+    /// Gives the room of deleted sessions back to the disk. Returns false if another process has the store open.
+    pub async fn shrink_store(&self) -> Result<bool, EngineError> {
         Ok(self.storage().shrink().await?)
     }
 }

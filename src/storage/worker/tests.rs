@@ -1,14 +1,16 @@
 //! Groups of writes: one that fails takes no other with it unknown.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use super::Worker;
-use crate::storage::open;
+use crate::storage::{open, presence::Presence};
 
 #[tokio::test]
 async fn a_write_behind_one_that_ended_the_transaction_is_answered_as_it_went() {
     let directory = tempfile::tempdir().expect("made");
-    let worker = Worker::new("test", directory.path().join("windlass.db"), open::to_write);
+    let path = directory.path().join("windlass.db");
+    let presence = Arc::new(Presence::new(path.clone()));
+    let worker = Worker::new("test", path, &presence, open::to_write);
     let (queued, is_queued) = mpsc::channel();
     let first = worker.write(move |connection| {
         is_queued.recv().expect("told");
